@@ -89,16 +89,14 @@ def run() -> NoReturn:
     if (storage := sys.modules.get("pyarrow.fs")) is not None and hasattr(
         storage, "ensure_s3_finalized"
     ):
-        atexit.unregister(
-            storage.ensure_s3_finalized
-        )  # it waits for requests that nobody waits for any more
+        # it waits for requests that nobody waits for any more
+        atexit.unregister(storage.ensure_s3_finalized)
     atexit._run_exitfuncs()
     from contextlib import suppress  # deferred: loaded by now
 
     for stream in (sys.stdout, sys.stderr):
-        with suppress(
-            OSError, AttributeError
-        ):  # main has told what it could not write; None: closed before the start
+        # main has told what it could not write; None: closed before the start
+        with suppress(OSError, AttributeError):
             stream.flush()
     os._exit(status)  # without taking every module apart, which takes 15 ms
 

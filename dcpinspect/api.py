@@ -183,9 +183,8 @@ class Annotation(Decoded):
         before = sys.getrecursionlimit()
         sys.setrecursionlimit(before + _NESTED)
         try:
-            message: dict[str, Any] = json.loads(
-                text
-            )  # keeps every digit of a document's numbers, which orjson does not
+            # keeps every digit of a document's numbers, which orjson does not
+            message: dict[str, Any] = json.loads(text)
         finally:
             sys.setrecursionlimit(before)
         return message
@@ -465,9 +464,8 @@ class Recording:
         context manager, whose ``result()`` iterates over ``pyarrow`` record batches. It reaches the
         tables of the captures, and nothing else.
         """
-        from dcpinspect.reading.query import (
-            KeptQuery,
-        )  # deferred: DuckDB takes 0.1 s, and only queries need it
+        # deferred: DuckDB takes 0.1 s, and only queries need it
+        from dcpinspect.reading.query import KeptQuery
 
         store = self._filled()
 
@@ -475,9 +473,8 @@ class Recording:
             if not _READ_AGAIN.intersection(columns):
                 yield from store.batches(columns)
                 return
-            for first in range(
-                store.first_row, store.rows + 1, _READ_AT_ONCE
-            ):  # a query may stop early, and these columns take long
+            # a query may stop early, and these columns take long
+            for first in range(store.first_row, store.rows + 1, _READ_AT_ONCE):
                 yield store.batch_of(
                     np.arange(first, min(first + _READ_AT_ONCE, store.rows + 1)), columns
                 )
@@ -488,16 +485,12 @@ class Recording:
     # ------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Returns the number of messages in the captures; those of a pipe also count if they were
-        dropped.
-        """
+        """Returns the number of messages in the captures; a pipe's also count if dropped."""
         return self._finished_reading().messages
 
     @property
     def rows(self) -> range:
-        """The rows that ``bytes_of`` and ``annotate`` know: all, unless a pipe gave more than is
-        kept.
-        """
+        """The rows that ``bytes_of`` and ``annotate`` know: all, unless a pipe gave more."""
         store = self._filled()
         return range(store.first_row, store.rows + 1)
 
@@ -531,8 +524,7 @@ class Recording:
 
     def _check(self) -> None:
         if self._is_closed:
-            msg = "the recording is closed"
-            raise ValueError(msg)
+            raise ValueError("the recording is closed")
 
     def _read(
         self, *, track: bool = False, check: bool = False, keeper: Store | None = None
@@ -690,9 +682,7 @@ def _names(columns: Iterable[str] | None) -> list[str]:
 
 
 def _ports(ports: Port | Sequence[Port] | None) -> tuple[list[int], bool]:
-    """Returns the ports that are named, and whether other ports are to be found. Raises
-    UsageError.
-    """
+    """Returns the named ports, and whether others are to be found. Raises UsageError."""
     values: Sequence[Any] = (
         [] if ports is None else [ports] if isinstance(ports, int | str) else ports
     )

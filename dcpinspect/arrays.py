@@ -50,11 +50,9 @@ def plain(table: Array) -> Array:
     """Returns the same rows as plain bytes: NumPy copies those at once, but copies records field by
     field, which takes ten times as long.
     """
-    return (
-        table
-        if table.dtype.names is None
-        else table.view(np.dtype((np.void, table.dtype.itemsize)))
-    )
+    if table.dtype.names is None:
+        return table
+    return table.view(np.dtype((np.void, table.dtype.itemsize)))
 
 
 def grown(table: Array, rows: int, value: int = 0) -> Array:
@@ -83,9 +81,8 @@ def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
     if size < LARGE or sys.platform == "win32":
         return np.zeros(shape, dtype)
-    memory = mmap.mmap(
-        -1, size, flags=mmap.MAP_PRIVATE
-    )  # otherwise it would be shared with processes that are forked
+    # otherwise it would be shared with processes that are forked
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE)
     return np.frombuffer(memory, dtype).reshape(shape)
 
 

@@ -191,9 +191,7 @@ class Coverage:
     it has come by then.
     """
     left: Sequence[DirectionCoverage] = ()
-    """The sums of all connections that have left memory, as directions of connection 0; empty if
-    none has left.
-    """
+    """The sums of all connections that left memory, as directions of connection 0, or empty."""
     tls: Mapping[int, TlsConnection] = field(default_factory=dict)
     """Connections that look like TLS, by number; their directions are those of chunks."""
     has_keys: bool = False
@@ -257,10 +255,8 @@ class Coverage:
         """Returns the coverage without some connections; ``unopened``: how many of these were not
         opened, by why.
         """
-        remaining, tls = (
-            self.directions,
-            {number: about for number, about in self.tls.items() if number not in connections},
-        )
+        remaining = self.directions
+        tls = {number: about for number, about in self.tls.items() if number not in connections}
         directions = (
             remaining.without(connections)
             if isinstance(remaining, Directions)
@@ -393,10 +389,8 @@ class Directions(Sequence[DirectionCoverage]):
     @property
     def sizes(self) -> Sizes:
         """The columns of all these directions, by now."""
-        connection, direction = (
-            np.repeat(self._numbers, 2),
-            np.tile(np.arange(2), len(self._numbers)),
-        )
+        connection = np.repeat(self._numbers, 2)
+        direction = np.tile(np.arange(2), len(self._numbers))
         seen = 2 * (connection - 1) + (
             direction ^ np.isin(connection, list(self._evidence.reversed))
         )
@@ -406,10 +400,8 @@ class Directions(Sequence[DirectionCoverage]):
         tls, unread = np.zeros((2, len(seen)), np.int64)
         for position in np.flatnonzero(np.isin(connection, list(self._tls.connections))).tolist():
             number, side = int(connection[position]), int(seen[position]) % 2
-            tls[position], unread[position] = (
-                self._tls.overhead(number, side),
-                self._tls.unread(number, side),
-            )
+            tls[position] = self._tls.overhead(number, side)
+            unread[position] = self._tls.unread(number, side)
         return Sizes(
             connection,
             direction,
@@ -436,10 +428,8 @@ class Directions(Sequence[DirectionCoverage]):
     def _direction_at(self, position: int) -> DirectionCoverage:
         connection, direction = int(self._numbers[position // 2]), position % 2
         seen_as = direction ^ (connection in self._evidence.reversed)
-        client, server = (
-            self._endpoints.client[connection - 1],
-            self._endpoints.server[connection - 1],
-        )
+        client = self._endpoints.client[connection - 1]
+        server = self._endpoints.server[connection - 1]
         return _covered(
             self._transport.account(connection, seen_as),
             direction,

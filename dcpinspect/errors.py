@@ -147,9 +147,7 @@ _SIZE = re.compile(r"(?:allocate|size|block of) ([\d.]+(?: ?(?:[KMGTPE]i?B|bytes
 
 
 def memory_ended(error: BaseException) -> str | None:
-    """Returns the line for an error of any library that says that memory has ended; None for
-    another error.
-    """
+    """Returns the line for any library's error that memory has ended; None for another error."""
     text = str(error)
     is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
     if (

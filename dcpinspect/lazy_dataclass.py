@@ -63,21 +63,17 @@ else:
         return made
 
     def _init(names, defaults, frozen):
-        scope, parameters, by_name, lines = (
-            {"__set": object.__setattr__, "__absent": object()},
-            ["self"],
-            [],
-            [],
-        )
+        scope = {"__set": object.__setattr__, "__absent": object()}
+        parameters = ["self"]
+        by_name = []
+        lines = []
         for name in names:
             parameter, value, default = name, name, defaults.get(name, dataclasses.MISSING)
             is_field = isinstance(default, dataclasses.Field)
             if is_field and default.default_factory is not dataclasses.MISSING:
                 scope[f"__{name}"] = default.default_factory
-                parameter, value = (
-                    f"{name}=__absent",
-                    f"__{name}() if {name} is __absent else {name}",
-                )
+                parameter = f"{name}=__absent"
+                value = f"__{name}() if {name} is __absent else {name}"
             elif (plain := default.default if is_field else default) is not dataclasses.MISSING:
                 scope[f"__{name}"] = plain
                 parameter = f"{name}=__{name}"
@@ -92,11 +88,9 @@ else:
 
     def _compared(names, fields):
         compared = [name for name in names if name not in fields or fields[name].compare]
-        return (
-            attrgetter(*compared)
-            if len(compared) > 1
-            else lambda record: [getattr(record, name) for name in compared]
-        )
+        if len(compared) > 1:
+            return attrgetter(*compared)
+        return lambda record: [getattr(record, name) for name in compared]
 
     def _eq(names, fields):
         values = _compared(names, fields)
@@ -116,8 +110,7 @@ else:
 
     def _frozen(names):
         def refuse(_, name, *_value):
-            msg = f"cannot assign to field {name!r}"
-            raise dataclasses.FrozenInstanceError(msg)
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
         def set_state(self, values):
             for name, value in zip(names, values, strict=True):

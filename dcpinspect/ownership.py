@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HAS_USERS = hasattr(os, "geteuid")
-"""False on Windows, where folders of a user's profile belong to nobody else and these numbers say
-nothing.
-"""
+"""False on Windows, where users' folders are their own and these numbers say nothing."""
 
 
 class UnsafeError(OSError):

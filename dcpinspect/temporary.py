@@ -31,9 +31,7 @@ PREFIX = "dcpinspect-spool-"
 _PART = ".dcpinspect-"
 _TRIES = 5
 _locks: dict[str, int] = {}
-"""Descriptors of the folders of this process, by name; each has the lock that shows that the
-process is alive.
-"""
+"""Descriptors of this process's folders, by name; their locks show that it is alive."""
 _kept: dict[str, int] = {}
 """Files and folders that exist for now, and the process that made each: a forked child must leave
 them to that process.
@@ -215,9 +213,7 @@ def forget(path: str | os.PathLike[str], *, is_written: bool = False) -> None:
 
 
 def at_end(end: Callable[[], object]) -> None:
-    """Lets ``end_all`` call this, which ends a process that was started and that nothing else ends
-    soon.
-    """
+    """Lets ``end_all`` call this, which ends a started process that nothing else ends soon."""
     _ends[end] = os.getpid()
 
 

@@ -79,9 +79,7 @@ _IN_ASCII = {
 
 
 def to_ascii(text: str) -> str:
-    """Returns escaped text in ASCII: our own signs as similar ones, other characters as
-    ``\\uNNNN``.
-    """
+    """Returns escaped text in ASCII: our own signs as similar ones, others as ``\\uNNNN``."""
     if text.isascii():
         return text
     text = text.translate(_IN_ASCII)
@@ -163,9 +161,7 @@ def _escape_character(character: str) -> str:
 
 
 def shown_characters(count: int) -> bytes:
-    """Returns 1 for each of the first ``count`` characters that stays as it is, if it is not ASCII,
-    else 0.
-    """
+    """Returns 1 for each of the first ``count`` characters that stays though not ASCII, else 0."""
     encoding = f"utf-32-{sys.byteorder[0]}e"  # six times as fast as chr() for each
     characters = array("I", range(count)).tobytes().decode(encoding, "surrogatepass")
     is_shown = bytearray(map(str.isprintable, characters))
@@ -193,9 +189,7 @@ _ALIKE, _MOST = 0.65, 3
 
 
 def did_you_mean(name: str, known_names: Iterable[str]) -> str:
-    """Returns a clause to add to an error: a question with the known names that look like ``name``,
-    or nothing.
-    """
+    """Returns a clause for an error: a question with the known names like ``name``, or nothing."""
     import difflib  # deferred: only a mistake needs it
 
     known_names = list(known_names)

@@ -58,10 +58,8 @@ def answer(
     ``about``: what is said before them. ``total``: how many entries there are; None: they are
     counted, up to a limit.
     """
-    about, title = (
-        fitted(about, room // 2),
-        title if len(title) <= room // 2 else f"{title[: room // 2]}…",
-    )
+    about = fitted(about, room // 2)
+    title = title if len(title) <= room // 2 else f"{title[: room // 2]}…"
     characters_left = room - _HEAD - max(size_of(about), len(title))
     records, texts, remaining = list[dict[str, Any]](), list[str](), islice(entries, skip, None)
     further = 0

@@ -142,9 +142,7 @@ class Library:
                 del self._kept[key]
 
     def _paths(self, name: str) -> list[str]:
-        """Returns the files that a name of a question means, with links resolved. Raises
-        UsageError.
-        """
+        """Returns the files that a question's name means, links resolved. Raises UsageError."""
         escaped = escape(name)
         if "\0" in name:
             raise UsageError(f"{escaped}: is no name of a file")

@@ -131,9 +131,8 @@ def _answered_here(work: Callable[[Question], Answer], question: Question) -> Ca
         if (ended := memory_ended(error)) is None:
             raise
         return _wrong(ended)
-    data = json.loads(
-        plain_json(result.data)
-    )  # as JSON has it: times, bytes and numbers of 64 bits
+    # as JSON has it: times, bytes and numbers of 64 bits
+    data = json.loads(plain_json(result.data))
     return CallToolResult(
         content=[TextContent(type="text", text=result.text)], structured_content=data
     )

@@ -338,9 +338,7 @@ class Tools:
     def message(
         self, question: Question, captures: CapturesArgument, row: int, max_characters: Room = USUAL
     ) -> Answer:
-        """One message with every field: offset, bytes, value, meaning, and what is wrong
-        with it.
-        """
+        """One message with every field: offset, bytes, value, meaning, and what is wrong."""
         with self._library.reading(captures, question) as recording:
             message = recording.annotate(row)
             return answer(

@@ -58,20 +58,16 @@ class PacketBatch:
     @property
     def packets(self) -> IntArray:
         """Number of each packet over the whole reading."""
-        return (
-            np.arange(self.first_packet, self.first_packet + len(self))
-            if self.packet is None
-            else self.packet
-        )
+        if self.packet is None:
+            return np.arange(self.first_packet, self.first_packet + len(self))
+        return self.packet
 
     @property
     def frames(self) -> IntArray:
         """Number of each packet within the file."""
-        return (
-            np.arange(self.first_frame, self.first_frame + len(self))
-            if self.frame is None
-            else self.frame
-        )
+        if self.frame is None:
+            return np.arange(self.first_frame, self.first_frame + len(self))
+        return self.frame
 
     def packet_at(self, index: int) -> int:
         """Returns the number of one packet over the whole reading."""

@@ -166,10 +166,8 @@ class ByteSource:
 
     def _read_as_text(self) -> TextPackets | None:
         """Returns the packets that a text stands for; None if it is no such text."""
-        from dcpinspect.capture.text_packets import (
-            HEAD,
-            text_packets,
-        )  # deferred: captures do without
+        # deferred: captures do without
+        from dcpinspect.capture.text_packets import HEAD, text_packets
 
         head = _read_up_to(self._raw, HEAD)
         if size := text_before(head):
@@ -200,23 +198,17 @@ class ByteSource:
 
     @property
     def position(self) -> int:
-        """Number of bytes read of the file as stored; of a pipe, bytes that came out of it,
-        unpacked.
-        """
+        """Number of bytes read of the file as stored; of a pipe, bytes out of it, unpacked."""
         return self._given if self.is_stream else self._file.tell()
 
     @property
     def storage(self) -> Storage:
-        """Whether the bytes can be read again: at any place, unpacked from the start, or not at
-        all.
-        """
+        """Whether the bytes can be read again: at any place, unpacked from the start, or not."""
         if self.is_stream or self._growing is not None or isinstance(self._file, RemoteFile):
             return "stream"
-        return (
-            "plain"
-            if self._inflate is None and self._text is None and not self._remarks
-            else "compressed"
-        )
+        if self._inflate is None and self._text is None and not self._remarks:
+            return "plain"
+        return "compressed"
 
     def _open_source(self) -> FileIO | RemoteFile:
         if is_uri(self.name):
@@ -329,9 +321,7 @@ class ByteSource:
 
 
 def missing(path: str) -> CaptureError:
-    """Returns the error about a file that is not there, with the names beside it that are like its
-    name.
-    """
+    """Returns the error about a file that is not there, with the names beside it like its own."""
     folder, name = os.path.split(path)
     try:
         close = did_you_mean_file(name, sorted(os.listdir(folder or ".")))

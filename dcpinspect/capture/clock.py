@@ -32,8 +32,6 @@ class CaptureClock:
 
     def now_ns(self) -> int | None:
         """Returns the capture time now; None before the first packet."""
-        return (
-            None
-            if self._packet_ns is None
-            else self._packet_ns + time.monotonic_ns() - self._came_ns
-        )
+        if self._packet_ns is None:
+            return None
+        return self._packet_ns + time.monotonic_ns() - self._came_ns

@@ -103,10 +103,8 @@ class Inflate:
         self._decoder = self._new_decoder()
         self._start = self._raw_size
         self._step = min(FIRST, self._most)
-        self._piece, self._unpacked = (
-            b"",
-            0,
-        )  # what the decoder was given last, and how much it returned for it
+        # what the decoder was given last, and how much it returned for it
+        self._piece, self._unpacked = (b"", 0)
         self._before: _Gzip | None = None  # the decoder before that piece
 
     def _new_decoder(self) -> _Decoder:
@@ -204,10 +202,8 @@ class Inflate:
         if self._file is None or self._kind == ZSTD:
             return None
         decoder = self._new_decoder()
-        file_position, bytes_left = (
-            self._file.tell(),
-            self._raw_size - len(self._piece) - self._start,
-        )
+        file_position = self._file.tell()
+        bytes_left = self._raw_size - len(self._piece) - self._start
         self._file.seek(self._start)
         while bytes_left or not decoder.needs_input:
             piece = self._file.read(min(bytes_left, READ)) or b"" if decoder.needs_input else b""
@@ -371,9 +367,8 @@ def decompressed(magic: bytes, raw: _Raw, file: _BinaryFile | None = None) -> In
 
     ``file``: what ``raw`` reads from its start, if that can be read again.
     """
-    is_skippable = (
-        magic[:1] in _MEMBER[ZSTD] and magic[1:] == _SKIPPABLE_REST
-    )  # pzstd begins with one
+    # pzstd begins with one
+    is_skippable = magic[:1] in _MEMBER[ZSTD] and magic[1:] == _SKIPPABLE_REST
     kind = (
         ZSTD if is_skippable else next((kind for kind in _MEMBER if magic.startswith(kind)), None)
     )

@@ -1,6 +1,4 @@
-"""What packets may be wrapped in: which link types and tunnels are read, and names for those that
-are not.
-"""
+"""What packets may be wrapped in: link types and tunnels that are read, and names of others."""
 
 from __future__ import annotations
 

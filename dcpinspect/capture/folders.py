@@ -1,6 +1,4 @@
-"""Directories as captures: the files in them that are captures by their name, or by how they
-begin.
-"""
+"""Directories as captures: the files in them that are captures by name, or by their first bytes."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ class FolderCapture(str):
 
 
 def named(captures: Sequence[str]) -> list[str]:
-    """Returns what the user named: captures, and the directories of those that were found in
-    one.
-    """
+    """Returns what the user named: captures, and the directories of those found in one."""
     return list(
         dict.fromkeys(
             name.directory if isinstance(name, FolderCapture) else name for name in captures
@@ -66,9 +62,7 @@ def captures_in(directory: str, without: str = "") -> Iterator[str]:
 
 
 def is_capture(path: str) -> bool:
-    """Returns whether a file has the name of a capture, or begins like one; hidden files are not
-    captures.
-    """
+    """Returns whether a file is a capture by name or first bytes; hidden files are none."""
     name = os.path.basename(path)
     return not name.startswith(".") and (has_name_of_capture(name) or _begins_as_capture(path))
 
@@ -120,9 +114,8 @@ def with_folders(names: Sequence[str]) -> list[str]:
 def _begins_as_capture(path: str) -> bool:
     try:
         about = os.stat(path)
-        if (
-            not stat.S_ISREG(about.st_mode) or not about.st_size
-        ):  # a file of the kernel has no size, and may never end
+        # a file of the kernel has no size, and may never end
+        if not stat.S_ISREG(about.st_mode) or not about.st_size:
             return False
         with open(path, "rb") as file:
             return file.read(4) in _MAGICS

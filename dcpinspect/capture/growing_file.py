@@ -54,16 +54,13 @@ class GrowingFileReader:
         if self._is_pipe:
             if self.stopped:
                 return 0
-            return (
-                self._file.readinto(target)
-                if select.select([self._file.fileno()], [], [], EVERY_S)[0]
-                else None
-            )
+            if select.select([self._file.fileno()], [], [], EVERY_S)[0]:
+                return self._file.readinto(target)
+            return None
         end = time.monotonic() + EVERY_S
         while not self.stopped:
-            was_replaced = (
-                self._was_replaced()
-            )  # asked first, so that nothing written before is missed
+            # asked first, so that nothing written before is missed
+            was_replaced = self._was_replaced()
             got = self._file.readinto(target)
             if got:
                 return got

@@ -91,9 +91,7 @@ _WHEN = re.compile(
     rf"{_NUMBERED}(?:(?:(\d{{4}}-\d\d-\d\d) |([ "
     rf"-]))?{_OF_DAY}|(\d{{9,10}})\.(\d{{6}}(?:\d{{3}})?)) "
 )
-"""The time in the line of tcpdump before a packet: date or sign, time of day; or seconds since
-1970.
-"""
+"""The time in tcpdump's line before a packet: date or sign, time of day; or seconds since 1970."""
 _BYTE = re.compile(r"[0-9A-Fa-f]{2}(?=\s|$)")
 _TITLE = re.compile(r"([A-Z][\w ()-]{0,60}) \((\d{1,9}) bytes?\):?\s*")
 _NODE = re.compile(r"Node ([01]): (\S{1,253}):(\d{1,5})\s*")
@@ -275,11 +273,9 @@ def follow_hex(lines: Lines) -> Iterator[Found]:
         offset = _OFFSET.match(body)
         if offset is None:
             continue
-        line_direction, line_offset, row = (
-            int(body != text),
-            int(offset[1], 16),
-            _row(body, offset.end(), 16),
-        )
+        line_direction = int(body != text)
+        line_offset = int(offset[1], 16)
+        row = _row(body, offset.end(), 16)
         if line_offset < seen[line_direction]:
             yield LineProblem(
                 number, f"offset {line_offset} where {seen[line_direction]} was to come"
@@ -327,9 +323,7 @@ def plain(lines: Lines) -> Iterator[Found]:
 
 
 def protocol_log(lines: Lines) -> Iterator[Found]:
-    """Reads the C++ SDK's log of what it sends and receives: a line about each buffer, and a dump
-    of it.
-    """
+    """Reads the C++ SDK's log of what it sends and receives: a line and a dump of each buffer."""
     ends, direction, time_ns, size, data, began = (CLIENT, SERVER), 0, None, 0, bytearray(), 0
 
     def finished() -> Iterator[Found]:

@@ -1,6 +1,4 @@
-"""The network interfaces of this machine, and how one is opened: by Scapy, which knows how on each
-system.
-"""
+"""The network interfaces of this machine, and how one is opened: by Scapy on each system."""
 
 from __future__ import annotations
 
@@ -77,9 +75,7 @@ class PacketSource(Protocol):
         """Stops receiving. What waits can still be taken."""
 
     def counts(self) -> tuple[int, int] | None:
-        """Returns frames seen, and how many of them the kernel dropped; None where the system does
-        not say.
-        """
+        """Returns frames seen, and how many the kernel dropped; None where the system is silent."""
 
     def close(self) -> None:
         """Ends the capture."""

@@ -89,9 +89,7 @@ def program(
 
 
 def attach(sock: socket.socket, instructions: Sequence[Instruction]) -> None:
-    """Lets the socket receive only what the program lets pass, from now on; what waits in the
-    socket stays.
-    """
+    """Lets the socket receive only what the program lets pass, from now on."""
     code = ctypes.create_string_buffer(
         b"".join(struct.pack("HBBI", *instruction) for instruction in instructions)
     )

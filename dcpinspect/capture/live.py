@@ -305,10 +305,8 @@ class LiveCapture:
             damages = [FileDamage(file.name, None, damage) for _, damage in walk.problems]
             file.problems.extend(damages[: MAX_PROBLEMS - len(file.problems)])
             if len(walk.offset):
-                data, columns = (
-                    window.data[: window.size],
-                    (walk.offset, walk.captured, walk.wire, walk.time_ns, walk.link_type),
-                )
+                data = window.data[: window.size]
+                columns = (walk.offset, walk.captured, walk.wire, walk.time_ns, walk.link_type)
                 file_position = (0, file.packets + 1, file.packets, window.file_offset)
                 batch = PacketBatch(data, *columns, *file_position, options=walk.options)
                 file.packets += len(batch)

@@ -1,6 +1,4 @@
-"""Files that were meant to be captures and are none: what each one is, by how it begins, and what
-to do.
-"""
+"""Files meant to be captures that are none: what each one is, by how it begins, and what to do."""
 
 from __future__ import annotations
 
@@ -141,9 +139,7 @@ def _encoded(head: bytes) -> tuple[str, str] | None:
 
 
 def is_in_hex(head: bytes) -> bool:
-    """Returns whether a text begins with the hex digits of a capture file: of a whole file, not of
-    packets.
-    """
+    """Returns whether a text begins with the hex digits of a capture file, not of packets."""
     digits = re.sub(rb"\A(?:0x)?0+:?[ \t]+|\\x|0x|[\s,:]", b"", head[:200])
     begun = re.match(rb"(?:[0-9A-Fa-f]{2}){4,}", digits)
     return begun is not None and _begins_capture(bytes.fromhex(begun[0].decode()))

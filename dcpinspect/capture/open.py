@@ -1,6 +1,4 @@
-"""Opens captures: several files, pipes or compressed files become one sequence of packet
-batches.
-"""
+"""Opens captures: several files, pipes or compressed files become one run of packet batches."""
 
 from __future__ import annotations
 
@@ -193,9 +191,7 @@ class Capture:
 
     @property
     def problems(self) -> list[FileDamage]:
-        """Files of directories that were left out, and damaged places met so far, in reading
-        order.
-        """
+        """Files of directories that were left out, and damaged places so far, in reading order."""
         return [*self._left_out, *(problem for file in self.files for problem in file.all_problems)]
 
     @property
@@ -242,11 +238,9 @@ class Capture:
             file.remark = reader.source.remark
             file.format = "text" if reader.source.is_text else reader.format.name
             file.storage = reader.source.storage
-            file.counts, file.notes, file.secrets = (
-                reader.format.counts,
-                reader.format.notes,
-                reader.format.secrets,
-            )
+            file.counts = reader.format.counts
+            file.notes = reader.format.notes
+            file.secrets = reader.format.secrets
             file.unread = reader.format.unread
             for walk, window in reader:
                 self.position = before + reader.source.position
@@ -372,9 +366,8 @@ class _Reader:
 
     def __iter__(self) -> Iterator[tuple[Walk, Window]]:
         window = self.window
-        while not (
-            window.at_end and self.source.was_stopped
-        ):  # then a record that is being written is no damage
+        # then a record that is being written is no damage
+        while not (window.at_end and self.source.was_stopped):
             walk = self._first or self._walk()
             self._first = None
             walk.problems[:] = [

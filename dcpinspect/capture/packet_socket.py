@@ -40,17 +40,13 @@ _TPACKET_V3 = 2
 _FRAME_BYTES = 1 << 11
 """A ring of blocks uses this size for nothing but its number of frames."""
 _STATUS, _COUNT, _FIRST = 8, 12, 16
-"""Where the head of a block has its owner, its number of packets, and the place of the first
-packet.
-"""
+"""Where the head of a block has its owner, its packets' number, and the first packet's place."""
 _LOOPBACK = 772
 _ALL_PROTOCOLS = 3
 
 
 class PacketSocket:
-    """A packet socket that is bound to an interface, or to none: then it receives from all
-    interfaces.
-    """
+    """A packet socket bound to an interface, or to none: then it receives from all interfaces."""
 
     silence_s = 0.05
     """Seconds after the last packet at the end, after which no more comes: the kernel hands over
@@ -187,9 +183,7 @@ class PacketSocket:
 
 
 def cooked_socket(interface: str | None) -> socket.socket:
-    """Returns a packet socket without link-layer headers, of one interface or of all. Raises
-    OSError.
-    """
+    """Returns a packet socket without link-layer headers, of one interface or all."""
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ALL_PROTOCOLS))
     if interface is not None:
         sock.bind((interface, _ALL_PROTOCOLS))

@@ -1,6 +1,4 @@
-"""What a file format hands to the reader: the packets found in a stretch of bytes, and how far they
-go.
-"""
+"""What a file format hands to the reader: the packets in a stretch of bytes, and its end."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ MAX_PROBLEMS = 1000
 
 @dataclass(slots=True)
 class Walk:
-    """Packets in ``data[:size]``, with one entry for each packet in each column (see
-    ``PacketBatch``).
-    """
+    """Packets in ``data[:size]``, with one entry for each in each column (see ``PacketBatch``)."""
 
     offset: IntArray
     captured: IntArray
@@ -49,9 +45,7 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class InterfaceCounts:
-    """What the program that wrote a capture said of one interface at its end; None where it said
-    nothing.
-    """
+    """What the program that wrote a capture said of an interface at its end; None for nothing."""
 
     name: str
     """Name of the interface in the system, or its number in the file."""
@@ -79,9 +73,7 @@ class Format(Protocol):
 
     @property
     def unread(self) -> Sequence[UnreadLinkType]:
-        """Interfaces whose packets are not read, as far as the records were read; always the same
-        list.
-        """
+        """Interfaces whose packets are not read, so far; always the same list."""
 
     @property
     def notes(self) -> Sequence[bytes]:

@@ -57,8 +57,7 @@ class Pcap:
         if not self.big:
             magic = int.from_bytes(header[:4], "little")
         if magic not in _MAGICS or len(header) < FILE_HEADER:
-            msg = "not a pcap file header"
-            raise ValueError(msg)
+            raise ValueError("not a pcap file header")
         major, minor, _, _, snaplen, network = struct.unpack_from(
             ">HHiIII" if self.big else "<HHiIII", header, 4
         )
@@ -188,19 +187,15 @@ def walk_records(
             verdict = CUT
             break
         if big:
-            seconds, ticks, have, full = (
-                be32(data, record),
-                be32(data, record + 4),
-                be32(data, record + 8),
-                be32(data, record + 12),
-            )
+            seconds = be32(data, record)
+            ticks = be32(data, record + 4)
+            have = be32(data, record + 8)
+            full = be32(data, record + 12)
         else:
-            seconds, ticks, have, full = (
-                le32(data, record),
-                le32(data, record + 4),
-                le32(data, record + 8),
-                le32(data, record + 12),
-            )
+            seconds = le32(data, record)
+            ticks = le32(data, record + 4)
+            have = le32(data, record + 8)
+            full = le32(data, record + 12)
         if lengths == 2 or (lengths == 1 and have > full):
             have, full = full, have
         if (
@@ -254,19 +249,15 @@ def find_record(
             if p + header > size:
                 break
             if big:
-                seconds, ticks, have, full = (
-                    be32(data, p),
-                    be32(data, p + 4),
-                    be32(data, p + 8),
-                    be32(data, p + 12),
-                )
+                seconds = be32(data, p)
+                ticks = be32(data, p + 4)
+                have = be32(data, p + 8)
+                full = be32(data, p + 12)
             else:
-                seconds, ticks, have, full = (
-                    le32(data, p),
-                    le32(data, p + 4),
-                    le32(data, p + 8),
-                    le32(data, p + 12),
-                )
+                seconds = le32(data, p)
+                ticks = le32(data, p + 4)
+                have = le32(data, p + 8)
+                full = le32(data, p + 12)
             if (
                 have == 0
                 or have > limit

@@ -39,9 +39,7 @@ SMALLEST = 12
 """Bytes of a block without a body."""
 DONE, CUT, BAD, OTHER = range(4)
 OFFSET, CAPTURED, WIRE, HIGH, LOW, NUMBER, OPTIONS, ASIDE = range(8)
-"""Rows of the kernel's columns: what it says of each packet, and where the blocks are that it
-leaves to Python.
-"""
+"""Rows of the kernel's columns: what it says of each packet, and which blocks it leaves."""
 AT, NEED, PACKETS, ASIDES, INTERFACES, SNAPLEN, LIMIT = range(7)
 """What the kernel's state says. AT: where it is. NEED: bytes wanted from there, where a block is
 cut. PACKETS, ASIDES: entries in the columns. Of the section it says how many interfaces there are,
@@ -49,9 +47,7 @@ the snaplen of the first one, and the longest packet that is believed.
 """
 _STRANGE = "a packet block contradicts itself or names no interface"
 MOST_INTERFACES = 1 << 16
-"""Greatest number of interfaces of a section that are remembered; packets of others are not read,
-and told.
-"""
+"""Greatest number of a section's interfaces remembered; packets of others are only told."""
 _BEYOND = f"packets of interfaces after the first {MOST_INTERFACES:,} of a section are not read"
 MOST_COUNTED = 1000
 """Greatest number of interfaces whose counts are remembered."""
@@ -101,9 +97,7 @@ class Interface:
 
 
 class PcapNg:
-    """The blocks of one pcapng file. Raises ``ValueError`` if it does not begin with a section
-    header.
-    """
+    """The blocks of a pcapng file. Raises ``ValueError`` if it begins with no section header."""
 
     name = "pcapng"
 
@@ -113,8 +107,7 @@ class PcapNg:
             and _BYTE_ORDER
             not in (struct.unpack_from(order, header, 8)[0] for order in ("<I", ">I"))
         ):
-            msg = "not a pcapng section header"
-            raise ValueError(msg)
+            raise ValueError("not a pcapng section header")
         self.big = False
         self.interfaces: list[Interface] = []
         self.counts: list[InterfaceCounts] = []
@@ -133,9 +126,7 @@ class PcapNg:
         self._searching = False
 
     def walk(self, data: ByteArray, size: int, *, final: bool) -> Walk:
-        """Walks the blocks, as ``Format.walk``; skips garbage between blocks up to the next
-        plausible block.
-        """
+        """Walks the blocks, as ``Format.walk``; skips garbage up to the next plausible block."""
         before = copy.deepcopy(self.__dict__) if self._last_ns == _NO_TIME else None
         walk = self._walk(data, size, final=final)
         if len(walk.offset) and not self._fill(
@@ -314,9 +305,7 @@ class PcapNg:
     def _read_aside(
         self, aside: list[int], data: ByteArray, problems: list[tuple[int, str]]
     ) -> None:
-        """Reads what the kernel set aside: blocks that hold no packet, and packets that it did not
-        understand.
-        """
+        """Reads what the kernel set aside: blocks without a packet, and unknown packets."""
         order, block = ">" if self.big else "<", data.data
         statistics: dict[int, bytes] = {}  # the last block of each interface
         heads = struct.Struct(order + "III")
@@ -374,9 +363,7 @@ class PcapNg:
         self.counts[row : row + 1] = [InterfaceCounts(name, received, dropped, system)]
 
     def _find_block(self, data: ByteArray, size: int, state: IntArray, *, final: bool) -> bool:
-        """Moves ``state[AT]`` to the next block that looks right; returns False if these bytes do
-        not hold one.
-        """
+        """Moves ``state[AT]`` to the next block that looks right; returns False for none."""
         offset = int(state[AT])
         block = data[:size].data
         order = ">I" if self.big else "<I"
@@ -433,9 +420,7 @@ def comments_of(packets: PacketBatch, index: int) -> list[bytes]:
 
 
 def comments_in(options: bytes, *, big: bool) -> list[bytes]:
-    """Returns the comments among the options of a block, as bytes: nobody promises that they are
-    UTF-8.
-    """
+    """Returns the comments among a block's options, as bytes: they may be no UTF-8."""
     return [value for code, value in _options(options, ">" if big else "<") if code == COMMENT]
 
 
@@ -464,9 +449,7 @@ def _options_damage(options: bytes, order: str, start: int) -> Iterator[tuple[in
 
 
 def nanoseconds(high: IntArray, low: IntArray, resolution: int, offset_s: IntArray) -> IntArray:
-    """Returns capture times from the two halves of tick counts; -1 for those before 1970 or after
-    2262.
-    """
+    """Returns capture times from two halves of ticks; -1 for those before 1970 or after 2262."""
     ticks = (np.maximum(high, 0).astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
     power = resolution & 0x7F
     if resolution & 0x80:
@@ -502,9 +485,7 @@ def word(data: ByteArray, at: int, big: bool) -> int:
 
 @inline
 def whole_length(data: ByteArray, size: int, big: bool, state: IntArray) -> int:
-    """Returns the length of the block at ``state[AT]``, or the negated reason why there is none
-    that is whole.
-    """
+    """Returns the length of the block at ``state[AT]``, or the negated reason for none."""
     block = state[AT]
     state[NEED] = SMALLEST
     if block + 8 > size:
@@ -522,9 +503,7 @@ def whole_length(data: ByteArray, size: int, big: bool, state: IntArray) -> int:
 
 @inline
 def set_aside(at: int, columns: IntArray, state: IntArray) -> None:
-    """Leaves a block to Python; ``at``: its place, inverted if it is a packet that is not
-    understood.
-    """
+    """Leaves a block to Python; ``at``: its place, inverted for a packet that is not understood."""
     columns[ASIDE, state[ASIDES]] = at
     state[ASIDES] += 1
 
@@ -543,9 +522,7 @@ def begin_interface(longest: int, state: IntArray) -> None:
 def take_packet(
     data: ByteArray, length: int, big: bool, columns: IntArray, state: IntArray
 ) -> bool:
-    """Writes the packet of a block, enhanced or old; returns False if the block contradicts
-    itself.
-    """
+    """Writes the packet of a block, enhanced or old; returns False if it contradicts itself."""
     block, count = state[AT], state[PACKETS]
     if length < 32:
         return False
@@ -569,9 +546,7 @@ def take_packet(
 def take_simple(
     data: ByteArray, length: int, big: bool, columns: IntArray, state: IntArray
 ) -> bool:
-    """Writes the packet of a simple block, which has no time; returns False if the block
-    contradicts itself.
-    """
+    """Writes the packet of a simple block, without time; returns False if it contradicts itself."""
     block, count = state[AT], state[PACKETS]
     if length < 16 or state[INTERFACES] == 0:
         return False

@@ -216,9 +216,8 @@ def _comments(
     for row in np.flatnonzero(has_any).tolist():
         index = int(rows[row])
         packet_comments = comments_of(packets, index)
-        most_bytes = (
-            MAX_BLOCK - (1 << 17) - int(packets.captured[index])
-        )  # readers refuse longer blocks
+        # readers refuse longer blocks
+        most_bytes = MAX_BLOCK - (1 << 17) - int(packets.captured[index])
         packet_comments = [
             note
             for note, end in zip(

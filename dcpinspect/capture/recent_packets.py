@@ -1,6 +1,4 @@
-"""The latest packets in memory, as pcapng blocks; those around a moment go to a file of their
-own.
-"""
+"""The latest packets in memory, as pcapng blocks; those around a moment go to a file."""
 
 from __future__ import annotations
 
@@ -162,9 +160,7 @@ class RecentPackets:
                 self._go_on(self._file, piece)
 
     def forget(self, before_ns: int) -> None:
-        """Frees packets that are only needed for moments before this one: nobody will ask for such
-        a moment.
-        """
+        """Frees packets that are only needed for moments before this one: nobody asks for these."""
         while self._pieces and self._pieces[0].end_ns < before_ns - self._around_ns:
             self._drop()
 

@@ -45,9 +45,7 @@ class NoRoom(OutputError):  # noqa: N818  a state of the disk, which may pass
     """The disk took no more. The file has the packets before."""
 
     size = packets = 0
-    """How much of what was to be written the file has all the same: whole blocks, in bytes, and
-    their number.
-    """
+    """How much the file has all the same: whole blocks, in bytes, and their number."""
 
 
 class RecordedFiles:
@@ -105,9 +103,7 @@ class RecordedFiles:
 
     @property
     def free_space(self) -> tuple[int, int]:
-        """Number of bytes and of packets that the file may still take; it takes its first packet,
-        however long.
-        """
+        """Bytes and packets that the file may still take; it takes its first packet at any size."""
         size, packets = self._each.size, self._each.packets
         return (
             EVERYTHING if size is None else max(0, size - self._good),
@@ -129,9 +125,7 @@ class RecordedFiles:
         )
 
     def interface(self, name: str, link_type: int) -> int:
-        """Returns the number of an interface, which is described before the next packets if it is
-        new.
-        """
+        """Returns the number of an interface, which is described before the next packets if new."""
         if (name, link_type) not in self.interfaces:
             self.interfaces.append((name, link_type))
         return self.interfaces.index((name, link_type))
@@ -255,9 +249,8 @@ class RecordedFiles:
             size, packets = _whole_blocks(view[:done]) if is_packets else (0, 0)
             with suppress(OSError):  # a device has no size
                 os.ftruncate(self._file.fileno(), self._good + size)
-                self._file.seek(
-                    self._good + size
-                )  # what is still written belongs here, and not behind a hole
+                # what is still written belongs here, and not behind a hole
+                self._file.seek(self._good + size)
                 self._mark()
             self.packets += packets
             kind = NoRoom if error.errno in FULL else OutputError
@@ -271,9 +264,7 @@ class RecordedFiles:
 
 
 def _whole_blocks(view: memoryview) -> tuple[int, int]:
-    """Returns the bytes and the number of pcapng blocks that are whole; numbers are little
-    endian.
-    """
+    """Returns bytes and number of the pcapng blocks that are whole; numbers are little endian."""
     end = count = 0
     while len(view) >= end + 8 and end + (
         size := int.from_bytes(view[end + 4 : end + 8], "little")

@@ -81,15 +81,11 @@ class RecordingOrder:
     is_spool: bool = False
     """Whether the files are only there for the reader: the oldest make room for new ones."""
     pauses_when_full: bool = False
-    """Whether the capture goes on with a full disk: packets are counted and left out until there is
-    room.
-    """
+    """Whether the capture goes on with a full disk: packets are counted and left out meanwhile."""
     waits: bool = False
     """Whether an interface that is gone is waited for."""
     ssh: str | None = None
-    """The arguments of ssh, with the host, if the interfaces are those of another machine; else
-    None.
-    """
+    """The arguments of ssh, with the host, if the interfaces are another machine's; else None."""
     tcpdump: str = "tcpdump"
     """How tcpdump is called on the other machine."""
     user: str | None = None
@@ -299,9 +295,7 @@ class Recorder:
         )
 
     def _round(self) -> int:
-        """Takes what waits and writes it, source by source in turn; returns how many packets there
-        were.
-        """
+        """Takes what waits and writes it, source by source; returns how many packets there were."""
         total = 0
         for source in self._sources:
             for _ in range(AT_ONCE):
@@ -328,9 +322,8 @@ class Recorder:
         elif source.has_more and (packets_left <= 0 or bytes_left < min(size, len(self._out))):
             self._is_over = True
         elif source.has_more and files.is_empty:
-            taken, count = source.write_waiting(
-                self._out, 1
-            )  # a packet may be larger than the file
+            # a packet may be larger than the file
+            taken, count = source.write_waiting(self._out, 1)
             self._write_blocks(self._out.data[:taken], count)
         elif source.has_more:
             self._next_file()
@@ -501,9 +494,8 @@ def main() -> int:
     """
     for number in OF_READER:
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(
-        signal.SIG_UNBLOCK, OF_READER
-    )  # the reader held the signals back while this process loaded
+    # the reader held the signals back while this process loaded
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, OF_READER)
     with suppress(OSError):
         os.nice(-10)  # if allowed, before processes that decode: they can wait
     rights.be_private()
@@ -525,9 +517,8 @@ def main() -> int:
         )
     reports.send(end=True)  # last: the reader does not wait for more
     reports.end()
-    if (
-        wishes.is_spool
-    ):  # if the reader is killed before it has read everything, nobody else removes the files
+    # if the reader is killed before it has read everything, nobody else removes the files
+    if wishes.is_spool:
         while os.read(0, 1 << 10):
             pass
         shutil.rmtree(os.path.dirname(wishes.path), ignore_errors=True)

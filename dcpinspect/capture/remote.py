@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileInfo
 
 FIRST, MOST = 1 << 16, 1 << 23
-"""Size in bytes of the first range of a file that is read in small pieces, and of the longest
-range.
-"""
+"""Size in bytes of the first range of a file that is read in small pieces, and of the longest."""
 
 
 def info(name: str) -> FileInfo:
@@ -32,9 +30,7 @@ def info(name: str) -> FileInfo:
 
 
 def files_below(name: str) -> dict[str, FileInfo]:
-    """Returns all files below a URI by their own URIs, in order; hidden files and hidden folders
-    are left out.
-    """
+    """Returns all files below a URI by their own URIs, in order, but hidden files and folders."""
     from pyarrow.fs import FileSelector
 
     filesystem, path = file_system_of(name)
@@ -95,9 +91,7 @@ class RemoteFile(Ranged):
         self._range = FIRST
 
     def readinto(self, target: Any, /) -> int:
-        """Reads bytes as a file does. Raises OSError if storage does not answer, however often it
-        is asked.
-        """
+        """Reads bytes as a file does. Raises OSError if storage never answers."""
         view = memoryview(target).cast("B")
         offset = self._at - self._ahead_at
         if not 0 <= offset < len(self._ahead):

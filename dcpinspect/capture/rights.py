@@ -28,9 +28,7 @@ _READ = stat.S_IRGRP | stat.S_IROTH
 
 
 _withheld = 0
-"""Rights that some source does not give: files that were there before lose them once they get what
-it holds.
-"""
+"""Rights that some source does not give: old files lose them once they get what it holds."""
 
 
 def be_private() -> None:
@@ -67,9 +65,8 @@ def limit(descriptor: int, mode: int | None = None) -> None:
     """
     about = os.fstat(descriptor)
     mode = stat.S_IMODE(about.st_mode if mode is None else mode) & ~_withheld
-    if (
-        _withheld and about.st_gid != os.getegid()
-    ):  # the folder has given it a group that the sources may not have
+    # the folder has given it a group that the sources may not have
+    if _withheld and about.st_gid != os.getegid():
         mode &= ~stat.S_IRWXG
     if stat.S_ISREG(about.st_mode) and mode != stat.S_IMODE(about.st_mode):
         with suppress(PermissionError):
@@ -118,9 +115,7 @@ def stop_being_able_to_capture() -> None:
 
 
 def give(path: str, user: str) -> None:
-    """Gives a file or folder to a user, as far as this process may do that; ``become`` says what is
-    wrong.
-    """
+    """Gives a file or folder to a user, if this process may; ``become`` says what is wrong."""
     import pwd
 
     with suppress(KeyError, OSError):

@@ -1,6 +1,4 @@
-"""Copies packets out of the ring that the kernel fills (TPACKET_V3), straight into blocks of a
-pcapng file.
-"""
+"""Copies packets out of the kernel's ring (TPACKET_V3), straight into pcapng blocks."""
 
 from __future__ import annotations
 
@@ -78,9 +76,7 @@ def hidden_tag(block: ByteArray, at: int, size: int, protocol: int) -> bool:
 
 @inline
 def put_cooked(block: ByteArray, offset: int, protocol: int, target: ByteArray, to: int) -> None:
-    """Writes the header that says where the packet at ``offset`` came from, and what protocol it
-    has.
-    """
+    """Writes the header that says where the packet at ``offset`` came from, and its protocol."""
     address = offset + _ADDRESS
     put16(target, to, protocol)
     put16(target, to + 2, 0)
@@ -153,9 +149,8 @@ def write_packets(
         if block_start + size + MOST_GROWN > len(target):
             break
         kind, hardware = octet(block, offset + _ADDRESS + 10), le16(block, offset + _ADDRESS + 8)
-        if not (
-            is_cooked and kind == _OUTGOING and hardware == _LOOPBACK
-        ):  # an outgoing loopback packet comes back at once
+        # an outgoing loopback packet comes back at once
+        if not (is_cooked and kind == _OUTGOING and hardware == _LOOPBACK):
             time_ns = le32(block, offset + 4) * 1_000_000_000 + le32(block, offset + 8)
             grown = put_packet(block, offset, is_cooked, size, target, block_start + 28)
             packet_end = block_start + 28 + size + grown

@@ -1,6 +1,4 @@
-"""Frames from one of Scapy's sockets: BPF, libpcap, and what else Scapy has for systems without
-packet sockets.
-"""
+"""Frames from one of Scapy's sockets: BPF, libpcap, and others where packet sockets lack."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ from dcpinspect.capture.packet_walk import MAX_PACKET
 
 
 class ScapySocket:
-    """An open socket of Scapy's. It cannot be waited for together with others, so it is asked again
-    and again.
-    """
+    """An open socket of Scapy's. It cannot be waited for with others, so it is asked repeatedly."""
 
     silence_s = 0.05
     is_empty = False
@@ -31,9 +27,7 @@ class ScapySocket:
         self.link_type = _link_type(sock)
         self.number = 0
         self.is_gone = True
-        """Whether the interface is gone. It is after an error: nothing says whether it will be
-        back.
-        """
+        """Whether the interface is gone. It is after an error: nothing says if it comes back."""
         self._socket = sock
         self._snaplen = snaplen
         self._error: OSError | None = None
@@ -102,11 +96,9 @@ class ScapySocket:
         from scapy.libs.winpcapy import pcap_stat, pcap_stats
 
         statistics = pcap_stat()
-        return (
-            (statistics.ps_recv, statistics.ps_drop)
-            if pcap_stats(wrapper.pcap, ctypes.byref(statistics)) == 0
-            else None
-        )
+        if pcap_stats(wrapper.pcap, ctypes.byref(statistics)) == 0:
+            return (statistics.ps_recv, statistics.ps_drop)
+        return None
 
     def close(self) -> None:
         """Ends the capture."""

@@ -90,9 +90,8 @@ def reach(name: str) -> None:
     Ctrl-C does not wait for the answer, as it does in any other request: PyArrow does not notice
     signals.
     """
-    from concurrent.futures import (
-        ThreadPoolExecutor,
-    )  # deferred, as the next: readers of local files do without
+    # deferred, as the next: readers of local files do without
+    from concurrent.futures import ThreadPoolExecutor
 
     from pyarrow.fs import FileType
 
@@ -100,9 +99,8 @@ def reach(name: str) -> None:
     if filesystem.type_name == "hdfs":
         return  # its client does not hurry
     bucket = path.partition("/")[0]
-    requested_path = (
-        f"{bucket}/-" if filesystem.type_name == "abfs" else bucket
-    )  # for a container, PyArrow aborts if it has no credentials
+    # for a container, PyArrow aborts if it has no credentials
+    requested_path = f"{bucket}/-" if filesystem.type_name == "abfs" else bucket
     of_store, setting = _server(filesystem.type_name)
     pool = ThreadPoolExecutor(max_workers=1)
     try:
@@ -130,9 +128,7 @@ def reach(name: str) -> None:
 
 
 def file_system_of(name: str, patience: StorageTimeouts | None = None) -> tuple[FileSystem, str]:
-    """Returns the file system of a URI, and the path in it. Raises OSError if it cannot be had
-    here.
-    """
+    """Returns the file system of a URI, and the path in it. Raises OSError if there is none."""
     patience = patience or LONG
     scheme, authority, path = _uri_parts(name)
     bucket = authority.partition("@")[0] + path
@@ -150,9 +146,7 @@ def file_system_of(name: str, patience: StorageTimeouts | None = None) -> tuple[
 
 
 def options(name: str) -> dict[str, str] | None:
-    """Returns deltalake's options for a table by path or URI. Raises OSError if a URI does not say
-    enough.
-    """
+    """Returns deltalake's options for a table by path or URI. Raises OSError."""
     if not is_uri(name):
         return None
     scheme, authority, _ = _uri_parts(name)
@@ -291,11 +285,9 @@ def _server(kind: str) -> tuple[str, str]:
         return f" at {endpoint}" if endpoint else "", "AWS_ENDPOINT_URL"
     if kind == "gcs":
         emulator = _emulator()
-        return (
-            (f" at {emulator}", "STORAGE_EMULATOR_HOST")
-            if emulator
-            else ("", "GOOGLE_APPLICATION_CREDENTIALS")
-        )
+        if emulator:
+            return (f" at {emulator}", "STORAGE_EMULATOR_HOST")
+        return ("", "GOOGLE_APPLICATION_CREDENTIALS")
     return "", "the account"
 
 
@@ -309,9 +301,8 @@ def _emulator() -> str:
 def _s3(bucket: str, endpoint: str, region: str, patience: StorageTimeouts) -> FileSystem:
     from pyarrow import fs
 
-    if not (
-        region or endpoint or patience == SHORT
-    ):  # any region answers, if only with the name of the right one
+    # any region answers, if only with the name of the right one
+    if not (region or endpoint or patience == SHORT):
         with suppress(OSError):
             region = fs.resolve_s3_region(bucket)
     where = urlsplit(endpoint)

@@ -39,9 +39,7 @@ class TextPackets:
     """A readable stream with the pcap file that a text becomes."""
 
     def __init__(self, raw: object, form: TextForm) -> None:
-        """``raw``: has ``readinto`` and ``close``; its first bytes are those that were
-        recognised.
-        """
+        """``raw``: has ``readinto`` and ``close``; its first bytes are those recognised."""
         self.problem: str | None = None
         """The first place that has no known form, and how many such places there are."""
         self.remark = f"{form.name}; {form.lacks}"

@@ -53,9 +53,8 @@ class Announcer:
         """Writes all findings, including those that were told before. ``is_whole``: whether the
         reading came to its end.
         """
-        from dcpinspect.output.render.finding_text import (
-            report_lines,
-        )  # deferred: most users who read messages do not need it
+        # deferred: most users who read messages do not need it
+        from dcpinspect.output.render.finding_text import report_lines
         from dcpinspect.output.render.verdict import LookedAt, damage
 
         findings = self._reading.findings(is_whole=is_whole)

@@ -114,9 +114,7 @@ class CheckOutput(Choices):
     ] = FailOn.ERROR
 
     def format(self, context: typer.Context) -> Format:
-        """Returns the format that is asked for. Raises UsageError for options that it does not
-        use.
-        """
+        """Returns the format asked for. Raises UsageError for options that it does not use."""
         name, output = self.format_name, self.output
         is_sarif = name == SARIF.name or (
             name is None and output is not None and output.lower().endswith(tuple(SARIF.suffixes))
@@ -441,13 +439,11 @@ def report_of(
     from dcpinspect.output.render.lint_text import lint_lines
     from dcpinspect.output.render.verdict import LookedAt
 
-    findings, rules, files, links, reading = (
-        checked.found,
-        checked.rules,
-        checked.files,
-        checked.links,
-        checked.reading,
-    )
+    findings = checked.found
+    rules = checked.rules
+    files = checked.files
+    links = checked.links
+    reading = checked.reading
     span = choice.time.bounds if choice.time is not None else None
 
     def lines(paint: Painter) -> list[str]:
@@ -456,9 +452,8 @@ def report_of(
             if reading is not None
             else None
         )
-        instead = (
-            None if checked.is_checked else UNCHECKED
-        )  # otherwise the report would say that nothing is wrong
+        # otherwise the report would say that nothing is wrong
+        instead = None if checked.is_checked else UNCHECKED
         report = report_lines(
             findings,
             files,

@@ -1,6 +1,4 @@
-"""Selects the findings that ``check`` tells: by vbucket, connection, client, severity, filter, and
-baseline.
-"""
+"""Selects findings for ``check``: vbucket, connection, client, severity, filter, baseline."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ if TYPE_CHECKING:
     from dcpinspect.tables.times import TimeSpan
 
 BaselineKey = tuple[str, str | None, str, int | None]
-"""Rule, cause, name of the client, vbucket: what a case has in common with the same problem in
-another capture.
-"""
+"""Rule, cause, client's name, vbucket: what a case shares with the same one elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +104,7 @@ class Choosing:
         )
 
     def matching(self, findings: Sequence[Finding], files: Sequence[str]) -> list[Finding]:
-        """Returns the findings that match the filter, at most ``limit`` of them, with their
-        effects.
-        """
+        """Returns the findings that match the filter, at most ``limit``, with their effects."""
         if self.filter is not None:
             from dcpinspect.findings.finding_records import finding_records
             from dcpinspect.findings.registry import RULES
@@ -228,9 +222,8 @@ def _known_cases(path: str) -> dict[BaselineKey, int]:
             text = file.read()
     except OSError as error:
         raise UsageError(f"--baseline {escape(path)}: {error.strerror}") from error
-    baseline: dict[BaselineKey, int] = {
-        ("", None, "", None): 0
-    }  # an empty baseline counts as a baseline, too
+    # an empty baseline counts as a baseline, too
+    baseline: dict[BaselineKey, int] = {("", None, "", None): 0}
     try:
         records: list[Any] = (
             orjson.loads(text)
@@ -249,6 +242,7 @@ def _known_cases(path: str) -> dict[BaselineKey, int]:
                     )
                     baseline[key] = min(severity, baseline.get(key, severity))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        msg = f"--baseline {escape(path)}: not what check --format json writes"
-        raise UsageError(msg) from error
+        raise UsageError(
+            f"--baseline {escape(path)}: not what check --format json writes"
+        ) from error
     return baseline

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 def opcodes(incomplete: str) -> list[str]:
     """Returns completions for the last command of a list."""
-    from dcpinspect.tables.vocabulary import (
-        vocabulary,
-    )  # deferred, as all imports below: --help does not need them
+    # deferred, as all imports below: --help does not need them
+    from dcpinspect.tables.vocabulary import vocabulary
 
     names = vocabulary("name")
     return _last_of_list(incomplete, names.words if names is not None else ())
@@ -58,9 +57,7 @@ def record_columns(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def sort_columns(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Returns completions for the last column of a list, from those by which the command's table
-    can be sorted.
-    """
+    """Returns completions for a list's last column, from those that sort the table."""
     from dcpinspect.tables import record_rows
 
     return _last_of_list(

@@ -159,9 +159,7 @@ def config_path() -> tuple[Path, bool]:
 
 
 def load(commands: Collection[str]) -> Config:
-    """Reads the config file; the result is empty if there is none. ``commands``: the tables that it
-    may have.
-    """
+    """Reads the config file; empty if there is none. ``commands``: the tables that it may have."""
     path, is_named = config_path()
     config = Config(path, _parse(path, is_named))
     tables = [*commands, FILTERS, COLUMN_SETS, COLORS]
@@ -179,9 +177,7 @@ def load(commands: Collection[str]) -> Config:
 
 
 def _suggestion(word: str, known_words: Collection[str]) -> str:
-    """Returns a clause for an error about an unknown word: the closest known words, or else all of
-    them.
-    """
+    """Returns a clause for an error about an unknown word: the closest known words, or all."""
     everything = f"; it has {', '.join(sorted(known_words))}" if known_words else ""
     return did_you_mean(word, known_words) or everything
 

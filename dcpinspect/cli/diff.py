@@ -199,9 +199,7 @@ def _side(
 
 
 def _refuse_nothing(sides: list[ComparisonSide], connections: Sequence[Sequence[range]]) -> None:
-    """Raises UsageError for a side without streams, or without the connections that are asked
-    for.
-    """
+    """Raises UsageError for a side without streams, or without the connections asked for."""
     from dcpinspect.output.render.coverage_text import nothing_found  # deferred, as above
 
     for side, numbers in zip(sides, connections, strict=True):

@@ -1,6 +1,4 @@
-"""``dcpinspect explain``: what a command, status, control key, feature, rule or pasted message
-means.
-"""
+"""``dcpinspect explain``: what a command, status, control key, rule or pasted message means."""
 
 from __future__ import annotations
 

@@ -54,11 +54,9 @@ def follow(
         open_output(output, TEXT, captures) as target,
     ):
         reading.track(redactor)
-        talk, shown_count, paint = (
-            Conversation(width=target.width(), folds=not is_all),
-            0,
-            target.painter(),
-        )
+        talk = Conversation(width=target.width(), folds=not is_all)
+        shown_count = 0
+        paint = target.painter()
         for batch in interrupts.batches(reading.capture, reading):
             rows = selection.rows(batch)
             if len(rows) and not shown_count:
@@ -80,11 +78,9 @@ def follow(
 def _facts(reading: Reading, connection: int) -> dict[str, str | None]:
     assert reading.tracker is not None
     session = reading.tracker.conversation.sessions.get(connection)
-    return (
-        {}
-        if session is None
-        else {"name": session.name, "agent": session.agent, "bucket": session.bucket}
-    )
+    if session is None:
+        return {}
+    return {"name": session.name, "agent": session.agent, "bucket": session.bucket}
 
 
 def _absent(reading: Reading, connection: int) -> str:

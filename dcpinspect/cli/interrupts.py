@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 
         @property
         def can_stop(self) -> bool:
-            """Whether it has no end of its own, so that a first signal ends it and not the
-            program.
-            """
+            """Whether it has no end of its own, so a first signal ends it and not the program."""
 
         def stop(self) -> None:
             """Ends it, as if it ended there; any thread may call this."""
@@ -49,9 +47,7 @@ SLOW_S = 0.5
 STUCK_S = 1.0
 """Seconds that standard output may take for one piece once the program is to end."""
 LONGEST_S = 4.0
-"""Seconds after which the program ends with something left behind, as on a disk that does not
-answer.
-"""
+"""Seconds after which the program ends with something left, as on a disk that does not answer."""
 _LOOK_S = 0.1
 _ENDING = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -102,9 +98,8 @@ def install() -> None:
     for number in _ENDING:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _on_signal)
-    mask = signal.pthread_sigmask(
-        signal.SIG_BLOCK, _ENDING
-    )  # for the thread, which has it from its first moment
+    # for the thread, which has it from its first moment
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     _thread.start_new_thread(_watch, ())
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
@@ -132,9 +127,7 @@ def stopping(stop: Callable[[], object]) -> Iterator[None]:
 
 
 def ending(capture: Stoppable) -> AbstractContextManager[None]:
-    """Lets the first signal end a capture that comes from a pipe, and the program if it is a
-    file.
-    """
+    """Lets the first signal end a capture that comes from a pipe, and the program for a file."""
 
     def stop() -> None:
         _write_stderr(
@@ -163,9 +156,7 @@ def telling(told: Callable[[], str], status: int | None = None) -> Iterator[None
 
 
 class _Writing:
-    """Surrounds the writing of one piece to standard output, which the end of the program waits
-    for.
-    """
+    """Surrounds the writing of a piece to standard output, which the program's end waits for."""
 
     def __enter__(self) -> None:
         _state.writing_since = time.monotonic()
@@ -239,11 +230,9 @@ def _watch() -> None:
             time.sleep(SLOW_S)
             for number in _taken():
                 _answer(number)
-        now, since, number = (
-            time.monotonic(),
-            _state.writing_since,
-            _state.ends_by or _state.stopped_by,
-        )
+        now = time.monotonic()
+        since = _state.writing_since
+        number = _state.ends_by or _state.stopped_by
         if _end_once.locked():
             if now - _state.last > LONGEST_S:
                 os._exit(128 + number)

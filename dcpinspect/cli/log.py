@@ -76,9 +76,7 @@ def log(
 
 
 def remarks(readings: Sequence[LogReading], *, stats: bool = False) -> int:
-    """Says on standard error which lines of each file could not be used. Returns the exit
-    status.
-    """
+    """Says on standard error which lines of each file could not be used. Returns the status."""
     for reading in readings:
         if stats or reading.unknown or reading.too_long or not reading.events:
             advice = (
@@ -98,8 +96,6 @@ def remarks(readings: Sequence[LogReading], *, stats: bool = False) -> int:
             )
     if not any(reading.events for reading in readings):
         return CaptureError.exit_status
-    return (
-        DamagedCapture.exit_status
-        if any(reading.problem or reading.too_long for reading in readings)
-        else 0
-    )
+    if any(reading.problem or reading.too_long for reading in readings):
+        return DamagedCapture.exit_status
+    return 0

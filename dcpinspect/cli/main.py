@@ -86,22 +86,16 @@ GROUPS = {
         "info": "Print what a pipeline has read, and which tables it has.",
     },
 }
-"""Groups of commands, with the summary of each command; their functions are in the module of the
-group.
-"""
+"""Groups of commands, each command with its summary; their functions are in the group's module."""
 
 _RECORDS = ("connections", "vbuckets", "streams", "snapshots", "gaps", "rollbacks")
 """Commands that print a table of records, all in one module."""
 BROKEN_PIPE = 141
-"""Exit status that a shell reports for a program that SIGPIPE ended; we handle the signal only to
-clean up.
-"""
+"""Exit status that a shell reports after SIGPIPE; we handle the signal only to clean up."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit status; errors become one line on standard
-    error.
-    """
+    """Runs the command line and returns the exit status; an error is one line on standard error."""
     _replace_closed_streams()
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
@@ -203,9 +197,8 @@ class DeferredCommand(TyperCommand):
         super().__init__(name, help=summary, rich_markup_mode=None)
         self._name = name
         self._module = group or ("record_tables" if name in _RECORDS else name)
-        self._table = (
-            f"{group}-{name}" if group else name
-        )  # name of the command's table in the config file
+        # name of the command's table in the config file
+        self._table = f"{group}-{name}" if group else name
 
     def load(self) -> TyperCommand:
         """Imports the command's module, and returns the command made from its function."""
@@ -222,9 +215,8 @@ class DeferredCommand(TyperCommand):
         The config becomes the object of the context.
         """
         command = self.load()
-        if not extra.get(
-            "resilient_parsing"
-        ):  # completion must not fail because of a broken config file
+        # completion must not fail because of a broken config file
+        if not extra.get("resilient_parsing"):
             from dcpinspect.cli import config  # deferred: only a command that runs needs it
 
             extra["obj"] = config.load(tables())
@@ -440,9 +432,7 @@ OF_FILES = ("--with-handshakes", "--with-secrets", "--decrypted")
 
 
 def _file_like_an_option(arguments: Sequence[str]) -> str:
-    """Returns what to write for a file whose name begins as an option does; empty if there is
-    none.
-    """
+    """Returns what to write for a file whose name begins as an option; empty if there is none."""
     name = next(
         (
             argument
@@ -474,21 +464,17 @@ def _explain(error: typer.TyperException) -> str:
 
 # Any: the classes of contexts belong to typer
 def _in_our_words(error: typer.TyperException, context: Any) -> str:
-    """Returns what is wrong in the style of our own errors, and in typer's words for rare
-    errors.
-    """
-    problem = (
-        error.format_message().replace("Value error, ", "").rstrip(".")
-    )  # "Value error, " is a prefix of pydantic
+    """Returns what is wrong in the style of our errors, and in typer's words for rare errors."""
+    # "Value error, " is a prefix of pydantic
+    problem = error.format_message().replace("Value error, ", "").rstrip(".")
     if isinstance(error, typer.BadParameter) and error.param is not None:
         name = (
             max(error.param.opts, key=len)
             if isinstance(error.param, TyperOption)
             else error.param.make_metavar(context).strip("{}")
         )
-        if (
-            hasattr(error, "param_type") and context.info_name == "follow"
-        ):  # the only argument may be a capture or a number
+        # the only argument may be a capture or a number
+        if hasattr(error, "param_type") and context.info_name == "follow":
             return (
                 "write a capture and then the number of a connection; 'dcpinspect connections "
                 "CAPTURE' lists them"
@@ -505,11 +491,9 @@ def _in_our_words(error: typer.TyperException, context: Any) -> str:
             return f"{name} {value[2] or 'is empty'}: write {possible}"
         # pydantic says what is wrong, but not with which value
         refused: Sequence[Mapping[str, object]] = getattr(error.__cause__, "errors", list)()
-        return (
-            f"{problem}: {refused[0]['input']!r}"
-            if refused and repr(refused[0]["input"]) not in problem
-            else problem
-        )
+        if refused and repr(refused[0]["input"]) not in problem:
+            return f"{problem}: {refused[0]['input']!r}"
+        return problem
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
         names = (
@@ -523,11 +507,9 @@ def _in_our_words(error: typer.TyperException, context: Any) -> str:
         )
         return f"there is no option {escape(option)}{did_you_mean(option, names)}"
     if option is not None:
-        return (
-            f"{escape(option)} needs a value"
-            if "requires" in problem
-            else f"{escape(option)} takes no value"
-        )
+        if "requires" in problem:
+            return f"{escape(option)} needs a value"
+        return f"{escape(option)} takes no value"
     for pattern, ours in _OURS.items():
         pattern_match = re.fullmatch(pattern, problem, re.DOTALL)
         if pattern_match:
@@ -539,9 +521,7 @@ def _in_our_words(error: typer.TyperException, context: Any) -> str:
 
 
 def _interfaces(context: Any, words: str) -> str:
-    """Returns arguments as options for interfaces, if the command takes interfaces and no
-    arguments.
-    """
+    """Returns arguments as options for interfaces, if the command takes these and no arguments."""
     takes = [parameter.opts for parameter in context.command.params]
     is_for_interfaces = any("-i" in names for names in takes) and all(
         names[0].startswith("-") for names in takes
@@ -559,9 +539,7 @@ _OURS = {
 
 
 def _possible_values(kind: Any) -> str:
-    """Describes the possible values of a type; empty for types that are neither numbers nor
-    choices.
-    """
+    """Describes the possible values of a type; empty for other types than numbers or choices."""
     choices = getattr(kind, "choices", ())
     if choices:
         names = [str(getattr(choice, "value", choice)) for choice in choices]
@@ -569,17 +547,13 @@ def _possible_values(kind: Any) -> str:
     if not hasattr(kind, "min"):
         return ""
     number = "a number" if "float" in kind.name else "a whole number"
-    return (
-        f"{number}, {kind.min} or more"
-        if kind.max is None
-        else f"{number} from {kind.min} to {kind.max}"
-    )
+    if kind.max is None:
+        return f"{number}, {kind.min} or more"
+    return f"{number} from {kind.min} to {kind.max}"
 
 
 def _with_origin(context: Any, parameter: str, problem: str) -> str:
-    """Adds the place in the config file to an error about a parameter, if the value comes from
-    there.
-    """
+    """Adds the place in the config file to an error about a parameter that has its value there."""
     source = context.get_parameter_source(parameter)
     if source is None or source.name != "DEFAULT_MAP":
         return problem

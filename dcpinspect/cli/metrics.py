@@ -50,9 +50,8 @@ class Exposition(Choices):
                 )
             yield None
             return
-        from dcpinspect.cli.metrics_server import (
-            serving,
-        )  # deferred: the library's server takes 20 ms
+        # deferred: the library's server takes 20 ms
+        from dcpinspect.cli.metrics_server import serving
 
         with serving(self.metrics_at, with_vbuckets=self.metrics_vbuckets) as exporter:
             yield exporter

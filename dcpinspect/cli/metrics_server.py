@@ -205,9 +205,7 @@ class _Server(ThreadingTCPServer):
             super().process_request(request, client_address)
 
     def asks(self, request: Any) -> bool:
-        """Notes that a client has asked; returns whether it is to get an answer, or was turned away
-        meanwhile.
-        """
+        """Notes that a client has asked; returns whether it is to get an answer."""
         with self._changing:
             self._silent.pop(request, None)
             return request in self._open
@@ -236,9 +234,7 @@ class _Server(ThreadingTCPServer):
 
 
 def _turn_away(request: socket.socket) -> None:
-    """Says that there are too many connections, and ends this one. It never waits for the
-    client.
-    """
+    """Says that there are too many connections, and ends this one. Never waits for the client."""
     with suppress(OSError):  # the client has gone
         request.settimeout(0)
         request.send(_BUSY)
@@ -277,9 +273,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def _patience_s(self) -> float:
-        """How long to wait for new numbers: a quarter of Prometheus' timeout, which its request
-        says.
-        """
+        """How long to wait for new numbers: a quarter of Prometheus' timeout in its request."""
         try:
             return max(0.0, min(WAIT_S, float(self.headers.get(_TIMEOUT, 4 * WAIT_S)) / 4))
         except ValueError:

@@ -1,6 +1,4 @@
-"""``--exec``: starts a program for findings, at most once in a certain time, and never waits for
-it.
-"""
+"""``--exec``: starts a program for findings, at most once in a time, and never waits for it."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ MOST = 8
 OUTPUT_BYTES = 64 << 10
 """Number of bytes of a program's output that are passed on."""
 OUTPUT_S = 0.2
-"""Seconds to wait for the last of a program's output: what it has started may have it open for
-longer.
-"""
+"""Seconds to wait for the last of a program's output: what it started may keep it open longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +47,7 @@ class Notifier:
     """
 
     def __init__(self, command: str, every_s: float, *, tell: Callable[[str], None]) -> None:
-        """Splits ``command`` as a shell does. Raises UsageError for a command that cannot be
-        started.
-        """
+        """Splits ``command`` as a shell does. Raises UsageError for one that cannot be started."""
         from dcpinspect.temporary import at_end  # deferred: NumPy, which --help does not need
 
         try:
@@ -123,16 +117,14 @@ class Notifier:
             self._reap(program)
 
     def _start(self, record: Mapping[str, Any]) -> None:
-        from dcpinspect.output.export.json_table import (
-            plain_json,
-        )  # deferred: --help does not need it
+        # deferred: --help does not need it
+        from dcpinspect.output.export.json_table import plain_json
 
         line = plain_json({**record, "left_out": self._left_out}) + b"\n"
         self._waiting, self._left_out = None, 0
         try:
-            with (
-                tempfile.TemporaryFile() as text
-            ):  # a pipe would be full if the program does not read it
+            # a pipe would be full if the program does not read it
+            with tempfile.TemporaryFile() as text:
                 text.write(line)
                 text.seek(0)
                 # In a session of its own, the program does not get Ctrl-C.
@@ -193,8 +185,6 @@ def _name_of(number: int) -> str:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kills the program, and all processes that it started and that are still in its process
-    group.
-    """
+    """Kills the program, and all processes that it started and that are in its process group."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -62,10 +62,8 @@ def with_folders(names: Sequence[str] | None) -> list[str]:
 
 def choose_keylogs(names: list[str] | None) -> list[str] | None:
     """Applies ``--keylog``. Raises UsageError, CaptureError."""
-    from dcpinspect.transport.tls.keylog import (
-        MOST_CONNECTIONS,
-        command_secrets,
-    )  # deferred: few commands need secrets
+    # deferred: few commands need secrets
+    from dcpinspect.transport.tls.keylog import MOST_CONNECTIONS, command_secrets
 
     paths = []
     for name in names or ():
@@ -364,9 +362,7 @@ class Ports(Choices):
     decryption: Decryption = Decryption()
 
     def reading_arguments(self) -> dict[str, Any]:
-        """Returns the arguments of a ``Reading``: ``extra_ports`` and ``find_ports``. Raises
-        UsageError.
-        """
+        """Returns ``extra_ports`` and ``find_ports`` of a ``Reading``. Raises UsageError."""
         numbers = [value for value in self.port or () if value != "auto"]
         for value in numbers:
             if not (
@@ -603,9 +599,8 @@ class RuleChoice(Choices):
 
     def ids(self) -> list[str]:
         """Returns the ids of the rules that are asked for. Raises UsageError."""
-        from dcpinspect.findings.registry import (
-            RULES,
-        )  # deferred: only a command that runs needs it
+        # deferred: only a command that runs needs it
+        from dcpinspect.findings.registry import RULES
 
         rules, families = self.rule or (), self.family or ()
         self._refuse_unknown()
@@ -771,9 +766,7 @@ def refuse_unused(context: typer.Context, format_: Format) -> None:
 
 
 def refuse_others(context: typer.Context, flag: str, users: Sequence[str]) -> None:
-    """Raises UsageError for a typed option that ``flag`` does not use. ``users``: the parameters
-    that it uses.
-    """
+    """Raises UsageError for a typed option that ``flag`` does not use; it uses ``users``."""
     for option in context.command.params:
         if option.name not in users and is_typed(context, option.name or ""):
             raise UsageError(
@@ -816,14 +809,12 @@ def saved_filters(config: Config | None) -> dict[str, FilterSource]:
     from dcpinspect.cli.config import FILTERS  # deferred, as above
     from dcpinspect.tables.filter_tree import FilterSource
 
-    return (
-        {
+    if config:
+        return {
             name: FilterSource(config.name_position(FILTERS, name), text)
             for name, text in config.saved(FILTERS).items()
         }
-        if config
-        else {}
-    )
+    return {}
 
 
 def color_rules(config: Config | None) -> ColorRules | None:

@@ -1,6 +1,4 @@
-"""The destination of a command's result: standard output, or a file that appears when it is
-complete.
-"""
+"""The destination of a command's result: standard output, or a file that appears complete."""
 
 from __future__ import annotations
 
@@ -84,9 +82,8 @@ def refuse_to_overwrite(path: str, captures: Sequence[str], others: Sequence[str
     target = _file(path, descriptor=1)
     if target is None:
         return
-    from dcpinspect.transport.tls.keylog import (
-        command_secrets,
-    )  # deferred: a command that writes has loaded the decoder
+    # deferred: a command that writes has loaded the decoder
+    from dcpinspect.transport.tls.keylog import command_secrets
 
     for role, names in (
         ("capture", captures),
@@ -135,9 +132,7 @@ class StandardOutput(Target):
         return terminal.width()
 
     def painter(self) -> Callable[[str, str], str]:
-        """Returns a function that takes a text and a style, and colours the text if colour can be
-        seen.
-        """
+        """Returns a function that colours a text in a style, if colour can be seen."""
         return terminal.painter()
 
     def write(self, data: bytes | memoryview) -> int:

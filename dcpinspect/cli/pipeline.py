@@ -1,6 +1,4 @@
-"""``dcpinspect pipeline``: turns directories of captures into tables, with Spark, and reports on
-them.
-"""
+"""``dcpinspect pipeline``: turns directories of captures into tables, with Spark, and reports."""
 
 from __future__ import annotations
 
@@ -68,10 +66,8 @@ def run(
     from dcpinspect.spark.pipeline import run as run_pipeline
     from dcpinspect.spark.tasks import spark_tasks
 
-    selection, settings = (
-        tables.run_options(captures, fails=on_error is OnError.FAIL),
-        spark.settings(),
-    )
+    selection = tables.run_options(captures, fails=on_error is OnError.FAIL)
+    settings = spark.settings()
     with (
         interrupts.telling(lambda: f"interrupted; {after_signal(tables.output)}"),
         StepProgress() as steps,
@@ -116,11 +112,9 @@ def check(
     from dcpinspect.spark.output_reading import compared
     from dcpinspect.spark.outputs import damage, states
 
-    format_, rules, choice = (
-        result.format(context),
-        conditions.rules.ids(),
-        conditions.choosing(context.obj),
-    )
+    format_ = result.format(context)
+    rules = conditions.rules.ids()
+    choice = conditions.choosing(context.obj)
     manifest, secrets = Manifest.newest(out).with_salt(salt_file), decryption.secrets()
     if manifest.options.get("decrypted") and not secrets.keylogs:
         complain(

@@ -36,9 +36,7 @@ class NewTables(Choices):
     capture_point: options.CapturePoint = None
 
     def run_options(self, captures: Sequence[str], **more: Any) -> Options:
-        """Returns the options of a run over these captures. ``more``: its other options. Raises
-        UsageError.
-        """
+        """Returns a run's options over these captures. ``more``: others. Raises UsageError."""
         from dcpinspect.spark.pipeline import Options  # deferred: only a command that runs needs it
 
         redaction = self.redaction

@@ -68,9 +68,7 @@ class Waiting(Choices):
     ] = "60s"
 
     def every_s(self) -> float:
-        """Returns how long to wait before captures are looked for again, in seconds. Raises
-        UsageError.
-        """
+        """Returns after how many seconds to look for captures again. Raises UsageError."""
         from dcpinspect.tables.times import length  # deferred: only a command that runs needs it
 
         if not (every_ns := length(self.every, "--every")):
@@ -82,10 +80,8 @@ class Waiting(Choices):
         from dcpinspect.spark.arrivals import Arrivals
         from dcpinspect.tables.times import length
 
-        rested_s, growing_s = (
-            length(self.rested, "--rested") / 1e9,
-            length(self.growing, "--growing") / 1e9,
-        )
+        rested_s = length(self.rested, "--rested") / 1e9
+        growing_s = length(self.growing, "--growing") / 1e9
         return Arrivals(captures, without=output, settle_s=rested_s, growing_s=growing_s)
 
 
@@ -150,9 +146,8 @@ def _watch(
         try:
             while not stopped.is_set():
                 if ready := arrivals.ready():
-                    there = [
-                        path for path in ready if os.path.lexists(path)
-                    ]  # a ring may have removed its oldest file meanwhile
+                    # a ring may have removed its oldest file meanwhile
+                    there = [path for path in ready if os.path.lexists(path)]
                     if runs.run(there):
                         arrivals.note(ready)
                 alarms.announce_when_due()

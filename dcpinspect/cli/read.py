@@ -113,9 +113,8 @@ class MessageForm(Choices):
         self, context: typer.Context, format_: TableFormat, *, csv_guard: bool
     ) -> WriterOptions:
         """Returns how to write messages. Raises UsageError for options that do not fit together."""
-        from dcpinspect.output.export.message_writers import (
-            WriterOptions,
-        )  # deferred: --help and completion do not need it
+        # deferred: --help and completion do not need it
+        from dcpinspect.output.export.message_writers import WriterOptions
 
         if (
             format_.is_text
@@ -274,11 +273,9 @@ def show(
     wishes = replace(
         choices.look.wishes(context, format_, csv_guard=result.csv_guard), is_growing=source.pauses
     )
-    redactor, ports, stats = (
-        choices.redaction.redactor(),
-        choices.input_.ports.reading_arguments(),
-        choices.input_.stats,
-    )
+    redactor = choices.redaction.redactor()
+    ports = choices.input_.ports.reading_arguments()
+    stats = choices.input_.stats
     messages = _Messages(
         *(source, selection, choices.order, format_, wishes, redactor, result.output, ports, stats),
         hint=choices.conditions.hint,
@@ -298,12 +295,10 @@ def _as_they_come(
     if choices.check:  # loads modules now, as above
         from dcpinspect.cli.announce import Announcer
 
-    source, format_, redactor, output = (
-        messages.source,
-        messages.format,
-        messages.redactor,
-        messages.output,
-    )
+    source = messages.source
+    format_ = messages.format
+    redactor = messages.redactor
+    output = messages.output
     with (
         choices.exposition.exporting() as exporter,
         packets as subset,
@@ -335,9 +330,8 @@ def _as_they_come(
                 for batch in followed if not window.is_full else ():
                     rows = window.shown_rows(messages.selection.rows(batch))
                     if subset is not None:
-                        subset.choose(
-                            batch, rows
-                        )  # first, because a closed pipe can end the writing after some messages
+                        # first, because a closed pipe can end the writing after some messages
+                        subset.choose(batch, rows)
                     writer.write(batch.redacted(redactor), rows)
                     if announcer is not None:
                         announcer.check_when_due()
@@ -387,12 +381,10 @@ def _sorted(messages: _Messages) -> int:
     from dcpinspect.reading.store.store import Store
     from dcpinspect.tables.arrow import record_batch, type_of
 
-    source, redactor, order, column = (
-        messages.source,
-        messages.redactor,
-        messages.order,
-        messages.order.sort or "",
-    )
+    source = messages.source
+    redactor = messages.redactor
+    order = messages.order
+    column = messages.order.sort or ""
     with (
         Store() as store,
         source.reading(**messages.ports, keeper=store) as reading,

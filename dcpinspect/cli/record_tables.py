@@ -179,9 +179,7 @@ READABLE = {
         *("items", "bytes", "gap_seqnos", "snapshots", "rollbacks"),
     ),
 }
-"""Columns of text output in order; columns without any value are left out. Other formats have all
-columns.
-"""
+"""Columns of text output in order, but those without a value. Other formats have all."""
 FIRST = {
     "connections": ("connection", "client", "name", "verdict", "server", "streams"),
     "streams": (
@@ -375,10 +373,8 @@ class TableView:
                 for column in dict.fromkeys((*READABLE[self.name], "file"))
                 if column in first_rows.columns
             ]
-            columns, first = (
-                [column for column in readable if first_rows.has_values(column)] or readable,
-                FIRST[self.name],
-            )
+            columns = [column for column in readable if first_rows.has_values(column)] or readable
+            first = FIRST[self.name]
         paint, width = out.painter(), self.choices.width or out.width()
         cell = paint if paint("x", "bold") != "x" else None
         lines = record_lines(
@@ -451,11 +447,9 @@ def _bounds(span: TimeSpan | None, reading: Reading) -> tuple[int, int] | None:
 
 def columns_asked_for(text: str | None, name: str, table: RecordTable) -> list[str] | None:
     """Returns the columns that are asked for."""
-    return (
-        None
-        if text is None
-        else _names(text, "--columns", name, [column.name for column in table.columns])
-    )
+    if text is None:
+        return None
+    return _names(text, "--columns", name, [column.name for column in table.columns])
 
 
 def _names(text: str, option: str, name: str, known_columns: Sequence[str]) -> list[str]:

@@ -1,6 +1,4 @@
-"""Remarks on the captures at the end of a command: damage, and captures without any wanted
-message.
-"""
+"""Remarks on captures at the end of a command: damage, and captures without a wanted message."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ def refuse_unless_damaged(reading: Reading, reason: str) -> None:
 
 
 def no_such_connections(reading: Reading, wanted: Sequence[range]) -> str:
-    """Returns how many connections there are, if none of the wanted ones is among them; else
-    empty.
-    """
+    """Returns how many connections there are, if no wanted one is among them; else empty."""
     count = len(reading.engine.links) + reading.engine.unlisted
     if not wanted or any(
         max(1, numbers.start) <= min(count, numbers.stop - 1) for numbers in wanted
@@ -122,10 +118,8 @@ def remarks(
     damaged places that were told before. ``counted_copies``: connections that were counted,
     although they show what another one shows.
     """
-    from dcpinspect.output.render.coverage_text import (
-        coverage_table,
-        nothing_found,
-    )  # deferred: NumPy, which --help does not need
+    # deferred: NumPy, which --help does not need
+    from dcpinspect.output.render.coverage_text import coverage_table, nothing_found
 
     def complain(message: object) -> None:
         terminal.complain(f"{side}: {message}" if side else message)

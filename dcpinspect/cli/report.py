@@ -50,9 +50,7 @@ class ReportOutput(Choices):
     ] = None
 
     def format(self) -> ReportFormat:
-        """Returns the format that is asked for, by option or by the name of the file. Raises
-        UsageError.
-        """
+        """Returns the format that is asked for, by option or file name. Raises UsageError."""
         from dcpinspect.output.report.written import format_of
 
         if self.format_name is FormatName.HTML and self.output is None:

@@ -59,10 +59,8 @@ def sql(
     paths = options.with_folders(paths)
     span = times.span(paths)
 
-    from dcpinspect.reading.query import (
-        QueriedCaptures,
-        Query,
-    )  # deferred: DuckDB and the decoder, which --help and completion do not need
+    # deferred: DuckDB and the decoder, which --help and completion do not need
+    from dcpinspect.reading.query import QueriedCaptures, Query
 
     with (
         QueriedCaptures(paths, **port_choice, redactor=redactor, span=span) as captures,
@@ -80,17 +78,13 @@ def sql(
             query.register_events(log)
         rows = query.result()
         format_.write(target, rows.schema, rows, guard=result.csv_guard)
-    return (
-        remarks(captures.readings[0], is_whole=captures.is_whole, stats=input_.stats)
-        if captures.scans
-        else 0
-    )
+    if captures.scans:
+        return remarks(captures.readings[0], is_whole=captures.is_whole, stats=input_.stats)
+    return 0
 
 
 def _split(arguments: list[str]) -> tuple[list[str], str]:
-    """Splits the arguments into captures and query. Raises UsageError if the last argument cannot
-    be a query.
-    """
+    """Splits arguments into captures and query. Raises UsageError if the last is no query."""
     *paths, last = arguments
     example = 'as in dcpinspect sql CAPTURE… "select name, count(*) from messages group by name"'
     if not paths:
@@ -121,9 +115,7 @@ def _may_be_file(argument: str) -> bool:
 
 
 def read_query() -> str:
-    """Reads a query from standard input. Raises UsageError for one that is too long, or not
-    text.
-    """
+    """Reads a query from standard input. Raises UsageError for one too long, or not text."""
     raw = sys.stdin.buffer.read(MAX_QUERY + 1)
     if len(raw) > MAX_QUERY:
         raise UsageError(f"-: the query is longer than {MAX_QUERY >> 20} MiB")

@@ -88,9 +88,8 @@ class PacketForm(Choices):
                 f"--with-secrets: {escape(path)} has the name of a classic pcap file, which "
                 "holds no secrets; name it .pcapng"
             )
-        from dcpinspect.output.export.packet_subset import (
-            PacketWishes,
-        )  # deferred: only -w needs it
+        # deferred: only -w needs it
+        from dcpinspect.output.export.packet_subset import PacketWishes
 
         return PacketWishes(with_handshakes, self.with_secrets, self.decrypted, redactor)
 
@@ -267,9 +266,7 @@ class EvidenceFile:
         self._file.discard()
 
     def keeper(self) -> Subset | None:
-        """Returns the keeper of packets that can be read only once; None if all captures can be
-        read again.
-        """
+        """Returns the keeper of packets that can be read only once; None if all can be again."""
         from dcpinspect.output.export.packet_subset import Subset  # deferred, as above
 
         if any(name == STDIN or not os.path.isfile(name) for name in self._captures):

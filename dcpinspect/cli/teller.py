@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 AT_ONCE = 3
 """Number of lines of a kind that are told within an hour."""
 EVERY_S = 1.0
-"""Least number of seconds between two checks; it is also at least SHARE times as long as a check
-takes.
-"""
+"""Least number of seconds between two checks; at least SHARE times as long as a check takes."""
 SHARE = 10
 ABSENT_EVERY_S = 5.0
 """Least number of seconds between two checks for messages that do not come."""
@@ -341,9 +339,8 @@ class Teller:
                 _line(scene, finding, effects, before=before, left_out=left_out, row=row),
                 before > 0,
             )
-        for finding in sorted(
-            shown_findings, key=lambda finding: words[finding.id][0]
-        ):  # a line begins with its time
+        # a line begins with its time
+        for finding in sorted(shown_findings, key=lambda finding: words[finding.id][0]):
             self._write_finding(scene, finding, words[finding.id][0])
         self._output.flush()
         for finding in findings:  # the worst come first
@@ -482,9 +479,7 @@ def _time(time_ns: int) -> str:
 
 
 def _is_journal() -> bool:
-    """Whether standard output is the journal of systemd, which takes the severity of a line from
-    its start.
-    """
+    """Whether standard output is systemd's journal, where a line's start tells its severity."""
     try:
         state = os.fstat(sys.stdout.fileno())
     except OSError:

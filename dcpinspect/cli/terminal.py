@@ -83,9 +83,8 @@ def write_stdout(text: str | bytes | memoryview) -> None:
     unwritten = memoryview(text)
     interrupts.printed(is_whole=False)
     with named(), interrupts.writing:
-        while len(
-            unwritten
-        ):  # with PYTHONUNBUFFERED this is a raw file, and a signal can interrupt a write halfway
+        # with PYTHONUNBUFFERED this is a raw file, and a signal can interrupt a write halfway
+        while len(unwritten):
             unwritten = unwritten[sys.stdout.buffer.write(unwritten) :]
 
 

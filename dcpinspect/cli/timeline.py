@@ -1,6 +1,4 @@
-"""``dcpinspect timeline``: the history of one vbucket, drawn along its seqnos and told event by
-event.
-"""
+"""``dcpinspect timeline``: one vbucket's history, drawn along its seqnos and told by event."""
 
 from __future__ import annotations
 
@@ -252,18 +250,14 @@ class _Picture:
         from dcpinspect.output.render.lane_paint import style_of
         from dcpinspect.output.render.timeline_text import ascii_only
 
-        self._history, self._messages, self._width, self._is_ascii = (
-            history,
-            messages,
-            width,
-            is_ascii,
-        )
-        self._output, self._paint, self._style_of, self._ascii_only = (
-            output,
-            output.painter(),
-            style_of,
-            ascii_only,
-        )
+        self._history = history
+        self._messages = messages
+        self._width = width
+        self._is_ascii = is_ascii
+        self._output = output
+        self._paint = output.painter()
+        self._style_of = style_of
+        self._ascii_only = ascii_only
 
     def _write_line(self, text: str, style: str = "") -> None:
         self._output.write_piece(
@@ -342,9 +336,7 @@ class _Picture:
         return " · ".join(facts)
 
     def _write_events(self) -> None:
-        """Writes the events; wanted messages follow the event that they show, or that they came
-        after.
-        """
+        """Writes the events; wanted messages follow the event that they show, or came after."""
         from dcpinspect.output.render.event_lines import folded
 
         history = self._history

@@ -52,18 +52,15 @@ OptionalCaptures = Annotated[
 if TYPE_CHECKING:
     View = str
 else:
-    View = Literal[
-        "overview", "packets", "vbuckets", "timeline", "findings", "stats"
-    ]  # the same as keys.VIEWS, without the import
+    # the same as keys.VIEWS, without the import
+    View = Literal["overview", "packets", "vbuckets", "timeline", "findings", "stats"]
 STDIN = "-"
 """Name of standard input among captures."""
 CRASHED = 70
 """Exit status after a fault of the program itself, from sysexits.h."""
 
 _BATCH_BYTES = 8 << 20
-"""Half the usual size of batches, because a batch is kept in memory beside everything that is
-shown.
-"""
+"""Half the usual size of batches: a batch is in memory beside everything that is shown."""
 
 
 class UiLook(Choices):
@@ -169,10 +166,8 @@ def tui(
     """Open captures in the terminal UI: messages and their bytes, every vbucket, timelines,
     findings.
     """
-    captures, ui = (
-        captures or [],
-        UiOptions(ports.reading_arguments(), keep, redaction.redactor(), look),
-    )
+    captures = captures or []
+    ui = UiOptions(ports.reading_arguments(), keep, redaction.redactor(), look)
     is_growing = follow or STDIN in captures
     if picture.screenshot is not None:
         if follow or not captures:
@@ -210,9 +205,8 @@ def tui(
             )
         return explore(context, None, ui)
     filter_text = _with_times(filter_, times, captures, is_growing=is_growing)
-    from dcpinspect.capture.open import (
-        open_capture,
-    )  # deferred: --help and completion do not need it
+    # deferred: --help and completion do not need it
+    from dcpinspect.capture.open import open_capture
 
     # captures from a pipe are followed, too, so that the user can stop before the pipe ends
     is_piped = (
@@ -266,18 +260,14 @@ def _with_times(
 
 
 def is_terminal(*, with_keys: bool = True) -> bool:
-    """Whether there is a terminal to draw on, and also one for the keys, unless these come from
-    elsewhere.
-    """
+    """Whether there is a terminal to draw on, and one for the keys unless they come elsewhere."""
     return all(
         stream.isatty() for stream in (sys.stdout, sys.stderr, *([sys.stdin] if with_keys else []))
     )
 
 
 def explore(context: typer.Context, capture_to_open: OpenedCapture | None, ui: UiOptions) -> int:
-    """Opens the terminal UI on a capture, or on the screen that chooses one, and waits for its
-    end.
-    """
+    """Opens the terminal UI on a capture, or on the screen that chooses one; waits for its end."""
     # it would check the imported objects again and again, for 60 ms, although all of them stay
     gc.disable()
     # deferred: Textual and the decoder, which --help and completion do not need
@@ -287,11 +277,9 @@ def explore(context: typer.Context, capture_to_open: OpenedCapture | None, ui: U
 
     gc.freeze()
     gc.enable()
-    look, saved, message = (
-        _look_and_memory(context, ui.look),
-        options.saved_filters(context.obj),
-        "",
-    )
+    look = _look_and_memory(context, ui.look)
+    saved = options.saved_filters(context.obj)
+    message = ""
     memory, colors = look["memory"], options.color_rules(context.obj)
     while True:
         if capture_to_open is None:
@@ -306,10 +294,8 @@ def explore(context: typer.Context, capture_to_open: OpenedCapture | None, ui: U
                 redactor=ui.redactor,
             )
             capture_to_open.prepare(inspection.reading)
-            can_read_again, filter_text = (
-                capture_to_open.can_read_again,
-                capture_to_open.filter_text,
-            )
+            can_read_again = capture_to_open.can_read_again
+            filter_text = capture_to_open.filter_text
             beside = _beside(inspection, capture_to_open.beside, ui)
             app = InspectApp(
                 inspection,
@@ -344,9 +330,8 @@ def _look_and_memory(context: typer.Context, look: UiLook) -> dict[str, Any]:
     from dcpinspect.tui.theme import known_theme
 
     theme, option_text = look.theme, "--theme"
-    if theme is None and (
-        named := context.obj.tables.get("tui", {}).get("theme")
-    ):  # this also applies to live --tui
+    # this also applies to live --tui
+    if theme is None and (named := context.obj.tables.get("tui", {}).get("theme")):
         theme, option_text = str(named), context.obj.name_position("tui", "theme")
     return {
         "is_ascii": look.ascii_ or os.environ.get("TERM") == "linux",

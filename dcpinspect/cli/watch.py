@@ -85,10 +85,8 @@ class Telling(Choices):
         """
         from dcpinspect.tables.times import length  # deferred: only a command that runs needs it
 
-        settle_ns, patience_ns = (
-            length(self.settle, "--settle"),
-            length(self.patience, "--patience"),
-        )
+        settle_ns = length(self.settle, "--settle")
+        patience_ns = length(self.patience, "--patience")
         severity = self.rules.severity
         return TellingStyle(
             self.format_name == "text",
@@ -145,9 +143,7 @@ class SavedPackets(Choices):
     ] = 256
 
     def around(self, context: typer.Context) -> RecentPackets | None:
-        """Returns the keeper that saves packets around findings; None if none are saved. Raises
-        UsageError.
-        """
+        """Returns the keeper that saves packets around findings, or None. Raises UsageError."""
         if self.save_around is None:
             for parameter in context.command.params:
                 if parameter.name in self.parameters() and options.is_typed(
@@ -220,9 +216,8 @@ def watch(
     ] = None,
 ) -> int:
     """Tell findings as they become certain, one line each, until Ctrl-C or SIGTERM."""
-    from dcpinspect.tables.times import (
-        length,
-    )  # deferred: NumPy and the decoder, which --help and completion do not need
+    # deferred: NumPy and the decoder, which --help and completion do not need
+    from dcpinspect.tables.times import length
 
     source = _source(context, captures or [], follow, capturing)
     rules = telling.rules.ids()
@@ -238,9 +233,8 @@ def watch(
     ports = input_.ports.reading_arguments()
     with ExitStack() as stack:
         exporter = stack.enter_context(exposition.exporting())
-        with interrupts.telling(
-            lambda: "stopped before anything came", status=0
-        ):  # opening a pipe waits for its first bytes
+        # opening a pipe waits for its first bytes
+        with interrupts.telling(lambda: "stopped before anything came", status=0):
             reading = stack.enter_context(source.reading(**ports, keeper=None))
         reading.check(rules, redactor=redactor)
         reading.forget_what_is_over()

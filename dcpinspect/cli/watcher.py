@@ -1,6 +1,4 @@
-"""Checks a reading that runs for weeks: for findings, for packets to save, and for running
-programs.
-"""
+"""Checks a reading that runs for weeks: for findings, packets to save, and programs to run."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ if TYPE_CHECKING:
 
 
 class Watcher:
-    """Checks a reading that runs for weeks, between its packets, and lets certain findings be
-    told.
-    """
+    """Checks a reading that runs for weeks, between its packets, and tells certain findings."""
 
     def __init__(
         self,
@@ -113,9 +109,8 @@ class Watcher:
             f"{counted(_open_streams(tracker.state.known_tables.streams, links), 'stream')} open",
             *self._teller.summary,
         ]
-        if (
-            drops := getattr(reading.capture, "drops_in_words", None)
-        ) is not None:  # only captures from interfaces can drop packets
+        # only captures from interfaces can drop packets
+        if (drops := getattr(reading.capture, "drops_in_words", None)) is not None:
             clauses.append(drops)
         if self._around is not None:
             clauses.append(f"{counted(self._around.saved, 'file')} saved")

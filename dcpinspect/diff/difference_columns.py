@@ -39,9 +39,7 @@ KINDS = tuple(MEANINGS)
 """All kinds of difference, worst first."""
 
 VERDICTS = ("different", "not-compared", "alike")
-"""What a kind of difference amounts to: the sides differ, the captures do not tell, or it is no
-difference.
-"""
+"""What a kind of difference amounts to: a difference, none, or the captures do not tell."""
 VERDICT_OF = {
     kind: "different"
     if kind in ("differs", "not-sent", "other-history", "filter")
@@ -51,9 +49,7 @@ VERDICT_OF = {
     for kind in KINDS
 }
 SINGLE = ("differs", "not-sent")
-"""Kinds with one record for each event; the other kinds have one record for events that follow each
-other.
-"""
+"""Kinds with one record for each event; others have one for events in a row."""
 
 FIELDS = ("key", "state", "cas", "datatype", "value")
 """The parts in which an event may differ: its key, whether it stores or deletes, its CAS, its

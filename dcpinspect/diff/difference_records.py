@@ -74,9 +74,7 @@ class Differences:
 
     @property
     def are_shown_alike(self) -> bool:
-        """Whether both sides are shown values in the same form, so that values could be
-        compared.
-        """
+        """Whether both sides are shown values in the same form, so that they can be compared."""
         return len(self.shows) <= 1 and -1 not in self.shows
 
     def count(self, kind: str, lacks: str | None, events: int, vbuckets: int) -> None:

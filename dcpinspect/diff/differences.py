@@ -1,6 +1,4 @@
-"""Finds what differs between two sides: DuckDB joins the tables of both, and the results become
-records.
-"""
+"""Finds what differs between two sides: DuckDB joins their tables, and results become records."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ if TYPE_CHECKING:
 MEMORY = "1GiB"
 """Greatest amount of memory that DuckDB uses; it puts the rest into the spool's folder."""
 TOGETHER = 1 << 20
-"""Greatest number of events of both sides that are compared at a time, unless a single file has
-more.
-"""
+"""Greatest number of events of both sides that are compared at once, unless one file has more."""
 
 
 class Comparison:
@@ -55,9 +51,7 @@ class Comparison:
         self._database.close()
 
     def compare(self, a: ComparisonSide, b: ComparisonSide) -> Differences:
-        """Returns what differs between two sides that were read. May be called once only. Raises
-        SpoolError.
-        """
+        """Returns what differs between two sides that were read, once. Raises SpoolError."""
         import duckdb  # deferred, as in connect
 
         try:

@@ -63,11 +63,9 @@ def event_batch(
     events_known, message_rows = events_known[has_stream], message_rows[has_stream]
     batch_index = batch.index_of(events.place.row[events_known])
     is_wanted = np.isin(batch_index, wanted.rows(batch))
-    events_known, message_rows, batch_index = (
-        events_known[is_wanted],
-        message_rows[is_wanted],
-        batch_index[is_wanted],
-    )
+    events_known = events_known[is_wanted]
+    message_rows = message_rows[is_wanted]
+    batch_index = batch_index[is_wanted]
     if not len(events_known):
         return pa.RecordBatch.from_pylist([], SCHEMA)
     table = events[events_known]

@@ -49,9 +49,7 @@ def logs_of(streams: Streams, logs: Sequence[bytes]) -> dict[int, Log]:
 
 
 def newest(places: IntArray, logs: Mapping[int, Log]) -> dict[int, Log]:
-    """Returns the latest log of each vbucket; ``places``: vbucket of each stream, with its
-    bucket.
-    """
+    """Returns the latest log of each vbucket; ``places``: each stream's vbucket and bucket."""
     return {int(places[number]): logs[number] for number in sorted(logs)}
 
 

@@ -17,9 +17,7 @@ from dcpinspect.errors import SpoolError
 from dcpinspect.reading.store.spool import Spool
 
 SHELVES = 32
-"""Number of files; the events of a vbucket are in the file whose number is that of the vbucket
-modulo this.
-"""
+"""Number of files; a vbucket's events are in the file with its number modulo this."""
 _FLUSH = 1 << 13
 """Number of events of each file that wait in memory before they are written."""
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -84,9 +82,7 @@ class Shelves:
         self._waiting[number] = []
 
     def batches(self, numbers: Iterable[int]) -> Iterator[Any]:
-        """Yields the batches of these files, after a batch without events that shows the
-        columns.
-        """
+        """Yields the batches of these files, after one without events that shows the columns."""
         yield pa.RecordBatch.from_pylist([], SCHEMA)
         for number in numbers:
             if self.counts[number]:

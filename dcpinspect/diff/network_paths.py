@@ -121,9 +121,7 @@ def paths(a: Tap, b: Tap) -> Records:
 
 
 def _are_alike(segments_a: Segments, segments_b: Segments) -> bool:
-    """Whether segments at the same place have the same bytes; also true for a direction without
-    such segments.
-    """
+    """Whether segments at the same place have the same bytes; true also without such."""
     _, rows_a, rows_b = np.intersect1d(segments_a.start, segments_b.start, return_indices=True)
     same_size = (segments_a.end[rows_a] == segments_b.end[rows_b]) & ~segments_a.is_syn[rows_a]
     rows_a, rows_b = rows_a[same_size], rows_b[same_size]
@@ -201,18 +199,14 @@ def _records(
 
 
 def _of_syn(segments_a: Segments, segments_b: Segments) -> int:
-    """Returns B's time of the SYN minus A's; if the SYN was sent again, the time of the last one
-    counts.
-    """
+    """Returns B's time of the SYN minus A's; if the SYN was sent again, the last one counts."""
     return int(
         segments_b.time_ns[segments_b.is_syn][-1] - segments_a.time_ns[segments_a.is_syn][-1]
     )
 
 
 def _differences(segments_a: Segments, segments_b: Segments) -> IntArray:
-    """Returns B's time minus A's for each byte that ends a segment on both taps, as each tap saw it
-    first.
-    """
+    """Returns B's time minus A's for each byte that ends a segment on both taps, at first sight."""
     (ends_a, first_a), (ends_b, first_b) = (
         np.unique(segments.end, return_index=True) for segments in (segments_a, segments_b)
     )
@@ -285,9 +279,7 @@ def _waits(
 def _answers(
     answers: AnswerTimes, connection: int, direction: int, side: Tap, origin: tuple[int, int]
 ) -> tuple[IntArray, IntArray]:
-    """Returns (place, time that the answer took) of the answers in one direction of a
-    connection.
-    """
+    """Returns (place, time that the answer took) of the answers in a connection's direction."""
     offset, rtt = answers.in_direction(connection, direction)
     shift = (
         side.transport.first_seq(connection)[direction] - origin[direction] + _LAPS // 2

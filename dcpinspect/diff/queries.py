@@ -16,9 +16,7 @@ _PENDING = f"({Opcode.DCP_PREPARE:d}, {Opcode.DCP_ABORT:d})"
 _DELETIONS = f"({Opcode.DCP_DELETION:d}, {Opcode.DCP_EXPIRATION:d})"
 _SYSTEM = f"{Opcode.DCP_SYSTEM_EVENT:d}"
 _AS_STORED = 0xFF & ~SNAPPY
-"""Bits of the datatype that do not depend on the way to the client: any value may be compressed, or
-not.
-"""
+"""Bits of the datatype that do not depend on the way to the client: any value may be compressed."""
 _TOLD = (
     "opcode",
     "collection",
@@ -139,9 +137,7 @@ select distinct c.id, c.stream
 from covered_{lacks} c join events_{lacks} e
   on e.stream = c.stream and e.key < 0 and e.seqno > c.seqno and (c.high is null or e.seqno <= c.high)
 """
-"""Selects the covered events of which a message whose key is not in the capture may be a later
-version.
-"""
+"""Selects the covered events of which a message without its key may be a later version."""
 
 LAST = """
 create or replace table last_{lacks} as

@@ -85,9 +85,7 @@ class AnswerTimes:
 
 
 class ComparisonSide:
-    """What one side has. Memory grows with its streams, snapshots and gaps; events are in files of
-    ``spool``.
-    """
+    """What one side has. Memory grows with streams, snapshots and gaps; ``spool`` has events."""
 
     def __init__(self, name: str, reading: Reading, spool: Spool) -> None:
         """``name``: a or b. ``reading`` must track streams; it is read by ``read``."""
@@ -102,9 +100,7 @@ class ComparisonSide:
         self.answers = AnswerTimes()
         self._wanted = Selection()
         self._copies: Collection[int] = ()
-        """Connections that show what another one shows: they are not compared, unless the user asks
-        for them.
-        """
+        """Connections that show what another one shows: not compared, unless the user asks."""
 
     @property
     def files(self) -> list[str]:
@@ -143,9 +139,7 @@ class ComparisonSide:
         return self.reading.tracker
 
     def read(self, wanted: Selection) -> None:
-        """Reads to the end; ``wanted``: the events that are compared. Raises CaptureError,
-        SpoolError.
-        """
+        """Reads to the end; ``wanted``: the events to compare. Raises CaptureError, SpoolError."""
         self._wanted = wanted
         with self.reading, self.events:
             for batch in self.reading:
@@ -223,9 +217,7 @@ class ComparisonSide:
     # -----------------------------------------------------------------------------------------
 
     def tables(self, logs: Sequence[Log]) -> dict[str, Any]:
-        """Returns all tables by name; each row has its vbucket. ``logs``: the log of every
-        stream.
-        """
+        """Returns all tables by name; each row has its vbucket. ``logs``: every stream's log."""
         return {
             "branches": self.branch_table(logs),
             "streams": self.stream_table(),
@@ -369,9 +361,7 @@ class ComparisonSide:
         return texts
 
     def _shows(self) -> npt.NDArray[np.int32]:
-        """Returns a number for the form in which each stream is shown values; -1 if it is not
-        known.
-        """
+        """Returns a number for the form of each stream's values; -1 if it is not known."""
         forms = np.full(max(1, len(self.streams)), -1, dtype=np.int32)
         for number in range(len(self.streams)):
             session = self._session(number)

@@ -1,6 +1,4 @@
-"""Reads the TCP segments of some connections at one place again from its captures, without decoding
-them.
-"""
+"""Reads the TCP segments of some connections again from a place's captures, without decoding."""
 
 from __future__ import annotations
 
@@ -142,9 +140,7 @@ def segments_of(
 
 
 def _placed(columns: IntArray, origin: int) -> Segments:
-    """Returns the segments of one direction, with sequence numbers turned into places that do not
-    wrap.
-    """
+    """Returns the segments of a direction, sequence numbers turned into places that do not wrap."""
     seq, size, time_ns, hashes, syn = columns
     steps = np.diff(seq, prepend=origin)
     steps = (steps + _LAPS // 2) % _LAPS - _LAPS // 2

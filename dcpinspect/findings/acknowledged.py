@@ -1,6 +1,4 @@
-"""Rules about markers that ask to be acknowledged: whether the consumer acknowledges them, and
-when.
-"""
+"""Rules about markers that ask to be acknowledged: whether the consumer does so, and when."""
 
 from __future__ import annotations
 
@@ -178,10 +176,8 @@ class Acknowledged(Watcher):
         for number in asking_snapshots:
             if snapshots.state[number] == CONTINUED:
                 continue  # one answer acknowledges it and the next marker
-            answers_of_stream, nth = (
-                answers[int(snapshots.stream[number])],
-                waiting[int(snapshots.stream[number])],
-            )
+            answers_of_stream = answers[int(snapshots.stream[number])]
+            nth = waiting[int(snapshots.stream[number])]
             waiting[int(snapshots.stream[number])] += 1
             if not is_complete[number]:
                 continue
@@ -197,13 +193,10 @@ class Acknowledged(Watcher):
                 continue
             answer = self._answers[int(snapshots.place.row[number])]
             if answer is None and nth < len(answers_of_stream):
-                answer = answers_of_stream[
-                    nth
-                ]  # an answer goes to the oldest marker that waits, also if that was continued
-            reached, slowest = (
-                int(snapshots.reached_time[number]),
-                int(context.tracker.state.connections.slowest[link.number]),
-            )
+                # an answer goes to the oldest marker that waits, also if that was continued
+                answer = answers_of_stream[nth]
+            reached = int(snapshots.reached_time[number])
+            slowest = int(context.tracker.state.connections.slowest[link.number])
             start, end = plain(snapshots.start[number]), plain(snapshots.end[number])
             marker = context.marker(number)
             if answer is None:
@@ -245,11 +238,9 @@ class Acknowledged(Watcher):
                 streams_of[key].append(number)
         snapshots_of = GroupedRows(snapshots.stream, len(streams))
         for (connection, opaque), few in self._needless.items():
-            link, producer, stream_numbers = (
-                context.by_number.get(connection),
-                context.producer(connection),
-                streams_of[connection, opaque],
-            )
+            link = context.by_number.get(connection)
+            producer = context.producer(connection)
+            stream_numbers = streams_of[connection, opaque]
             if (
                 link is None
                 or not stream_numbers
@@ -276,14 +267,10 @@ class Acknowledged(Watcher):
                 if not len(before) or not is_known:
                     continue
                 number = int(before[np.argmax(snapshots.place.row[before])])
-                stream, seqnos = (
-                    streams[snapshots.stream[number]],
-                    (plain(snapshots.start[number]), plain(snapshots.end[number])),
-                )
-                message, evidence = (
-                    "dcp_snapshot_marker needs no answer, because its ack flag is not set",
-                    (answer_place, context.marker(number)),
-                )
+                stream = streams[snapshots.stream[number]]
+                seqnos = (plain(snapshots.start[number]), plain(snapshots.end[number]))
+                message = "dcp_snapshot_marker needs no answer, because its ack flag is not set"
+                evidence = (answer_place, context.marker(number))
                 count = (
                     few.count - len(few.occurrences) + 1
                     if answer_place is few.occurrences[0]

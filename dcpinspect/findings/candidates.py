@@ -17,9 +17,7 @@ class Candidates:
     rule: str
     rows: RowNumbers
     words: Callable[[int], str] | str | None = None
-    """What to say of all messages, or returns what to say of one; None: what the division into
-    fields says.
-    """
+    """What to say of all messages, or of one; None: what the division into fields says."""
     severity: Severity | None = None
     """None: the severity of the rule."""
     seqnos: Callable[[int], tuple[int, ...]] | None = None

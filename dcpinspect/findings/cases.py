@@ -121,9 +121,8 @@ def _where(
         for division in divisions
         for pair in {(heap.first.connection, heap.first.vbucket) for heap in division}
     ]
-    is_clear = len(pairs) == len(
-        set(pairs)
-    )  # else one stream-id of a vbucket has other advice than another one
+    # else one stream-id of a vbucket has other advice than another one
+    is_clear = len(pairs) == len(set(pairs))
     vbuckets_of_stream: dict[tuple[int, int | None], set[int]] = defaultdict(set)
     for heap in heaps:
         vbuckets = vbuckets_of_stream[heap.first.connection, None if is_clear else heap.first.sid]
@@ -241,9 +240,8 @@ def in_common(messages: Sequence[str], shared: str | None) -> str:
     """What messages of one shape say together: ``shared`` where they differ, else with the values,
     if they are few.
     """
-    first = max(
-        messages, key=lambda message: len(_VALUE.sub("#", message))
-    )  # one with plurals, if there is one
+    # one with plurals, if there is one
+    first = max(messages, key=lambda message: len(_VALUE.sub("#", message)))
     if all(message == first for message in messages):
         return first
     if shared is not None:
@@ -258,11 +256,9 @@ def in_common(messages: Sequence[str], shared: str | None) -> str:
 
     def named(_: re.Match[str]) -> str:
         distinct = sorted(next(different, ()), key=lambda value_text: (len(value_text), value_text))
-        return (
-            " or ".join(filter(None, (", ".join(distinct[:-1]), distinct[-1])))
-            if 0 < len(distinct) <= FEW
-            else "several"
-        )
+        if 0 < len(distinct) <= FEW:
+            return " or ".join(filter(None, (", ".join(distinct[:-1]), distinct[-1])))
+        return "several"
 
     return _VALUE.sub(named, first)
 
@@ -290,18 +286,14 @@ def counted(count: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time as people say it. Two directions have two clocks, so nothing takes less than
-    no time.
-    """
+    """A length of time as people say it. With two clocks, nothing takes less than no time."""
     seconds = max(seconds, 0.0)
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} us"
     if seconds < 1:
         return f"{seconds * 1e3:.0f} ms"
-    return (
-        f"{seconds:.1f} s"
-        if seconds < 120
-        else f"{seconds / 60:.0f} min"
-        if seconds < 7200
-        else f"{seconds / 3600:.1f} h"
-    )
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

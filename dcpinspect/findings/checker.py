@@ -1,6 +1,4 @@
-"""All rules at work on one reading: fed with every batch, and asked at the end, or at any time
-while live.
-"""
+"""All rules at work on one reading: fed with every batch, asked at the end, or while live."""
 
 from __future__ import annotations
 
@@ -79,9 +77,8 @@ class Checker(Portable):
             if rule_set.watcher is not None
         }
         self._places = SessionPlaces()
-        self._past: dict[
-            int, tuple[TcpConnection, Session]
-        ] = {}  # connections that have left and on which something was found
+        # connections that have left and on which something was found
+        self._past: dict[int, tuple[TcpConnection, Session]] = {}
 
     def _follow(self, tracker: Tracker) -> None:
         """Uses a tracker, which from now on follows everything that the rules need."""
@@ -104,16 +101,12 @@ class Checker(Portable):
 
     def __setstate__(self, saved_state: dict[str, Any]) -> None:
         self.__init__(Tracker(), saved_state["rules"], with_keys=saved_state["with_keys"])  # type: ignore[misc] # there is nothing yet
-        self._collector, self._watchers, self._places = (
-            saved_state["collector"],
-            saved_state["watchers"],
-            saved_state["places"],
-        )
+        self._collector = saved_state["collector"]
+        self._watchers = saved_state["watchers"]
+        self._places = saved_state["places"]
 
     def asks_as(self, other_checker: Checker) -> bool:
-        """Returns whether this checker looks for the same as another one, and tells of it in the
-        same way.
-        """
+        """Returns whether this checker looks for, and tells, the same as another one."""
         return (
             self._rules.keys() == other_checker._rules.keys()
             and self._with_keys == other_checker._with_keys
@@ -161,9 +154,7 @@ class Checker(Portable):
         ]
 
     def gather(self, batch: MessageBatch) -> None:
-        """Adds what is wrong with messages by themselves; another checker follows their
-        connections.
-        """
+        """Adds what is wrong with messages by themselves; another checker follows connections."""
         self._collector.add_batch(batch, self.check_alone(batch))
 
     @property
@@ -205,15 +196,11 @@ class Checker(Portable):
         )
 
     def clients(self, links: list[TcpConnection]) -> Mapping[int, str]:
-        """Returns the consumer that each connection belongs to, as the table of vbuckets
-        names it.
-        """
+        """Returns the consumer of each connection, as the table of vbuckets names it."""
         return Context(*self._tracker.counted(links)).clients
 
     def _counted(self, links: list[TcpConnection]) -> tuple[Checker, list[TcpConnection]]:
-        """Returns what was found, and the connections, without those that show what another one
-        shows.
-        """
+        """Returns what was found, and the connections, without those that are copies."""
         tracker, counted = self._tracker.counted(links, with_copies=False)
         if tracker is self._tracker:
             return self, links
@@ -324,9 +311,8 @@ class Checker(Portable):
         *,
         is_whole: bool,
     ) -> tuple[Context, Collector]:
-        tables = self._tracker.tables(
-            links
-        )  # first, because it adds the connections without messages
+        # first, because it adds the connections without messages
+        tables = self._tracker.tables(links)
         context = Context(self._tracker, links, copies)
         collector = self._collector.copy()
         for watcher in self._watchers.values():
@@ -356,9 +342,7 @@ class Checker(Portable):
                 yield from rule_set.findings(finished)
 
     def verdicts(self, links: list[TcpConnection]) -> list[lint.Verdict]:
-        """Returns what the lint rules say of each connection, whatever it is; nothing if they are
-        not wanted.
-        """
+        """Returns what the lint rules say of each connection; nothing if they are not wanted."""
         if not any(rule.id in self._rules for rule in lint.RULES):
             return []
         tracker, counted = self._tracker.counted(links)

@@ -1,6 +1,4 @@
-"""What one client asked for of one vbucket, in order, so that no look-up goes over all of its
-streams.
-"""
+"""What a client asked for of one vbucket, in order, so no look-up goes over all its streams."""
 
 from __future__ import annotations
 
@@ -30,10 +28,8 @@ class EmptySnapshots:
     @cached_property
     def _groups(self) -> tuple[Groups, IntArray]:
         """The snapshots in groups, and the group of each stream, -1 for none."""
-        snapshots, of_stream = (
-            self._context.snapshots,
-            np.full(len(self._context.streams), -1, dtype=np.int64),
-        )
+        snapshots = self._context.snapshots
+        of_stream = np.full(len(self._context.streams), -1, dtype=np.int64)
         groups = Groups(
             [snapshots.stream], np.flatnonzero((snapshots.items == 0) & (snapshots.is_tainted == 0))
         )
@@ -82,9 +78,7 @@ class OpenedInOrder:
         return self.numbers[latest] if latest >= 0 else None
 
     def open_on(self, connection: int, index: int) -> int | None:
-        """Returns the latest stream before a place that is open on a connection; None if there is
-        none.
-        """
+        """Returns the latest stream before a place that is open on a connection; None for none."""
         indices = self._open[connection]
         before = bisect_left(indices, index)
         return self.numbers[indices[before - 1]] if before else None

@@ -31,9 +31,7 @@ FIRST_BAD_END, LAST_BAD_END = 2, 6
 """Range of the reasons of stream ends after which a client that goes on asks for the vbucket again.
 """
 MOVED = 2
-"""The reason of a stream end if the vbucket is active on another node, where perhaps nobody
-captures.
-"""
+"""The reason of a stream end if the vbucket is active on another node, perhaps not captured."""
 MOST_EARLIER = 64
 """Number of earlier streams of a vbucket that are asked what the client received on them."""
 _DEVIATIONS = 3
@@ -78,9 +76,7 @@ class LostStreams:
 
     @cached_property
     def _reactions(self) -> tuple[list[int], list[int]]:
-        """The times when the client had asked again, in order, and its slowest reaction up to each
-        of them.
-        """
+        """The times when the client had asked again, in order, and its slowest reaction so far."""
         done = sorted(
             (turn.time_ns + turn.reaction_ns, turn.reaction_ns)
             for turn in self.all
@@ -121,9 +117,7 @@ class LostStreams:
 
 
 class ReopenedStreams(NamedTuple):
-    """The streams that a client was granted again after they had ended, or were refused, in order
-    of time.
-    """
+    """The streams granted to a client again after an end or refusal, in order of time."""
 
     turns: list[LostStream]
     vbucket: RowNumbers
@@ -149,11 +143,9 @@ class _VBucketRequest(NamedTuple):
 
 
 def _latest(requests: Sequence[_VBucketRequest]) -> _VBucketRequest:
-    return (
-        _VBucketRequest(*map(max, zip(*requests, strict=True)))
-        if requests
-        else _VBucketRequest(-1, -1, -1, 0, 0)
-    )
+    if requests:
+        return _VBucketRequest(*map(max, zip(*requests, strict=True)))
+    return _VBucketRequest(-1, -1, -1, 0, 0)
 
 
 _Moves = tuple[Mapping[int, tuple[int, str]], Mapping[str, str]]
@@ -213,9 +205,8 @@ class Clients:
         for numbers in groups.having(are_turns):
             client = self._context.clients[streams[numbers[0]].connection]
             times = streams.opened.time[numbers]
-            in_order = np.sort(
-                times
-            )  # requests may have been read before what the server had said earlier
+            # requests may have been read before what the server had said earlier
+            in_order = np.sort(times)
             granted = np.array(numbers, dtype=np.int64)[streams.answer[numbers] == w.A_ACCEPTED]
             granted_ns = streams.opened.time[granted]
             for index, number in enumerate(numbers):
@@ -250,9 +241,7 @@ class Clients:
         return {client: LostStreams(turns) for client, turns in turns_of_client.items()}
 
     def reopened(self, turns: LostStreams) -> ReopenedStreams:
-        """Returns which of the streams that ended, or were refused, the client was granted
-        again.
-        """
+        """Returns which of the streams that ended, or were refused, were granted again."""
         turns_granted = [
             turn
             for turn in turns.all
@@ -272,9 +261,7 @@ class Clients:
         )
 
     def has_moved(self, turn: LostStream) -> bool:
-        """Returns whether a client was told at a turn that the vbucket is active on another
-        node.
-        """
+        """Returns whether a client was told at a turn that the vbucket is active elsewhere."""
         row = self._context.streams[turn.stream]
         return bool(
             row.status == Status.NOT_MY_VBUCKET
@@ -305,10 +292,8 @@ class Clients:
                 for turn in moved_turns
                 if turn.granted >= 0
             ]
-            elsewhere, missing = (
-                [other_server for other_server in again if other_server != server],
-                sum(turn.reaction_ns is None for turn in moved_turns),
-            )
+            elsewhere = [other_server for other_server in again if other_server != server]
+            missing = sum(turn.reaction_ns is None for turn in moved_turns)
             share = (len(elsewhere) + missing) / (len(set(elsewhere)) + 1)
             is_shown = (
                 missing + _DEVIATIONS * sqrt(share) < share if elsewhere else len(again) >= missing
@@ -325,9 +310,8 @@ class Clients:
             self._moves[client] = self._told_moves(client)
         node_moves, server_of_node = self._moves[client]
         time_ns, node = node_moves.get(int(row.vbucket), (0, ""))
-        is_old = (
-            time_ns <= turn.time_ns and row.answer != w.A_REFUSED
-        )  # the refusal itself brings the map
+        # the refusal itself brings the map
+        is_old = time_ns <= turn.time_ns and row.answer != w.A_REFUSED
         if (
             not node
             or is_old
@@ -340,11 +324,9 @@ class Clients:
         """Returns what servers said of where the vbuckets in the bucket of a client are active;
         nothing if they name no node as the capture does.
         """
-        sessions, links, own_connections = (
-            self._context.tracker.conversation.sessions,
-            self._context.by_number,
-            self._of_name[client],
-        )
+        sessions = self._context.tracker.conversation.sessions
+        links = self._context.by_number
+        own_connections = self._of_name[client]
         buckets = {self._context.session(number).bucket for number in own_connections} - {None}
         link_numbers = [
             number
@@ -408,9 +390,7 @@ class Clients:
         )
 
     def is_whole(self, connection: int) -> bool:
-        """Returns whether the capture lacks nothing of the client of a connection, on any of its
-        connections.
-        """
+        """Returns whether the capture lacks nothing of a connection's client, on any of its own."""
         return self._incomplete.isdisjoint(self.may_be(connection))
 
     @cached_property
@@ -427,10 +407,8 @@ class Clients:
         for number, link in by_number.items():
             closed[number] = link.closed_ns if link.closed else GREATEST
         is_granted = (streams.answer == w.A_ACCEPTED) | (streams.seen > 0)
-        groups, by_connection = (
-            Groups([streams.vbucket, streams.sid]),
-            Groups([streams.vbucket, streams.sid, streams.connection]),
-        )
+        groups = Groups([streams.vbucket, streams.sid])
+        by_connection = Groups([streams.vbucket, streams.sid, streams.connection])
         first = by_connection.rows[by_connection.begins]
         columns = (
             streams.opened.row,

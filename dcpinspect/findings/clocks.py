@@ -78,14 +78,10 @@ class Clocks(Watcher):
         )
         rows = np.flatnonzero(is_change)
         cas, time_ns = decoded.cas[rows].astype(np.uint64), batch.time_ns[rows].astype(np.uint64)
-        is_ahead, is_impossible = (
-            cas > time_ns + np.uint64(LIMIT_NS),
-            cas > time_ns + np.uint64(IMPOSSIBLE_NS),
-        )
-        is_recent, is_ahead = (
-            ~is_ahead & (cas + np.uint64(LIMIT_NS) > time_ns),
-            is_ahead & ~is_impossible,
-        )
+        is_ahead = cas > time_ns + np.uint64(LIMIT_NS)
+        is_impossible = cas > time_ns + np.uint64(IMPOSSIBLE_NS)
+        is_recent = ~is_ahead & (cas + np.uint64(LIMIT_NS) > time_ns)
+        is_ahead = is_ahead & ~is_impossible
         connection = batch.connection[rows]
         is_shown = is_recent | is_ahead
         numbers, connection_index = np.unique(connection[is_shown], return_inverse=True)

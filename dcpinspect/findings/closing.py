@@ -176,9 +176,8 @@ def _is_why(
 ) -> bool:
     kind = CLOSES[fault.rule]
     if kind == AT_ONCE:
-        if (
-            fault_place is None
-        ):  # everything that the other side sent after its last message was no message
+        # everything that the other side sent after its last message was no message
+        if fault_place is None:
             return fault.cause == DIRECTIONS[1 - link.closed_by] and not fault.places
         return 0 <= link.closed_ns - _time_ns(context, fault_place) <= PATIENCE_NS
     if noops is None or fault_place is None:

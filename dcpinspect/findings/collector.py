@@ -88,9 +88,7 @@ class Collector(Portable):
         """By rule and stream: the key of what the rule's findings about the stream are effects of.
         """
         self._past: dict[tuple[*FindingKey, FindingKey | None], tuple[Heap, Finding]] = {}
-        """What was found on connections that have left, as it was told last; the keys are as in
-        ``_heaps``.
-        """
+        """What was found on connections that left, as told last; keys as in ``_heaps``."""
         self.explained: dict[int, FindingKey] = {}
         """By connection: the key of what some rule says that it was closed for."""
 
@@ -232,9 +230,7 @@ class Collector(Portable):
         rows: RowNumbers,
         key: tuple[int, int, int],
     ) -> None:
-        """Adds the rows of one key; ``source``: for each row, the element of ``several`` that found
-        it.
-        """
+        """Adds the rows of one key; ``source``: for each row, its element of ``several``."""
         severity, cause = kind
         connection, vbucket, sid = key[0], *(number if number >= 0 else None for number in key[1:])
         heap = self._heaps.get((rule.id, severity, cause, connection, vbucket, sid, None))
@@ -243,11 +239,9 @@ class Collector(Portable):
         if len(rows) > len(shown_indices):
             shown_indices.append(len(rows) - 1)
         for index in shown_indices:
-            row, candidates, is_last = (
-                int(rows[index]),
-                several[int(source[index])],
-                index == shown_indices[-1],
-            )
+            row = int(rows[index])
+            candidates = several[int(source[index])]
+            is_last = index == shown_indices[-1]
             occurrence = Occurrence(
                 rule.id,
                 severity,
@@ -279,11 +273,9 @@ class Collector(Portable):
         problems = [
             problem for problem in batch.annotate(row).problems if problem.rule == candidates.rule
         ]
-        return (
-            min(problems, key=lambda problem: problem.severity != severity).reason
-            if problems
-            else candidates.rule
-        )
+        if problems:
+            return min(problems, key=lambda problem: problem.severity != severity).reason
+        return candidates.rule
 
     def __len__(self) -> int:
         return len(self._heaps)
@@ -339,9 +331,7 @@ class Collector(Portable):
         return collector
 
     def include(self, other_collector: Collector) -> None:
-        """Adds what was gathered from other messages of the same connections, which have the same
-        numbers.
-        """
+        """Adds what was gathered from other messages of the same connections and numbers."""
         for key, heap in other_collector._heaps.items():
             self._heaps[key] = Heap.joined([heap, self._heaps[key]]) if key in self._heaps else heap
 
@@ -551,10 +541,8 @@ class Collector(Portable):
         )
         effects = self._grouped(effect_items, apart=apart)
         ordered = [finding for finding, _ in causes_found]
-        for (
-            finding,
-            _,
-        ) in effects:  # who acts on a cause acts on its effects, which are over when it is
+        # who acts on a cause acts on its effects, which are over when it is
+        for finding, _ in effects:
             assert finding.effect_of is not None
             ordered.append(
                 replace(finding, next="", over=finding_of_id[finding.effect_of].over, over_row=None)
@@ -678,9 +666,7 @@ def _outside(rows: RowNumbers, spans: Sequence[tuple[int, int]]) -> BoolArray:
 def _has_vbucket(
     batch: MessageBatch, rows: RowNumbers
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Returns a mask of messages that speak of a vbucket; others may have two meaningless bytes in
-    its place.
-    """
+    """Returns a mask of messages about a vbucket; others may have two meaningless bytes there."""
     decoded = batch.decoded
     is_known = (
         batch.vbucket.valid[rows]

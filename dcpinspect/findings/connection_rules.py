@@ -151,9 +151,7 @@ _SKIPS: Mapping[str, tuple[str, Severity]] = {
     BAD_MAGIC: ("bad-magic", "error"),
     ABSURD_BODY: ("oversized-body", "warning"),
 }
-"""The rule that tells of skipped bytes, with its severity, by the only reason why they were
-skipped.
-"""
+"""The rule that tells of skipped bytes, with its severity, by the only reason to skip them."""
 _LEAST_SEGMENT = 536
 """Fewer bytes behind an IP packet may be a trailer."""
 _OFFLOAD = (
@@ -304,10 +302,8 @@ _SENT = {"c2s": "sent by the client", "s2c": "sent by the server"}
 
 
 def _missing(context: Context, direction_coverage: DirectionCoverage) -> Iterator[Occurrence]:
-    name, lost = (
-        DIRECTIONS[direction_coverage.direction],
-        max(0, direction_coverage.lost - direction_coverage.cut),
-    )
+    name = DIRECTIONS[direction_coverage.direction]
+    lost = max(0, direction_coverage.lost - direction_coverage.cut)
     if (
         lost + direction_coverage.filled
         and direction_coverage.connection in context.by_number
@@ -329,10 +325,8 @@ def _missing(context: Context, direction_coverage: DirectionCoverage) -> Iterato
         message = ", ".join(
             [*([f"{counted(lost, 'byte')}{where}"] if lost else []), *late, _SENT[name]]
         )
-        evidence, next_ = (
-            context.first_losses(direction_coverage.connection, direction_coverage.direction),
-            _SORT if direction_coverage.filled else None,
-        )
+        evidence = context.first_losses(direction_coverage.connection, direction_coverage.direction)
+        next_ = _SORT if direction_coverage.filled else None
         yield _occurrence(
             "capture-hole",
             direction_coverage.connection,
@@ -361,11 +355,9 @@ def _is_told(link: TcpConnection, direction: int) -> bool:
 
 
 def _undecoded(context: Context, direction_coverage: DirectionCoverage) -> Iterator[Occurrence]:
-    link, name, unplaced = (
-        context.by_number.get(direction_coverage.connection),
-        DIRECTIONS[direction_coverage.direction],
-        direction_coverage.late - direction_coverage.filled,
-    )
+    link = context.by_number.get(direction_coverage.connection)
+    name = DIRECTIONS[direction_coverage.direction]
+    unplaced = direction_coverage.late - direction_coverage.filled
     if link is not None and unplaced:
         yield _occurrence(
             "undecoded-bytes",
@@ -428,9 +420,7 @@ def _copy(numbered: tuple[int, Copy]) -> Occurrence:
 
 
 def _without_syn(context: Context) -> Iterator[Occurrence]:
-    """Yields connections that begin without a SYN, and those of them that were taken for new
-    connections.
-    """
+    """Yields connections that begin without a SYN, and those of them taken for new ones."""
     latest: dict[tuple[str, str], int] = {}
     for link in context.links:
         before = latest.get((link.client, link.server))
@@ -447,9 +437,7 @@ def _without_syn(context: Context) -> Iterator[Occurrence]:
 
 
 def _is_without_dcp(context: Context, link: TcpConnection) -> bool:
-    """Returns whether a connection carries no DCP, and nothing in it that was not read could be
-    DCP.
-    """
+    """Returns whether a connection carries no DCP, and nothing unread in it could be DCP."""
     is_read = (
         link.tls is None
         and link.lost_at_end == (None, None)

@@ -160,27 +160,22 @@ class Context:
         what the client may not see; None where nobody can know.
         """
         has_collections = self.has_collections(connection)
-        return (
-            False
-            if has_collections and self.versions(connection).has(SEQNO_ADVANCED) is False
-            else has_collections
-        )
+        if has_collections and self.versions(connection).has(SEQNO_ADVANCED) is False:
+            return False
+        return has_collections
 
     def versions(self, connection: int) -> Versions:
         """Returns the versions that the producer of a connection may have, by what its server shows
         on any connection.
         """
-        return (
-            self._versions[self.by_number[connection].server]
-            if self.producer(connection) == 1
-            else Versions()
-        )
+        if self.producer(connection) == 1:
+            return self._versions[self.by_number[connection].server]
+        return Versions()
 
     @cached_property
     def _versions(self) -> Mapping[str, Versions]:
-        first = self.snapshots[
-            (self.snapshots.index == 1) & (self.snapshots.layout >= 0)
-        ]  # these stay in the tables, whatever leaves
+        # these stay in the tables, whatever leaves
+        first = self.snapshots[(self.snapshots.index == 1) & (self.snapshots.layout >= 0)]
         sent: dict[int, list[str]] = defaultdict(list)
         for pair in unique(self.streams.connection[first.stream] << 8 | first.layout).tolist():
             sent[pair >> 8] += w.SNAPSHOT_LAYOUTS[pair & 255 : (pair & 255) + 1]
@@ -193,9 +188,7 @@ class Context:
         return {server: Versions().narrowed(versions) for server, versions in versions_of.items()}
 
     def is_filtered(self, stream: int) -> bool | None:
-        """Returns whether a stream was asked for with a filter of collections; None where nobody
-        can know.
-        """
+        """Returns whether a stream was asked for with a filter of collections; None if unknown."""
         row = self.streams[stream]
         if not row.request.form or row.request.filter == CUT_VALUE:
             return None
@@ -203,9 +196,7 @@ class Context:
         return value is not None and ("collections" in value or "scope" in value)
 
     def value(self, stream: int) -> Mapping[str, Any] | None:
-        """What the value of a stream request says; None where it has none, or nobody can
-        read it.
-        """
+        """What the value of a stream request says; None for none, or one that nobody can read."""
         number = int(self.streams.request.filter[stream])
         return self.tracker.conversation.filters[number] if number >= 0 else None
 
@@ -219,9 +210,7 @@ class Context:
     def stream_place(
         self, stream: Stream, message: r.MessageRow, *, of_consumer: bool = False
     ) -> MessagePlace | None:
-        """Returns the place of a message that a stream's record keeps in ``message``; None if there
-        is none.
-        """
+        """Returns the place of a message that a stream's record has in ``message``, or None."""
         if message.row <= 0:
             return None
         producer = self.producer(stream.connection)
@@ -275,10 +264,8 @@ class Context:
 
     def first_losses(self, connection: int, direction: int) -> list[MessagePlace]:
         """Returns the places of the messages behind the first losses of a direction."""
-        losses, numbers = (
-            self.tracker.state.known_tables.losses,
-            self._losses.get((connection, direction), ()),
-        )
+        losses = self.tracker.state.known_tables.losses
+        numbers = self._losses.get((connection, direction), ())
         return [self.behind(losses[number]) for number in numbers]
 
     @cached_property
@@ -369,9 +356,7 @@ class Context:
 
     @cached_property
     def replicas(self) -> frozenset[tuple[int, int | None]]:
-        """Connection and vbucket of streams whose server is known to have the vbucket as a
-        replica.
-        """
+        """Connection and vbucket of streams whose server is known to have it as a replica."""
         replicas = self.tables.seen.replicas
         return frozenset(
             zip(
@@ -411,10 +396,8 @@ class Context:
         """
         row = self.streams[stream]
         connection = int(row.connection)
-        connection_row, link = (
-            self.tracker.state.connections[connection],
-            self.by_number[connection],
-        )
+        connection_row = self.tracker.state.connections[connection]
+        link = self.by_number[connection]
         producer = self.producer(connection)
         if not ACCEPTED <= row.state <= STREAMING or connection_row.losses[producer] != row.losses:
             return False
@@ -426,9 +409,7 @@ class Context:
         )
 
     def is_brought(self, stream: int, seqno: int) -> bool:
-        """Returns whether a later stream of a stream's client has come to a seqno of the
-        vbucket.
-        """
+        """Returns whether a later stream of a stream's client came to a seqno of the vbucket."""
         return bool(self._reached_later[stream] >= seqno + LEAST)
 
     @cached_property

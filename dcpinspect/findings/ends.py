@@ -121,9 +121,8 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
             PATIENCE_NS, 10 * max((took for when, took in done if when < since), default=0)
         )
         until = link.heard_until_ns
-        allowed = int(
-            context.tracker.state.connections.slowest[link.number]
-        )  # the end may have been under way
+        # the end may have been under way
+        allowed = int(context.tracker.state.connections.slowest[link.number])
         by_producer = link.closed_by == context.producer(link.number)
         if until - since <= patience and not (
             link.closed and (by_producer or until - since > allowed > 0)

@@ -44,9 +44,7 @@ _IN_A_STREAM = (
     ),
     *("event-for-unknown-collection", "event-after-collection-end", "manifest-uid-backwards"),
 )
-"""Rules about a message's place in its stream: they mean nothing if it is the message of another
-stream.
-"""
+"""Rules about a message's place in its stream: they mean nothing for another stream's message."""
 SILENCES: Mapping[str, Collection[str]] = {
     **{
         rule.id: ("stream-refused", "open-refused")
@@ -101,9 +99,7 @@ SILENCES_OF_CONNECTION: Mapping[str, Collection[str]] = {
         *("missing-response", "noop-unanswered", "slow-stream"),
     ),
 }
-"""Rules that have nothing to add about a connection, in the time that a more specific rule speaks
-of.
-"""
+"""Rules with nothing to add about a connection, in the time that a more specific rule names."""
 
 AT_ONCE, UNANSWERED, SILENT = range(3)
 CLOSES: Mapping[str, int] = {

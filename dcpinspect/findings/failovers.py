@@ -1,6 +1,4 @@
-"""The rule about failovers: a node has a new branch of many vbuckets at once, and the client went
-on with it.
-"""
+"""The rule about failovers: a node's new branch of many vbuckets at once, which clients took."""
 
 from __future__ import annotations
 
@@ -162,10 +160,8 @@ class _Streams:
 
     def between(self, since_ns: int, until_ns: int) -> Sequence[int]:
         """Returns the streams that were opened between two times."""
-        begin, end = (
-            int(np.searchsorted(self._opened_ns, since_ns, "right")),
-            int(np.searchsorted(self._opened_ns, until_ns, "left")),
-        )
+        begin = int(np.searchsorted(self._opened_ns, since_ns, "right"))
+        end = int(np.searchsorted(self._opened_ns, until_ns, "left"))
         return self._numbers[begin:end]
 
 

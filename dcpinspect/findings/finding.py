@@ -1,6 +1,4 @@
-"""What a rule found: first as single occurrences, then as findings that put like occurrences
-together.
-"""
+"""What a rule found: first as occurrences, then as findings that put like ones together."""
 
 from __future__ import annotations
 
@@ -21,9 +19,8 @@ OVER: tuple[Over, ...] = ("recovered", "open", "unknown")
 
 
 def _no_rows() -> RowNumbers:
-    from dcpinspect.protocol.column_types import (
-        NO_ROWS,
-    )  # deferred: commands that name rules start without NumPy
+    # deferred: commands that name rules start without NumPy
+    from dcpinspect.protocol.column_types import NO_ROWS
 
     return NO_ROWS
 
@@ -45,9 +42,7 @@ class MessagePlace:
 
 
 FindingKey = tuple[str, Severity, str | None, int, int | None, int | None]
-"""Rule, severity, cause, connection, vbucket, stream-id: what occurrences of one thing have in
-common.
-"""
+"""Rule, severity, cause, connection, vbucket, stream-id: what like occurrences have in common."""
 
 
 @dataclass(slots=True)
@@ -74,9 +69,7 @@ class Occurrence:
     vbuckets: tuple[int, ...] = ()
     """Sorted vbuckets of an occurrence that is about several at once; ``vbucket`` is then None."""
     shared: str | None = None
-    """The message if many vbuckets share it, without the numbers of one vbucket; None: ``message``
-    itself.
-    """
+    """The message if many vbuckets share it, without one's numbers; None: ``message`` itself."""
     count: int = 1
     last_time_ns: int = 0
     """Time of the last of ``count``; 0: the time of the places."""
@@ -85,9 +78,7 @@ class Occurrence:
     stream: int | None = None
     """Number of the stream that the occurrence is about."""
     explains: Collection[int] = ()
-    """Numbers of the streams whose findings are effects of this occurrence, if the rule may have
-    such effects.
-    """
+    """Numbers of the streams whose findings are effects of this one, if the rule may have any."""
     effect_of: FindingKey | None = None
     """Key of what this occurrence is an effect of, if that is known without ``explains``."""
     facts: Mapping[str, int | str] = field(default_factory=dict)
@@ -95,9 +86,7 @@ class Occurrence:
     is_over: bool | None = None
     """Whether the trouble has ended, if the rule knows."""
     time_ns: int = 0
-    """Time when it began, if the first of ``places`` does not tell it; 0: that place tells it, or
-    nobody knows.
-    """
+    """Time when it began, if the first of ``places`` does not tell it; 0: it does, or unknown."""
     client: str | None = None
     """The client that it is about, if no connection tells it."""
     whose: Whose = "unknown"
@@ -128,9 +117,7 @@ class Finding:
     message: str
     next: str
     connections: tuple[int, ...]
-    """Numbers of the connections; empty: the finding is about a log or a checkpoint, not about a
-    connection.
-    """
+    """Numbers of the connections; empty: the finding is about a log or a checkpoint."""
     vbuckets: tuple[int, ...]
     """The vbuckets, sorted; empty: the whole connection."""
     sid: int | None
@@ -165,9 +152,7 @@ class Finding:
     latest: MessagePlace | None = None
     """The latest offender."""
     rows: RowNumbers = field(default_factory=_no_rows, compare=False, repr=False)
-    """Rows of all messages that show it, rising, if somebody asked for them (``Collector``);
-    otherwise empty.
-    """
+    """Rows of all messages that show it, rising, if asked for (``Collector``); else empty."""
     cases: tuple[Finding, ...] = ()
     """The cases, if it happened on several vbuckets or connections: one for each. Empty: the
     finding is one case.
@@ -179,9 +164,7 @@ class Finding:
         return f"<{self.severity} {self.rule}, {self.where}: {self.message}>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what ``dcpinspect check --format json`` prints of the finding, as Python
-        objects.
-        """
+        """Returns what ``dcpinspect check --format json`` prints of it, as Python objects."""
         from dcpinspect.findings.finding_records import finding_records  # deferred: it needs NumPy
         from dcpinspect.findings.registry import RULES
 
@@ -236,22 +219,20 @@ class Finding:
 
 def connections_of(finding: Finding) -> str:
     """Returns the connections of a finding by their numbers; empty if it has none."""
-    return (
-        f"connection{'s' if len(finding.connections) > 1 else ''} {ranges(finding.connections)}"
-        if finding.connections
-        else ""
-    )
+    if finding.connections:
+        return (
+            f"connection{'s' if len(finding.connections) > 1 else ''} {ranges(finding.connections)}"
+        )
+    return ""
 
 
 def who_alone(finding: Finding) -> str:
     """Returns the clients of a finding in words, if no connection of a capture tells them."""
     if not finding.clients:
         return ""
-    return (
-        f"client {finding.clients[0]}"
-        if len(finding.clients) == 1
-        else f"{len(finding.clients)} clients"
-    )
+    if len(finding.clients) == 1:
+        return f"client {finding.clients[0]}"
+    return f"{len(finding.clients)} clients"
 
 
 MOST_RANGES = 12
@@ -259,9 +240,7 @@ MOST_RANGES = 12
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Returns sorted numbers as ranges (1, 5–9), and how many numbers there are beyond the first
-    ranges.
-    """
+    """Returns sorted numbers as ranges (1, 5–9), and how many are beyond the first ranges."""
     bounds: list[list[int]] = []
     for number in numbers:
         if bounds and number == bounds[-1][1] + 1:

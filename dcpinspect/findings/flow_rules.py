@@ -250,10 +250,8 @@ def _occurrences(
         else rows
     )
     for number, message_places in enumerate(evidence):
-        times, connection = (
-            count - len(evidence) + 1 if number == 0 else 1,
-            message_places[0].connection,
-        )
+        times = count - len(evidence) + 1 if number == 0 else 1
+        connection = message_places[0].connection
         overrun = Occurrence(
             rule,
             severity,
@@ -430,9 +428,8 @@ def _over(
         )
         for message_place in (excess.first, excess.last)
     ]
-    rows = np.append(
-        watched.excesses.rows, excess.last.row
-    )  # the end may have shown that this acknowledgement is too much
+    # the end may have shown that this acknowledgement is too much
+    rows = np.append(watched.excesses.rows, excess.last.row)
     message = f"acknowledged {excess.acked:,} bytes, sent {excess.counted:,}"
     next_ = _next(context, link, cause)
     yield from _occurrences(

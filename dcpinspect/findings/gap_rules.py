@@ -226,11 +226,9 @@ def elsewhere(context: Context, stream: int, other_stream: int) -> str:
     own_row, other_row = context.streams[stream], context.streams[other_stream]
     if own_row.connection != other_row.connection:
         return f"connection {other_row.connection}"
-    return (
-        f"stream-id {other_row.sid}"
-        if own_row.sid != other_row.sid
-        else f"stream #{other_row.ordinal}"
-    )
+    if own_row.sid != other_row.sid:
+        return f"stream-id {other_row.sid}"
+    return f"stream #{other_row.ordinal}"
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

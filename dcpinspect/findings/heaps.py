@@ -78,9 +78,7 @@ class Heap:
 
     @classmethod
     def joined(cls, heaps: Sequence[Heap]) -> Heap:
-        """Joins heaps that were gathered from different messages, in any order. Rows are left
-        out.
-        """
+        """Joins heaps gathered from different messages, in any order. Rows are left out."""
         in_order = sorted(heaps, key=lambda heap: heap.first.places[:1])
         count = sum(heap.count for heap in heaps)
         joined_heap = replace(
@@ -182,7 +180,5 @@ class Heap:
 
 
 def as_rows(rows: array[int] | None) -> RowNumbers:
-    """Returns the rows as an array. It is a copy: while an array is looked at, nothing can be added
-    to it.
-    """
+    """Returns the rows as an array, a copy: else nothing could be added while it is looked at."""
     return NO_ROWS if rows is None else np.array(rows, np.int64)

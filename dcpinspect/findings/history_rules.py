@@ -297,10 +297,8 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
     evidence = (context.request(number), context.answer(number), context.log_place(log))
     start = plain(row.request.start)
     facts: dict[str, int | str] = {"requested start": start, "uuid": f"0x{uuid:016x}"}
-    wrong, shared = (
-        wrong_position(context, clients, number, "unknown-uuid"),
-        "uuids are unknown to the producer",
-    )
+    wrong = wrong_position(context, clients, number, "unknown-uuid")
+    shared = "uuids are unknown to the producer"
     message, shared = (
         (message, shared)
         if wrong is None
@@ -409,9 +407,8 @@ class InOrder:
             _before(np.where(rows.seen > 0, values, LEAST)) for values in (rows.last, rows.items)
         )
         is_again = (rows.seen > 0) & (high > rows.request.start)
-        had = high.view(np.uint64) - rows.request.start.view(
-            np.uint64
-        )  # more than 63 bits may be needed
+        # more than 63 bits may be needed
+        had = high.view(np.uint64) - rows.request.start.view(np.uint64)
         count = np.minimum(np.minimum(rows.items, most).astype(np.uint64), had).astype(np.int64)
         return _onward(np.add, np.where(is_again, count, 0))
 
@@ -532,9 +529,7 @@ def _is_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool
 def _of_loop(
     context: Context, in_order: InOrder, rounds: Sequence[int], then: int | None
 ) -> Occurrence:
-    """Returns the occurrence of a loop. ``then``: the first round of the next one; None if there is
-    none.
-    """
+    """Returns the occurrence of a loop. ``then``: the next one's first round; None for none."""
     last = rounds[-1]
     rollback, to = context.rollbacks.stream_rollback(last), plain(context.streams.rollback[last])
     request = rollback.asked

@@ -1,6 +1,4 @@
-"""The rule about logins: a server refuses the password, or the bucket, and the client gets no
-further.
-"""
+"""The rule about logins: a server refuses password or bucket, and the client gets no further."""
 
 from __future__ import annotations
 
@@ -139,11 +137,9 @@ class Logins(Watcher):
             decoded.opcode != Opcode.GET_CLUSTER_CONFIG
         )
         for index in np.flatnonzero(answers & ((_STEPS[decoded.opcode] > 0) | has_none)).tolist():
-            opcode, status, connection = (
-                int(decoded.opcode[index]),
-                int(decoded.specific[index]),
-                int(batch.connection[index]),
-            )
+            opcode = int(decoded.opcode[index])
+            status = int(decoded.specific[index])
+            connection = int(batch.connection[index])
             key = connection, int(_STEPS[opcode]) or _CHOICE
             answer_place, before = place_of(batch, index), self._refused.get(key)
             if status in _GOOD:
@@ -182,10 +178,8 @@ class Logins(Watcher):
         admitted_hosts = _admitted_hosts(context)
         for connection, refused in with_session:
             is_over = latest_open.get(context.owners[connection].name, -1) >= refused.place.time_ns
-            bucket, cause = (
-                context.session(connection).refused_bucket,
-                status_name(refused.status).replace("_", "-"),
-            )
+            bucket = context.session(connection).refused_bucket
+            cause = status_name(refused.status).replace("_", "-")
             if refused.opcode == Opcode.SELECT_BUCKET:
                 is_over |= (
                     chosen_buckets.latest_ns(_client_text(context, connection), bucket)
@@ -235,11 +229,9 @@ class _Chosen:
         if times_here:
             return NOT_YET if max(times_here) >= refused.place.time_ns else GONE
         host = link.client.rpartition(":")[0]
-        return (
-            ELSEWHERE
-            if any(other_link.client.rpartition(":")[0] == host for other_link, _ in had)
-            else None
-        )
+        if any(other_link.client.rpartition(":")[0] == host for other_link, _ in had):
+            return ELSEWHERE
+        return None
 
 
 def _client_text(context: Context, connection: int) -> tuple[str, ...]:
@@ -277,9 +269,7 @@ def _goes_on(alike: Sequence[RefusedStep], cause: str) -> bool:
 
 
 def _latest_open(context: Context) -> dict[str, int]:
-    """Returns when the latest connection began that each client opened for DCP, by name of the
-    client.
-    """
+    """Returns when each client's latest connection for DCP began, by name of the client."""
     latest_of_client: dict[str, int] = {}
     for number, link in context.by_number.items():
         if context.session(number).open_status == Status.SUCCESS:

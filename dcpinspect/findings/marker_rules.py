@@ -160,11 +160,9 @@ def _starts_elsewhere(snapshots: Snapshots, streams: Streams) -> BoolArray:
 
 def _first(context: Context, number: int, stream: int) -> Iterator[Occurrence]:
     stream_row, row = context.streams[stream], context.snapshots[number]
-    start, low, high = (
-        plain(row.start),
-        plain(stream_row.request.snapshot_start),
-        plain(stream_row.request.start),
-    )
+    start = plain(row.start)
+    low = plain(stream_row.request.snapshot_start)
+    high = plain(stream_row.request.start)
     expected = f"{high}" if low == high else f"{low} or {high}"
     evidence = [
         message_place
@@ -423,10 +421,8 @@ def _changed_here(
     ``since_ns``: since when the vbucket is not active, 0 for active.
     """
     before, after = context.streams[old], context.streams[new]
-    server, origin = (
-        context.by_number[int(after.connection)].server,
-        context.logs.origins[int(after.connection)],
-    )
+    server = context.by_number[int(after.connection)].server
+    origin = context.logs.origins[int(after.connection)]
     sets, is_sure = [], True
     for link in context.links:
         session = context.session(link.number)
@@ -446,11 +442,9 @@ def _changed_here(
     longest_ns = activations = 0
     for (state, _), set_place in sets:
         if state == _ACTIVE and since_ns:
-            longest_ns, since_ns, activations = (
-                max(longest_ns, set_place.time_ns - since_ns),
-                0,
-                activations + 1,
-            )
+            longest_ns = max(longest_ns, set_place.time_ns - since_ns)
+            since_ns = 0
+            activations = activations + 1
         elif state != _ACTIVE:
             since_ns = since_ns or set_place.time_ns
     branches = [uuid for uuid, _ in context.logs.entries(int(after.log))] if after.log >= 0 else []
@@ -496,10 +490,8 @@ class _Names:
         names, and are open at the same time or come in turn.
         """
         before, after = (int(self._context.streams.connection[number]) for number in (old, new))
-        keys, links = (
-            [self._key(number) for number in (before, after)],
-            [self._context.by_number[number] for number in (before, after)],
-        )
+        keys = [self._key(number) for number in (before, after)]
+        links = [self._context.by_number[number] for number in (before, after)]
         if keys[0][0] != keys[1][0] or None in (keys[0][2], keys[1][2]) or keys[0][2] == keys[1][2]:
             return False
         is_beside = links[1].first_ns < int(self._context.streams.latest.time[old])
@@ -526,10 +518,8 @@ class _Opened:
             order = np.argsort(times, kind="stable")
             self._in_order[group] = times[order], numbers[order]
         times, numbers = self._in_order[group]
-        first, behind = (
-            np.searchsorted(times, since_ns, "left"),
-            np.searchsorted(times, until_ns, "right"),
-        )
+        first = np.searchsorted(times, since_ns, "left")
+        behind = np.searchsorted(times, until_ns, "right")
         first_streams: list[int] = numbers[first : min(behind, first + MOST_BETWEEN)].tolist()
         return first_streams
 

@@ -143,9 +143,7 @@ def _occurrences(
 
 
 def _times(event: NoopFacts, events: Sequence[NoopFacts], count: int) -> int:
-    """Returns how many occurrences an event stands for: the first one told also stands for those
-    not told.
-    """
+    """Returns how many occurrences an event stands for: the first also for those not told."""
     return count - len(events) + 1 if event is events[0] else 1
 
 
@@ -226,10 +224,8 @@ def _unanswered(
                 until,
                 _since(link, peer, noop_place),
             )
-    events, certain = (
-        sorted(examples.unanswered.occurrences, key=lambda event: event.other.row > 0),
-        _certain(context, link, examples.unanswered, 1 - peer.producer),
-    )
+    events = sorted(examples.unanswered.occurrences, key=lambda event: event.other.row > 0)
+    certain = _certain(context, link, examples.unanswered, 1 - peer.producer)
     for event in events:
         if context.may_lack(
             link.number,
@@ -332,10 +328,8 @@ def _silences(
             until,
         )
         yield replace(silent, effect_of=cause_key)
-    events, certain = (
-        examples.silences.occurrences,
-        _certain(context, link, examples.silences, peer.producer),
-    )
+    events = examples.silences.occurrences
+    certain = _certain(context, link, examples.silences, peer.producer)
     for event in events:
         if context.may_lack(link.number, peer.producer, event.at.time_ns, event.other.time_ns):
             continue  # perhaps the silence is only explained later

@@ -103,9 +103,7 @@ RULES = (
 )
 
 MOST, MOST_EARLY = 1 << 14, 1 << 10
-"""Greatest numbers of opens and early commands that are remembered, and of early commands of one
-connection.
-"""
+"""Greatest numbers of opens and early commands remembered, and of these on a connection."""
 _LAST_WORDS_NS = 1_000_000_000
 """A server that closes a connection because of its name has said all that it has to say on it by
 this time after the open.
@@ -163,9 +161,7 @@ class Opens(Watcher):
         self._asking: PerConnection[int, bool] = PerConnection()
         """Connections whose client asked for more than to be set up."""
         self._settled: PerConnection[int, bool] = PerConnection()
-        """Connections that need no further look: they are open, may be open, or were told of often
-        enough.
-        """
+        """Connections that need no further look: they are, or may be, open, or told of enough."""
 
     def watch(self, fed: RuleInput) -> Iterable[Candidates]:
         """Takes the next messages."""
@@ -209,10 +205,8 @@ class Opens(Watcher):
             elif batch.request_row.value_at(index) is not None:
                 open_request = self._by_row.get((connection, int(batch.request_row.values[index])))
                 if open_request is not None:
-                    open_request.status, open_request.answered = (
-                        opens[index].status,
-                        place_of(batch, index),
-                    )
+                    open_request.status = opens[index].status
+                    open_request.answered = place_of(batch, index)
                     if open_request.status == Status.SUCCESS:
                         self._settled[connection] = True
         return ()

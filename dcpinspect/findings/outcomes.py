@@ -58,9 +58,7 @@ HANDLED = frozenset(
         "open-refused",
     )
 )
-"""Rules about one request. If the client handled the answer, the finding costs nothing, and is a
-note.
-"""
+"""Rules about one request. If the client handled the answer, it costs nothing, and is a note."""
 
 _NEAR = 64
 """Number of granted streams that are looked at first."""
@@ -232,20 +230,16 @@ class Outcomes:
 
 
 class _Granted:
-    """Streams that were accepted, in order of a key, which is negative where there is none, and of
-    when.
-    """
+    """Streams that were accepted, in order of when and of a key, which is negative for none."""
 
     def __init__(self, streams: Streams, keys: RowNumbers) -> None:
         taken = np.flatnonzero((streams.answer == w.A_ACCEPTED) & (keys >= 0))
         when = streams.answered
         self._streams = taken[np.lexsort((when.row[taken], when.time[taken], keys[taken]))]
         self._asked = streams.opened
-        self._keys, self._times, self._rows = (
-            keys[self._streams],
-            when.time[self._streams],
-            when.row[self._streams],
-        )
+        self._keys = keys[self._streams]
+        self._times = when.time[self._streams]
+        self._rows = when.row[self._streams]
 
     def next(
         self, key: int, since: _When, is_wanted: Callable[[RowNumbers], BoolArray]

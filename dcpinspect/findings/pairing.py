@@ -132,9 +132,7 @@ RULES = (
 )
 
 MOST = 1 << 16
-"""Greatest number of requests without an answer, and of answers without a request, that are
-remembered.
-"""
+"""Greatest number of requests without an answer, and the reverse, that are remembered."""
 LEAST_PATIENCE_NS = 2_000_000_000
 LEAST_WAIT_NS = 200_000_000
 """The least wait that counts if the receiver closes the connection without an answer."""
@@ -235,9 +233,7 @@ class Pairing(Watcher):
         self._unmatched: PerConnection[_Key, list[MessagePlace]] = PerConnection()
         self._unmatched_count = 0
         self._slowest: PerConnection[tuple[int, int], list[tuple[int, int]]] = PerConnection()
-        """By connection and opcode: (time of the answer, how long it took), each slower than all
-        before.
-        """
+        """By connection and opcode: (time of the answer, its delay), each slower than before."""
         self._latest = np.zeros(0, np.int64)
         """Time of the latest message of each direction; two elements for each connection."""
         self._takeover: PerConnection[tuple[int, int], PendingRequest] = PerConnection()
@@ -292,9 +288,8 @@ class Pairing(Watcher):
         for row in answered[answered < first].tolist():
             self._forget(row)
         waits = asks & ~np.isin(batch.row, answered)
-        for index in np.flatnonzero(
-            waits | (answers & ~has_request)
-        ).tolist():  # in order of rows, whatever came in one batch
+        # in order of rows, whatever came in one batch
+        for index in np.flatnonzero(waits | (answers & ~has_request)).tolist():
             (self._ask if waits[index] else self._orphan)(batch, index)
         for index in np.flatnonzero(
             asks & (batch.decoded.opcode == Opcode.DCP_SET_VBUCKET_STATE)
@@ -352,9 +347,8 @@ class Pairing(Watcher):
         request = self._pending_request(batch, index)
         orphans = self._unmatched.get(request.key, [])
         for orphan_place in orphans:
-            if (
-                orphan_place.time_ns >= request.place.time_ns - _OUT_OF_STEP_NS
-            ):  # its answer was read before it
+            # its answer was read before it
+            if orphan_place.time_ns >= request.place.time_ns - _OUT_OF_STEP_NS:
                 orphans.remove(orphan_place)
                 self._unmatched_count -= 1
                 return
@@ -389,10 +383,8 @@ class Pairing(Watcher):
     @classmethod
     def joined(cls, readings: Sequence[Self], connections: Sequence[RowNumbers]) -> Self:
         """Joins what is known of several readings, as in ``Follower``."""
-        pairing, pairs = (
-            super().joined(readings, connections),
-            list(zip(readings, connections, strict=True)),
-        )
+        pairing = super().joined(readings, connections)
+        pairs = list(zip(readings, connections, strict=True))
         waiting = [
             renumbered(request, new_numbers)
             for reading, new_numbers in pairs
@@ -438,9 +430,7 @@ class Pairing(Watcher):
         yield from self._takeovers(context)
 
     def _closes(self, context: Context) -> Iterator[Occurrence]:
-        """Yields closes that were refused although no stream of the vbucket ended shortly
-        before.
-        """
+        """Yields closes that were refused though no stream of the vbucket ended shortly before."""
         streams = context.streams
         for answer, status in self._unclosed.values():
             connection = answer.place.connection
@@ -518,11 +508,9 @@ class Pairing(Watcher):
         latest = int(self._latest[way_number]) if way_number < len(self._latest) else 0
         if latest > request.place.time_ns + LEAST_WAIT_NS:
             return GOES_ON
-        return (
-            ACKNOWLEDGED
-            if link.has_received(1 - answer_direction, request.place.stream_offset)
-            else SILENT
-        )
+        if link.has_received(1 - answer_direction, request.place.stream_offset):
+            return ACKNOWLEDGED
+        return SILENT
 
     def _takeovers(self, context: Context) -> Iterator[Occurrence]:
         for takeover in self._takeover.values():

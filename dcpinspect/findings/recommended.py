@@ -153,9 +153,7 @@ class ConsumerFacts:
 
     @cached_property
     def before(self) -> Mapping[int, int]:
-        """For each requested stream, the stream before of the same client, vbucket and
-        stream-id.
-        """
+        """For each requested stream, the one before of the same client, vbucket and stream-id."""
         before = self.context.of_client.previous
         later = np.flatnonzero(before >= 0)
         return dict(zip(later.tolist(), before[later].tolist(), strict=True))
@@ -168,13 +166,11 @@ class ClientConnection:
         self, facts: ConsumerFacts, link: TcpConnection, session: Session, streams: Sequence[int]
     ) -> None:
         """``streams``: numbers of the connection's streams whose request was captured."""
-        self.facts, self.context, self.link, self.session, self.streams = (
-            facts,
-            facts.context,
-            link,
-            session,
-            streams,
-        )
+        self.facts = facts
+        self.context = facts.context
+        self.link = link
+        self.session = session
+        self.streams = streams
         self.rows = self.context.streams[list(streams)]
         self.first_row = int(self.rows.opened.row.min(initial=ALL))
         """Row of the first stream request."""
@@ -191,11 +187,9 @@ class ClientConnection:
         if self.session.is_replication:
             return BETWEEN_NODES
         is_consumer = bool((self.session.open_flags or 0) & PRODUCER)
-        return (
-            check(self)
-            if is_consumer or rule in _OF_ANY
-            else CheckAnswer("NA", "the client does not receive documents on this connection")
-        )
+        if is_consumer or rule in _OF_ANY:
+            return check(self)
+        return CheckAnswer("NA", "the client does not receive documents on this connection")
 
     def session_place(self, row: int) -> MessagePlace | None:
         """Returns the place of a message of the session, by its row."""
@@ -213,11 +207,9 @@ class ClientConnection:
     def has_collections(self) -> bool | None:
         """Returns whether the connection negotiated collections; None: unknown."""
         if self.session.features is None:
-            return (
-                False
-                if self.is_told(0, self.session.open_row) and not self.session.hello_asked_row
-                else None
-            )
+            if self.is_told(0, self.session.open_row) and not self.session.hello_asked_row:
+                return False
+            return None
         return "Collections" in self.session.features
 
     def is_told(self, since: int, until: int = ALL) -> bool:
@@ -376,12 +368,10 @@ def _ack_pace(talk: ClientConnection) -> CheckAnswer:
     watched = talk.facts.flow.watched.get(talk.link.number) if talk.facts.flow is not None else None
     if watched is None or not watched.window.size:
         return CheckAnswer("NA", "flow control is off, or unknown")
-    acks, acked, size, late = (
-        watched.window.acks,
-        watched.window.acked,
-        watched.window.size,
-        watched.window.past_half,
-    )
+    acks = watched.window.acks
+    acked = watched.window.acked
+    size = watched.window.size
+    late = watched.window.past_half
     last = talk.context.report_place(
         talk.link.number, MessagePosition.from_record(watched.window.latest_ack), of_consumer=True
     )
@@ -463,15 +453,11 @@ def _compression(talk: ClientConnection) -> CheckAnswer:
 
 def _without_collections(talk: ClientConnection) -> CheckAnswer | None:
     has = talk.has_collections()
-    return (
-        None
-        if has
-        else CheckAnswer(
-            "NA",
-            "collections are off"
-            if has is False
-            else "unknown, the answer to HELLO was not captured",
-        )
+    if has:
+        return None
+    return CheckAnswer(
+        "NA",
+        "collections are off" if has is False else "unknown, the answer to HELLO was not captured",
     )
 
 
@@ -534,11 +520,9 @@ def _failover_log(talk: ClientConnection) -> CheckAnswer:
                 f"vbucket {row.vbucket} was rolled back to {to}, and is requested from 0",
                 evidence,
             )
-    return (
-        HIDDEN
-        if hidden
-        else good or CheckAnswer("NA", "no rollback to a seqno above 0 that the client followed")
-    )
+    if hidden:
+        return HIDDEN
+    return good or CheckAnswer("NA", "no rollback to a seqno above 0 that the client followed")
 
 
 def _may_have_asked_between(talk: ClientConnection, before: int) -> bool:
@@ -572,17 +556,13 @@ def _resume_range(talk: ClientConnection) -> CheckAnswer:
                 f"{range_text}, but sends {plain(start)}–{plain(start)}"
             )
             return CheckAnswer("FAIL", message, evidence)
-    return (
-        HIDDEN
-        if hidden
-        else good or CheckAnswer("NA", "no stream is resumed in the middle of a snapshot")
-    )
+    if hidden:
+        return HIDDEN
+    return good or CheckAnswer("NA", "no stream is resumed in the middle of a snapshot")
 
 
 def _may_be_complete(talk: ClientConnection, before: int, marker: Snapshot) -> bool:
-    """Returns whether the rest of a snapshot, or what came after it, may be in what the capture
-    lacks.
-    """
+    """Returns whether the capture may lack the rest of a snapshot, or what came after it."""
     old = talk.context.streams[before]
     connection = int(old.connection)
     producer = talk.context.producer(connection)
@@ -676,13 +656,11 @@ def _purge_seqno(talk: ClientConnection) -> CheckAnswer:
             ),
             talk.request_places(purge_told),
         )
-    return (
-        CheckAnswer(
+    if with_purge:
+        return CheckAnswer(
             "PASS", "streams are resumed with the purge_seqno", talk.request_places(with_purge)
         )
-        if with_purge
-        else answer
-    )
+    return answer
 
 
 CHECKS: Mapping[str, Callable[[ClientConnection], CheckAnswer]] = {

@@ -1,6 +1,4 @@
-"""Clients that ask for a vbucket again and again, and each time begin where they had begun
-before.
-"""
+"""Clients that ask for a vbucket again and again, and each time begin where they did before."""
 
 from __future__ import annotations
 
@@ -163,10 +161,8 @@ def _asks_again(context: Context, ends: _Ends) -> BoolArray:
     """
     streams, before = context.streams, context.of_client.previous
     is_same = streams.connection == streams.connection[before]
-    on_same, on_another = (
-        ends.by_client | ends.by_server | ends.are_finished,
-        ends.by_server | ends.with_connection,
-    )
+    on_same = ends.by_client | ends.by_server | ends.are_finished
+    on_another = ends.by_server | ends.with_connection
     # on another connection, it may be another job that begins where each begins
     mask: BoolArray = (
         ends.is_asked & (before >= 0) & np.where(is_same, on_same[before], on_another[before])

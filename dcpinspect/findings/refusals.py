@@ -245,9 +245,7 @@ class Refusals(Watcher):
         return refusals
 
     def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:
-        """Yields all occurrences. That a consumer refuses a faulty message is an effect of the
-        fault.
-        """
+        """Yields all occurrences. Refusing a faulty message is an effect of the fault."""
         context = finished.context
         alike: dict[tuple[int, int, int], list[_Key]] = defaultdict(list)
         for key in self._of:
@@ -363,10 +361,8 @@ def _latest_message(
         )
         if len(sent_indices):
             last = sent[sent_indices[-1]]
-            last_place, seqno = (
-                place_at(connection, direction, MessagePosition.from_record(last.place)),
-                plain(last.seqno),
-            )
+            last_place = place_at(connection, direction, MessagePosition.from_record(last.place))
+            seqno = plain(last.seqno)
             vbuckets.update(unique(sent.vbucket[sent_indices]).tolist())
     return (None, _NO_SEQNO, True) if len(vbuckets) > 1 else (last_place, seqno, False)
 
@@ -379,10 +375,8 @@ def _closed_after_ns(context: Context, link: TcpConnection, refused: _Refused) -
         return None
     connection_row = context.tracker.state.connections[link.number]
     slowest = int(connection_row.slowest)
-    patience_ns, on_its_way_ns = (
-        max(PATIENCE_NS, 10 * slowest),
-        slowest if link.closed_by == context.producer(link.number) else 0,
-    )
+    patience_ns = max(PATIENCE_NS, 10 * slowest)
+    on_its_way_ns = slowest if link.closed_by == context.producer(link.number) else 0
     answers = [
         answer_place.time_ns
         for answer_place in (*(answer for answer, _, _ in refused.told), refused.last)

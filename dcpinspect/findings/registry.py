@@ -55,8 +55,7 @@ def plug(rule_set: RuleSet) -> None:
     """Adds a rule set. Raises ValueError if one of its rules is already there."""
     for rule in rule_set.rules:
         if rule.id in RULES:
-            msg = f"there are two rules {rule.id}"
-            raise ValueError(msg)
+            raise ValueError(f"there are two rules {rule.id}")
         RULES[rule.id] = rule
         if rule.family != "lint":
             ORDINARY.append(rule.id)

@@ -121,9 +121,7 @@ RULES = (
 )
 
 REFUSED_NS = 30_000_000_000
-"""How long a client may wait after a refusal, if it did not ask again for anything that was refused
-for now.
-"""
+"""How long a client may wait after a refusal for now, if it did not ask again."""
 
 
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
@@ -140,10 +138,8 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
             yield from _out_of_order(context, clients, before, number)
     request, answer = context.streams.request, context.streams.answer
     has_seqno = (request.form > 0) & (request.flags & TO_AN_END == 0)
-    is_finite, is_endless = (
-        has_seqno & (request.end > request.start) & (request.end < GREATEST),
-        has_seqno & (request.end == GREATEST),
-    )
+    is_finite = has_seqno & (request.end > request.start) & (request.end < GREATEST)
+    is_endless = has_seqno & (request.end == GREATEST)
     is_told = np.isin(answer, (w.A_ACCEPTED, w.A_ROLLBACK))
     for numbers in context.of_client.having(is_finite):
         for before, number in pairwise(number for number in numbers if is_told[number]):
@@ -167,9 +163,8 @@ def _not_taken_up(
     patience = turns.patience_ns(turn.time_ns)
     waited = min(context.now_ns, clients.latest_ns(client)) - turn.time_ns
     since_others = context.now_ns - turns.last_reaction_ns(turn.time_ns)
-    if (
-        waited <= patience or since_others <= patience
-    ):  # the client is gone, or may still be working on the others
+    # the client is gone, or may still be working on the others
+    if waited <= patience or since_others <= patience:
         return
     if turn.is_rollback:
         yield _not_followed(context, turn.stream, duration(waited / 1e9))
@@ -270,9 +265,7 @@ def _given_up(
 
 
 def _goes_on(context: Context, client: str, time_ns: int) -> bool:
-    """Returns whether other streams of a client are open at a time, on connections that say
-    something later.
-    """
+    """Returns whether other streams of a client are open then, on connections heard later."""
     groups = context.of_client
     newest = context.streams[groups.rows[groups.begins + groups.counts - 1]]
     is_open = (newest.state >= ACCEPTED) & (newest.state <= STREAMING)
@@ -381,10 +374,8 @@ def _without_end(
         context.request(before),
         context.stream_place(old, old.finished),
     )
-    shared, facts = (
-        "asked again without the end that was asked for before",
-        {"requested end": end, "requested start": start},
-    )
+    shared = "asked again without the end that was asked for before"
+    facts = {"requested end": end, "requested start": start}
     streams = context.streams
     other_streams = context.streams_of(row.connection)
     other_streams = other_streams[
@@ -406,9 +397,7 @@ def _without_end(
 
 
 def _received_unseen(context: Context, connection: int, since_ns: int, until_ns: int) -> bool:
-    """Returns whether a client may have received more on a connection in that time than the capture
-    shows.
-    """
+    """Returns whether a client may have received more then than the capture shows."""
     link = context.by_number[connection]
     producer = context.producer(connection)
     is_missing = not context.sight.is_complete(connection, producer)

@@ -24,9 +24,7 @@ from dcpinspect.streams.transitions import ENDED
 from dcpinspect.streams.waits import Waits
 
 _ANSWERS, _SECONDS = 3, 5
-"""Number of answers, and seconds between the first and the last, that show that nothing is
-persisted.
-"""
+"""Number of answers, and seconds from the first to the last, that show that nothing persists."""
 _TOO_SLOW = 4
 _MEMORY, _DISK = 0, 1
 
@@ -256,9 +254,7 @@ def _slow(context: Context) -> Iterator[Occurrence]:
 
 
 def _before(snapshots: Snapshots) -> IntArray:
-    """Returns the snapshot before each snapshot in its stream, in order of their markers; -1 for
-    the first.
-    """
+    """Returns the snapshot before each snapshot in its stream, by markers; -1 for the first."""
     in_order = np.lexsort((snapshots.place.row, snapshots.stream))
     stream = snapshots.stream[in_order]
     previous = np.full(len(snapshots), -1, dtype=np.int64)

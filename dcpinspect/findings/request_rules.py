@@ -1,6 +1,4 @@
-"""Rules about stream requests: what was asked, what was answered, and what the client made
-of it.
-"""
+"""Rules about stream requests: what was asked and answered, and what the client made of it."""
 
 from __future__ import annotations
 
@@ -34,13 +32,9 @@ from dcpinspect.streams.transitions import ENDED
 ENDLESS = 2**64 - 1
 
 STALE_MAP = "stale-map"
-"""Cause of a refusal by a node that does not have the vbucket, and that the client asked again and
-again.
-"""
+"""Cause of a refusal by a node that lacks the vbucket, where the client asked again and again."""
 MOST_ASKED = 3
-"""Greatest number of times that a client may ask for a vbucket on a connection to a node that does
-not have it.
-"""
+"""Greatest number of times that a client may ask a node that does not have the vbucket."""
 
 RULES = (
     Rule(
@@ -388,9 +382,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
 
 
 def _may_tell(streams: Streams) -> BoolArray:
-    """Returns a mask of streams of which there may be something to say; of most streams there is
-    nothing.
-    """
+    """Returns a mask of streams of which there may be something to say; most have nothing."""
     request = streams.request
     is_range = (request.form == 1) & (request.flags & FROM_LATEST == 0)
     is_bad = is_range & ~(
@@ -463,12 +455,10 @@ def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -
     row = context.streams[number]
     if row.request.form != 1 or int(row.request.flags) & FROM_LATEST:
         return None
-    start, end, low, high = (
-        plain(row.request.start),
-        plain(row.request.end),
-        plain(row.request.snapshot_start),
-        plain(row.request.snapshot_end),
-    )
+    start = plain(row.request.start)
+    end = plain(row.request.end)
+    low = plain(row.request.snapshot_start)
+    high = plain(row.request.snapshot_end)
     if low <= start <= min(high, end):
         return None
     status = "accepted" if row.answer == w.A_ACCEPTED else status_name(int(row.status))
@@ -559,10 +549,8 @@ def _refused(
             evidence,
         )
     if status in (Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE):
-        known_uid, told_uid = (
-            hex_uid((context.value(number) or {}).get("uid")),
-            hex_uid(session.manifest_uids.get(int(row.vbucket))),
-        )
+        known_uid = hex_uid((context.value(number) or {}).get("uid"))
+        told_uid = hex_uid(session.manifest_uids.get(int(row.vbucket)))
         if known_uid is not None and told_uid is not None and known_uid > told_uid:
             return of_one(
                 "manifest-ahead",
@@ -648,15 +636,11 @@ def _followed(context: Context, requests_in_order: OpenedInOrder, index: int) ->
     for now is asked again, and one that was rolled back further is asked again from further down.
     Of one that was not captured, only the stream that it led to is known.
     """
-    streams, origins, number = (
-        context.streams,
-        context.logs.origins,
-        requests_in_order.numbers[index],
-    )
-    bucket, told_ns = (
-        origins[int(streams.connection[number])][1],
-        int(streams.answered.time[number]),
-    )
+    streams = context.streams
+    origins = context.logs.origins
+    number = requests_in_order.numbers[index]
+    bucket = origins[int(streams.connection[number])][1]
+    told_ns = int(streams.answered.time[number])
     if streams.rollback[number] == UNREAD_SEQNO:
         return None
     to, falls = int(streams.rollback[number]), 0
@@ -692,11 +676,9 @@ def _follows(context: Context, number: int, again: int) -> bool:
     if next_row.answer == w.A_ACCEPTED:
         return True
     rollback = context.rollbacks.stream_rollback(number)
-    start, low, high = (
-        plain(next_row.request.start),
-        plain(next_row.request.snapshot_start),
-        plain(next_row.request.snapshot_end),
-    )
+    start = plain(next_row.request.start)
+    low = plain(next_row.request.snapshot_start)
+    high = plain(next_row.request.snapshot_end)
     is_range = next_row.request.form != 1 or (low, high) in (
         (rollback.to, rollback.to),
         rollback.snapshot,
@@ -735,10 +717,8 @@ def _rolled_back(
         if rollback.resume_uuid is None
         else f"uuid 0x{rollback.resume_uuid:016x}"
     )
-    message, wrong = (
-        f"asked for seqno {start}, rolled back to {to}: {rollback.why.text}",
-        wrong_position(context, clients, number, rollback.why.cause),
-    )
+    message = f"asked for seqno {start}, rolled back to {to}: {rollback.why.text}"
+    wrong = wrong_position(context, clients, number, rollback.why.cause)
     shared = rollback.why.shared if wrong is None else f"{rollback.why.shared}; {wrong.shared}"
     message = message if wrong is None else f"{message}; {wrong.text}"
     again = context.request(followed) if followed is not None else None
@@ -819,9 +799,8 @@ def _not_honoured(
     if later == len(requests_in_order.numbers):
         return None
     again = requests_in_order.numbers[later]
-    if (
-        not row.request.form or not context.streams.request.form[again]
-    ):  # a stream whose request is missing was accepted
+    # a stream whose request is missing was accepted
+    if not row.request.form or not context.streams.request.form[again]:
         return None
     again_row = context.streams[again]
     asked_ns = int(again_row.opened.time)
@@ -866,10 +845,8 @@ def _ended(
         return
     is_defined = reason < w.CONNECTION_CLOSED
     name = w.END_REASONS[reason] if is_defined else f"reason {reason}, which is not defined"
-    last, seqnos = (
-        f" at seqno {plain(row.last)}" if row.seen else ", no item received",
-        reached(row),
-    )
+    last = f" at seqno {plain(row.last)}" if row.seen else ", no item received"
+    seqnos = reached(row)
     severity: Severity = "warning" if reason in _BAD_ENDS else "note"
     ended_ns, client = int(row.finished.time), context.clients.get(int(row.connection), "")
     is_asked_again = (

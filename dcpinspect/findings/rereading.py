@@ -78,9 +78,7 @@ class _Received:
     def __init__(self, stream: int, row: Stream) -> None:
         self.stream, self.low, self.high = stream, int(row.request.start), int(row.position)
         self.since_ns = int(row.at.time)
-        """When the client is known to have it all: it received the last of it, or asked for what
-        comes next.
-        """
+        """When the client is known to have it all: it received the last, or asked for the next."""
         self.rollbacks: set[int] = set()
         """Where the client was rolled back to since."""
 
@@ -110,9 +108,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
 
 
 def _delivered(context: Context) -> BoolArray:
-    """Returns a mask of streams that brought their client items from a seqno on that the client
-    chose.
-    """
+    """Returns a mask of streams that brought items from a seqno on that the client chose."""
     streams, request = context.streams, context.streams.request
     is_chosen = (
         (request.form > 0)
@@ -192,9 +188,7 @@ def _is_again(context: Context, clients: Clients, had: _Received, number: int) -
 
 
 def _is_boundary(context: Context, snapshot: int, start: int) -> bool:
-    """Returns whether who asks from a seqno leaves out no snapshot but this one, which has not come
-    whole.
-    """
+    """Returns whether who asks from a seqno leaves out no snapshot but this incomplete one."""
     row = context.snapshots[snapshot]
     return row.state not in _COMPLETE and (
         not row.has_before or start >= min(row.before, row.start)
@@ -233,11 +227,9 @@ def _filter(context: Context, stream: int) -> tuple[object, object]:
 def _occurrence(context: Context, cause: str, rounds: Sequence[_Again]) -> Occurrence:
     """Returns the occurrence of what a client received again on one connection."""
     first, rows = rounds[0], context.streams.opened.row[[round_.stream for round_ in rounds]]
-    old, start, high = (
-        context.streams[first.before],
-        plain(context.streams.request.start[first.stream]),
-        plain(first.high),
-    )
+    old = context.streams[first.before]
+    start = plain(context.streams.request.start[first.stream])
+    high = plain(first.high)
     items = sum(round_.seqnos for round_ in rounds)
     rereading = occurrence(
         context,

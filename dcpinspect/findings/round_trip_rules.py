@@ -104,9 +104,8 @@ class RoundTrips(Watcher):
             return ()
         took = np.maximum(batch.rtt_ns.values[rows].astype(np.int64), 0)
         group = batch.connection[rows] * 256 + decoded.opcode[rows]
-        order = np.lexsort(
-            (-rows, took, group)
-        )  # in each group the slowest comes last; of equal ones, the first row
+        # in each group the slowest comes last; of equal ones, the first row
+        order = np.lexsort((-rows, took, group))
         group, took, rows = group[order], took[order], rows[order]
         ends = np.flatnonzero(np.diff(group, append=-1))
         bucket = np.minimum((_STEPS * np.log2(np.maximum(took, 1))).astype(np.int64), _BUCKETS - 1)
@@ -119,10 +118,8 @@ class RoundTrips(Watcher):
             if trips is not None:
                 trips.counts += np.bincount(bucket[begin : end + 1], minlength=_BUCKETS)
                 if took[end] > trips.slowest_ns:
-                    trips.slowest_ns, trips.slowest = (
-                        int(took[end]),
-                        place_of(batch, int(rows[end])),
-                    )
+                    trips.slowest_ns = int(took[end])
+                    trips.slowest = place_of(batch, int(rows[end]))
             begin = end + 1
         return ()
 

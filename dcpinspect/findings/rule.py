@@ -62,9 +62,7 @@ class Rule:
     id: str
     family: RuleFamily
     severity: Severity
-    """Severity of most findings of the rule; a finding may be milder or worse where ``fires`` says
-    so.
-    """
+    """Severity of most findings of the rule; one may be milder or worse where ``fires`` says so."""
     fires: str
     """What must be known to have happened."""
     unless: str
@@ -84,9 +82,7 @@ class Rule:
     reports: tuple[str, ...] = ()
     """Public reports of the same trouble."""
     adds_up: bool = False
-    """Whether all numbers in its messages count something, so that a finding of several cases says
-    their sums.
-    """
+    """Whether all numbers in its messages count something, so that several cases add up."""
     is_told_once: bool = False
     """Whether two vbuckets that share a cause already make one finding."""
     needs: tuple[Need, ...] = ()

@@ -64,9 +64,7 @@ class ReadingEnd:
 
 
 class Watcher(Follower):
-    """Rules that go along with the messages, and keep what later messages, or the end, will
-    need.
-    """
+    """Rules that go along with the messages, and keep what later messages, or the end, need."""
 
     def watch(self, fed: RuleInput) -> Iterable[Candidates]:  # noqa: ARG002 - of others
         """Takes the next messages; returns those that already break a rule."""
@@ -82,15 +80,11 @@ class Watcher(Follower):
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """Rules that look at the same thing. Each set has at least one of ``look``, ``watcher`` and
-    ``findings``.
-    """
+    """Rules that look at the same thing. A set has ``look``, ``watcher`` or ``findings``."""
 
     rules: Sequence[Rule]
     look: Callable[[MessageBatch], Iterable[Candidates]] | None = None
-    """Returns messages that are wrong by themselves. It may run in any thread, since nothing else
-    is looked at.
-    """
+    """Returns messages that are wrong by themselves, in any thread: it looks at nothing else."""
     watcher: type[Watcher] | None = None
     """The class that goes along with the messages."""
     findings: Callable[[ReadingEnd], Iterable[Occurrence]] | None = None

@@ -384,11 +384,9 @@ class _Anomaly:
     @property
     def range(self) -> tuple[int, int]:
         """Starts and end of the snapshot."""
-        return (
-            (_plain(int(self.snapshot.start)), _plain(int(self.snapshot.end)))
-            if self.snapshot is not None
-            else (0, 0)
-        )
+        if self.snapshot is not None:
+            return (_plain(int(self.snapshot.start)), _plain(int(self.snapshot.end)))
+        return (0, 0)
 
 
 def _plain(biased: int) -> int:
@@ -675,9 +673,8 @@ class _Lookup:
                 side, message = 1 - direction, request_stream.opened
                 if not request_stream.request.form:
                     continue
-            if (
-                0 < message.row < row.place.row
-            ):  # a hole may hold a request back until later messages were read
+            # a hole may hold a request back until later messages were read
+            if 0 < message.row < row.place.row:
                 evidence.append(place_at(connection, side, MessagePosition.from_record(message)))
         return tuple(evidence)
 
@@ -699,9 +696,7 @@ class _Lookup:
 
 
 def _severities(code: int, anomalies: Anomalies, streams: Streams) -> list[Severity | None]:
-    """Returns the severity of each anomaly where it depends on the stream; None: the severity of
-    the rule.
-    """
+    """Returns each anomaly's severity where it depends on the stream; None: the rule's."""
     if code == w.KEYS_UNCHECKED:
         return ["note"] * len(anomalies)
     if code != w.OVERLAP:

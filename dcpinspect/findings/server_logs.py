@@ -1,6 +1,4 @@
-"""Rules about the server's own log: it says why the server did what a capture shows, or what no
-capture shows.
-"""
+"""Rules about the server's own log: it says why the server did what a capture shows, or not."""
 
 from __future__ import annotations
 
@@ -156,9 +154,7 @@ class CapturedConnections:
 
     @cached_property
     def rollbacks(self) -> Mapping[tuple[int | None, ...], list[int]]:
-        """Streams that were answered with a rollback, by vbucket, uuid, start, snapshot and
-        seqno.
-        """
+        """Streams answered with a rollback, by vbucket, uuid, start, snapshot and seqno."""
         streams_of_request: dict[tuple[int | None, ...], list[int]] = defaultdict(list)
         streams = self.context.streams
         for number, rollback in self.context.rollbacks.everything():
@@ -191,9 +187,7 @@ class CapturedConnections:
         return (began or numbers[:1] or [0])[-1]
 
     def has_stream(self, event: LogEvent) -> bool:
-        """Returns whether a connection with the event's name has a stream of the event's
-        vbucket.
-        """
+        """Returns whether a connection of the event's name has a stream of its vbucket."""
         numbers = self.connections.get(event.name or "", [])
         return event.vbucket is not None and any(
             (number, event.vbucket) in self.streams for number in numbers
@@ -290,24 +284,19 @@ class _Log:
                 yield self._occurrence(event, "server-refused", message, cause=_slug(event.reason))
 
     def _is_looked_at(self, event: LogEvent) -> bool:
-        """Returns whether the capture has the stream, or for what is about no vbucket the
-        connection.
-        """
+        """Returns whether the capture has the stream, or, without a vbucket, the connection."""
         if self.captured is None:
             return False
-        return (
-            self.captured.has_stream(event)
-            if event.vbucket is not None
-            else event.name in self.captured.connections
-        )
+        if event.vbucket is not None:
+            return self.captured.has_stream(event)
+        return event.name in self.captured.connections
 
     def _rollbacks(self) -> Iterator[Occurrence]:
         """Yields rollbacks. A rollback in the log and one in the capture are the same if vbucket,
         uuid, start, snapshot and seqno are equal.
         """
-        from dcpinspect.findings.logs.log_evidence import (
-            cause_of,
-        )  # loaded by who made the evidence
+        # loaded by who made the evidence
+        from dcpinspect.findings.logs.log_evidence import cause_of
 
         captured = self.captured
         remaining = (

@@ -180,9 +180,7 @@ class SessionFacts(Follower):
 
 
 class SessionPlaces(Portable):
-    """Places of the first messages in which clients ask for something that holds for the whole
-    connection.
-    """
+    """Places of the first messages that ask for something that holds for a whole connection."""
 
     def __init__(self, by_row: Mapping[int, MessagePlace] | None = None) -> None:
         self.by_row: dict[int, MessagePlace] = dict(by_row or {})

@@ -34,10 +34,8 @@ class Span:
         first, last = case.first_time_ns, case.last_time_ns
         if not first:
             lives = [self.lives[number] for number in case.connections if number in self.lives]
-            first, last = (
-                min((life[0] for life in lives), default=0),
-                max((life[1] for life in lives), default=until),
-            )
+            first = min((life[0] for life in lives), default=0)
+            last = max((life[1] for life in lives), default=until)
         if not case.connections and not first:
             return True  # a case of a checkpoint, which has no time
         return first < until and (case.over == "open" or max(first, last) >= since)

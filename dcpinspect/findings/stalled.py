@@ -66,11 +66,9 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     if not finished.is_whole:
         return
     context = finished.context
-    streams, snapshots, connections = (
-        context.streams,
-        context.snapshots,
-        context.tracker.state.connections,
-    )
+    streams = context.streams
+    snapshots = context.snapshots
+    connections = context.tracker.state.connections
     runs = (
         (streams.answer == w.A_ACCEPTED)
         & (streams.state >= ACCEPTED)
@@ -185,10 +183,8 @@ def _since_ns(context: Context, number: int) -> int | None:
         or used.is_full
     ):
         return None
-    watched, shut = (
-        flow.watched.get(connection),
-        context.by_number[connection].shut[1 - context.producer(connection)],
-    )
+    watched = flow.watched.get(connection)
+    shut = context.by_number[connection].shut[1 - context.producer(connection)]
     stall = watched.stalls.last if watched is not None else None
     if shut is not None and not shut.is_over:
         return None

@@ -1,6 +1,4 @@
-"""Markers with the opaque of another stream: what they explain on that stream, so that one fault is
-told once.
-"""
+"""Markers with another stream's opaque: what they explain there, so a fault is told once."""
 
 from __future__ import annotations
 

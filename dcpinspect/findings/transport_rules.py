@@ -107,13 +107,9 @@ RULES = (
 )
 
 LONG_NS = 3_000_000_000
-"""A reader that takes nothing for so long hangs: a buffer of TCP holds far less than the traffic of
-that time.
-"""
+"""A reader that takes nothing for so long hangs: TCP's buffers hold far less traffic."""
 MOST = 1000
-"""Greatest number of connections of a kind that are told one by one; the last of them counts for
-all others.
-"""
+"""Greatest number of connections of a kind told one by one; the last counts for the rest."""
 _ADVICE = {
     HTTP: (
         "let the check only open a connection (TCP), or ask HTTP on port 8091: this port answers "
@@ -262,9 +258,7 @@ def _sampled_links(
 
 
 def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurrence]:
-    """Yields connections that were not opened, and those on which a host was not reached any
-    more.
-    """
+    """Yields connections that were not opened, and those on which a host became unreachable."""
     latest: dict[tuple[str, str], int] = {}
     failed: dict[str, list[TcpConnection]] = {}
     for link in context.links:

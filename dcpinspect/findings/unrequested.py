@@ -67,9 +67,7 @@ LEAST_PATIENCE_NS = 2_000_000_000
 SHOWN = 4
 """Greatest number of nodes that are named."""
 LISTED = 2
-"""Least number of vbuckets that begin at their high seqno, to show that a client means to begin
-there.
-"""
+"""Least number of vbuckets that begin at their high seqno, to show that the client means it."""
 
 
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
@@ -243,10 +241,8 @@ def _not_listed(
         ],
         dtype=np.bool_,
     )
-    is_listed, other_count = (
-        np.array([len(listed_seqnos) > 0 for listed_seqnos in seqnos], dtype=np.bool_),
-        int(np.count_nonzero(is_high & (starts > LEAST))),
-    )
+    is_listed = np.array([len(listed_seqnos) > 0 for listed_seqnos in seqnos], dtype=np.bool_)
+    other_count = int(np.count_nonzero(is_high & (starts > LEAST)))
     if other_count < LISTED or not is_high[is_listed].all() or not told_state.is_all:
         return
     is_unlisted = ~is_listed & (starts == LEAST) & (streams.items[first] > 0)

@@ -134,9 +134,7 @@ _UNKNOWN: dict[Severity, BoolArray] = {
     )
     for severity in SEVERITIES[1:]
 }
-"""For each severity, a table of the commands that nobody described: for all opcodes of clients and
-of servers.
-"""
+"""For each severity, the commands that nobody described: all opcodes, clients' and servers'."""
 
 
 def faulty_frames(batch: MessageBatch, mask: BoolArray) -> dict[Severity, list[int]]:

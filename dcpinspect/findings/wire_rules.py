@@ -1,6 +1,4 @@
-"""The rules about one message against its layout: their words. ``wire`` looks for what they are
-about.
-"""
+"""The rules about a message against its layout: their words. ``wire`` looks for the faults."""
 
 from __future__ import annotations
 

@@ -40,17 +40,13 @@ PACKAGE = Path(__file__).parents[1]
 PROCESSES = 4
 """At most so many compile, with 0.3 GB each."""
 LINKERS = (["cc"], ["gcc"], ["clang"], [sys.executable, "-m", "ziglang", "cc"])
-"""Programs that link, in order: where there is no compiler, the extra ``build`` brings one as a
-package.
-"""
+"""Programs that link, in order: the extra ``build`` brings one where there is no compiler."""
 OPTIONS = [
     "-shared",
     "-nostdlib",
     *(["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []),
 ]
-"""Without any library: ``memcpy`` and its like are those of the process. So the code runs with any
-C library.
-"""
+"""Without a library: ``memcpy`` and its like are the process's own. So any C library will do."""
 
 
 @functools.cache
@@ -86,9 +82,7 @@ def build(path: Path, objects: Path) -> None:
 
 
 def link(folder: Path, files: Sequence[Path], text: str, path: Path) -> None:
-    """Links object files, and the text that says what they were made of, by the first linker that
-    can.
-    """
+    """Links object files, and the text of what they were made of, by the first linker that can."""
     from dcpinspect.kernels.compiling import object_with
 
     made, more = folder / "made.so", folder / "sources.o"
@@ -107,8 +101,7 @@ def link(folder: Path, files: Sequence[Path], text: str, path: Path) -> None:
             return
         except (OSError, subprocess.CalledProcessError) as error:
             failure = " ".join(str(getattr(error, "stderr", None) or error).split())
-    msg = f"nothing links, install a C compiler or ziglang ({failure})"
-    raise OSError(msg)
+    raise OSError(f"nothing links, install a C compiler or ziglang ({failure})")
 
 
 def _made(objects: Path, index: int) -> Path:

@@ -77,9 +77,7 @@ class _Codegen(codegen.JITCPUCodegen):
 
 
 def object_of(function: Callable[..., Any], signature: str) -> bytes:
-    """Returns an object file with a kernel, by its ``symbol``; nothing else in it is seen from
-    outside.
-    """
+    """Returns an object file with a kernel, its ``symbol`` alone seen from outside."""
     library, name = _compiled(function, signature)
     module = library.module()
     for value in (*module.functions, *module.global_variables):
@@ -221,9 +219,7 @@ def _tables_of(tables: type[Tables]) -> Any:
 
 
 def _array_of(name: str, dimensions: int) -> Any:
-    """Returns a function for numba that makes an array from the address of its first element, and
-    its shape.
-    """
+    """Returns a function for numba that makes an array from its address and its shape."""
     kind: Any = numba.types.Array(numba.from_dtype(np.dtype(name)), dimensions, "C")
 
     def of_address(_: Any, address: Any, shape: Any) -> Any:
@@ -242,9 +238,7 @@ def _array_of(name: str, dimensions: int) -> Any:
 
 
 def _array(context: Any, builder: Any, kind: Any, address: Any, shape: Sequence[Any]) -> Any:
-    """Appends the instructions that make an array, which owns nothing, from an address and a
-    shape.
-    """
+    """Appends the instructions that make an array, which owns nothing, from address and shape."""
     arrays: Any = arrayobj
     array = arrays.make_array(kind)(context, builder)
     size = ir.Constant(ir.IntType(64), context.get_abi_sizeof(context.get_data_type(kind.dtype)))

@@ -53,9 +53,7 @@ class Kernel(Generic[P, R]):
 
     @property
     def is_compiled(self) -> bool:
-        """Whether calls run as machine code: for callers that have another way, faster than the
-        Python form.
-        """
+        """Whether calls run as machine code: for callers with a way faster than the Python form."""
         return not IS_INTERPRETED and self.code is not None
 
     def interpreted(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -65,8 +63,7 @@ class Kernel(Generic[P, R]):
     def compiled(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Runs the compiled form; raises ``RuntimeError`` where there is none."""
         if self.code is None:
-            msg = f"there is no machine code of {self.__name__}"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"there is no machine code of {self.__name__}")
         return self.code(*args, **kwargs)  # type: ignore[no-any-return] # as above
 
     @cached_property
@@ -109,9 +106,7 @@ def step(function: F) -> F:
 
 
 def _inline_as(compiled: Callable[..., Any]) -> Callable[[F], F]:
-    """Lets kernels call a helper, as ``inline`` does, whose fast form differs between Python and
-    numba.
-    """
+    """Lets kernels call a helper, as ``inline`` does, whose fast form is another in numba."""
 
     def decorate(function: F) -> F:
         HELPERS[function] = compiled

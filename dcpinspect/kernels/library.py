@@ -82,9 +82,8 @@ class Code:
         for arg, parameter in zip(args, self._parameters, strict=True):
             if parameter.tables is not None:
                 tables.append(arg.words())
-                words.append(
-                    tables[-1].__array_interface__["data"][0]
-                )  # ``ctypes`` takes three times as long
+                # ``ctypes`` takes three times as long
+                words.append(tables[-1].__array_interface__["data"][0])
             elif parameter.dimensions:
                 words += _array_words(arg, parameter)
             else:
@@ -92,8 +91,7 @@ class Code:
         packed = self._pack(*words)
         result, exception = ctypes.c_int64(), ctypes.c_void_p()
         if self._entry(ctypes.addressof(result), ctypes.addressof(exception), packed, packed):
-            msg = "a compiled kernel raised an exception"
-            raise RuntimeError(msg)
+            raise RuntimeError("a compiled kernel raised an exception")
         return None if self._is_void else result.value
 
 
@@ -116,18 +114,14 @@ class Library:
     def code(self, function: Callable[..., Any], signature: str) -> Code | None:
         """Returns the code of a kernel, or None if the library has none."""
         entry = getattr(self._loaded, symbol(function), None)
-        return (
-            None
-            if entry is None
-            else Code(entry, *parse_signature(signature, function.__globals__))
-        )
+        if entry is None:
+            return None
+        return Code(entry, *parse_signature(signature, function.__globals__))
 
 
 @functools.cache
 def library() -> Library | None:
-    """Returns the library that came with the package, or None. Then says so: everything goes on
-    interpreted.
-    """
+    """Returns the library of the package, or None; then it says that everything is interpreted."""
     try:
         return load_library()
     except OSError as error:
@@ -147,8 +141,7 @@ def load_library() -> Library:
     """
     loaded = Library(path) if os.path.exists(path := _path(NAME)) else _from_archive()
     if not loaded.fits():
-        msg = "it was made from other sources"
-        raise OSError(msg)
+        raise OSError("it was made from other sources")
     return loaded
 
 
@@ -157,8 +150,7 @@ def _from_archive() -> Library:
     try:
         data = content(NAME)
     except OSError as error:
-        msg = "there is none for this platform"
-        raise OSError(msg) from error
+        raise OSError("there is none for this platform") from error
     import tempfile  # deferred: rarely needed
 
     with tempfile.NamedTemporaryFile(suffix=".so") as file:
@@ -168,9 +160,7 @@ def _from_archive() -> Library:
 
 
 def content(name: str) -> bytes:
-    """Returns what is in a file of the package, which may be in an archive. Raises OSError if there
-    is none.
-    """
+    """Returns a file of the package, which may be in an archive. Raises OSError for none."""
     loader: Any = __spec__.loader
     data: bytes = loader.get_data(_path(name))
     return data
@@ -223,8 +213,7 @@ def parse_signature(
         parameters.append(Parameter(TYPES.get(name, name), dimensions, name == "octets"))
         offset = parameter_match.end()
     if match is None:
-        msg = f"{text!r} is no signature of a kernel"
-        raise ValueError(msg)
+        raise ValueError(f"{text!r} is no signature of a kernel")
     return match[1], tuple(parameters)
 
 
@@ -250,6 +239,5 @@ def _array_words(array: Any, parameter: Parameter) -> tuple[int, ...]:
         or (is_read_only and not parameter.is_read_only)
         or address % size
     ):
-        msg = f"a kernel takes contiguous arrays of its own types, not {facts}"
-        raise TypeError(msg)
+        raise TypeError(f"a kernel takes contiguous arrays of its own types, not {facts}")
     return (address, *facts["shape"])

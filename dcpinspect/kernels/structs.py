@@ -194,8 +194,7 @@ class Struct(Generic[T]):
         ValueError for another number of bytes.
         """
         if len(data) != cls.dtype.itemsize:
-            msg = f"{len(data)} bytes are no {cls.__name__}"
-            raise ValueError(msg)
+            raise ValueError(f"{len(data)} bytes are no {cls.__name__}")
         record: Any = cls.ctype().from_buffer_copy(data)
         return record  # type: ignore[no-any-return] # as above
 
@@ -217,9 +216,7 @@ class Struct(Generic[T]):
 
     @classmethod
     def resetter(cls) -> Callable[[Self], None]:
-        """Returns a function that turns a record of zeros into a new one; kernels have to mark it
-        ``inline``.
-        """
+        """Returns a function that makes a record of zeros a new one; kernels mark it ``inline``."""
         return _resetter(cls.declared)  # type: ignore[arg-type] # mypy takes no class for hashable
 
 
@@ -265,9 +262,7 @@ def _reset_row(struct: Any) -> npt.NDArray[np.void]:
 
 
 class StructRows(Generic[R]):
-    """A table of records. A class that also inherits from their struct has their fields as
-    columns.
-    """
+    """A table of records. A class that also inherits from the struct has its fields as columns."""
 
     dtype: ClassVar[np.dtype[np.void]]
     fields: ClassVar[Mapping[str, Field]]
@@ -391,9 +386,7 @@ class Tables:
         return SimpleNamespace(**{name: _view(getattr(self, name)) for name in self.members()})
 
     def check(self) -> None:
-        """Raises ValueError if a row number is outside its table: it would make a kernel write
-        anywhere.
-        """
+        """Raises ValueError for a row number outside its table: a kernel would write anywhere."""
         rows = {
             name: len(table)
             for name in self.members()
@@ -432,8 +425,7 @@ def _check(
             and len(column)
             and not field.least <= column.min() <= column.max() < max(1, rows[field.of])
         ):
-            msg = f"{name}: {field.name} is no row of {field.of}"
-            raise ValueError(msg)
+            raise ValueError(f"{name}: {field.name} is no row of {field.of}")
 
 
 def _is_member(kind: Any) -> bool:
@@ -453,6 +445,5 @@ def _words(member: Any) -> tuple[int, int]:
         return member, 0
     array = member.array if isinstance(member, StructRows) else member
     if not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
-        msg = "a kernel takes contiguous arrays that it may write"
-        raise TypeError(msg)
+        raise TypeError("a kernel takes contiguous arrays that it may write")
     return array.ctypes.data, len(array)

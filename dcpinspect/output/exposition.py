@@ -48,9 +48,7 @@ MOST_VBUCKETS = 1 << 14
 _LABEL = 80
 """Greatest number of columns of a label."""
 _PENDING = 1 << 16
-"""Number of commands of connections that are counted before their pairs are looked up, even if
-nobody asks.
-"""
+"""Number of commands counted before their pairs are looked up, even if nobody asks."""
 SETTLED_NS = 5_000_000_000
 """Age in nanoseconds at which a gap is counted: messages that come soon after it may still tell why
 it is there.
@@ -280,9 +278,7 @@ BY_NAME: Mapping[str, Family] = {family.name: family for family in FAMILIES}
 
 
 class MeasuredReading(Protocol):
-    """What the numbers are made from: a running reading, or what pipeline runs have found so
-    far.
-    """
+    """What the numbers are made from: a running reading, or what pipeline runs found so far."""
 
     @property
     def tracker(self) -> Tracker | None:
@@ -354,9 +350,7 @@ _RISING = (
     "dcpinspect_holes_total",
     "dcpinspect_missing_bytes_total",
 )
-"""Counters that are computed from the tables of connections; counters of gaps, one for each cause,
-follow them.
-"""
+"""Counters from the tables of connections; those of gaps, one a cause, follow them."""
 _GAPS = len(_RISING)
 
 
@@ -384,9 +378,7 @@ class _Totals:
 
 
 class Metrics:
-    """The numbers of a reading. Feed it with every batch. Only the thread of the reading may use
-    it.
-    """
+    """The numbers of a reading. Feed it with every batch, from the reading's thread."""
 
     def __init__(
         self, reading: MeasuredReading, *, with_vbuckets: bool = False, most: int = MOST_PAIRS
@@ -491,10 +483,8 @@ class Metrics:
     def _pairs_of(self, links: Mapping[int, TcpConnection]) -> dict[int, Pair]:
         """Returns the pair of each connection; the pair has totals from now on."""
         tracker = self._tracker
-        sight, sessions = (
-            Visibility(tracker.state.known_tables, links),
-            tracker.conversation.sessions,
-        )
+        sight = Visibility(tracker.state.known_tables, links)
+        sessions = tracker.conversation.sessions
         for totals in self._pairs.values():
             totals.is_open = False
         pairs: dict[int, Pair] = {}
@@ -543,9 +533,7 @@ class Metrics:
     # ----------------------------------------------------------------------------------------------
 
     def _count(self, pair_of: Mapping[int, Pair]) -> None:
-        """Adds what was counted since the last time to the pairs that connections belong to by
-        now.
-        """
+        """Adds what was counted since the last time to the pairs of connections by now."""
         for pending, name in ((self._messages, "messages"), (self._answers, "answers")):
             unsure = {
                 key: numbers for key, numbers in pending.items() if key // _COMMANDS in self._unsure
@@ -597,9 +585,8 @@ class Metrics:
         """Returns how many gaps of each cause every stream has that are old enough."""
         gaps, now_ns = tables.all_gaps, self._reading.clock_ns or 0
         counts = tables.gap_counts.copy()
-        is_new = (
-            np.abs(now_ns - gaps.last_time) < SETTLED_NS
-        )  # one that seems to come later is old: the clock was set back
+        # one that seems to come later is old: the clock was set back
+        is_new = np.abs(now_ns - gaps.last_time) < SETTLED_NS
         np.subtract.at(counts, (gaps.stream[is_new], gaps.cause[is_new]), 1)
         return counts
 
@@ -726,10 +713,8 @@ class Metrics:
                 *(tables.vbuckets.values(name) for name in names), strict=True
             )
         }
-        sight, sessions = (
-            Visibility(self._tracker.state.known_tables, links),
-            self._tracker.conversation.sessions,
-        )
+        sight = Visibility(self._tracker.state.known_tables, links)
+        sessions = self._tracker.conversation.sessions
         clients = {
             number: client.name
             for number, client in clients_of(links.values(), sessions, sight).items()
@@ -815,10 +800,8 @@ def _by_vbucket(
         if labels in by_labels or len(by_labels) < MOST_VBUCKETS:
             by_labels[labels].append((position, lag, is_stuck))
     for labels, values in by_labels.items():
-        last, behind = (
-            _known_values(position for position, _, _ in values),
-            _known_values(lag for _, lag, _ in values),
-        )
+        last = _known_values(position for position, _, _ in values)
+        behind = _known_values(lag for _, lag, _ in values)
         if last:
             yield "dcpinspect_vbucket_last_seqno", labels, min(last)
         if behind:
@@ -850,9 +833,7 @@ def _opcode(command: int) -> str:
 
 
 def _label(text: str) -> str:
-    """Returns a peer's name for something as a label: without invisible characters, and not too
-    long.
-    """
+    """Returns a peer's name as a label: without invisible characters, and not too long."""
     return clip(escape_rest(text), _LABEL)
 
 

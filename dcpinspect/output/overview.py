@@ -84,9 +84,7 @@ def _clients(
     sessions: Mapping[int, Session],
     vbuckets: Mapping[int, set[int]],
 ) -> list[dict[str, Any]]:
-    """Returns the clients, by host, service and agent; ``vbuckets``: those that each connection
-    asked for.
-    """
+    """Returns the clients, by host, service and agent; ``vbuckets``: asked for by connection."""
     clients: dict[tuple[str, str, str], list[int]] = {}
     for link in links:
         session = sessions.get(link.number) or Session()
@@ -135,10 +133,8 @@ def _bytes(coverage: Coverage) -> dict[str, Any]:
     totals = coverage.own_protocol
     unread = coverage.where(lambda all_: all_.is_own & (all_.not_decodable > all_.http))
     tls = [direction for direction in unread if direction.connection and direction.protocol == TLS]
-    encrypted, encrypted_bytes = (
-        sorted({direction.connection for direction in tls}),
-        sum(direction.not_decodable for direction in tls),
-    )
+    encrypted = sorted({direction.connection for direction in tls})
+    encrypted_bytes = sum(direction.not_decodable for direction in tls)
     decrypted = [about for about in coverage.tls.values() if not about.is_misfit]
     return {
         "captured_bytes": totals["unique"] + totals["late"],
@@ -162,9 +158,7 @@ def _bytes(coverage: Coverage) -> dict[str, Any]:
 
 
 def _unopened(links: Sequence[TcpConnection]) -> list[dict[str, Any]]:
-    """Returns the connections that were not opened or not used, by client, server and what came of
-    them.
-    """
+    """Returns the connections not opened or not used, by client, server and what came of them."""
     numbers_by_key: dict[tuple[str, str, str], list[int]] = {}
     for link in links:
         if link.unopened:

@@ -45,9 +45,7 @@ class Charts:
     commands: Sequence[CommandRate] = ()
     """Commands, those that were said most first."""
     windows: Sequence[tuple[int, int, int, int, IntArray]] = ()
-    """Connection, bytes of its window, start and length of its spans, most bytes outstanding in
-    each span.
-    """
+    """Connection, bytes of its window, start and length of its spans, most bytes outstanding."""
     held: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
     """Time of the last change in ``windows``, time of the last packet, and bytes outstanding then,
     by connection.
@@ -55,9 +53,7 @@ class Charts:
     round_trips: Sequence[tuple[int, int, int, IntArray]] = ()
     """Connection, start and length of its spans, nanoseconds of the slowest answer in each span."""
     noops: Sequence[tuple[int, int, int, IntArray]] = ()
-    """Connection, start and length of its spans, nanoseconds of the slowest answer to a noop in
-    each span.
-    """
+    """Connection, start and length of its spans, nanoseconds of each span's slowest noop."""
     answers: Sequence[tuple[str, IntArray]] = ()
     """Command, and numbers of its answers by the power of two at or below their nanoseconds."""
     sizes: IntArray = field(default_factory=lambda: np.zeros(64, np.int64))
@@ -157,9 +153,7 @@ def _by_connection(series: Series) -> Iterator[tuple[int, int, int, IntArray]]:
 
 
 def _of_streams(tables: Tables, balance: Balance) -> Iterator[StatisticsRow]:
-    """Yields sizes of snapshots by type, and the windows of connections that have one and lost
-    nothing.
-    """
+    """Yields sizes of snapshots by type, and windows of connections that lost nothing."""
     types, items = (tables.snapshots.columns[name] for name in ("type", "items"))
     assert isinstance(types, WordColumn)
     assert isinstance(items, NumberColumn)
@@ -190,9 +184,7 @@ def _of_streams(tables: Tables, balance: Balance) -> Iterator[StatisticsRow]:
 
 
 def _of_capture(reading: Reading) -> Iterator[StatisticsRow]:
-    """Yields what became of packets and bytes, and messages of the whole reading, whatever was
-    filtered.
-    """
+    """Yields what became of packets and bytes, and all messages, whatever was filtered."""
     coverage = reading.coverage
     for interface, counts in interfaces(reading.capture.files):
         if counts.dropped is not None or counts.system_dropped is not None:

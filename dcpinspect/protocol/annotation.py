@@ -1,6 +1,4 @@
-"""A message under construction: its bytes, which of them are missing, and what was found out so
-far.
-"""
+"""A message under construction: its bytes, which of them are missing, what is known so far."""
 
 from __future__ import annotations
 
@@ -33,13 +31,11 @@ class Annotation:
         names = self.context.names
         if names is None:
             return None
-        return (
-            names.collection(number)
-            if field == "collection_id"
-            else names.scope(number)
-            if field == "scope_id"
-            else None
-        )
+        if field == "collection_id":
+            return names.collection(number)
+        if field == "scope_id":
+            return names.scope(number)
+        return None
 
     def problem(self, rule: str, severity: Severity, where: str, offset: int, reason: str) -> None:
         """Adds a problem: something does not fit at byte ``offset`` of the message, in the field of
@@ -66,9 +62,7 @@ class Annotation:
         )
 
     def names_credentials(self, text: bytes) -> bool:
-        """Returns whether a text that would be shown must be hidden, because it names
-        credentials.
-        """
+        """Returns whether a text to be shown must be hidden, because it names credentials."""
         return self.secrecy is not Secrecy.OPEN and names_credentials(text, self.message.key)
 
     def captured_bytes(self, start: int, size: int) -> bytes | None:
@@ -79,9 +73,7 @@ class Annotation:
         return self.data[start:end]
 
     def held(self, start: int, size: int) -> bytes:
-        """Returns what the capture has of the bytes [start, start + size), up to the first missing
-        one.
-        """
+        """Returns what the capture has of [start, start + size), up to the first missing byte."""
         end = min(start + size, len(self.data))
         for gap_start, gap_end in self.missing:
             if start < gap_end and gap_start < end:

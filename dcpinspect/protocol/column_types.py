@@ -39,9 +39,7 @@ class NumberColumn:
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """A column of byte strings, as places in a buffer: [start, start + size); size -1 if there is
-    none.
-    """
+    """A column of byte strings, as places in a buffer: [start, start + size); size -1 for none."""
 
     start: RowNumbers
     size: RowNumbers

@@ -132,17 +132,13 @@ class Decoded:
         headers = HeaderColumns(data, start)  # says what these are
         self.magic, self.opcode, self.datatype = headers.magic, headers.opcode, headers.datatype
         self.is_response, self.is_server = headers.is_response, headers.is_server
-        self.has_magic, self.is_divided, self.header_faults = (
-            headers.has_magic,
-            headers.is_divided,
-            headers.faults,
-        )
+        self.has_magic = headers.has_magic
+        self.is_divided = headers.is_divided
+        self.header_faults = headers.faults
         self.specific, self.opaque = headers.specific, headers.opaque
-        self.body_size, self.framing_size, self.extras_size = (
-            headers.body_size,
-            headers.framing_size,
-            headers.extras_size,
-        )
+        self.body_size = headers.body_size
+        self.framing_size = headers.framing_size
+        self.extras_size = headers.extras_size
         self.extras_at, self._key = headers.extras_at, headers.key
         self.value: Slices = headers.value
         self._problem = np.zeros(len(start), dtype=np.uint8)
@@ -151,9 +147,7 @@ class Decoded:
         self.layout: RowNumbers = np.full(len(start), NO_LAYOUT, dtype=np.int64)
         """Number in LAYOUTS, ERROR_LAYOUT or NO_LAYOUT."""
         self.extras_fit: BoolArray = np.zeros(len(start), dtype=np.bool_)
-        """Whether the extras fit; if not, the layout is only the nearest one, and extras are raw
-        bytes.
-        """
+        """Whether the extras fit; if not, the layout is only the nearest one, and they are raw."""
         self.fits: BoolArray = np.zeros(len(start), dtype=np.bool_)
         """Whether extras and value fit; if not, some of them are raw bytes."""
         self.hides_key: BoolArray = np.zeros(len(start), dtype=np.bool_)
@@ -426,9 +420,8 @@ class Decoded:
         client = ~self.is_server
         hello = client & (self.opcode == Opcode.HELLO) & self.fits
         is_hello = hello & self.is_response & (self.specific == 0)
-        gap = (
-            hello & ~self.is_response | is_hello & self._incomplete
-        )  # until its answer is read, nobody knows what it grants
+        # until its answer is read, nobody knows what it grants
+        gap = hello & ~self.is_response | is_hello & self._incomplete
         if after_gap is not None:
             gap |= after_gap
         facts = [

@@ -148,9 +148,8 @@ def _choose(
 ) -> Layout:
     candidates = layouts_of(opcode, side, server=server)
     if side == "response" and status not in SUCCESS_CLASS and generation is None and not fields:
-        return Layout(
-            opcode, side, "error", "", server=server
-        )  # a refusal has no extras, and any value
+        # a refusal has no extras, and any value
+        return Layout(opcode, side, "error", "", server=server)
     for layout in candidates:
         if generation is not None and layout.generation != generation:
             continue

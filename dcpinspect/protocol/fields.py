@@ -131,9 +131,7 @@ class Field:
     about.
     """
     shown: TextRedactor | None = None
-    """For a private text: what of it are the protocol's own words, which name nothing; None:
-    nothing is.
-    """
+    """For a private text: what of it are the protocol's own words, which name nothing, or None."""
     told: tuple[str, ...] = ()
     """For a SECRET that is a JSON object: members that are shown all the same, if their values are
     numbers, texts or lists of them.
@@ -150,9 +148,7 @@ class Field:
         return self.label or self.name.replace("_", " ")
 
     def word(self, value: int) -> str | None:
-        """Returns the word for a value: of the enumeration, or the names of the bits that are
-        set.
-        """
+        """Returns the word for a value: of the enumeration, or the names of set bits."""
         if self.values is not None and value in self.values:
             return self.values[value]
         if self.flags:
@@ -211,9 +207,7 @@ class Layout:
     legacy: bool = False
     """Whether it is an older generation, which gets a note when met."""
     columns: bool = True
-    """The messages table has columns of its numbers; False: only of those that other layouts have,
-    too.
-    """
+    """The messages table has columns of its numbers; False: only of other layouts' numbers."""
     note: str = ""
     """What to say to somebody who meets this generation."""
 

@@ -183,9 +183,8 @@ class BriefDirections:
     def __init__(self, accounts: Accounts) -> None:
         """``accounts``: takes the accounts of directions that are over, or said messages."""
         self._accounts = accounts
-        self._shown: dict[
-            int, ShownStreams
-        ] = {}  # by number of the direction, until both directions of its connection are over
+        # by number of the direction, until both directions of its connection are over
+        self._shown: dict[int, ShownStreams] = {}
         self._state = np.zeros(64, np.uint8)
         self._release: Array = np.zeros(64, np.int32)  # of what was said
         self._at: Array = np.zeros(64, np.int32)  # where it is kept, if it is
@@ -193,9 +192,8 @@ class BriefDirections:
 
     def _forget_all(self) -> None:
         self._kept = FirstBytesRows.zeros(64)
-        self._places: RowNumbers = np.zeros(
-            0, np.int64
-        )  # of each kept row, as in ``StreamChunk.places``
+        # of each kept row, as in ``StreamChunk.places``
+        self._places: RowNumbers = np.zeros(0, np.int64)
         self._bytes: ByteArray = np.zeros(1024, np.uint8)
         self._count = self._used = self._live = 0
 
@@ -323,12 +321,10 @@ class BriefDirections:
         """Takes connections of which a direction has one packet with few bytes, besides those that
         are taken.
         """
-        state, connection, says, ends = (
-            self._state[first.number],
-            first.number >> 1,
-            first.length > 0,
-            first.is_end,
-        )
+        state = self._state[first.number]
+        connection = first.number >> 1
+        says = first.length > 0
+        ends = first.is_end
         is_known = ((state & (_LEFT | _ENDED)) != 0) | is_several
         is_taken = _both(
             connection,
@@ -350,18 +346,14 @@ class BriefDirections:
         is_taken = _both(connection, is_taken)
         still = is_taken[rows]
         rows, new = rows[still], FirstBytesRows.zeros(len(rows[still]))
-        new.way, new.start, new.length, new.kind = (
-            first.number[rows],
-            start[still],
-            first.length[rows],
-            kind[still],
-        )
-        new.packet, new.frame, new.file, new.time = (
-            first.packet[rows],
-            first.frame[rows],
-            first.file[rows],
-            first.time[rows],
-        )
+        new.way = first.number[rows]
+        new.start = start[still]
+        new.length = first.length[rows]
+        new.kind = kind[still]
+        new.packet = first.packet[rows]
+        new.frame = first.frame[rows]
+        new.file = first.file[rows]
+        new.time = first.time[rows]
         file_place = None if first.place is None else first.place[rows]
         may_ask = np.isin(new.kind, (_BAD_MAGIC, _ABSURD, _MID_STREAM, _HTTP))
         self._state[new.way] = _STARTED * first.is_start[rows] | _MAY_ASK * may_ask
@@ -502,21 +494,17 @@ class BriefDirections:
         self._kept.start[rows] = self._used + start
         self._at[new.way] = rows
         self._state[new.way] |= _HELD
-        self._used, self._count, self._live = (
-            self._used + len(octets),
-            self._count + len(new),
-            self._live + len(new),
-        )
+        self._used = self._used + len(octets)
+        self._count = self._count + len(new)
+        self._live = self._live + len(new)
 
     def _drop(self, numbers: RowNumbers) -> tuple[FirstBytesRows, RowNumbers]:
         """Drops what was kept of these directions, and returns it with its places in the file; its
         bytes stay until more is kept.
         """
         rows = self._at[numbers]
-        dropped, in_file = (
-            self._kept[rows],
-            self._places[rows] if len(self._places) else self._places,
-        )
+        dropped = self._kept[rows]
+        in_file = self._places[rows] if len(self._places) else self._places
         self._kept.way[rows] = -1
         self._state[numbers] &= 0xFF ^ _HELD
         self._live -= len(numbers)
@@ -524,10 +512,8 @@ class BriefDirections:
 
     def _compact(self) -> None:
         live = np.flatnonzero(self._kept.way[: self._count] >= 0)
-        live_rows, in_file = (
-            self._kept[live],
-            self._places[live] if len(self._places) else self._places,
-        )
+        live_rows = self._kept[live]
+        in_file = self._places[live] if len(self._places) else self._places
         octets, start = gathered(self._bytes, live_rows.start, live_rows.length)
         live_rows.start = start
         self._forget_all()
@@ -539,9 +525,7 @@ class BriefDirections:
 
 
 def _widened(column: Array, rows: int, used: RowNumbers) -> Array:
-    """Returns a longer copy of a column, as ``grown`` does; rows that were never used take no
-    memory.
-    """
+    """Returns a longer copy of a column, as ``grown``; rows never used take no memory."""
     wide: Array = np.zeros(rows, column.dtype)
     wide[used] = column[used]
     return wide
@@ -652,9 +636,8 @@ def _kinds(
     count = np.bincount(likely_item, minlength=len(items))
     begins = np.zeros(len(data), np.bool_)
     begins[message_start] = True
-    apart = np.bincount(
-        likely_item[~begins[likely]], minlength=len(items)
-    )  # places where no message begins
+    # places where no message begins
+    apart = np.bincount(likely_item[~begins[likely]], minlength=len(items))
     behind = np.bincount(likely_item[likely > start[likely_item]], minlength=len(items))
     has_header = length >= HEADER
     header_start = np.where(has_header, start, 0)
@@ -680,9 +663,8 @@ def _kinds(
     chains = inner & is_all & (apart == 0) & (count == messages) & (messages < CHAIN)
     kind[chains & ~is_doubted & ~has_handshake] = _AT_END
     kind[may_be_foreign(data, start, end)] = _STRANGE
-    for row in np.flatnonzero(
-        is_start & (kind == _STRANGE) & begins_http(data, start)
-    ).tolist():  # the checks of load balancers never end
+    # the checks of load balancers never end
+    for row in np.flatnonzero(is_start & (kind == _STRANGE) & begins_http(data, start)).tolist():
         if is_http(data[start[row] : end[row]]):
             kind[row] = _HTTP
     return kind

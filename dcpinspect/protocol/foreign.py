@@ -69,9 +69,7 @@ _BEGINS_LINE = _starts(*_LINE_STARTS.split(), b"\r\n") | _BEGINS_HTTP
 
 
 def begins_http(data: ByteArray, start: IntArray) -> BoolArray:
-    """Returns, for pieces of ``data``, whether their first two letters are those of a line of
-    HTTP.
-    """
+    """Returns, for pieces of ``data``, whether they may begin a line of HTTP by two letters."""
     letters_start = np.minimum(start, max(0, len(data) - 2))
     begins: BoolArray = (
         _BEGINS_HTTP[data[letters_start].astype(np.int64) << 8 | data[letters_start + 1]]

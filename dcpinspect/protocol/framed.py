@@ -51,9 +51,7 @@ class Framed:
     heuristic: BoolArray
     """True if the message was found by a trial that ended without proof."""
     missing_row: IntArray
-    """Entry that a missing range belongs to; this column and the next two have one entry for each
-    range.
-    """
+    """Entry of each missing range; this column and the next two have one entry a range."""
     missing_start: IntArray
     """First missing byte, counted from the first byte of the message."""
     missing_end: IntArray
@@ -186,9 +184,8 @@ class Accounts:
 
     def __init__(self) -> None:
         self._rows = np.zeros((64, _REASONS + len(REASONS)), np.int64)
-        self._brief = np.zeros(
-            64, np.uint32
-        )  # what a direction did, and with how many bytes; 0 if there is a row, or nothing
+        # what a direction did, and with how many bytes; 0 if there is a row, or nothing
+        self._brief = np.zeros(64, np.uint32)
         self.left = (FramingAccount(), FramingAccount())
         """By direction, the sums of accounts that have left."""
 
@@ -231,10 +228,8 @@ class Accounts:
         """Drops accounts that nobody asks for any more; ``left`` adds them up."""
         for number in numbers:
             account, total = self.get(number), self.left[number % 2]
-            total.messages, total.unfinished = (
-                total.messages + account.messages,
-                total.unfinished + account.unfinished,
-            )
+            total.messages = total.messages + account.messages
+            total.unfinished = total.unfinished + account.unfinished
             for reason, size in account.reasons.items():
                 total.skip(size, reason)
         self._brief[[number for number in numbers if number < len(self._brief)]] = 0
@@ -277,10 +272,8 @@ class Accounts:
             numbers < len(self._brief), self._brief[np.minimum(numbers, len(self._brief) - 1)], 0
         ).astype(np.int64)
         did, size = code >> _SIZE_BITS, code & (1 << _SIZE_BITS) - 1
-        foreign, has_fault = (
-            size * np.isin(did - _SKIPPED, _FOREIGN),
-            np.zeros(len(numbers), np.bool_),
-        )
+        foreign = size * np.isin(did - _SKIPPED, _FOREIGN)
+        has_fault = np.zeros(len(numbers), np.bool_)
         http, begun = size * (did == _SKIPPED + _HTTP), size * (did == _BEGAN)
         framing_sizes = FramingSizes(
             size * (did == _SAID),
@@ -307,9 +300,7 @@ class Accounts:
         return self._brief[numbers].astype(np.int64) & (1 << _SIZE_BITS) - 1
 
     def strange(self, number: int) -> int:
-        """Returns the bytes of a direction that said only one thing, which was no message;
-        else 0.
-        """
+        """Returns the bytes of a direction that said only one thing, no message; else 0."""
         code = int(self._brief[number]) if number < len(self._brief) else 0
         return code & (1 << _SIZE_BITS) - 1 if code >> _SIZE_BITS >= _SKIPPED else 0
 
@@ -319,11 +310,9 @@ class Accounts:
         if code:
             did, size = code >> _SIZE_BITS, code & (1 << _SIZE_BITS) - 1
             if did < _SKIPPED:
-                return (
-                    FramingAccount(messages=size)
-                    if did == _SAID
-                    else FramingAccount(unfinished=size)
-                )
+                if did == _SAID:
+                    return FramingAccount(messages=size)
+                return FramingAccount(unfinished=size)
             return FramingAccount(
                 skipped=size, reasons={REASONS[did - _SKIPPED]: size}, first_skipped=0
             )

@@ -128,9 +128,7 @@ class Framer:
 
     @property
     def held_from(self) -> int | None:
-        """Stream offset of the first fed byte that a message may still need; None if there is
-        none.
-        """
+        """Stream offset of the first fed byte that a message may still need, or None."""
         return None if self._held is None else self._held.offset
 
     def feed(self, chunk: StreamChunk) -> Framed | None:
@@ -357,9 +355,8 @@ class Framer:
     def _mistrust(self, at: int, header: bytes) -> None:
         """Notes a fault: messages went up to stream offset ``at``, and something else is there."""
         account = self.account
-        is_whole = (
-            account.first_hole is None or at < account.first_hole
-        )  # a later hole may have come with the same bytes
+        # a later hole may have come with the same bytes
+        is_whole = account.first_hole is None or at < account.first_hole
         if account.first_fault is None and is_whole and account.first_skipped is None:
             account.first_fault = (at, header)
 

@@ -178,9 +178,7 @@ class ConnectionEvidence:
     """The connections in doubt. Nothing here depends on how packets came in batches."""
 
     def __init__(self, begins: Callable[[int, int], bool] = lambda *_: False) -> None:
-        """``begins``: returns whether the first byte of this direction of a connection was
-        captured.
-        """
+        """``begins``: returns whether this direction's first byte was captured."""
         self._begins = begins
         self._known = DoubtedConnections.zeros(64)
         self._cases: dict[int, _Case] = {}  # from a connection's first message until it is decided
@@ -233,9 +231,7 @@ class ConnectionEvidence:
         return np.asarray((connections < len(self._known)) & (is_doubted != 0), dtype=np.bool_)
 
     def held_from(self, connection: int, direction: int) -> int | None:
-        """Returns the stream offset of the first message that is held back in a direction, or
-        None.
-        """
+        """Returns the stream offset of a direction's first message that is held back, or None."""
         held = self._cases[connection].held if connection in self._cases else ()
         return min(
             (
@@ -300,9 +296,8 @@ class ConnectionEvidence:
         for connection in sorted({*self._cases, *news} if final else news):
             believed_messages += self._decided(connection, news.get(connection, []), final=final)
         if final:
-            self._known.is_proven[
-                (self._known.is_doubted != 0) & (self._known.is_proven == 0)
-            ] = -1  # connections without a message
+            # connections without a message
+            self._known.is_proven[(self._known.is_doubted != 0) & (self._known.is_proven == 0)] = -1
         return believed_messages
 
     def _look_at_beginnings(self, new_messages: Sequence[DirectionMessages]) -> None:

@@ -76,11 +76,9 @@ class Header:
     @property
     def side(self) -> MessageSide:
         """Request or response; an unknown magic counts as a request."""
-        return (
-            "response"
-            if self.magic in (Magic.RESPONSE, Magic.FLEX_RESPONSE, Magic.SERVER_RESPONSE)
-            else "request"
-        )
+        if self.magic in (Magic.RESPONSE, Magic.FLEX_RESPONSE, Magic.SERVER_RESPONSE):
+            return "response"
+        return "request"
 
     @property
     def size(self) -> int:
@@ -135,9 +133,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def header_fields(magic: int) -> tuple[Field, ...]:
-    """Returns the rows that a field table shows for the header of a message with this magic
-    byte.
-    """
+    """Returns the rows of a field table for a message's header with this magic byte."""
     return _FIELDS[magic in (Magic.FLEX_REQUEST, Magic.FLEX_RESPONSE)][
         magic in (Magic.RESPONSE, Magic.FLEX_RESPONSE, Magic.SERVER_RESPONSE)
     ]

@@ -1,6 +1,4 @@
-"""The headers of many messages, each read once: what they say, and where the sections of the body
-are.
-"""
+"""Headers of many messages, each read once: what they say, and where the sections are."""
 
 from __future__ import annotations
 
@@ -14,27 +12,21 @@ from dcpinspect.protocol.flex import STREAM_ID
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header, Magic
 from dcpinspect.protocol.opcodes import Opcode
 
-_RESPONSE, _FLEX_RESPONSE, _SERVER_RESPONSE = (
-    int(Magic.RESPONSE),
-    int(Magic.FLEX_RESPONSE),
-    int(Magic.SERVER_RESPONSE),
-)
-_REQUEST, _FLEX_REQUEST, _SERVER_REQUEST = (
-    int(Magic.REQUEST),
-    int(Magic.FLEX_REQUEST),
-    int(Magic.SERVER_REQUEST),
-)
+_RESPONSE = int(Magic.RESPONSE)
+_FLEX_RESPONSE = int(Magic.FLEX_RESPONSE)
+_SERVER_RESPONSE = int(Magic.SERVER_RESPONSE)
+_REQUEST = int(Magic.REQUEST)
+_FLEX_REQUEST = int(Magic.FLEX_REQUEST)
+_SERVER_REQUEST = int(Magic.SERVER_REQUEST)
 _DELETION, _EXPIRATION = int(Opcode.DCP_DELETION), int(Opcode.DCP_EXPIRATION)
 _STREAM_ID, _STREAM_ID_SIZE = STREAM_ID << 4 | 2, 3
 """Framing extras that hold a stream-id and nothing else: this byte and the number."""
 
-BAD_MAGIC, LENGTH_MISMATCH, UNDEFINED_DATATYPE, OVERSIZED_BODY, UNDECLARED_STREAM_ID = (
-    1,
-    2,
-    4,
-    8,
-    16,
-)
+BAD_MAGIC = 1
+LENGTH_MISMATCH = 2
+UNDEFINED_DATATYPE = 4
+OVERSIZED_BODY = 8
+UNDECLARED_STREAM_ID = 16
 HEADER_RULES = {
     BAD_MAGIC: "bad-magic",
     LENGTH_MISMATCH: "length-mismatch",
@@ -157,25 +149,20 @@ def read_headers(data: ByteArray, start: IntArray, wide: IntArray, narrow: ByteA
     faulty = 0
     for i in range(len(start)):
         header = start[i]
-        magic, opcode, extras_size, datatype = (
-            int(data[header]),
-            int(data[header + 1]),
-            int(data[header + 4]),
-            int(data[header + 5]),
-        )
-        key_size, specific, body_size = (
-            be16(data, header + 2),
-            be16(data, header + 6),
-            be32(data, header + 8),
-        )
+        magic = int(data[header])
+        opcode = int(data[header + 1])
+        extras_size = int(data[header + 4])
+        datatype = int(data[header + 5])
+        key_size = be16(data, header + 2)
+        specific = be16(data, header + 6)
+        body_size = be32(data, header + 8)
         is_response = magic in (_RESPONSE, _FLEX_RESPONSE, _SERVER_RESPONSE)
         is_server = magic in (_SERVER_REQUEST, _SERVER_RESPONSE)
         framing_size = 0
         if magic in (_FLEX_REQUEST, _FLEX_RESPONSE):
             framing_size, key_size = key_size >> 8, key_size & 0xFF
-        first = data[
-            min(header + HEADER_SIZE, len(data) - 1)
-        ]  # of another message, or none, if there is no body
+        # of another message, or none, if there is no body
+        first = data[min(header + HEADER_SIZE, len(data) - 1)]
         faults = header_faults(
             magic, opcode, framing_size, extras_size, key_size, datatype, body_size, first
         )

@@ -62,11 +62,9 @@ def _literal(text: str) -> bytes | None:
             for word in words
             if _OCTET.fullmatch(word)
         ]
-        return (
-            bytes(numbers)
-            if numbers and len(numbers) == len(words) and max(numbers) < 256
-            else None
-        )
+        if numbers and len(numbers) == len(words) and max(numbers) < 256:
+            return bytes(numbers)
+        return None
     match = _PYTHON.fullmatch(text.strip())
     if match is not None:
         try:
@@ -213,15 +211,11 @@ def tcp_payload(data: bytes) -> bytes:
         ):
             continue
         if len(data) >= link_size + 40 and data[link_size] >> 4 == 4 and data[link_size + 9] == 6:
-            size, tcp = (
-                int.from_bytes(data[link_size + 2 : link_size + 4], "big"),
-                link_size + (data[link_size] & 0x0F) * 4,
-            )
+            size = int.from_bytes(data[link_size + 2 : link_size + 4], "big")
+            tcp = link_size + (data[link_size] & 0x0F) * 4
         elif len(data) >= link_size + 60 and data[link_size] >> 4 == 6 and data[link_size + 6] == 6:
-            size, tcp = (
-                40 + int.from_bytes(data[link_size + 4 : link_size + 6], "big"),
-                link_size + 40,
-            )
+            size = 40 + int.from_bytes(data[link_size + 4 : link_size + 6], "big")
+            tcp = link_size + 40
         else:
             continue
         header = (data[tcp + 12] >> 4) * 4 if len(data) > tcp + 12 else 0

@@ -62,9 +62,7 @@ class LayoutChoice:
         return _value_rule(layout) or "unexpected-section"
 
     def odd_key(self, *, is_there: bool) -> str:
-        """Returns what a message with a key, or one without, must have instead; empty if it may be
-        so.
-        """
+        """Returns what a message with or without a key must have instead; empty: it may be so."""
         if self.layout is None:
             return ""
         if self.layout.key is None:

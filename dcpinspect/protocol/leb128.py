@@ -39,9 +39,7 @@ def is_refused_in_key(number: int, used: int, size: int) -> bool:
 
 
 def decode_leb128(data: bytes | memoryview) -> tuple[int, int] | None:
-    """Returns (number, bytes used) of the id at the start of ``data``; None if there is no valid
-    id.
-    """
+    """Returns (number, bytes used) of the id at the start of ``data``; None for no valid id."""
     id_and_size = id_at(data, 0, len(data))
     return None if id_and_size < 0 else (id_and_size >> 3, id_and_size & 7)
 

@@ -26,9 +26,7 @@ _COLUMNS = ("start", "length", "packet", "frame", "file", "time", "release")
 
 
 class PacketPieces(NamedTuple):
-    """What packets gave of the first bytes of directions, one behind the other; a row for each
-    packet.
-    """
+    """What packets gave of first bytes of directions, one behind the other; a row a packet."""
 
     of: RowNumbers
     """Place of its direction among those that were asked for."""
@@ -62,9 +60,7 @@ class Messages(NamedTuple):
 
 
 def messages_of(first: FirstBytes, rows: RowNumbers) -> Messages:
-    """Returns the messages of these rows of ``first``, whose bytes came in one packet or in
-    several.
-    """
+    """Returns the messages of these rows of ``first``, in one packet or in several."""
     pieces = _pieces(first, rows)
     data, piece_start = gathered(first.data, pieces.start, pieces.length)
     pieces = pieces._replace(start=piece_start)
@@ -72,16 +68,12 @@ def messages_of(first: FirstBytes, rows: RowNumbers) -> Messages:
     edge = np.append(0, np.cumsum(count))
     begin = np.append(piece_start, len(data))[edge]
     tables = PieceTables()
-    tables.begin, tables.edge, tables.piece_at, tables.packet = (
-        begin,
-        edge,
-        piece_start,
-        pieces.packet,
-    )
-    tables.is_whole, tables.messages = (
-        np.empty(len(rows), np.int64),
-        FoundMessages.zeros(len(data) // HEADER),
-    )
+    tables.begin = begin
+    tables.edge = edge
+    tables.piece_at = piece_start
+    tables.packet = pieces.packet
+    tables.is_whole = np.empty(len(rows), np.int64)
+    tables.messages = FoundMessages.zeros(len(data) // HEADER)
     found_messages = tables.messages[: frame_pieces(data, ROLES, tables)]
     return Messages(
         tables.is_whole != 0,
@@ -164,9 +156,7 @@ class PieceTables(Tables):
 
 @step
 def note_pieces(tables: PieceTables, first: int, last: int, message: FoundMessage) -> int:
-    """Writes which of the pieces [first, last) gave a message, and returns the one of its last
-    byte.
-    """
+    """Writes which of the pieces [first, last) gave a message; returns its last byte's."""
     s, end = first, message.start + message.length
     while s + 1 < last and tables.piece_at[s + 1] <= message.start:
         s += 1

@@ -33,11 +33,9 @@ def cas_time(cas: int) -> str | None:
     nanoseconds with 16 bits of counter.
     """
     nanoseconds = cas & ~0xFFFF
-    return (
-        utc(*divmod(nanoseconds, 1_000_000_000))
-        if 1_200_000_000 <= nanoseconds // 1_000_000_000 < 4_102_444_800
-        else None
-    )
+    if 1_200_000_000 <= nanoseconds // 1_000_000_000 < 4_102_444_800:
+        return utc(*divmod(nanoseconds, 1_000_000_000))
+    return None
 
 
 def collection_name(collection: int, state: Collections, known_name: str | None = None) -> str:

@@ -17,9 +17,7 @@ Generation = Literal["unknown", "upr", "dcp"]
 
 
 class CollectionNames(Protocol):
-    """The names of collections and scopes at the place of a message; None for a name that nobody
-    told.
-    """
+    """The names of collections and scopes at a message's place; None for an untold name."""
 
     def collection(self, number: int) -> str | None:
         """Returns name and id of a collection."""
@@ -69,9 +67,7 @@ class FieldValue:
     raw: bytes
     """The bytes of the field that the capture holds."""
     value: int | bool | str | bytes | None = None
-    """Number or text; bytes that are not UTF-8; None if bytes are missing or there is nothing to
-    say.
-    """
+    """Number or text; bytes that are not UTF-8; None if bytes are missing or say nothing."""
     meaning: str | None = None
     fields: tuple[FieldValue, ...] = ()
     depth: int = 0
@@ -84,15 +80,11 @@ class FieldValue:
     inflated: bool = False
     """Whether it is in the uncompressed value, not on the wire."""
     current: int | None = None
-    """If the connection is of the first generation: the number that has had the meaning of this one
-    since.
-    """
+    """If the connection is of the first generation: the number that means the same since."""
     missing: bool = False
     """Whether some of its bytes are not in the capture."""
     redacted: bool = False
-    """Whether bytes and value were replaced, because those on the wire hold what users store or who
-    they are.
-    """
+    """Whether bytes and value were replaced: those on the wire hold what users store, or names."""
 
     def __repr__(self) -> str:
         value = "hidden" if self.hidden else repr(self.value)

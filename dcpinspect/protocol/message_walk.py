@@ -1,6 +1,4 @@
-"""Follows headers one after the other: where each message is, which packets gave it, and what of it
-is missing.
-"""
+"""Follows headers one after the other: each message's place, packets, and missing bytes."""
 
 from __future__ import annotations
 
@@ -86,10 +84,8 @@ class Walk:
         """Follows the headers from stream offset ``at``. ``memo``: as in ``frame_messages``."""
         if self._state is None:
             most_messages = len(self.data) // HEADER + 1
-            self._messages, self._keys = (
-                np.empty((6, most_messages), np.int64),
-                np.empty((2, most_messages), np.int64),
-            )
+            self._messages = np.empty((6, most_messages), np.int64)
+            self._keys = np.empty((2, most_messages), np.int64)
             self._state = np.zeros(_NEED + 1, np.int64)
             self._state[_OFFSET] = self.offset
         state = self._state
@@ -136,10 +132,8 @@ class Walk:
         counts, until, floors = np.array(self._kept, np.int64).T
         whole_rows = np.flatnonzero(self._messages[5, : counts.sum()] == 0)
         start, length, least, greatest, last = self._messages[:5, whole_rows]
-        heuristic, floor = (
-            start + self.offset < np.repeat(until, counts)[whole_rows],
-            np.repeat(floors, counts)[whole_rows],
-        )
+        heuristic = start + self.offset < np.repeat(until, counts)[whole_rows]
+        floor = np.repeat(floors, counts)[whole_rows]
         segments = self.segments
         hole, hole_end = self.holes[:, 0] - self.offset, self.holes[:, 1] - self.offset
         row = np.searchsorted(start, hole, "right") - 1
@@ -220,9 +214,7 @@ def stream_key(data: ByteArray, at: int, role: int) -> int:
 def note_stream(
     data: ByteArray, at: int, role: int, memo: IntArray, keys: IntArray, state: IntArray
 ) -> None:
-    """Writes the key of the stream that the message at ``at`` shows, if ``memo`` does not
-    have it.
-    """
+    """Writes the key of the stream that the message at ``at`` shows, if ``memo`` lacks it."""
     key = stream_key(data, at, role)
     if key < 0:
         return

@@ -61,15 +61,11 @@ def name_of_control(text: bytes, _: bytes, replace: Replace) -> bytes:
 
 
 def value_of_control(text: bytes, key: bytes, replace: Replace) -> bytes:
-    """Shows what a known key of DCP control can be set to: a number, a boolean, or one of its
-    words.
-    """
+    """Shows what a known DCP control can be set to: a number, a boolean, or one of its words."""
     control = control_key(key.decode(errors="replace"))
-    return (
-        text
-        if control is not None and control.takes(text.decode(errors="replace"))
-        else replace(text)
-    )
+    if control is not None and control.takes(text.decode(errors="replace")):
+        return text
+    return replace(text)
 
 
 def version_of_server(text: bytes, _: bytes, replace: Replace) -> bytes:

@@ -35,9 +35,7 @@ _UNDIVIDED = (
     "cache-transfer-record",
     _OF_FRAMING,
 )
-"""Rules of messages whose parts do not fit into them: their framing extras, or all that follows
-these.
-"""
+"""Rules of messages whose parts do not fit: their framing extras, or all behind these."""
 _QUOTING = (*_UNDIVIDED, "bad-snappy", "bad-xattr-section", "system-event-length")
 """Rules whose reasons quote what is there: lengths, and names of xattrs."""
 _QUOTED = re.compile(r"b?'.*'|b?\".*\"|\d+")
@@ -76,16 +74,12 @@ class Redactor:
         return self.replacement(name.encode(errors="surrogateescape")).decode()
 
     def field_text(self, spec: Field, text: bytes, key: bytes = b"") -> bytes:
-        """Returns the text of a field with what is private in it replaced; ``key``: of the
-        message.
-        """
+        """Returns a field's text with what is private replaced; ``key``: the message's."""
         if not spec.is_private:
             return text
-        return (
-            self.replacement(text)
-            if spec.shown is None
-            else spec.shown(text, key, self.replacement)
-        )
+        if spec.shown is None:
+            return self.replacement(text)
+        return spec.shown(text, key, self.replacement)
 
     def message(self, message: Message) -> Message:
         """Replaces what is private in a message, which nobody else may use; the bytes of the wire
@@ -132,14 +126,11 @@ class Redactor:
         spec = field.spec
         if field.hidden:
             _overwrite(field, data)
-            return (
-                field
-                if spec is None or not spec.told
-                else dataclasses.replace(field, meaning=f"hidden, {field.size} bytes")
-            )
-        if spec is None and isinstance(
-            field.value, int
-        ):  # the collection of a key, the bits of a number
+            if spec is None or not spec.told:
+                return field
+            return dataclasses.replace(field, meaning=f"hidden, {field.size} bytes")
+        # the collection of a key, the bits of a number
+        if spec is None and isinstance(field.value, int):
             return field if is_divided else self._number(field, data)
         if spec is not None:
             is_private = spec.is_private or not is_divided
@@ -265,11 +256,9 @@ def _undivided(message: Message) -> set[bool]:
 def _unquoted(problem: Problem) -> Problem:
     """Returns a problem in words that quote nothing of what is there."""
     is_of_body = problem.rule in _QUOTING and problem.offset >= HEADER_SIZE
-    return (
-        dataclasses.replace(problem, reason=_QUOTED.sub("…", problem.reason))
-        if is_of_body
-        else problem
-    )
+    if is_of_body:
+        return dataclasses.replace(problem, reason=_QUOTED.sub("…", problem.reason))
+    return problem
 
 
 def _overwrite(field: FieldValue, data: bytearray) -> None:

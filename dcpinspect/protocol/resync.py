@@ -38,9 +38,7 @@ from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 
 LegalExtras = Callable[[int, int], Collection[int] | None]
-"""(magic, opcode) -> extras lengths that the command may have; ``None`` if the magic has no such
-command.
-"""
+"""(magic, opcode) -> extras lengths that the command may have; ``None``: no such command."""
 
 HEADER = 24
 MIB = 1 << 20
@@ -55,9 +53,7 @@ TRIAL_NS = 500_000_000
 """Nanoseconds of silence after which a trial ends if somebody waits for it, as in a live reading.
 """
 MAX_KEY = 251
-"""Size of the longest key with a collection id prefix; control keys, connection and agent names are
-shorter.
-"""
+"""Size of the longest key with a collection's prefix; names and control keys are shorter."""
 MAX_VBUCKETS = 1024
 MIN_STREAM_REQUEST = 72
 """Fewer bytes than this cannot hold a stream request."""
@@ -93,9 +89,7 @@ class KnownStreams:
     """
 
     def __init__(self, client: KnownStreams | None = None) -> None:
-        """``client``: the streams known from the other direction, if this is the server's
-        direction.
-        """
+        """``client``: the streams known from the other direction, for the server's direction."""
         self._released: dict[int, int] | None = None  # vbucket << 32 | opaque -> release packet
         self._named: dict[int, int] | None = (
             None  # opaque -> release packet of the first vbucket with it
@@ -147,9 +141,7 @@ class KnownStreams:
         return self._client is not None and self._client._names(opaque, release)
 
     def begin(self, release: int) -> None:
-        """Notes that this direction is seen from its first byte on, which packet ``release``
-        brought.
-        """
+        """Notes that this direction is seen from its first byte on, by packet ``release``."""
         self._begun = release
 
     def doubt(self, release: int) -> None:
@@ -314,9 +306,8 @@ def plausible_headers(data: ByteArray, legal: LegalExtras) -> tuple[IntArray, In
     specific, body, key_length = (
         header[name].astype(np.int64) for name in ("specific", "body", "key")
     )
-    flexible = (
-        header_traits >= _IS_FLEXIBLE
-    )  # then the low byte is the length of the key, and the high byte that of the frames
+    # then the low byte is the length of the key, and the high byte that of the frames
+    flexible = header_traits >= _IS_FLEXIBLE
     frames = np.where(flexible, key_length >> 8, 0)
     key_length = np.where(flexible, key_length & 0xFF, key_length)
     fits = (
@@ -464,25 +455,20 @@ class Trial:
                 return verdict
         hole = int(holes[:, 1].searchsorted(self._scanned))
         if hole < len(holes) and holes[hole, 1] == self._scanned:
-            self._start = (
-                self._scanned
-            )  # the hole may be forgotten before the header behind it is complete
+            # the hole may be forgotten before the header behind it is complete
+            self._start = self._scanned
         self.keep = min(self._scanned, next(iter(self._chains), self._scanned))
         return None
 
     @property
     def reach(self) -> int:
-        """Stream offset after the farthest header that a chain waits for; 0 if there are no
-        chains.
-        """
+        """Stream offset after the farthest header that a chain waits for; 0 without chains."""
         return max((chain.cursor + HEADER for chain in self._chains.values()), default=0)
 
     def _header(
         self, header_start: int, size: int, stream: int, *, is_first: bool
     ) -> Verdict | None:
-        """Takes a plausible header at ``header_start``: extends the chains that wait for it, or
-        starts one.
-        """
+        """Takes a plausible header at ``header_start``: extends chains that wait, or starts one."""
         if self._chains is _NO_CHAINS:
             self._chains, self._waiting, self._cursors = {}, {}, []
         chains = self._waiting.pop(header_start, None)
@@ -490,9 +476,8 @@ class Trial:
             chain = Chain(header_start, header_start, header_start, is_first=is_first)
             self._chains[header_start] = chain
         else:
-            chain = min(
-                chains, key=lambda chain: (chain.known == 0, chain.first)
-            )  # one chain that leads here is enough
+            # one chain that leads here is enough
+            chain = min(chains, key=lambda chain: (chain.known == 0, chain.first))
             for other_chain in chains:
                 if other_chain is not chain:
                     self._drop(other_chain)
@@ -514,11 +499,9 @@ class Trial:
             return None
         chain.is_confirmed = chain.is_confirmed or not self._is_blocked(chain)
         is_settled = chain.start == chain.first or not self._is_doubted(chain)
-        return (
-            self._verdict(chain, header_start + HEADER)
-            if chain.is_confirmed and is_settled
-            else None
-        )
+        if chain.is_confirmed and is_settled:
+            return self._verdict(chain, header_start + HEADER)
+        return None
 
     def _wait(self, chain: Chain) -> None:
         if chain.cursor not in self._waiting:
@@ -574,9 +557,7 @@ class Trial:
         return None
 
     def _best(self, end: int, *, final: bool) -> Verdict | None:
-        """Returns the best acceptable chain if the bytes before stream offset ``end`` must
-        suffice.
-        """
+        """Returns the best acceptable chain if the bytes before offset ``end`` must suffice."""
         for chain in sorted(self._chains.values(), key=self._rank, reverse=True):
             complete = self._strength(chain) - (chain.cursor > end)
             if not final:

@@ -1,6 +1,4 @@
-"""Commands by their role in DCP, from the one table of opcodes: for whole columns of opcodes at
-once.
-"""
+"""Commands by their role in DCP, from the table of opcodes: for columns of opcodes at once."""
 
 from __future__ import annotations
 

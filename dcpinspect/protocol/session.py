@@ -113,9 +113,8 @@ class Sessions:
     """The state of every connection, carried from batch to batch."""
 
     def __init__(self) -> None:
-        self._connections = np.full(
-            (64, 4), -1, np.int8
-        )  # by number; a connection takes four bytes
+        # by number; a connection takes four bytes
+        self._connections = np.full((64, 4), -1, np.int8)
 
     def begin(self, connections: RowNumbers, has_handshake: BoolArray) -> None:
         """Begins connections, of which some may be known: they are seen from their handshake or
@@ -177,11 +176,9 @@ class Sessions:
         owner = np.array([connection for connection, _ in fact_places], dtype=np.int64)[order]
         has_fact = (last >= 0) & (owner[np.maximum(last, 0)] == connections)
         after = np.array(fact_rows, dtype=np.int8)[order][last[has_fact]]
-        state[has_fact], underlying[has_fact], generation[has_fact] = (
-            after[:, _STATE],
-            after[:, _UNDERLYING] > 0,
-            after[:, _GENERATION],
-        )
+        state[has_fact] = after[:, _STATE]
+        underlying[has_fact] = after[:, _UNDERLYING] > 0
+        generation[has_fact] = after[:, _GENERATION]
         return state, underlying, generation
 
     def _row(self, connection: int) -> npt.NDArray[np.int8]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dcpinspect.protocol.header import MAX_BODY
 
 MAX_RATIO = 22
-"""A copy element of three bytes yields at most 64 bytes, so a block that claims a greater ratio is
-refused.
-"""
+"""A copy of three bytes yields 64 at most, so a block that claims a greater ratio is refused."""
 
 
 class SnappyError(ValueError):

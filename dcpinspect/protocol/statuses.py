@@ -188,8 +188,6 @@ def status_meaning(code: int) -> str:
     status = _BY_CODE.get(code)
     if status is not None:
         return status.meaning
-    return (
-        "Reserved for applications and proxies"
-        if code in APPLICATION_STATUSES
-        else "Not a known status"
-    )
+    if code in APPLICATION_STATUSES:
+        return "Reserved for applications and proxies"
+    return "Not a known status"

@@ -111,9 +111,7 @@ class Stretch:
         self._segments = (needed_segments,)
 
     def bytes_from(self, start: int) -> Stretch | None:
-        """Returns a copy of the bytes from stream offset ``start`` on; ``None`` if there are
-        none.
-        """
+        """Returns a copy of the bytes from stream offset ``start`` on; ``None`` for none."""
         if start >= self.end:
             return None
         segments = self.segments
@@ -133,9 +131,7 @@ def joined_segments(segment_tables: Sequence[Segments]) -> Segments:
 
 
 def captured(start: int, end: int, holes: IntArray) -> int:
-    """Returns the number of bytes between two stream offsets that are in no hole; ``holes`` are in
-    order.
-    """
+    """Returns the bytes between two stream offsets that are in no hole; ``holes``: in order."""
     first, last = holes[:, 1].searchsorted(start, "right"), holes[:, 0].searchsorted(end)
     if end <= start or first >= last:
         return max(0, end - start)

@@ -8,9 +8,7 @@ from dcpinspect.kernels.kernel import inline
 
 @inline
 def character_size(data: ByteArray, at: int, end: int) -> int:
-    """Returns the size in bytes of the UTF-8 character at ``at``, which is not ASCII; 0 if it does
-    not decode.
-    """
+    """Returns the size of the UTF-8 character at ``at``, not ASCII; 0 if it does not decode."""
     first = data[at]
     if first < 0xC2:
         return 0

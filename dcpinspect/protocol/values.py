@@ -1,6 +1,4 @@
-"""The value of a message: documents with their xattrs, compressed or not; text, JSON and
-FlatBuffers.
-"""
+"""The value of a message: documents with xattrs, compressed or not; text, JSON, FlatBuffers."""
 
 from __future__ import annotations
 
@@ -63,10 +61,8 @@ def unwrap(raw: bytes, datatype: int, spec: Field, *, is_underlying: bool = Fals
         flaw = json_error(body)
         is_json = flaw is None
         if flaw is not None and not is_json_text(body):
-            expectation, problem_offset = (
-                "marked" if is_document else "should be",
-                len(content) - len(body) + flaw[0],
-            )
+            expectation = "marked" if is_document else "should be"
+            problem_offset = len(content) - len(body) + flaw[0]
             faults.append(
                 (
                     "json-bit-not-json",
@@ -263,9 +259,7 @@ def _xattr_field(
 def plain_value(
     annotation: Annotation, spec: Field, at: int, raw: bytes, depth: int, path: str
 ) -> FieldValue:
-    """Returns a value that is text, JSON or bytes by its command, whatever the datatype says
-    besides snappy.
-    """
+    """Returns a value that is text, JSON or bytes by its command, whatever its datatype says."""
     datatype = _datatype(annotation)
     body, _, _, is_json, _ = _unwrapped(annotation, spec, at, raw, path, datatype)
     is_inflated = body is not raw

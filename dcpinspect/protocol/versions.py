@@ -72,9 +72,7 @@ class Versions(NamedTuple):
 
 
 def told_version(text: str) -> Versions:
-    """Returns the version that a server tells, such as ``6.6.5-10080``; all versions where it tells
-    none.
-    """
+    """Returns the version that a server tells, as ``6.6.5-10080``; all versions if none."""
     match = _NUMBER.match(text)
     if match is None:
         return Versions()
@@ -112,9 +110,7 @@ def possible_versions(
 
 
 def _by_control(key: str, value: str, status: str | None) -> Versions:
-    """Returns the versions of a server that answers a control so; an unknown key is answered
-    EINVAL.
-    """
+    """Returns the versions of a server that answers a control so; unknown keys get EINVAL."""
     known_key, since = control_key(key), _since_of(key)
     if known_key is None or since is None:
         return Versions()
@@ -134,8 +130,6 @@ def versions_by_markers(layouts: Iterable[str]) -> Versions:
 
 def _since_of(key: str) -> Version | None:
     known_key = control_key(key)
-    return (
-        told_version(known_key.since).least
-        if known_key is not None and _NUMBER.fullmatch(known_key.since)
-        else None
-    )
+    if known_key is not None and _NUMBER.fullmatch(known_key.since):
+        return told_version(known_key.since).least
+    return None

@@ -44,9 +44,8 @@ def frames_joined(held: Sequence[Frames]) -> Frames:
     """Returns what was framed of packets that followed each other, none of them the last."""
     if len(held) == 1:
         return held[0]
-    begun, first = np.unique(
-        np.concatenate([frames.begun for frames in held]), return_index=True
-    )  # a connection may begin once in each direction
+    # a connection may begin once in each direction
+    begun, first = np.unique(np.concatenate([frames.begun for frames in held]), return_index=True)
     return Frames(
         [part for frames in held for part in frames.parts],
         [brief for frames in held for brief in frames.told],
@@ -67,9 +66,8 @@ class Decoding:
         self._requests = Requests()
         self._namer = NameTeller()
         self._waiting_keys: dict[int, bytes] = {}
-        self._speaks = np.zeros(
-            64, dtype=np.bool_
-        )  # connections with other messages than noops, by number
+        # connections with other messages than noops, by number
+        self._speaks = np.zeros(64, dtype=np.bool_)
 
     def decode(self, frames: Frames, origin_ns: int) -> MessageBatch | None:
         """Returns the messages of what was framed, in row order; None if there are none. Call this
@@ -79,11 +77,9 @@ class Decoding:
         """
         self._sessions.begin(frames.begun, frames.has_handshake)
         self._requests.begin(frames.begun, frames.has_handshake)
-        return (
-            self._messages(frames.parts, frames.told, origin_ns, at_end=frames.is_last)
-            if frames.parts or frames.told
-            else None
-        )
+        if frames.parts or frames.told:
+            return self._messages(frames.parts, frames.told, origin_ns, at_end=frames.is_last)
+        return None
 
     def leave(self, connections: Collection[int]) -> None:
         """Drops what waits of connections on which nothing comes any more."""
@@ -228,9 +224,7 @@ def _ways(
 
 
 def _losses(framed_parts: Sequence[DirectionMessages], order: RowNumbers) -> Losses:
-    """Returns the losses before rows; ``order``: the places that the rows had before they were
-    sorted.
-    """
+    """Returns the losses before rows; ``order``: the rows' places before they were sorted."""
     lost: list[tuple[int, int, int, int, int]] = []
     begin = 0
     for framed_part in framed_parts:

@@ -142,9 +142,8 @@ class Engine:
         self._framers: dict[int, Framer] = {}
         self._asked: dict[int, KnownStreams] = {}  # by connection: what its client shows
         self._gone = np.zeros(64, dtype=np.bool_)  # connections that have left, by number
-        self._lost = np.zeros(
-            (64, 2), dtype=np.int64
-        )  # one more than what _lost_behind returns; 0: none
+        # one more than what _lost_behind returns; 0: none
+        self._lost = np.zeros((64, 2), dtype=np.int64)
         self._clients, self._servers = (Names(partial(self._end, side)) for side in (0, 1))
         self._endpoints = Endpoints(self._clients, self._servers)
         self._begun: list[RowNumbers] = []
@@ -155,9 +154,7 @@ class Engine:
         self._decoding = Decoding(files, self._endpoints, numbering)
 
     def feed(self, packets: PacketBatch) -> MessageBatch | None:
-        """Returns the messages that these packets completed, in row order; None if there are
-        none.
-        """
+        """Returns the messages that these packets completed, in row order; None for none."""
         return self.decode(self.frame(self.steady(packets)))
 
     def steady(self, packets: PacketBatch) -> PacketBatch:
@@ -223,9 +220,7 @@ class Engine:
 
     @property
     def coverage(self) -> Coverage:
-        """What became of the packets and bytes so far; the sums hold once the reading has
-        finished.
-        """
+        """What became of packets and bytes so far; sums hold once the reading has finished."""
         packets = dict(zip(CLASS_NAMES, self.transport.headers.counts.tolist(), strict=True))
         there = self.there
         left_behind = (
@@ -319,15 +314,12 @@ class Engine:
         return over[order], int(np.searchsorted(closed[is_over][order], before_ns))
 
     def let_go(self, connections: Collection[int]) -> None:
-        """Lets connections leave: what else comes of them is not looked at. Their bytes are still
-        counted.
-        """
+        """Lets connections leave: nothing else of them is looked at. Their bytes still count."""
         numbers = [_number(connection, side) for connection in connections for side in (C2S, S2C)]
         for connection in connections:
             for names in (self._clients, self._servers):
-                names.keep(
-                    connection - 1, wanted=self._keeper is not None
-                )  # a keeper of messages needs the names of their connections
+                # a keeper of messages needs the names of their connections
+                names.keep(connection - 1, wanted=self._keeper is not None)
             self._gone[connection] = True
             self._asked.pop(connection, None)
         for number in numbers:
@@ -343,9 +335,7 @@ class Engine:
         self.transport.keep(self.there)
 
     def _listed(self, connections: RowNumbers) -> RowNumbers:
-        """Returns these connections without those that said next to nothing, except for the first
-        ones.
-        """
+        """Returns these connections without those that said next to nothing, but the first."""
         if len(connections) <= MOST_SILENT:
             return connections
         says = np.isin(connections, list(self.tls.connections)) | self._decoding.speak(connections)
@@ -390,18 +380,14 @@ class Engine:
             for column in (sizes.holes, sizes.missing, sizes.skipped + sizes.not_decodable)
         )
         begun = self.transport.have_handshake(numbers).tolist()
-        lives, openings_seen = (
-            self.transport.lifetimes_of(numbers),
-            openings(self.transport.tables, numbers, self.transport.time_ns),
-        )
+        lives = self.transport.lifetimes_of(numbers)
+        openings_seen = openings(self.transport.tables, numbers, self.transport.time_ns)
         for number, life, opening, has_handshake, holes, missing, skipped in zip(
             numbers.tolist(), lives, openings_seen, begun, *pairs, strict=True
         ):
             is_turned = number in turned
-            first_seq, acked = (
-                self.transport.first_seq(number),
-                acked_of(self.transport.tables, number),
-            )
+            first_seq = self.transport.first_seq(number)
+            acked = acked_of(self.transport.tables, number)
             tls, header = self.tls.text(number), self._proxies.of.get(number)
             if header is not None:  # stream offsets count from behind it
                 first_seq = (first_seq[C2S] + header.size) & MASK, first_seq[S2C]
@@ -462,9 +448,7 @@ class Engine:
         return chunks
 
     def _take_first(self, first: FirstBytes) -> BoolArray | None:
-        """Returns a mask of directions, among those that say their first bytes, that need no
-        framer.
-        """
+        """Returns a mask of directions that say their first bytes and need no framer."""
         self._meet_connections()
         connection = (first.number >> 1) + 1
         has_handshake = self.transport.have_handshake(connection)
@@ -586,9 +570,8 @@ class Engine:
 
     def _new_framer(self, connection: int, direction: int) -> Framer:
         self._begin(np.array([connection]))
-        connection_streams = self._asked.get(
-            connection
-        )  # helps the server's direction to find its way back after a hole
+        # helps the server's direction to find its way back after a hole
+        connection_streams = self._asked.get(connection)
         if connection_streams is None:
             connection_streams = self._asked[connection] = KnownStreams()
         streams = connection_streams if direction == C2S else KnownStreams(connection_streams)
@@ -639,9 +622,7 @@ class Engine:
         self._evidence.orient(connections[has_handshake])
 
     def _lost_before(self, number: int, framed: Framed) -> list[tuple[int, tuple[int, int]]]:
-        """Returns ``Part.lost`` of messages; bytes lost behind the last message wait for the next
-        one.
-        """
+        """Returns ``Part.lost`` of messages; bytes lost behind the last wait for the next one."""
         spans: dict[int, tuple[int, int]] = {}
         before = self._lost_behind(number)
         if before is not None:

@@ -75,9 +75,7 @@ class ReadingPart:
     links: Sequence[TcpConnection]
     directions: Sequence[DirectionCoverage]
     opened_by: IntArray
-    """The packet that began each connection: connections are numbered by it. Connection ``n`` is at
-    ``n - 1``.
-    """
+    """The packet that began each connection: they are numbered by it. ``n`` is at ``n - 1``."""
     packets: Mapping[str, int]
     """Number of packets by class."""
     messages: int
@@ -93,8 +91,7 @@ class ReadingPart:
         ValueError unless the reading tracks streams.
         """
         if reading.tracker is None:
-            msg = "this reading does not track streams"
-            raise ValueError(msg)
+            raise ValueError("this reading does not track streams")
         engine, coverage = reading.engine, reading.coverage
         return ReadingPart(
             tracker=reading.tracker,
@@ -122,11 +119,9 @@ class ReadingPart:
         records = records.with_column(
             "connection", NumberColumn(of_whole.connections[connections.values])
         )
-        return (
-            records.take(np.flatnonzero(~of_whole.is_copy[connections.values]))
-            if of_whole.is_copy.any()
-            else records
-        )
+        if of_whole.is_copy.any():
+            return records.take(np.flatnonzero(~of_whole.is_copy[connections.values]))
+        return records
 
     def to_bytes(self) -> bytes:
         """Returns the part as bytes, to travel or to be kept; its tables take a tenth of their size
@@ -162,9 +157,7 @@ class MergedReading:
         self.coverage = coverage
         """What became of every packet and byte."""
         self.numbers = numbers
-        """By part: the new number of each of its connections, by its number in the part; element 0
-        is not used.
-        """
+        """By part: each connection's new number, by its number in the part; element 0 is unused."""
         self._things = things
         self.messages = messages
 
@@ -184,16 +177,12 @@ class MergedReading:
         return [mask[thing.streams] for thing in self._things]
 
     def of_parts(self) -> list[OfWhole]:
-        """Returns what each part needs to know of the whole to make tables of what was set
-        apart.
-        """
+        """Returns what each part must know of the whole to make tables of what was set apart."""
         counted, own_links = self.tracker.counted(self.links)
         tables, state = counted.tables(own_links), self.tracker.state
         streams, lacks_history = state.known_tables.streams, self.tracker.lacks_history()
-        sessions, links = (
-            self.tracker.conversation.sessions,
-            {link.number: link for link in self.links},
-        )
+        sessions = self.tracker.conversation.sessions
+        links = {link.number: link for link in self.links}
         replicas = replica_streams(streams, state.connections, sessions, links)
         kept_streams = np.arange(len(streams)) if counted.kept is None else counted.kept
         is_copy = np.isin(
@@ -202,10 +191,8 @@ class MergedReading:
         )
         owner, number_in_part = (np.zeros(len(streams), dtype=np.int64) for _ in range(2))
         for number, thing in enumerate(self._things):
-            owner[thing.streams], number_in_part[thing.streams] = (
-                number,
-                np.arange(len(thing.streams)),
-            )
+            owner[thing.streams] = number
+            number_in_part[thing.streams] = np.arange(len(thing.streams))
         resumed: list[list[ExtraGap]] = [[] for _ in self._things]
         comparisons: list[dict[GapName, Comparison]] = [{} for _ in self._things]
         for gap in tables.all_gaps.of_cause(RESUMED):
@@ -234,12 +221,9 @@ class MergedReading:
         return self.tracker.tables(self.links, self.files if len(self.files) > 1 else ())
 
     def findings(self, *, is_whole: bool = True) -> list[Finding]:
-        """Returns the findings, as a reading does. Raises ValueError unless the parts were
-        checked.
-        """
+        """Returns the findings, as a reading does. Raises ValueError for unchecked parts."""
         if self.checker is None:
-            msg = "these readings did not check"
-            raise ValueError(msg)
+            raise ValueError("these readings did not check")
         return self.checker.findings(self.links, self.coverage, is_whole=is_whole)
 
     def by_name(self, *, is_whole: bool = True) -> dict[str, Records]:
@@ -377,11 +361,9 @@ def _checkers(parts: Sequence[ReadingPart]) -> list[Checker]:
     """Returns the checkers of all parts, or none."""
     checkers = [part.checker for part in parts if part.checker is not None]
     if len(checkers) not in (0, len(parts)):
-        msg = "some of these readings checked, and some did not"
-        raise ValueError(msg)
+        raise ValueError("some of these readings checked, and some did not")
     if any(not checker.asks_as(checkers[0]) for checker in checkers):
-        msg = "these readings were not checked by the same rules"
-        raise ValueError(msg)
+        raise ValueError("these readings were not checked by the same rules")
     return checkers
 
 
@@ -399,9 +381,7 @@ _KEPT = ("coverage", "findings", "reading", "streams", "transport")
 
 
 def _is_kept(module: str) -> bool:
-    """Returns whether a module has what parts are made of, or is one of rules that were plugged
-    in.
-    """
+    """Returns whether a module has what parts are made of, or has rules plugged in."""
     from dcpinspect.findings.registry import RULE_SETS  # deferred: as above
 
     first, _, below = module.partition(".")
@@ -414,9 +394,7 @@ def _is_kept(module: str) -> bool:
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Returns only what makes tables, records and followers, so that bytes from elsewhere can
-        run nothing.
-        """
+        """Returns only what makes tables, records and followers: other bytes can run nothing."""
         if name in _ALLOWED.get(module, ()):
             return super().find_class(module, name)
         kind = super().find_class(module, name) if _is_kept(module) else None
@@ -429,8 +407,7 @@ class _Unpickler(pickle.Unpickler):
                 or hasattr(kind, "_make")
             ):
                 return kind
-        msg = f"{module}.{name} has no place in a part"
-        raise pickle.UnpicklingError(msg)
+        raise pickle.UnpicklingError(f"{module}.{name} has no place in a part")
 
 
 def packed(pieces: Sequence[bytes | memoryview]) -> bytes:
@@ -447,15 +424,12 @@ def packed(pieces: Sequence[bytes | memoryview]) -> bytes:
     ]
     packing = zstd.ZstdCompressor(level=1)
     packing.set_pledged_input_size(sum(map(len, padded)))
-    return b"".join(
-        [*map(packing.compress, padded), packing.flush()]
-    )  # to join the pieces first would take as much memory as they do
+    # to join the pieces first would take as much memory as they do
+    return b"".join([*map(packing.compress, padded), packing.flush()])
 
 
 def unpacked(data: bytes) -> list[memoryview]:
-    """Returns the pieces that were ``packed``; they may be written to. Large tables stay in a
-    temporary file.
-    """
+    """Returns the pieces that were ``packed``, writable. Large tables stay in a temporary file."""
     view = _content(data)
     count = int.from_bytes(view[:8], "little")
     sizes = np.frombuffer(view, "<i8", count, 8).tolist()
@@ -482,11 +456,9 @@ def from_bytes(data: bytes, kind: type[Known]) -> Known:
         plain, *tables = unpacked(data)
         loaded = _Unpickler(io.BytesIO(plain), buffers=tables).load()
     except Exception as error:  # bytes may make unpickling fail in any way
-        msg = f"this is no part: {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"this is no part: {error}") from error
     if not isinstance(loaded, kind):
-        msg = f"this is no {kind.__name__.lower()} but {type(loaded).__name__}"
-        raise ValueError(msg)
+        raise ValueError(f"this is no {kind.__name__.lower()} but {type(loaded).__name__}")
     return loaded
 
 

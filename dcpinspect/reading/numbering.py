@@ -19,9 +19,7 @@ STEP = 10**7
 readable, since what waits is bounded in bytes.
 """
 AT_END = 4 * 10**18
-"""For rows by packets: rows from here on are of messages that only the end of the input made
-readable.
-"""
+"""For rows by packets: from here on, only the end of input made messages readable."""
 MOST_PACKETS = AT_END // STEP - 1
 
 
@@ -73,7 +71,8 @@ class ByPacket:
             index[packet == self._latest] += self._used
         if count:
             if packet.max() >= MOST_PACKETS or index.max() >= STEP:
-                msg = "more packets, or more messages of one packet, than can be numbered"
-                raise OverflowError(msg)
+                raise OverflowError(
+                    "more packets, or more messages of one packet, than can be numbered"
+                )
             self._latest, self._used = int(packet[-1]), int(index[-1]) + 1
         return (packet + 1) * STEP + index + (AT_END if at_end else 0)

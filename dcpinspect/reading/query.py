@@ -119,9 +119,7 @@ class QueriedCaptures:
         return self._tables[name].arrow(columns)
 
     def _within(self, reading: Reading, tables: dict[str, Records]) -> dict[str, Records]:
-        """Returns the tables with what goes on in the span of time, as the commands of the tables
-        select it.
-        """
+        """Returns the tables within the span of time, as the commands of tables select it."""
         if self.span is None:
             return tables
         from dcpinspect.findings.finding_records import finding_records
@@ -182,9 +180,7 @@ class ScannedTable(pyarrow.dataset.InMemoryDataset):  # type: ignore[misc]  # Ar
     """
 
     def __init__(self, schema: Any, rows: Callable[[Sequence[str]], Iterator[Any]]) -> None:
-        """``rows(columns)``: returns record batches of these columns, as many as ``schema`` has or
-        fewer.
-        """
+        """``rows(columns)``: returns record batches of these columns of ``schema``."""
         super().__init__(schema.empty_table())
         self._rows = rows
 
@@ -287,9 +283,7 @@ class Query(DuckQuery):
 
 
 class KeptQuery(DuckQuery):
-    """The same over what was read before: nothing is read again but the bytes that values are made
-    of.
-    """
+    """The same over what was read before: only the bytes of values are read again."""
 
     def __init__(
         self,

@@ -1,6 +1,4 @@
-"""One reading of captures: opens files, sends packets through the engine, and tells what was and
-was not found.
-"""
+"""One reading of captures: opens files, feeds the engine, and tells what was found and not."""
 
 from __future__ import annotations
 
@@ -47,9 +45,7 @@ MANY = 10
 as many stay: they cast doubt on others.
 """
 LONG_AGO_NS = 60_000_000_000
-"""What comes now has nothing more to do with a connection that was closed so long ago, in
-nanoseconds.
-"""
+"""What comes now is not of a connection that was closed so long ago, in nanoseconds."""
 
 
 def ahead(batches: Generator[T, None, None]) -> Generator[T, None, None]:
@@ -76,9 +72,7 @@ class Packets(Protocol):
 
     @property
     def size(self) -> int | None:
-        """Number of bytes that ``position`` reaches; None if unknown, or if the bytes cannot be
-        read again.
-        """
+        """Bytes that ``position`` reaches; None if unknown, or if they cannot be read again."""
 
     @property
     def packets(self) -> int:
@@ -110,9 +104,7 @@ class Reading:
     """
 
     is_looking = True
-    """Whether messages are also looked at by themselves, if the reading checks; else somebody else
-    does that.
-    """
+    """Whether messages are also looked at by themselves, if the reading checks, or elsewhere."""
     most_closed = MOST_CLOSED
     """Number of closed connections that stay in a reading without end: the latest ones."""
 
@@ -166,9 +158,7 @@ class Reading:
             "find_ports": find_ports,
             "keys": self.engine.keys,
         }
-        """Options by which another reading finds the same connections, with the secrets that are
-        known by then.
-        """
+        """Options by which another reading finds the same connections, with the secrets by then."""
         self._is_part = is_part
         self._is_repeatable = self.capture.size is not None and not is_part
         self._compared = -1  # number of messages at the last comparison
@@ -189,16 +179,12 @@ class Reading:
         self._met = 0, 0  # numbers of connections and streams when some last left
         self._has_keeper = keeper is not None
         self.redactor: Redactor | None = None
-        """Replaces what tables and findings say of documents, users and names; messages come as
-        they are.
-        """
+        """Replaces what tables and findings say of documents, users and names, but no messages."""
         if track:
             self.track()
 
     def track(self, redactor: Redactor | None = None) -> None:
-        """Keeps ``tables`` from now on; call this before the first batch. ``redactor``: as the
-        attribute.
-        """
+        """Keeps ``tables`` from now on; call it before the first batch. ``redactor``: as above."""
         from dcpinspect.streams.tracker import Tracker  # deferred: most readings do without
 
         self.redactor = redactor or self.redactor
@@ -240,8 +226,7 @@ class Reading:
         them leaves. Raises ValueError unless the reading tracks streams.
         """
         if self.tracker is None:
-            msg = "this reading does not track streams"
-            raise ValueError(msg)
+            raise ValueError("this reading does not track streams")
         if not self._is_repeatable:
             self._is_endless = True
             self.tracker.forget_what_is_over()
@@ -297,8 +282,7 @@ class Reading:
 
     def _tables(self, links: list[TcpConnection]) -> Tables:
         if self.tracker is None:
-            msg = "this reading does not track streams"
-            raise ValueError(msg)
+            raise ValueError("this reading does not track streams")
         self._compare(self.tracker)
         names = [file.name for file in self.capture.files]
         return self.tracker.tables(links, names if len(names) > 1 else ())
@@ -328,8 +312,7 @@ class Reading:
         wanted: Callable[[Finding], bool] | None = None,
     ) -> list[Finding]:
         if self.checker is None:
-            msg = "this reading does not check"
-            raise ValueError(msg)
+            raise ValueError("this reading does not check")
         assert self.tracker is not None
         self._compare(self.tracker)
         return self.checker.findings(links, self.coverage, is_whole=is_whole, is_wanted=wanted)
@@ -450,9 +433,8 @@ class Reading:
                     latest if self.last_time_ns is None else max(self.last_time_ns, latest)
                 )
                 self.truncated += int((packets.captured < packets.wire).sum())
-                self.clock_ns = int(
-                    packets.time_ns[-1]
-                )  # not the latest time: a clock may be set back
+                # not the latest time: a clock may be set back
+                self.clock_ns = int(packets.time_ns[-1])
                 self.on_packets(packets)
             held.append(self.engine.frame(packets))
             held_bytes += len(packets.data)

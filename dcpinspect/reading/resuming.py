@@ -55,8 +55,7 @@ def put_aside(reading: Reading) -> bytes:
     """
     engine, tracker = reading.engine, reading.tracker
     if not engine.tls.is_plain or tracker is None or reading.checker is None:
-        msg = "keys of TLS are not kept, and neither are readings that do not check"
-        raise NotKeptError(msg)
+        raise NotKeptError("keys of TLS are not kept, and neither are readings that do not check")
     tracker.state.feed(*NOTHING)  # the latest batch has been looked at
     state = {
         "format": _FORMAT,
@@ -73,8 +72,7 @@ def put_aside(reading: Reading) -> bytes:
     try:
         writer.dump(state)
     except (pickle.PicklingError, TypeError) as error:
-        msg = f"this reading cannot be put aside: {error}"
-        raise NotKeptError(msg) from error
+        raise NotKeptError(f"this reading cannot be put aside: {error}") from error
     return packed([file.getvalue(), *(table.raw() for table in tables)])
 
 
@@ -98,8 +96,7 @@ def go_on(reading: Reading, data: bytes) -> None:
             vars(reading).update({name: state["reading"][name] for name in _OF_READING})
         reading.engine.tls.connections, reading.engine.tls.plain_ones = state["tls"], state["plain"]
     except Exception as error:  # bytes may make this fail in any way
-        msg = f"this is no reading that was put aside: {error}"
-        raise NotKeptError(msg) from error
+        raise NotKeptError(f"this is no reading that was put aside: {error}") from error
 
 
 def _named(reading: Reading) -> dict[str, Any]:
@@ -171,13 +168,11 @@ class _Unpickler(pickle.Unpickler):
         """Returns only functions that make data from data."""
         if (module, name) in _GLOBALS:
             return super().find_class(module, name)
-        msg = f"{module}.{name} has no place in a reading"
-        raise pickle.UnpicklingError(msg)
+        raise pickle.UnpicklingError(f"{module}.{name} has no place in a reading")
 
 
 def _refused(obj: Any) -> Any:
-    msg = f"{type(obj).__module__}.{type(obj).__qualname__} is not kept"
-    raise pickle.PicklingError(msg)
+    raise pickle.PicklingError(f"{type(obj).__module__}.{type(obj).__qualname__} is not kept")
 
 
 def _attributes(obj: Any, slots: Iterable[str]) -> dict[str, Any]:
@@ -213,8 +208,7 @@ def _class(name: str, base: type) -> Any:
     module, _, class_name = name.partition(":")
     kind = getattr(import_module(module), class_name, None) if _is_kept(module) else None
     if not (isinstance(kind, type) and kind.__module__ == module and issubclass(kind, base)):
-        msg = f"{name} is no class of what is kept"
-        raise ValueError(msg)
+        raise ValueError(f"{name} is no class of what is kept")
     return kind
 
 
@@ -228,8 +222,7 @@ def _blank(name: str) -> Any:
 
 def _fill(obj: Any, attributes: dict[str, Any]) -> None:
     if not _is_kept(type(obj).__module__) or isinstance(obj, type):
-        msg = f"{type(obj).__name__} is not filled"
-        raise ValueError(msg)
+        raise ValueError(f"{type(obj).__name__} is not filled")
     for name, value in attributes.items():
         if name.startswith("__"):
             raise ValueError(name)

@@ -100,9 +100,7 @@ class FramesField(PacketListField):
     """The list of elements; bytes that form no element are ``Raw`` at the end of the list."""
 
     def getfield(self, pkt: Any, s: bytes) -> Any:
-        """Takes as many bytes as the header says, or three if a server sent a stream-id and did not
-        count it.
-        """
+        """Takes the bytes that the header says, or three if a server did not count a stream-id."""
         header = pkt.header()
         size = min(
             3 if faults_of(header, s[:1]) & UNDECLARED_STREAM_ID else header.framing_size, len(s)
@@ -118,8 +116,6 @@ class FramesField(PacketListField):
 
 
 def _packet(kind: type[KnownFrame] | None, frame: Frame) -> DcpFrame:
-    return (
-        kind(frame.data)
-        if kind is not None and kind.fits(frame.data)
-        else DcpFrame(id=frame.id, data=frame.data)
-    )
+    if kind is not None and kind.fits(frame.data):
+        return kind(frame.data)
+    return DcpFrame(id=frame.id, data=frame.data)

@@ -222,9 +222,7 @@ def section_fields(
     numbers: Mapping[str, int] | None = None,
     measured: Mapping[str, str],
 ) -> list[Any]:
-    """Returns the fields of a section of ``room`` bytes. ``numbers``: defaults that replace those
-    of the table.
-    """
+    """Returns the fields of a section of ``room`` bytes. ``numbers``: defaults to replace."""
     fields: list[Any] = []
     for item in items:
         if isinstance(item, RecordList):
@@ -272,9 +270,7 @@ def _field_length(name: str) -> Length:
 
 
 def _remaining_length(room: Length | None, before: Sequence[Any]) -> Length:
-    """Returns a function for the number of bytes that the fields ``before`` leave of the
-    section.
-    """
+    """Returns a function for how many bytes the fields ``before`` leave of the section."""
     earlier = tuple(before)
 
     def remaining(packet: Any) -> int:

@@ -75,9 +75,7 @@ _FIELDS = {
 
 
 def _magic(packet: Any) -> int:
-    """Returns the packet's magic; if it is not given and there are framing extras, the magic that
-    it will have.
-    """
+    """Returns the packet's magic; without one, the magic that its framing extras give it."""
     magic = int(packet.getfieldval("magic"))
     if "magic" not in packet.fields and packet.getfieldval("framing_extras"):
         return {int(plain): int(flex) for plain, flex in _FLEX.items()}.get(magic, magic)
@@ -97,9 +95,7 @@ def _is_server(packet: Any) -> bool:
 
 
 class MagicField(scapy_fields.XByteEnumField):
-    """The first byte. If it is not given and there are framing extras, it becomes a magic that
-    allows them.
-    """
+    """The first byte. Not given, it becomes a magic that allows the framing extras."""
 
     def addfield(self, pkt: Any, s: bytes, val: Any) -> bytes:
         """Adds the byte."""
@@ -135,16 +131,12 @@ class DCP(Suggesting):
     match_subclass = True
     __slots__ = ("built_size", "framing_size", "origin")
     built_size: int | None
-    """Number of bytes of the message and all that follow it, while the messages before them are
-    built.
-    """
+    """Bytes of the message and all that follow, while the messages before them are built."""
     framing_size: int
     """Number of bytes of framing extras that were dissected, even if the header did not count them.
     """
     origin: Any
-    """Where the message stands in a reading: an ``Origin`` if it comes from ``DCPSession``, else
-    None.
-    """
+    """Where the message is in a reading: an ``Origin`` if from ``DCPSession``, else None."""
     fields_desc: ClassVar[list[Any]] = [
         MagicField(
             "magic", int(Magic.REQUEST), {int(magic): doc for magic, doc in MAGIC_DOCS.items()}
@@ -175,9 +167,7 @@ class DCP(Suggesting):
 
     @classmethod
     def dispatch_hook(cls, _pkt: bytes = b"", *args: Any, **fields: Any) -> type[Packet]:
-        """Returns ``Raw`` for bytes that begin no message, because a segment may begin in the
-        middle of one.
-        """
+        """Returns ``Raw`` for bytes that begin no message: a segment may begin inside one."""
         del args, fields
         begins = not _pkt or (len(_pkt) >= HEADER_SIZE and _pkt[0] in MAGIC_DOCS)
         return cls if begins else conf.raw_layer
@@ -362,9 +352,7 @@ class MessageBody(Suggesting):
     show_summary = False
     layout: ClassVar[Layout]
     variants: ClassVar[tuple[type[MessageBody], ...]] = ()
-    """The classes for all layouts of the message, this one first; empty for layouts other than the
-    first.
-    """
+    """The classes of the message's layouts, this one first; empty for layouts but the first."""
 
     def __init__(self, _pkt: bytes = b"", *, generation: str | None = None, **fields: Any) -> None:
         del generation  # because it has chosen the class already
@@ -386,9 +374,7 @@ class MessageBody(Suggesting):
 def _variant(
     cls: type[MessageBody], _pkt: bytes = b"", /, *, generation: str | None = None, **fields: Any
 ) -> type[MessageBody]:
-    """Returns the class to make for these fields: the class of the first layout that has them
-    all.
-    """
+    """Returns the class to make for these fields: that of the first layout with them all."""
     if _pkt or "_internal" in fields:
         return cls
     for kind in cls.variants:

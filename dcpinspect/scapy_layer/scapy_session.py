@@ -142,9 +142,7 @@ class DCPSession(DefaultSession):
         yield from self._fed(sock, packets)
 
     def finish(self) -> Iterator[Packet]:
-        """Yields the messages that were held back because bytes before them might still have
-        come.
-        """
+        """Yields the messages held back because bytes before them might still have come."""
         yield from _messages(self.engine.finish())
 
     def _first_time(self, sock: Any) -> float:
@@ -196,9 +194,7 @@ def _batch(sock: Any, packets: list[Packet], source: _Source, before: int) -> Pa
 
 
 def _link_type(sock: Any, packet: Packet) -> int:
-    """Returns the link type that the file states, or else Scapy's number for the class of the
-    outermost layer.
-    """
+    """Returns the link type that the file states, or Scapy's number for the outermost layer."""
     described = {interface[0] for interface in getattr(sock, "interfaces", ())} or {
         getattr(sock, "linktype", None)
     }

@@ -52,9 +52,7 @@ if TYPE_CHECKING:
 KEY_RULES = [rule.id for rule in RULES.values() if "contents" in rule.needs]
 """Rules about keys. Each task finds cases of them in its own vbuckets."""
 MOST_CLOSED = 10_000
-"""Greatest number of TLS connections of a part that are remembered because no key could decrypt
-them.
-"""
+"""Greatest number of a part's TLS connections remembered because no key decrypted them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,9 +276,7 @@ class _TaskReading:
         return True
 
     def _before_end(self, reading: Reading) -> None:
-        """Saves what a later run needs, before the messages that only the end of the captures
-        completes.
-        """
+        """Saves what a later run needs, before messages that only the captures' end completes."""
         self._is_ended = True
         if self._work.messages and reading.tracker is not None and may_continue(reading):
             self._state = _put_aside(reading, self._stem, self._work)
@@ -319,10 +315,8 @@ class _TaskReading:
         at_end, part_path, salt = Collector({}), f"{self._stem}.part", self._work.salt
         for gathered, checker in zip((self._looks.gathered, at_end), self._keys, strict=False):
             gathered.include(checker.gathered)
-        looks, ending_looks = (
-            _write_gathered(part_path, self._looks.gathered, salt),
-            _write_gathered(f"{part_path}-end", at_end, salt),
-        )
+        looks = _write_gathered(part_path, self._looks.gathered, salt)
+        ending_looks = _write_gathered(f"{part_path}-end", at_end, salt)
         written = (*done.written, *map(WrittenFile.from_file, filter(None, (looks, ending_looks))))
         return replace(
             done, written=written, looks=looks, ending_looks=ending_looks, keys=self._state
@@ -330,11 +324,9 @@ class _TaskReading:
 
     def with_part(self, done: PartResult, reading: Reading) -> PartResult:
         """Writes the part, and what stands beside it."""
-        work, part_path, merged_part = (
-            self._work,
-            f"{self._stem}.part",
-            ReadingPart.from_reading(reading),
-        )
+        work = self._work
+        part_path = f"{self._stem}.part"
+        merged_part = ReadingPart.from_reading(reading)
         files.write(part_path, merged_part.to_bytes(), work.salt)
         paths = [
             part_path,

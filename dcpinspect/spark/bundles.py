@@ -93,10 +93,8 @@ class BundleWriter:
             return
         size = batch.captured[rows]
         count = len(self.groups)
-        of_group, packets = (
-            np.bincount(groups, size, count).astype(np.int64),
-            np.bincount(groups, minlength=count),
-        )
+        of_group = np.bincount(groups, size, count).astype(np.int64)
+        packets = np.bincount(groups, minlength=count)
         present = np.flatnonzero(packets)
         share = np.where(of_group >= OWN, SHARES + np.arange(count), np.arange(count) % SHARES)
         order = np.lexsort((rows, share[groups])) if len(present) > 1 else np.arange(len(rows))
@@ -177,9 +175,7 @@ def group_sizes(index: Any) -> dict[bytes, int]:
 
 
 def group_marks(index: Any) -> dict[bytes, GroupMarks]:
-    """Returns the marks of the groups in an index; empty for indexes of versions that had no
-    marks.
-    """
+    """Returns the marks of an index's groups; empty for versions that had no marks."""
     if "marks" not in index.column_names:
         return {}
     first = index.filter(pc.greater(pc.list_value_length(index["marks"]), 0))

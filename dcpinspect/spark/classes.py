@@ -63,9 +63,8 @@ class SharedClasses:
             import fcntl  # deferred: does not exist on Windows, where no classes are kept
 
             self._lock = os.open(mark, os.O_RDWR)
-            fcntl.flock(
-                self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB
-            )  # while one session makes the file, other sessions run without it
+            # while one session makes the file, other sessions run without it
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             made = file.with_suffix(".part")
             made.unlink(missing_ok=True)
             remember(made)
@@ -85,18 +84,15 @@ class SharedClasses:
             yield
             is_done = True
         finally:
-            with contextlib.suppress(
-                Exception
-            ):  # also exceptions of Spark's gateway; then no file is kept
+            # also exceptions of Spark's gateway; then no file is kept
+            with contextlib.suppress(Exception):
                 self._install(end(), self._file, made, is_wanted=is_done)
             made.unlink(missing_ok=True)
             forget(made)
             self.release()
 
     def release(self) -> None:
-        """Releases the lock, so that other sessions can make the file; the end of the process
-        releases it, too.
-        """
+        """Releases the lock, so other sessions can make the file; the process's end does, too."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

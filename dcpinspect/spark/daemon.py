@@ -21,12 +21,9 @@ PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
 
 
 def settings(python_path: str) -> dict[str, str]:
-    """Returns the settings of a session with this daemon. ``python_path``: what PYTHONPATH is to
-    begin with.
-    """
-    root = str(
-        Path(dcpinspect.__file__).parents[1]
-    )  # workers cannot find it if only a program's sys.path has it
+    """Returns the settings of a session with this daemon. ``python_path``: begins PYTHONPATH."""
+    # workers cannot find it if only a program's sys.path has it
+    root = str(Path(dcpinspect.__file__).parents[1])
     return {
         "spark.python.daemon.module": MODULE,
         PYTHON_PATH: os.pathsep.join(filter(None, (python_path, root))),
@@ -34,9 +31,7 @@ def settings(python_path: str) -> dict[str, str]:
 
 
 def without_archives(paths: Sequence[str]) -> list[str]:
-    """Returns the paths of imports without the zip and jar files of the PySpark that is
-    installed.
-    """
+    """Returns the paths of imports without the archives of the installed PySpark."""
     is_archive = {path: path.endswith((".zip", ".jar")) for path in paths}
     module_spec = PathFinder.find_spec("pyspark", [path for path in paths if not is_archive[path]])
     if module_spec is None or module_spec.origin is None:

@@ -76,9 +76,8 @@ class Marker:
         spread = (((tcp[row_of, SEQ] + step) & 0xFFFF_FFFF) // EVERY * _SPREAD) & 0xFFFF_FFFF
         owner, offset = groups[row_of], tcp[row_of, PAYLOAD] + step
         candidates = np.arange(len(row_of))
-        while len(
-            candidates := candidates[spread[candidates] < self._limit[owner[candidates]]]
-        ):  # after each batch of places, fewer of the others count
+        # after each batch of places, fewer of the others count
+        while len(candidates := candidates[spread[candidates] < self._limit[owner[candidates]]]):
             batch_rows, candidates = candidates[:_BATCH], candidates[_BATCH:]
             self._mark_words(data, owner[batch_rows], offset[batch_rows], spread[batch_rows])
 
@@ -93,10 +92,8 @@ class Marker:
         for word in range(words.shape[1]):
             hashes = (hashes ^ words[:, word]) * _MIX
             hashes ^= hashes >> np.uint64(29)
-        marks, groups = (
-            (place[varied].astype(np.uint64) << np.uint64(32)) | (hashes & _LOW),
-            groups[varied],
-        )
+        marks = (place[varied].astype(np.uint64) << np.uint64(32)) | (hashes & _LOW)
+        groups = groups[varied]
         for group in np.unique(groups).tolist():
             group_marks = np.union1d(self._marks.get(group, marks[:0]), marks[groups == group])[
                 :MOST

@@ -56,17 +56,14 @@ class DcpSource(DataSource):
         wrong schema.
         """
         source_options = self._source_options(schema)
-        return (
-            PushdownReader(source_options)
-            if wants_pushdown(self.options)
-            else Reader(source_options)
-        )
+        if wants_pushdown(self.options):
+            return PushdownReader(source_options)
+        return Reader(source_options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Returns a reader of captures as they come. Raises UsageError as ``reader`` does."""
-        from dcpinspect.spark.source_stream import (
-            StreamReader,
-        )  # deferred: that module needs this one
+        # deferred: that module needs this one
+        from dcpinspect.spark.source_stream import StreamReader
 
         return StreamReader(self._source_options(schema))
 

@@ -59,9 +59,7 @@ def open_table(folder: str, version: int | None = None) -> DeltaTable:
 
 
 def exists(folder: str) -> bool:
-    """Whether there is a table. Raises OSError if this cannot be found out, UsageError if the table
-    is damaged.
-    """
+    """Whether there is a table. Raises OSError if unknown, UsageError if it is damaged."""
     library = _library()
     from deltalake.exceptions import DeltaError, TableNotFoundError
 

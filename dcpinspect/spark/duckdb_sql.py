@@ -63,9 +63,7 @@ class TableQuery(DuckQuery):
 
 
 _OF_TABLES = "reading the Arrow source failed: "
-"""What DuckDB says before an error of Arrow, which then is about a file of a table and not about
-the query.
-"""
+"""What DuckDB says before an error of Arrow, which is about a table's file, not the query."""
 
 
 class _Duck(Dialect):

@@ -1,6 +1,4 @@
-"""Files of an output, at a path or a URI. Tasks write each file under a name of its own, and never
-change one.
-"""
+"""Files of an output, at a path or URI. Tasks write files of own names, and change none."""
 
 from __future__ import annotations
 
@@ -48,17 +46,14 @@ def created(path: str, salt: Salt | None = None) -> Any:
     if not is_uri(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
     with one_line_errors():
-        stream = filesystem.open_output_stream(
-            inner, compression=None
-        )  # otherwise the ending of the name would choose a compression
+        # otherwise the ending of the name would choose a compression
+        stream = filesystem.open_output_stream(inner, compression=None)
     return stream if salt is None else salt.sealing(stream)
 
 
 @contextmanager
 def source(path: str, salt: Salt | None = None) -> Iterator[Any]:
-    """Opens a file for Arrow: a local file as mapped memory, a file in storage by ranges. Raises
-    OSError.
-    """
+    """Opens a file for Arrow: a local one as mapped memory, others by ranges. Raises OSError."""
     if not is_uri(path):
         file = pa.memory_map(path)
     else:
@@ -164,8 +159,6 @@ def remove_folder(path: str) -> None:
     """Removes a folder and its content, if it exists."""
     if exists(path):
         filesystem, inner = system(path)
-        with (
-            suppress(FileNotFoundError),
-            one_line_errors(),
-        ):  # a folder in storage may vanish with its last file
+        # a folder in storage may vanish with its last file
+        with suppress(FileNotFoundError), one_line_errors():
             filesystem.delete_dir(inner)

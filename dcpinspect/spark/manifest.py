@@ -73,21 +73,15 @@ class ReadUnit:
     bundles: str = ""
     """File of its bundles; empty if there is none."""
     more: tuple[tuple[str, int], ...] = ()
-    """Further files, if several tasks scanned the unit; with each, the number in the unit of its
-    first packet.
-    """
+    """Further files, if several tasks scanned the unit; each with its first packet's number."""
     continued: bool = False
     """Whether a later run read more of the same file; tables then name that later reading."""
     after: str = ""
-    """File of the bundles of an earlier, shorter reading, which has the packets before; empty if
-    there is none.
-    """
+    """File of the bundles of an earlier, shorter reading with the packets before; or empty."""
     skipped: int = 0
     """Number of packets in that earlier reading."""
     begins: bool = False
-    """Whether a later reading has only the packets that follow, so that the packets of this one
-    still count.
-    """
+    """Whether a later reading has only the packets behind, so these still count."""
 
     expired: bool = False
     """Whether the capture was removed from the tables because of its age. Its bytes are remembered,
@@ -126,9 +120,7 @@ class ManifestPart:
     nothing in them is secret.
     """
     originals: Mapping[str, str] = field(default_factory=dict)
-    """For groups with other addresses at the other point: their keys there, by their keys here, in
-    hex.
-    """
+    """For groups with other addresses at the other point: keys there by keys here, in hex."""
     state: str = ""
     """File with the state for continuing the part, if its connections may continue; see ``states``.
     """
@@ -141,9 +133,7 @@ class ManifestPart:
     ending_rows: int = 0
     """Number of messages in the files of ``ending``."""
     looks: tuple[str, ...] = ()
-    """Files of problems in single messages and keys, from tasks that did not follow the
-    connections.
-    """
+    """Files of problems in messages and keys, from tasks that followed no connections."""
     ending_looks: tuple[str, ...] = ()
     """The same for messages in the files of ``ending``."""
     keys: tuple[str, ...] = ()
@@ -153,9 +143,7 @@ class ManifestPart:
     are then from that point.
     """
     tables: Mapping[str, str] = field(default_factory=dict)
-    """File of the part's rows, for each table that is written per part; only if the part has rows
-    there.
-    """
+    """File of the part's rows, for each table written by part, if the part has rows there."""
     of_whole: str = ""
     """Digest of what these rows depend on besides the part, from ``record_files.mark_of``."""
 
@@ -185,9 +173,7 @@ class Manifest:
     tables: Mapping[str, int] = field(default_factory=dict)
     """Versions of the tables; empty if the tables have no logs yet."""
     state: str = ""
-    """Name of the file with everything but the tables; captures and parts are in the files of
-    ``pieces``.
-    """
+    """Name of the file with all but the tables; captures and parts are in ``pieces``."""
     pieces: Sequence[ManifestPiece] = ()
     """Pieces of ``units``, and of the tables ``captures`` and ``bad``."""
     part_pieces: Sequence[ManifestPiece] = ()
@@ -235,9 +221,8 @@ class Manifest:
                 for name in files.names_in(f"{folder}/{FOLDER}")
                 if name.endswith(".json")
             ]
-            if numbers := [
-                int(stem) for stem in stems if stem.isdecimal()
-            ]:  # a manifest of the version before tables had logs
+            # a manifest of the version before tables had logs
+            if numbers := [int(stem) for stem in stems if stem.isdecimal()]:
                 return cls._read(
                     f"{folder}/{FOLDER}/{max(numbers)}.json",
                     folder,
@@ -377,9 +362,8 @@ class Manifest:
     @property
     def table_names(self) -> list[str]:
         """Names of the tables that a query can use."""
-        return [
-            name for name in SCHEMAS if name in self.tables
-        ]  # an output of an older version may lack some tables
+        # an output of an older version may lack some tables
+        return [name for name in SCHEMAS if name in self.tables]
 
     def index(self, number: int) -> Any:
         """Reads the index of a unit. Raises UsageError if it is gone or damaged."""
@@ -401,9 +385,7 @@ class Manifest:
 
     @property
     def counting(self) -> list[int]:
-        """Numbers of the units that count: readable, not replaced by a longer reading, and not
-        expired.
-        """
+        """Numbers of the units that count: readable, not read longer since, and not expired."""
         return [number for number, unit in enumerate(self.units) if unit.counts]
 
     def settled(self) -> Manifest:
@@ -563,23 +545,17 @@ class Manifest:
         )
 
     def _has_pieces(self, name: str) -> bool:
-        """Whether a table still has exactly the files of the pieces, so that nobody has compacted
-        them.
-        """
+        """Whether a table still has exactly the pieces' files, so nobody has compacted them."""
         assert self.kept is not None
         return {piece.rows for piece in self.kept.pieces} == set(self.paths(name))
 
     def replaced(self, name: str) -> list[str]:
-        """Returns the files of a table in pieces that must be removed, because their pieces are
-        written again.
-        """
+        """Returns the files of a table in pieces to remove, as their pieces are written again."""
         stay = {path.rows for path in self.pieces}
         return [path for path in self.paths(name) if path not in stay]
 
     def commit(self) -> Manifest:
-        """Makes this the newest state, with the next number. Raises UsageError if another run was
-        quicker.
-        """
+        """Makes this the newest state, with the next number. Raises UsageError if another was."""
         run = self.number + 1
         manifest = (
             self
@@ -676,9 +652,8 @@ class Manifest:
         """
         import fcntl  # deferred: does not exist on Windows, and only runs lock
 
-        if is_uri(
-            self.out
-        ):  # storage has no locks; if two runs commit the same table, one is refused
+        # storage has no locks; if two runs commit the same table, one is refused
+        if is_uri(self.out):
             yield
             return
         folder, lock = Path(self.path(FOLDER)), Path(self.path(f"{FOLDER}/lock"))
@@ -727,11 +702,9 @@ def after_signal(out: str) -> str:
     has_run = _commits.get(files.absolute(path_or_uri(out, "tables are written")))
     if has_run is None:
         return f"{escape(out)} is as it was before this run"
-    return (
-        f"{escape(out)} has this run"
-        if has_run
-        else f"whether {escape(out)} has this run, 'dcpinspect pipeline info' says"
-    )
+    if has_run:
+        return f"{escape(out)} has this run"
+    return f"whether {escape(out)} has this run, 'dcpinspect pipeline info' says"
 
 
 _OURS = (RAW, PARTS, runs.TABLE, *SCHEMAS)

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 class NewestRun:
-    """The newest run. It stands for its own engine and capture, and knows only what the run knows
-    of them.
-    """
+    """The newest run. It stands for its engine and capture, and knows what the run knows."""
 
     def __init__(self, found_in: RunResults) -> None:
         self.set_results(found_in)

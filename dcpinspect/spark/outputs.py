@@ -1,6 +1,4 @@
-"""The tables of a run that are made from all parts together, and those of its captures, written as
-Parquet.
-"""
+"""The tables of a run made from all parts together, and of its captures, as Parquet."""
 
 from __future__ import annotations
 
@@ -74,9 +72,7 @@ def write_tables(
 
 
 def write_captures(manifest: Manifest, batch: int) -> dict[str, WrittenAnew]:
-    """Writes what a run changes in the tables of captures and their problems. Returns the changes
-    by table.
-    """
+    """Writes a run's changes of the tables of captures and problems. Returns them by table."""
     pieced: dict[str, list[WrittenFile]] = {}
     for piece in (new_piece for new_piece in manifest.pieces if new_piece.run == batch):
         rows = {
@@ -148,20 +144,16 @@ def _nearest(
 ) -> int | None:
     """Returns the connection between two ends that began nearest to this time."""
     candidates = places.get(ends)
-    return (
-        None
-        if candidates is None
-        else min(candidates, key=lambda connection: abs(connection[0] - first_ns))[1]
-    )
+    if candidates is None:
+        return None
+    return min(candidates, key=lambda connection: abs(connection[0] - first_ns))[1]
 
 
 def _ends(key: str) -> frozenset[str]:
     """Returns both ends of a group, written as in tables, from its key in hex."""
     octets = bytes.fromhex(key)
-    words, ports = (
-        np.frombuffer(octets[:ADDRESS_BYTES], ">u4").astype(np.int64),
-        np.frombuffer(octets[ADDRESS_BYTES:], ">u2"),
-    )
+    words = np.frombuffer(octets[:ADDRESS_BYTES], ">u4").astype(np.int64)
+    ports = np.frombuffer(octets[ADDRESS_BYTES:], ">u2")
     return frozenset(
         (endpoint_text(words[:4], int(ports[0])), endpoint_text(words[4:], int(ports[1])))
     )
@@ -174,9 +166,8 @@ def _placed(
     count = 1 + max((link.number for link in everything.links), default=0)
     ids, points = np.zeros(count, np.int64), np.zeros(count, np.int64)
     names = list(dict.fromkeys(manifest_part.point for manifest_part, _ in parts))
-    for (manifest_part, begun), numbers in zip(
-        parts, everything.numbers, strict=False
-    ):  # if there are no parts, one empty part stands in for them
+    # if there are no parts, one empty part stands in for them
+    for (manifest_part, begun), numbers in zip(parts, everything.numbers, strict=False):
         is_row = numbers[1:] < count
         ids[numbers[1:][is_row]] = begun[is_row]
         points[numbers[1:][is_row]] = names.index(manifest_part.point)
@@ -243,9 +234,7 @@ def _state(one: ReadUnit, last: Mapping[str, ReadUnit]) -> str:
 
 
 def problems(manifest: Manifest, batches: Container[int] | None = None) -> Iterable[dict[str, Any]]:
-    """Yields the problems of captures, row by row. ``batches``: only of captures that these runs
-    read.
-    """
+    """Yields the problems of captures, row by row. ``batches``: those that these runs read."""
     last = last_of(manifest.units)
     for unit in manifest.units:
         if unit.continued or unit.expired or (batches is not None and unit.batch not in batches):

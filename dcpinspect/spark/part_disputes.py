@@ -68,9 +68,8 @@ def judge(
         share_rows = np.flatnonzero(streams.vbucket % shares == share)
         if not len(share_rows):
             continue
-        among = np.full(
-            len(streams) + 1, -1, dtype=np.int64
-        )  # the last place stands for streams of other shares
+        # the last place stands for streams of other shares
+        among = np.full(len(streams) + 1, -1, dtype=np.int64)
         among[share_rows] = np.arange(len(share_rows))
         of_parts, size = [], 0
         for part_path, part_streams, own_size in zip(parts, places, bounds, strict=True):

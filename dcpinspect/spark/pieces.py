@@ -92,9 +92,7 @@ def write(folder: str, piece: ManifestPiece, everything: Sequence[Any]) -> None:
 
 
 def read(folder: str, pieces: Sequence[ManifestPiece]) -> list[tuple[int, Any]]:
-    """Reads all captures or parts in pieces, as JSON values, each with its number. Raises OSError,
-    ValueError.
-    """
+    """Reads captures or parts in pieces, as JSON with numbers. Raises OSError, ValueError."""
     from dcpinspect.capture.zstd import zstd  # deferred, as above
 
     entries: list[tuple[int, Any]] = []

@@ -82,9 +82,7 @@ class Summary:
     bytes: int = 0
     packets: int = 0
     messages: int = 0
-    """Number of messages that were found: in new captures, and in older captures that were read
-    again.
-    """
+    """Number of messages found: in new captures, and in older ones that were read again."""
     parts: int = 0
     kept_parts: int = 0
     rows: dict[str, int] = field(default_factory=dict)
@@ -139,11 +137,9 @@ def checked_options(
 
 
 def _paths(given: Path | Sequence[Path]) -> list[str]:
-    return (
-        [os.fspath(given)]
-        if isinstance(given, (str, os.PathLike))
-        else [os.fspath(path) for path in given]
-    )
+    if isinstance(given, (str, os.PathLike)):
+        return [os.fspath(given)]
+    return [os.fspath(path) for path in given]
 
 
 def run(
@@ -307,10 +303,8 @@ class _PipelineRun:
             if is_gone and unit.report.secrets
         }
         with self._timed("whole"), tasks_of() as tasks:
-            is_stale, opened_parts = (
-                manifest.program != program(),
-                _newly_readable(manifest, self.options.secrets),
-            )
+            is_stale = manifest.program != program()
+            opened_parts = _newly_readable(manifest, self.options.secrets)
             opened_parts |= {
                 manifest_part.file
                 for manifest_part in manifest.parts
@@ -328,10 +322,8 @@ class _PipelineRun:
 
     def _as_before(self) -> Summary:
         self.summary.batch, self.summary.kept_parts = self.manifest.number, len(self.manifest.parts)
-        self.summary.rows, self.summary.findings = (
-            dict(rows_of(self.manifest)),
-            findings_of(self.manifest),
-        )
+        self.summary.rows = dict(rows_of(self.manifest))
+        self.summary.findings = findings_of(self.manifest)
         return self.summary
 
     def _work(
@@ -469,9 +461,7 @@ class _PipelineRun:
         return reports_and_pieces
 
     def _manifest_part(self, work: PartTask, shares: Sequence[PartResult]) -> ManifestPart:
-        """Returns a part. ``shares``: the results of its tasks; the last one followed the
-        connections.
-        """
+        """Returns a part. ``shares``: its tasks' results; the last followed the connections."""
         for share in shares:
             self.written += share.written
         rows, last, before = sum(share.rows for share in shares), shares[-1], work.before
@@ -560,10 +550,8 @@ class _PipelineRun:
         summary.rows, summary.findings = dict(rows_of(manifest)), findings_of(manifest)
         summary.problems = list(problems(manifest, {self.batch}))
         capture_states = states(manifest, {self.batch})
-        summary.quarantined, summary.damaged = (
-            capture_states.count("bad"),
-            capture_states.count("damaged"),
-        )
+        summary.quarantined = capture_states.count("bad")
+        summary.damaged = capture_states.count("damaged")
 
     @contextmanager
     def _timed(self, what: str) -> Iterator[None]:
@@ -621,11 +609,9 @@ def _gone(old: Sequence[ManifestPart], now: Sequence[ManifestPart]) -> list[Mani
         for manifest_part in old
         if manifest_part.file not in files
     ]
-    return (
-        gone
-        if any(name in staying for manifest_part in old for name in manifest_part.messages)
-        else None
-    )
+    if any(name in staying for manifest_part in old for name in manifest_part.messages):
+        return gone
+    return None
 
 
 def _gone_on(later: ReadUnit, before: ReadUnit) -> ReadUnit:
@@ -662,9 +648,8 @@ def _newly_readable(manifest: Manifest, secrets: Secrets) -> set[str]:
     perhaps can be now.
     """
     of_point = cache(lambda point: with_embedded(manifest, secrets, point).read())
-    is_opened = cache(
-        lambda point, closed: opens(of_point(point), closed)
-    )  # many connections say the same
+    # many connections say the same
+    is_opened = cache(lambda point, closed: opens(of_point(point), closed))
     return {
         manifest_part.file
         for manifest_part in manifest.parts

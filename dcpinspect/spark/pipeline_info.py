@@ -1,6 +1,4 @@
-"""Summarizes an output: captures, points, consumers over all their connections, findings by cause,
-and tables.
-"""
+"""Summarizes an output: captures, points, consumers, findings by cause, and tables."""
 
 from __future__ import annotations
 

@@ -56,9 +56,7 @@ _HIDDEN = ("connection_id", "time_ns", "key_bytes", "row")
 
 
 def of_pipeline(found_in: RunResults) -> Source:
-    """Returns the source of a report on an output, whose parts are put together and whose streams
-    are compared.
-    """
+    """Returns the source of a report on an output, its parts joined and streams compared."""
     manifest, everything = found_in.manifest, found_in.merged
     assert everything.checker is not None
     checker = everything.checker.only(ORDINARY)
@@ -202,9 +200,7 @@ def _message_facts(
 
 
 def _texts(column: Any, name: str) -> list[str]:
-    """Returns a column as texts for people; columns of unsigned 64-bit numbers are stored as signed
-    bits.
-    """
+    """Returns a column as texts for people; unsigned 64-bit numbers are stored as signed bits."""
     if name in _WIDE and pa.types.is_int64(column.type):
         bits = column.fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64).tolist()
         texts = [

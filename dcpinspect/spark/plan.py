@@ -27,9 +27,7 @@ PARTS_A_PROCESSOR = 2
 
 
 def new_units(manifest: Manifest, found: Iterable[Unit]) -> list[Unit]:
-    """Returns units that have not been read, each once; units that could not be opened are tried
-    again.
-    """
+    """Returns units that have not been read, each once, and those that could not be opened."""
     identities = {
         _identity(unit_read.unit)
         for unit_read in manifest.units
@@ -65,10 +63,8 @@ def numbered(manifest: Manifest, read: Sequence[ReadUnit]) -> tuple[Manifest, bo
     further, again = {unit.after for unit in good} - {""}, {unit.unit.path for unit in read}
     old = []
     for unit in manifest.units:
-        is_begin, is_read = (
-            unit.bundles in further,
-            unit.is_bad and unit.unit.path in again and not unit.continued,
-        )
+        is_begin = unit.bundles in further
+        is_read = unit.is_bad and unit.unit.path in again and not unit.continued
         old.append(replace(unit, continued=True, begins=is_begin) if is_begin or is_read else unit)
     before = [unit for unit in old if not unit.is_bad and not unit.continued]
     ordered = _ordered([*before, *good])
@@ -94,9 +90,8 @@ def numbered(manifest: Manifest, read: Sequence[ReadUnit]) -> tuple[Manifest, bo
     renumbered, base = [], 0
     for unit in units:
         base -= unit.skipped
-        renumbered.append(
-            unit if unit.base == base else replace(unit, base=base)
-        )  # unchanged units are not written again
+        # unchanged units are not written again
+        renumbered.append(unit if unit.base == base else replace(unit, base=base))
         base += unit.report.packets
     return replace(manifest, units=renumbered), is_renumbered
 
@@ -183,9 +178,7 @@ def _ordered(units: Sequence[ReadUnit]) -> dict[str, list[ReadUnit]]:
 
 
 def _by_time(ordered: Mapping[str, Sequence[ReadUnit]]) -> list[ReadUnit]:
-    """Returns the units of all points by the times of their first packets; the order within each
-    point is kept.
-    """
+    """Returns all points' units by times of first packets; each point keeps its order."""
     return list(merge(*ordered.values(), key=lambda one: one.report.first_ns or 0))
 
 
@@ -218,13 +211,11 @@ class _Plan:
         secrets: Secrets,
         opened: Collection[str],
     ) -> None:
-        self._manifest, self._processors, self._anew, self._secrets, self._opened = (
-            manifest,
-            processors,
-            anew,
-            secrets,
-            opened,
-        )
+        self._manifest = manifest
+        self._processors = processors
+        self._anew = anew
+        self._secrets = secrets
+        self._opened = opened
         self._batch = manifest.number + 1
         self.points: dict[str, _Point] = {}
         for number in manifest.counting:
@@ -433,9 +424,7 @@ def _whole_components(root_of: Mapping[bytes, bytes], keys: set[bytes]) -> set[b
 
 
 def _of_left(manifest: Manifest, point: str) -> set[bytes]:
-    """Returns the groups of units that were read before, and that are read again now or have been
-    removed.
-    """
+    """Returns the groups of units read before that are read again now, or were removed."""
     groups: set[bytes] = set()
     for number, unit in enumerate(manifest.units):
         if (
@@ -489,9 +478,8 @@ def _going_on(
             continue
         if manifest_part.ending:
             there = set(manifest.files("messages")) if there is None else there
-            if not there.issuperset(
-                map(manifest.path, manifest_part.ending)
-            ):  # others have compacted these files with other files
+            # others have compacted these files with other files
+            if not there.issuperset(map(manifest.path, manifest_part.ending)):
                 continue
         continuing.append((manifest_part, wide))
     return continuing

@@ -76,11 +76,9 @@ def _condition(one: Any, columns: Mapping[str, str]) -> Condition | None:
         return Compare(_OPERATORS[kind], name, value) if value is not None and is_ordered else None
     if kind == "In":
         values = tuple(_value(column, value) for value in one.value if value is not None)
-        return (
-            In(name, tuple(value for value in values if value is not None))
-            if values and None not in values
-            else None
-        )
+        if values and None not in values:
+            return In(name, tuple(value for value in values if value is not None))
+        return None
     if kind in _PATTERNS and column.kind in ("text", "word") and "\0" not in one.value:
         return Like(
             name,
@@ -93,9 +91,7 @@ def _condition(one: Any, columns: Mapping[str, str]) -> Condition | None:
 
 
 def _value(column: Column, value: Any) -> Constant | None:
-    """Returns a constant in the form of the column; None if the column cannot be compared with it
-    here.
-    """
+    """Returns a constant in the column's form; None if they cannot be compared here."""
     match column.kind:
         case "u64" if type(value) is int:
             return Constant(value % _BITS, _NOWHERE)

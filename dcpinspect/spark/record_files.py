@@ -63,17 +63,15 @@ def write_part_rows(part_rows: PartRows) -> WrittenFile | None:
     records = ReadingPart.from_bytes(files.content(part_rows.part, part_rows.salt)).rows(
         part_rows.table, of_whole, part_rows.captures
     )
-    return (
-        written_rows(f"{part_rows.folder}/{attempt()}.parquet", pieces(part_rows.table, records))
-        if len(records)
-        else None
-    )
+    if len(records):
+        return written_rows(
+            f"{part_rows.folder}/{attempt()}.parquet", pieces(part_rows.table, records)
+        )
+    return None
 
 
 def pieces(name: str, records: Records) -> Iterator[Any]:
-    """Yields a table in pieces, because a piece in Spark's form takes more memory than its
-    records.
-    """
+    """Yields a table in pieces: a piece in Spark's form takes more memory than its records."""
     for start in range(0, max(1, len(records)), ROWS):
         yield spark_table(
             name, records.take(np.arange(start, min(start + ROWS, len(records)))).arrow()

@@ -43,9 +43,7 @@ class RunParts:
 
     @property
     def stem(self) -> str:
-        """Path of files of this run beside its parts, without the end that is different for each
-        attempt.
-        """
+        """Path of files of this run beside its parts, without the end that each attempt has."""
         return f"{self.manifest.out}/{PARTS}/{BATCH}{self.batch}/together"
 
 
@@ -86,9 +84,7 @@ def put_together(joining: RunParts, tasks: Tasks) -> tuple[RunResults, RunTables
 
 
 def put_together_apart(joining: RunParts, tasks: Tasks) -> RunTables:
-    """Puts all parts together in a task, and writes their tables. Raises UsageError, as
-    ``put_together`` does.
-    """
+    """Puts all parts together in a task, and writes their tables. Raises UsageError."""
     return nested(
         tasks,
         "putting streams together",

@@ -49,9 +49,7 @@ class PipelineRun:
 
 
 def newest(out: str) -> PipelineRun | None:
-    """Returns the newest run; None if no run has ended. Raises UsageError if the table cannot be
-    read.
-    """
+    """Returns the newest run; None if none has ended. Raises UsageError if it cannot be read."""
     folder = f"{out}/{TABLE}"
     if not delta.exists(folder):
         return None

@@ -163,8 +163,7 @@ class _Opening(Ranged):
     def __init__(self, source: Any, key: bytes) -> None:
         self._source = source
         if not is_sealed(source):
-            msg = "is not encrypted"
-            raise OSError(msg)
+            raise OSError("is not encrypted")
         self._key, self._nonce = key, int.from_bytes(source.read(_NONCE), "big")
         super().__init__(source.size() - len(_BEGIN) - _NONCE)
 
@@ -184,10 +183,7 @@ class _Opening(Ranged):
 
 
 def _cipher(key: bytes, count: bytes) -> Any:
-    from cryptography.hazmat.primitives.ciphers import (
-        Cipher,
-        algorithms,
-        modes,
-    )  # deferred: most outputs are not redacted
+    # deferred: most outputs are not redacted
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     return Cipher(algorithms.AES(key), modes.CTR(count))

@@ -40,15 +40,11 @@ class Secrets:
         return replace(self, point=point)
 
     def read(self) -> KeyLog:
-        """Reads the secrets, as they are now. Raises CaptureError for a key log that cannot be
-        read.
-        """
+        """Reads the secrets, as they are now. Raises CaptureError for an unreadable key log."""
         keys = KeyLog(tuple(self._files()), search=self.search, once=True)
         for path, blocks in self.captures:
-            with (
-                suppress(CaptureError, OSError),
-                open_capture(path) as capture,
-            ):  # the capture may be gone by now
+            # the capture may be gone by now
+            with suppress(CaptureError, OSError), open_capture(path) as capture:
                 capture_file = capture.files[0]
                 for _ in capture:
                     if len(capture_file.secrets) >= blocks:

@@ -20,9 +20,7 @@ READ, WRITE = 3.0, 12.0
 STREAMS, KEYS, CONNECTIONS = 2.0, 3.3, 1.5
 """The same for following streams, the keys of events, and what needs the whole connection."""
 _FOLLOWER = 0.25
-"""One more task that follows keys has to save so much: it takes processor time to read the part to
-its end.
-"""
+"""One more task that follows keys has to save so much: it reads the part to its end."""
 MOST_SHARES = 6
 """Greatest number of tasks that share a part. All of them read it, so more of them gain little."""
 
@@ -32,9 +30,7 @@ class Sharing:
     """The work of the tasks that share a part."""
 
     edges: tuple[float, ...]
-    """Where the stretch of each task ends, as a share of all packets; each begins where the one
-    before ends.
-    """
+    """Where each task's stretch ends, as a share of packets; each begins where the last ends."""
     followers: int
     """Number of tasks that follow keys: the last ones."""
     cost: float
@@ -48,9 +44,7 @@ class Sharing:
 
 @cache
 def sharing(tasks: int) -> Sharing:
-    """Returns how to share a part among so many tasks, so that the slowest one has as little work
-    as possible.
-    """
+    """Returns how to share a part among so many tasks, the slowest with as little as possible."""
     return min(
         (_shared(tasks, followers) for followers in range(1, tasks + 1)),
         key=lambda one: one.cost + _FOLLOWER * one.followers,
@@ -75,9 +69,7 @@ def _shared(tasks: int, followers: int) -> Sharing:
 
 
 def _edges(tasks: int, followers: int, cost: float) -> list[float]:
-    """Returns where the stretches end if each task may cost so much; the last edge can be beyond
-    1.
-    """
+    """Returns where stretches end if each task may cost so much; the last can be beyond 1."""
     edges, edge = [], 0.0
     for task in range(tasks):
         if task < tasks - followers:

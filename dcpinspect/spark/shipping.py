@@ -1,6 +1,4 @@
-"""Sends the package to executors whose Python lacks it, and names compiled modules, which cannot be
-sent.
-"""
+"""Sends the package to executors that lack it, and names modules that cannot be sent."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The options and columns of ``spark.read.format("dcp")``, read and checked when the query is
-planned.
-"""
+"""The options and columns of ``spark.read.format("dcp")``, checked when it is planned."""
 
 from __future__ import annotations
 
@@ -90,9 +88,7 @@ class CaptureSlice:
     point: str
     files: tuple[str, ...]
     is_cut: bool = False
-    """Whether other tasks read other files of the same point, so that connections are cut between
-    files.
-    """
+    """Whether other tasks read other files of the point, so connections are cut at files."""
     before: tuple[str, ...] = ()
     """Files in which messages may begin. Messages that end in these files are not wanted again."""
 
@@ -249,9 +245,7 @@ def _by_name(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _on_error(given: Mapping[str, str]) -> OnError | None:
-    """Returns what to do with captures that cannot be read; None if no option says it. Raises
-    UsageError.
-    """
+    """Returns what to do with captures that cannot be read, or None. Raises UsageError."""
     if "mode" in given:
         if "on_error" in given:
             raise UsageError("option mode: is the same as on_error; give one of the two")

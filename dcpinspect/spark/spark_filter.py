@@ -73,9 +73,7 @@ class SparkSql(Sql):
 
 
 def _pieces(pattern: str, escape: str | None) -> list[str]:
-    """Returns the texts between the % of a pattern, as regular expressions; several % in a row
-    count once.
-    """
+    """Returns the texts between the % of a pattern, as regular expressions; %% counts once."""
     texts, signs = [""], iter(pattern)
     for sign in signs:
         if sign == escape:

@@ -110,9 +110,7 @@ def whole_numbers(name: str) -> Mapping[str, Literal["u64", "hex64"]]:
 
 @cache
 def table_schema(name: str) -> Any:
-    """Returns the Arrow schema of a table as Spark keeps it. Raises UsageError if there is no such
-    table.
-    """
+    """Returns a table's Arrow schema as Spark keeps it. Raises UsageError for no such table."""
     types, bits = columns_of(name), whole_numbers(name)
     return pa.schema(
         [
@@ -166,9 +164,7 @@ def _small(array: Any) -> Any:
 
 
 def spark_table(name: str, table: Any) -> Any:
-    """Returns the Arrow table ``name`` of the engine in the form that Spark keeps; missing columns
-    are null.
-    """
+    """Returns the engine's table ``name`` in Spark's form; missing columns are null."""
     schema = table_schema(name)
     columns = [
         pa.chunked_array(
@@ -203,9 +199,8 @@ def _spark_array(array: Any, kind: Any) -> Any:
         return array.view(kind)
     if pa.types.is_string(array.type):
         return _bits(array)
-    return array.cast(
-        kind, safe=False
-    )  # numbers within lists and records keep their bits, as columns of numbers do
+    # numbers within lists and records keep their bits, as columns of numbers do
+    return array.cast(kind, safe=False)
 
 
 def _bits(texts: Any) -> Any:

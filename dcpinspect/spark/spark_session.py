@@ -134,9 +134,7 @@ def java_program() -> str | None:
 
 
 def java_version(java: str) -> tuple[int | None, str]:
-    """Returns the feature release of a Java, and all that it printed; the release is None if Java
-    did not tell.
-    """
+    """Returns a Java's feature release, None if it did not tell, and all that it printed."""
     try:
         done = subprocess.run(  # noqa: S603
             [java, "-version"],
@@ -152,9 +150,7 @@ def java_version(java: str) -> tuple[int | None, str]:
 
 
 def feature_release(text: str) -> int | None:
-    """Returns the feature release in the output of Java: ``8`` for Java 1.8, ``17`` for Java
-    17.0.15.
-    """
+    """Returns the feature release in Java's output: ``8`` for Java 1.8, ``17`` for Java 17.0.15."""
     version = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if version is None:
         return None
@@ -215,9 +211,8 @@ def session(
     if is_local:
         if starts_java:
             conf[_JAVA_OPTIONS] = f'-Djava.io.tmpdir="{folder}" {conf.get(_JAVA_OPTIONS, "")}'
-        builder = builder.config(
-            "spark.sql.warehouse.dir", folder
-        )  # otherwise Spark makes this folder in the current directory
+        # otherwise Spark makes this folder in the current directory
+        builder = builder.config("spark.sql.warehouse.dir", folder)
     with classes.session_context(_end_java):
         with _Java(folder) as java:
             try:
@@ -252,9 +247,8 @@ def _check_answers(master: str) -> None:
     if scheme not in _PORTS:
         return
     refused: Exception | None = None
-    for address in addresses.split(
-        ","
-    ):  # a cluster can have several masters, and only one need work
+    # a cluster can have several masters, and only one need work
+    for address in addresses.split(","):
         try:
             where = urlsplit(f"//{address}")
             socket.create_connection(
@@ -444,9 +438,8 @@ def _quiet(spark: SparkSession) -> None:
     """
     if (server := getattr(spark.sparkContext, "_accumulatorServer", None)) is not None:
         server.handle_error = lambda *_: None
-    if (
-        not logging.getLogger().handlers
-    ):  # py4j logs errors that it raises too, and Python prints what nobody handles
+    # py4j logs errors that it raises too, and Python prints what nobody handles
+    if not logging.getLogger().handlers:
         logging.getLogger().addHandler(logging.NullHandler())
 
 

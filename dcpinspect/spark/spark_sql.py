@@ -1,6 +1,4 @@
-"""Queries in Spark SQL over the output of a pipeline. Tables have readable numbers, and are never
-changed.
-"""
+"""Queries in Spark SQL over a pipeline's output. Tables are readable, and never changed."""
 
 from __future__ import annotations
 
@@ -42,12 +40,9 @@ class SparkQuery:
     def __init__(
         self, spark: SparkSession, manifest: Manifest, *, condition: str | None = None
     ) -> None:
-        """Opens the tables. ``condition``: restricts ``messages``; ``filter_sql`` has made it from
-        a filter.
-        """
-        logging.getLogger("SQLQueryContextLogger").setLevel(
-            logging.CRITICAL + 1
-        )  # it prints every error as JSON, which is also raised
+        """Opens the tables. ``condition``: restricts ``messages``; ``filter_sql`` made it."""
+        # it prints every error as JSON, which is also raised
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
         self._names = manifest.table_names
         self._spark = spark.newSession()
         for name, value in SETTINGS.items():
@@ -64,9 +59,8 @@ class SparkQuery:
         Raises UsageError for what Spark refuses, at its place if known, and for a statement that is
         not a query.
         """
-        if any(
-            "\ud800" <= character <= "\udfff" for character in text
-        ):  # these characters stand for bytes that are not UTF-8
+        # these characters stand for bytes that are not UTF-8
+        if any("\ud800" <= character <= "\udfff" for character in text):
             raise UsageError(
                 "query: it is not UTF-8; other keys are compared as bytes, as in key_bytes = x'ff'"
             )
@@ -94,12 +88,9 @@ class SparkQuery:
 
     @contextmanager
     def _own_errors(self, text: str, *, before: str = "") -> Iterator[None]:
-        """Turns exceptions of Spark into our own. ``before``: text that Spark was given before the
-        user's text.
-        """
-        from pyspark.errors import (
-            PySparkException,
-        )  # deferred: already loaded, because there is a session
+        """Turns exceptions of Spark into our own. ``before``: the text before the user's."""
+        # deferred: already loaded, because there is a session
+        from pyspark.errors import PySparkException
 
         try:
             yield

@@ -60,16 +60,12 @@ def may_continue(reading: Reading) -> bool:
 
 
 def write_contents(contents: Contents, stem: str, salt: Salt | None = None) -> str:
-    """Saves what is known of keys, and returns the path of the file; the parameters are as in
-    ``write_state``.
-    """
+    """Saves what is known of keys, and returns the file's path; parameters as ``write_state``."""
     return _write(stem, to_bytes(contents), salt)
 
 
 def read_contents(paths: Iterable[str], salt: Salt | None = None) -> list[Contents] | None:
-    """Returns what was saved of keys; None if a file has changed, or is not safe from other
-    users.
-    """
+    """Returns what was saved of keys; None if a file has changed, or is not safe from others."""
     try:
         return [from_bytes(_read(path, salt), Contents) for path in paths]
     except (OSError, UnsafeError, NotKeptError, ValueError):
@@ -100,8 +96,7 @@ def _read(path: str, salt: Salt | None) -> bytes:
             check_above(folder.stat(), folder)
     data = files.content(path, salt)
     if _digest(data) != path.split(".")[-2]:
-        msg = f"{path} has changed"
-        raise NotKeptError(msg)
+        raise NotKeptError(f"{path} has changed")
     return data
 
 

@@ -9,19 +9,13 @@ import pyarrow as pa
 from dcpinspect.diff.difference_columns import PATHS as _PATHS
 from dcpinspect.spark.spark_schema import TABLES, record_types, table_schema
 
-CONNECTION_ID, POINT, DAY = (
-    pa.field("connection_id", pa.int64()),
-    pa.field("capture_point", pa.string()),
-    pa.field("day", pa.date32()),
-)
+CONNECTION_ID = pa.field("connection_id", pa.int64())
+POINT = pa.field("capture_point", pa.string())
+DAY = pa.field("day", pa.date32())
 PARTITIONS = (POINT.name, DAY.name)
-"""Columns by which messages are partitioned: each file has one value in each of them. The day is in
-UTC.
-"""
+"""Columns by which messages are partitioned: each file has one value in each. Days are in UTC."""
 BOUNDED = ("connection_id", "row", "time", "time_ns")
-"""Columns for which the log of messages has the least and the greatest value in each file. They are
-never null.
-"""
+"""Columns whose least and greatest value in each file the log has. They are never null."""
 COLUMNS = tuple(name for name in table_schema("messages").names if name != "connection")
 """Stored columns of the engine's messages. The number of a connection is known only at the end, so
 its id is stored.

@@ -34,15 +34,11 @@ CHAINED = 16
 """Number of records that must follow one another there."""
 
 Stretch = tuple[int, int]
-"""Bytes of the file between which the records of the stretch begin: the first, and the first
-behind.
-"""
+"""Bytes of the file between which the records of the stretch begin: the first, and behind."""
 
 
 def stretches(path: str, size: int, count: int) -> list[Stretch]:
-    """Divides a capture into ``count`` stretches, or fewer; into one if nobody can tell where to
-    divide it.
-    """
+    """Divides a capture into ``count`` stretches or fewer; into one if nobody can tell where."""
     count = min(count, size // BYTES)
     if count > 1:
         try:
@@ -78,9 +74,7 @@ class StretchPackets:
         self.begin = self.position = (
             FILE_HEADER if stretch[0] < FILE_HEADER else self._next_record(header, stretch[0])
         )
-        """``begin``: offset of the first record. ``position``: offset up to which the file was
-        read.
-        """
+        """``begin``: offset of the first record. ``position``: offset up to which it was read."""
 
     def _next_record(self, header: bytes, start: int) -> int:
         data, is_end = self._read(start, SEARCHED)

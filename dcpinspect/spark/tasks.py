@@ -50,9 +50,7 @@ TASK_BYTES = 64 << 20
 LEAST_BYTES = 4 << 20
 """With less work than this, one task does all of it: to start another worker would take longer."""
 ITEM_BYTES = 256 << 10
-"""An item counts as at least so many bytes here, because it takes requests to storage, whatever its
-size.
-"""
+"""An item counts as at least so many bytes here: it takes requests to storage at any size."""
 
 
 class Tasks(Protocol):
@@ -147,9 +145,8 @@ class SparkTasks:
         from pyspark import cloudpickle
 
         numbers, own_build = packed(sizes, 2 * self.processors), program.build()
-        os.umask(
-            mask := os.umask(0o077)
-        )  # what tasks write is as private as what this process writes
+        # what tasks write is as private as what this process writes
+        os.umask(mask := os.umask(0o077))
         task_work = work, [[items[number] for number in task] for task in numbers]
         sent = cloudpickle.dumps(task_work)  # type: ignore[no-untyped-call] # read only by the same code
 

@@ -46,9 +46,7 @@ class Unit:
     path: str
     """Absolute path."""
     point: str
-    """Where the file was captured: files of one point continue each other, files of different
-    points do not.
-    """
+    """Where the file was captured: files of one point continue each other, others do not."""
     size: int
     head: str = ""
     """Digest of the first 64 KiB; empty if the file cannot be read."""
@@ -67,9 +65,7 @@ class Unit:
         return (self.point, self.size, self.head, self.tail)
 
     def is_continued_by(self, path: str) -> bool:
-        """Whether a file begins with the bytes of this unit, so that the unit was still being
-        written.
-        """
+        """Whether a file begins with the bytes of this unit, which was still being written then."""
         try:
             return size_of(path) > self.size and digests(path, self.size) == (self.head, self.tail)
         except OSError:
@@ -233,9 +229,7 @@ def units_of(
 
 
 def check_rule(rule: str) -> str:
-    """Returns the rule by which files belong to capture points. Raises UsageError for an unknown
-    one.
-    """
+    """Returns the rule by which files belong to capture points. Raises UsageError for others."""
     if rule in (BY_DIRECTORY, BY_STEM) or (rule.startswith(BY_NAME) and len(rule) > len(BY_NAME)):
         return rule
     raise UsageError(

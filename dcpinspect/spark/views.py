@@ -62,9 +62,7 @@ def readable(frame: DataFrame, table: str = "messages") -> DataFrame:
 
 
 def expressions(columns: Sequence[str], table: str, dialect: Dialect | None = None) -> list[str]:
-    """Returns the expressions that make these columns of a table readable, in Spark SQL or another
-    dialect.
-    """
+    """Returns the expressions that make a table's columns readable, in a dialect of SQL."""
     readable = _Shown(dialect or Dialect())
     kinds, bits = columns_of(table), whole_numbers(table)
     return [
@@ -78,9 +76,7 @@ def expressions(columns: Sequence[str], table: str, dialect: Dialect | None = No
 
 
 def in_order(columns: Sequence[str], table: str) -> list[str]:
-    """Returns the columns in order: the columns of captures first, then those that only pipelines
-    have.
-    """
+    """Returns the columns in order: captures' columns first, then those of pipelines alone."""
     capture_columns = [column for column in table_schema(table).names if column in columns]
     return [*capture_columns, *(column for column in columns if column not in capture_columns)]
 

@@ -1,6 +1,4 @@
-"""How full the window of each connection was at most: bytes that flow control counts, less bytes
-acknowledged.
-"""
+"""How full each window was at most: bytes that flow control counts, less acknowledged ones."""
 
 from __future__ import annotations
 

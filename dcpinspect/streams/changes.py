@@ -1,6 +1,4 @@
-"""Events as records: what each event changes, and where it is; and the parts by which two changes
-are compared.
-"""
+"""Events as records: what each changes, and where it is; and how two changes compare."""
 
 from __future__ import annotations
 
@@ -67,18 +65,14 @@ class Changes(Change[IntArray], StructRows[Change]):
 def changes_of(events: Events) -> Changes:
     """Returns the changes of events, to compare them with other changes."""
     changes = Changes.zeros(len(events))
-    changes.row, changes.seqno, changes.opcode, changes.collection = (
-        events.place.row,
-        events.seqno,
-        events.opcode,
-        events.collection,
-    )
-    changes.key, changes.cas, changes.datatype, changes.value = (
-        events.key,
-        events.cas,
-        events.datatype,
-        events.value,
-    )
+    changes.row = events.place.row
+    changes.seqno = events.seqno
+    changes.opcode = events.opcode
+    changes.collection = events.collection
+    changes.key = events.key
+    changes.cas = events.cas
+    changes.datatype = events.datatype
+    changes.value = events.value
     return changes
 
 

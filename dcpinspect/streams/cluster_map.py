@@ -16,9 +16,7 @@ _MOST = 1 << 10
 """Greatest number of vbuckets, and of nodes, that are read: buckets have no more."""
 _MOST_TEXT = 255
 _LONGEST = 1 << 22
-"""Greatest size of a map that is read, in bytes; maps of the largest buckets have some tens of
-thousands.
-"""
+"""Greatest size of a map that is read, in bytes; the largest buckets' have tens of thousands."""
 _KEPT = 4
 """Number of maps that are kept: many answers have the same map."""
 _SAME_HOST = "$HOST"
@@ -37,10 +35,8 @@ def active_nodes(text: bytes) -> dict[int, str]:
         return {}
     try:
         cluster_map: Any = orjson.loads(text)
-        servers, vbuckets = (
-            cluster_map["vBucketServerMap"]["serverList"],
-            cluster_map["vBucketServerMap"]["vBucketMap"],
-        )
+        servers = cluster_map["vBucketServerMap"]["serverList"]
+        vbuckets = cluster_map["vBucketServerMap"]["vBucketMap"]
         names = [str(server)[:_MOST_TEXT] for server in servers[:_MOST]]
         chains = [chain[0] for chain in vbuckets[:_MOST]]
         return {
@@ -74,9 +70,7 @@ class ClusterMaps:
 
 
 def _shown_node(node: str, redactor: Redactor) -> str:
-    """Returns a node with the replacement for the name of its host; addresses are no names, so they
-    stay.
-    """
+    """Returns a node with its host's name replaced; addresses are no names, so they stay."""
     host, colon, port = node.rpartition(":")
     host, port = (host, port) if port.isdecimal() else (node, "")
     try:

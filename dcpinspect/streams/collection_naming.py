@@ -15,9 +15,7 @@ from dcpinspect.tables.messages import MessageBatch
 
 _MOST_WAITING = 1 << 6
 _MOST_TEXT = 1 << 20
-"""Greatest number of unanswered requests whose texts are remembered, and of bytes kept of each
-text.
-"""
+"""Greatest number of unanswered requests whose texts are kept, and of bytes of each text."""
 _MOST_ID = 0xFFFF_FFFF
 _IN_VALUE = (
     Opcode.COLLECTIONS_SET_MANIFEST,
@@ -86,9 +84,8 @@ class NameTeller:
             if self.names.select(
                 row, connection, batch.endpoints.server[connection - 1], asked_name
             ):
-                self._heard.pop(
-                    connection, None
-                )  # in another bucket, the same ids are other collections
+                # in another bucket, the same ids are other collections
+                self._heard.pop(connection, None)
         elif opcode in (Opcode.COLLECTIONS_GET_MANIFEST, Opcode.COLLECTIONS_SET_MANIFEST):
             answer_text = (
                 document(batch, index) if opcode == Opcode.COLLECTIONS_GET_MANIFEST else asked_name
@@ -105,10 +102,8 @@ class NameTeller:
                     row, connection, scope_id.value, text(asked_name).partition(".")[0] or DEFAULT
                 )
         elif opcode == Opcode.COLLECTIONS_GET_ID and asked_name:
-            collection_id, (scope_name, dot, name) = (
-                batch.decoded.collection_id.value_at(index),
-                text(asked_name).partition("."),
-            )
+            collection_id = batch.decoded.collection_id.value_at(index)
+            scope_name, dot, name = text(asked_name).partition(".")
             if collection_id is not None and dot:
                 self.names.add(
                     row, connection, collection_id, scope_name or DEFAULT, name or DEFAULT

@@ -127,11 +127,9 @@ def said_by_event(batch: MessageBatch, row: int) -> SaidByEvent | None:
     there may be thousands of events.
     """
     decoded = batch.decoded
-    layout, start, value = (
-        LAYOUTS[int(decoded.layout[row])],
-        int(decoded.extras_at[row]),
-        int(decoded.value.start[row]),
-    )
+    layout = LAYOUTS[int(decoded.layout[row])]
+    start = int(decoded.extras_at[row])
+    value = int(decoded.value.start[row])
     change = _numbers(layout.extras, batch.data[start : start + layout.extras_size].tobytes())
     change |= _numbers(
         layout.value, batch.data[value : value + int(decoded.value.size[row])].tobytes()
@@ -214,17 +212,13 @@ class KnownNames:
     """
 
     def __init__(self, manifests: Mapping[int, Manifest], buckets: Mapping[int, Hashable]) -> None:
-        """``manifests``: by connection. ``buckets``: by connection, the bucket where it is
-        known.
-        """
+        """``manifests``: by connection. ``buckets``: by connection, where the bucket is known."""
         self._own = manifests
         self._buckets = buckets
         self._shared: dict[Hashable, Manifest] = {}
         for connection in sorted(buckets.keys() & manifests.keys()):
-            manifest, shared = (
-                manifests[connection],
-                self._shared.setdefault(buckets[connection], Manifest()),
-            )
+            manifest = manifests[connection]
+            shared = self._shared.setdefault(buckets[connection], Manifest())
             for number, scope in manifest.scopes.items():
                 shared.scopes.setdefault(number, scope)
             for number, collection in manifest.collections.items():
@@ -232,9 +226,7 @@ class KnownNames:
                     shared.collections.setdefault(number, collection)
 
     def requested_names(self, connection: int, filter_: Mapping[str, Any] | None) -> str | None:
-        """Returns the collections or the scope that a stream request names, as text; None if it
-        names none.
-        """
+        """Returns the collections or scope that a stream request names, as text, or None."""
         scope, collections = named_scope(filter_), named_collections(filter_)
         if scope is not None:
             name = self._scope(connection, scope)
@@ -262,11 +254,9 @@ class KnownNames:
             ),
             None,
         )
-        return (
-            None
-            if collection is None
-            else f"{self._scope(connection, collection.scope) or unnamed(collection.scope)}.{collection.name}"
-        )
+        if collection is None:
+            return None
+        return f"{self._scope(connection, collection.scope) or unnamed(collection.scope)}.{collection.name}"
 
     def _scope(self, connection: int, number: int) -> str | None:
         if number == 0:
@@ -282,15 +272,11 @@ class KnownNames:
 
 
 def hex_uid(text: object) -> int | None:
-    """Returns a number written as hexadecimal digits, as manifests have it in JSON; None if
-    ``text`` is none.
-    """
+    """Returns a number of hexadecimal digits, as in manifests' JSON; None for other text."""
     try:
-        return (
-            int(text, 16)
-            if isinstance(text, str) and text.isalnum() and len(text) <= _DIGITS
-            else None
-        )
+        if isinstance(text, str) and text.isalnum() and len(text) <= _DIGITS:
+            return int(text, 16)
+        return None
     except ValueError:
         return None
 

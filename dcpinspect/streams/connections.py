@@ -179,9 +179,7 @@ def connection_records(
     is_running: BoolArray,
     sight: Visibility,
 ) -> Records:
-    """Returns the table of connections; ``is_running``: connections, by number, on whose streams
-    messages come.
-    """
+    """Returns the table of connections; ``is_running``: those whose streams get messages."""
     rows = []
     for link in links:
         session = sessions.get(link.number) or Session()

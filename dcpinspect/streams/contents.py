@@ -74,20 +74,15 @@ class Contents(Portable):
         tables.entries = event_keys.KeyRows.zeros(min(_FIRST, most))
         tables.slots = np.full(2 * len(tables.entries), -1, dtype=np.int64)
         tables.marks = event_keys.KeyFill.single()
-        tables.events, tables.messages, tables.streams = (
-            event_keys.KeyEvents.zeros(0),
-            Messages.zeros(0),
-            Streams.zeros(0),
-        )
-        tables.snapshots, tables.anomalies, tables.counts = (
-            Snapshots.zeros(0),
-            Anomalies.zeros(0),
-            RowCounts.single(),
-        )
+        tables.events = event_keys.KeyEvents.zeros(0)
+        tables.messages = Messages.zeros(0)
+        tables.streams = Streams.zeros(0)
+        tables.snapshots = Snapshots.zeros(0)
+        tables.anomalies = Anomalies.zeros(0)
+        tables.counts = RowCounts.single()
         tables.seed = secrets.randbits(31)
-        self._secrets = (
-            hashed_by or new_secrets()
-        )  # secrets of its own: another process may go on with what it knows of keys
+        # secrets of its own: another process may go on with what it knows of keys
+        self._secrets = hashed_by or new_secrets()
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns what is known of keys, to be ``joined`` with what other readings know."""
@@ -119,8 +114,7 @@ class Contents(Portable):
         )
         is_stream = (entries.stream >= 0) & (entries.stream < len(streams))
         if any(reading._secrets != first._secrets for reading in readings) or not is_stream.all():
-            msg = "these do not belong together"
-            raise ValueError(msg)
+            raise ValueError("these do not belong together")
         contents = cls(first.most, share=share, hashed_by=first._secrets)
         contents._know(entries[share.has(streams.vbucket[entries.stream])])
         marks = contents._tables.marks
@@ -161,12 +155,10 @@ class Contents(Portable):
         if not len(event_rows):
             return
         tables.events = _events(batch, messages, event_rows, state.streams, filters, self._secrets)
-        tables.messages, tables.streams, tables.snapshots, tables.counts = (
-            messages,
-            state.streams,
-            state.snapshots,
-            state.counts,
-        )
+        tables.messages = messages
+        tables.streams = state.streams
+        tables.snapshots = state.snapshots
+        tables.counts = state.counts
         start = 0
         while start < len(event_rows):
             state.make_room_in("anomalies")
@@ -208,9 +200,7 @@ class Contents(Portable):
         event_keys.refill_entries(tables)
 
     def _forget(self) -> None:
-        """Forgets the older half of the keys; collections and keys with a pending prepare are kept
-        longer.
-        """
+        """Forgets the older half of the keys; collections and pending prepares stay longer."""
         marks = self._tables.marks
         entries = self._tables.entries[: marks.used]
         is_special = (entries.key < 0) | (entries.prepared > LEAST)

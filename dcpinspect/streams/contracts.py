@@ -1,6 +1,4 @@
-"""The keys of every table that is made from messages. Within a version, keys are only ever
-added.
-"""
+"""The keys of every table made from messages. Within a version, keys are only added."""
 
 from __future__ import annotations
 

@@ -42,9 +42,7 @@ _ASKS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.GET_ALL_VB_SE
 """Opcodes that clients are expected to send on their connections."""
 _NEWS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL)
 _REFUSALS = (Status.NOT_MY_VBUCKET, Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE)
-"""Statuses of refused stream requests whose value says more: the cluster map, or the uid of the
-manifest.
-"""
+"""Statuses of refused stream requests whose value says more: cluster map, or manifest uid."""
 
 
 class Conversation(Portable):
@@ -221,9 +219,7 @@ class Conversation(Portable):
         return number
 
     def log_of(self, value: bytes) -> int:
-        """Returns the number of a failover log in ``logs``, or -1 if the value is no failover
-        log.
-        """
+        """Returns the number of a failover log in ``logs``; -1 if the value is none."""
         if not value or len(value) % 16:
             return -1
         number = self._log_numbers.setdefault(value, len(self.logs))
@@ -242,16 +238,12 @@ class Conversation(Portable):
         }
         for stays, numbers in zip(staying.values(), (filters, logs), strict=True):
             stays[numbers[(numbers >= 0) & (numbers < len(stays))]] = True
-        values, kept_logs = (
-            [*compress(self._filter_numbers, staying["filters"])],
-            [*compress(self.logs, staying["logs"])],
-        )
+        values = [*compress(self._filter_numbers, staying["filters"])]
+        kept_logs = [*compress(self.logs, staying["logs"])]
         self.filters = [*compress(self.filters, staying["filters"])]
         self._filter_numbers = {value: number for number, value in enumerate(values)}
-        self.logs, self._log_numbers = (
-            kept_logs,
-            {log: number for number, log in enumerate(kept_logs)},
-        )
+        self.logs = kept_logs
+        self._log_numbers = {log: number for number, log in enumerate(kept_logs)}
         return staying
 
     def leave(self, connections: IntArray) -> None:

@@ -55,9 +55,7 @@ MOST_PAIRS = 1 << 12
 has more; these count by themselves.
 """
 _SURE = 0.9
-"""Least share of these messages whose times have to be in order: clocks of two processors differ a
-little.
-"""
+"""Least share of these messages in order of time: clocks of two processors differ a little."""
 _NEXT = 3
 """Number of connections with the same message, in order of time, with which each one is compared.
 """
@@ -68,9 +66,7 @@ _NEAR_NS = 10_000_000
 tells that they are the same.
 """
 _NEXT_NS = 1_000_000
-"""Where the client's port changed, too, or the server did not answer, the same packet is no further
-away.
-"""
+"""Where the client's port changed, or the server did not answer, the packet is no further away."""
 _BODY = 256
 """Number of bytes of a message that are compared besides its header."""
 _PENDING = 1 << 9
@@ -110,9 +106,7 @@ class Copy:
     by: str
     """``TRANSLATION``, ``PROXY`` or ``RECORDED``."""
     delay_ns: int
-    """How much later the client's messages come here; less than 0 if this connection is nearer to
-    the client.
-    """
+    """How much later the client's messages come here; below 0: nearer to the client."""
     both_lack: bool = False
     """Whether each of the two lacks bytes."""
 
@@ -153,12 +147,10 @@ class Copies(Portable):
             return
         samples = KeptMessages.zeros(len(rows))
         samples.hash = hashes[rows].view(np.int64)
-        samples.way, samples.time, samples.offset, samples.body = (
-            direction_number[rows],
-            batch.time_ns[rows],
-            batch.stream_offset[rows],
-            rows,
-        )
+        samples.way = direction_number[rows]
+        samples.time = batch.time_ns[rows]
+        samples.offset = batch.stream_offset[rows]
+        samples.body = rows
         samples = self._thinned(_distinct(samples))
         is_cut, memory = np.isin(samples.body, batch.missing.row), batch.data.data
         body_ranges = zip(
@@ -190,10 +182,10 @@ class Copies(Portable):
         """Returns all samples, by way, then by hash."""
         if self._pending:
             samples = _distinct(KeptMessages.joined([self._samples, *self._pending]))
-            self._samples, self._pending = (
-                self._thinned(samples[_is_kept(samples.hash, self._levels[samples.way])]),
-                [],
+            self._samples = self._thinned(
+                samples[_is_kept(samples.hash, self._levels[samples.way])]
             )
+            self._pending = []
         return self._samples
 
     def messages_of(self, connections: Collection[int]) -> int:
@@ -218,10 +210,8 @@ class Copies(Portable):
         """
         copies = cls()
         most = 1 + max((int(new_numbers.max(initial=0)) for new_numbers in connections), default=0)
-        copies.messages, copies._levels = (
-            np.zeros(most, dtype=np.int64),
-            np.zeros(2 * most, dtype=np.int64),
-        )
+        copies.messages = np.zeros(most, dtype=np.int64)
+        copies._levels = np.zeros(2 * most, dtype=np.int64)
         joined = []
         for reading, new_numbers in zip(readings, connections, strict=True):
             count = min(len(new_numbers), len(reading.messages))
@@ -254,9 +244,7 @@ class Copies(Portable):
         ]
 
     def unsure(self, links: Sequence[TcpConnection]) -> Collection[int]:
-        """Returns connections that are so new that they may yet prove to show what another one
-        shows.
-        """
+        """Returns connections so new that they may yet prove to show what another one shows."""
         return self._compared(links)[1]
 
     def _compared(self, links: Sequence[TcpConnection]) -> tuple[dict[int, Copy], Collection[int]]:
@@ -284,9 +272,7 @@ class Copies(Portable):
 
 
 def _mixed(*words: Array) -> Array:
-    """Returns a hash of each header, given its words; each bit of it depends on all that are
-    below.
-    """
+    """Returns a hash of each header, given its words; each bit depends on all below."""
     mixed: Array = words[0] * _MIX[0]
     for word, factor in zip(words[1:], _MIX[1:], strict=True):
         mixed = (mixed ^ mixed >> np.uint64(32) ^ word) * factor
@@ -303,9 +289,7 @@ def _is_kept(hashes: IntArray, levels: IntArray | int) -> BoolArray:
 
 
 def _distinct(samples: KeptMessages) -> KeptMessages:
-    """Returns the first sample of each way and hash, in this order; the samples are in order of
-    time.
-    """
+    """Returns the first sample of each way and hash, in this order; samples are by time."""
     order = np.lexsort((samples.hash, samples.way))
     samples = samples[order]
     is_first = np.append(
@@ -379,9 +363,7 @@ class _SampleNumbers:
         return int(self.messages[connection]) if connection < len(self.messages) else 0
 
     def in_direction(self, connection: int, direction: int) -> KeptMessages:
-        """Returns the samples of a direction that its headers tell apart, in order of their
-        hashes.
-        """
+        """Returns the samples of a direction that its headers tell apart, in order of hash."""
         direction_number = 2 * connection + direction
         if direction_number not in self.known:
             low, high = np.searchsorted(self.samples.way, (direction_number, direction_number + 1))
@@ -492,9 +474,8 @@ def _candidates(seen: _SampleNumbers, since_ns: int) -> Iterator[tuple[int, int]
     order = order[np.isin(samples.way[order] // 2, list(seen.by_number))]
     pairs = []
     for step in range(1, _NEXT + 1):
-        first, second = np.sort(
-            np.stack((order[:-step], order[step:])), axis=0
-        )  # samples are in order of connections
+        # samples are in order of connections
+        first, second = np.sort(np.stack((order[:-step], order[step:])), axis=0)
         is_same = (samples.hash[first] == samples.hash[second]) & (
             samples.way[first] % 2 == samples.way[second] % 2
         )
@@ -586,9 +567,8 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
     )
     if is_translated and (has_port or is_next or (is_inside and count)):
         return TRANSLATION, delay, True
-    is_sure = count > ENOUGH or (
-        count == ENOUGH and begins * delay > 0
-    )  # a proxy connects once somebody connected to it
+    # a proxy connects once somebody connected to it
+    is_sure = count > ENOUGH or (count == ENOUGH and begins * delay > 0)
     return (PROXY, delay, is_sure) if is_inside else None
 
 
@@ -651,11 +631,9 @@ def _same(
         return None if lacks or all(map(len, both)) else (first, second)
     behind = []
     for samples, same, other_link in ((both[0], first, links[1]), (both[1], second, links[0])):
-        alone, least, greatest = (
-            samples.offset[~np.isin(samples.hash, same.hash)],
-            same.offset.min(),
-            same.offset.max(),
-        )
+        alone = samples.offset[~np.isin(samples.hash, same.hash)]
+        least = same.offset.min()
+        greatest = same.offset.max()
         between, before = (alone > least) & (alone < greatest), alone < least
         is_whole = _is_whole(other_link, direction)
         if is_whole and (between.any() or (before.any() and other_link.has_handshake)):

@@ -34,9 +34,7 @@ from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE
 _AT_ONCE = 1 << 18
 """Number of pairs of things that are compared at once."""
 MOST_OTHERS = 16
-"""The greatest number of streams that one stream is compared with: a client may have opened any
-number.
-"""
+"""Greatest number of streams that one is compared with: a client may have opened any number."""
 _NO_COLLECTION = -2
 
 _SETTLED = (w.LOSS, w.ROLLBACK, w.RESUMED, w.ADVANCED)
@@ -151,11 +149,9 @@ class Disputes:
         vbucket and higher ones.
         """
         of_kernel, unordered = gaps
-        self._gaps, self._streams, self._snapshots = (
-            Gaps.joined(gaps),
-            tables.streams,
-            tables.snapshots,
-        )
+        self._gaps = Gaps.joined(gaps)
+        self._streams = tables.streams
+        self._snapshots = tables.snapshots
         cause = np.concatenate((cause, np.where(unordered.loss >= 0, w.LOSS, w.OUT_OF_ORDER)))
         self._numbers = np.concatenate((np.arange(len(of_kernel)), -1 - np.arange(len(unordered))))
         self._snapshots_of = GroupedRows(tables.snapshots.stream, len(tables.streams))
@@ -263,9 +259,8 @@ class Disputes:
         explained = np.flatnonzero(reasons >= 0)
         if self._numbers[gap] < 0 or not len(explained):
             return None
-        is_own = bool(
-            (reasons[explained] <= COMPLETED).any()
-        )  # because of what is sent to whom; else the vbucket has them no more
+        # because of what is sent to whom; else the vbucket has them no more
+        is_own = bool((reasons[explained] <= COMPLETED).any())
         is_all = len(explained) == before - after - 1
         if is_all and reasons.max() <= COMPLETED:
             cause = w.INVISIBLE
@@ -289,9 +284,7 @@ class Disputes:
         other_events: StreamEvents,
         subscription: Subscription,
     ) -> IntArray:
-        """Returns for each event inside a gap why it did not have to come, -1 where nothing
-        tells.
-        """
+        """Returns for each event inside a gap why it did not have to come; -1 for no reason."""
         opcode, number = inside.opcode, int(self._gaps.snapshot[gap])
         is_hidden = np.isin(
             opcode,
@@ -309,10 +302,8 @@ class Disputes:
         if number < 0 or self._cause[gap] not in (w.DEDUPLICATED, w.INVISIBLE):
             return reasons
         snapshot, end = self._snapshots[number], self._range(number)[1]
-        is_disk, is_marked = (
-            bool(snapshot.flags & DISK),
-            bool(snapshot.seqnos.present & _HAS_COMPLETED),
-        )
+        is_disk = bool(snapshot.flags & DISK)
+        is_marked = bool(snapshot.seqnos.present & _HAS_COMPLETED)
         for index in np.flatnonzero(reasons < 0).tolist():
             event = inside[index]
             key = int(event.seqno), int(event.key), int(event.collection)
@@ -529,15 +520,12 @@ def disputable(spans: IntArray, streams: Streams, branches: IntArray) -> BoolArr
     if not len(spans) or not len(with_branch):
         return mask
     group = groups.of[with_branch]
-    first, last, (low, high) = (
-        _least(streams, with_branch),
-        streams.last[with_branch],
-        spans[with_branch].T,
-    )
+    first = _least(streams, with_branch)
+    last = streams.last[with_branch]
+    low, high = spans[with_branch].T
     has_gaps = low < high
-    is_near = (
-        has_gaps & (first < high) & (last > low)
-    )  # counts the stream itself, which does not settle its own gap
+    # counts the stream itself, which does not settle its own gap
+    is_near = has_gaps & (first < high) & (last > low)
     # a stream that begins above a gap, or ends below it, tells nothing of the gap; no stream does
     # both
     near_streams = (
@@ -596,27 +584,21 @@ def _disputed(
     asking, begins, counts = np.unique(gaps.stream[open_], return_index=True, return_counts=True)
     if not len(asking):
         return
-    least, greatest = (
-        np.minimum.reduceat(gaps.after[open_], begins),
-        np.maximum.reduceat(gaps.before[open_], begins),
-    )
-    first, last, gap_lookup = (
-        _least(streams, np.arange(len(streams))),
-        streams.last,
-        _GapsOf(gaps, by_seqno),
-    )
+    least = np.minimum.reduceat(gaps.after[open_], begins)
+    greatest = np.maximum.reduceat(gaps.before[open_], begins)
+    first = _least(streams, np.arange(len(streams)))
+    last = streams.last
+    gap_lookup = _GapsOf(gaps, by_seqno)
     groups = _of_one_branch(streams, branches)
     grouped = np.flatnonzero(groups.of[asking] >= 0)
     sizes = groups.counts[groups.of[asking[grouped]]]
     for low, high in _chunks(sizes):
         streams_of_chunk = grouped[low:high]
         asking_index, position = _spread(sizes[low:high])
-        number, other_stream = (
-            asking[streams_of_chunk][asking_index],
-            groups.rows[
-                groups.begins[groups.of[asking[streams_of_chunk]]][asking_index] + position
-            ],
-        )
+        number = asking[streams_of_chunk][asking_index]
+        other_stream = groups.rows[
+            groups.begins[groups.of[asking[streams_of_chunk]]][asking_index] + position
+        ]
         is_near = (
             (first[other_stream] < greatest[streams_of_chunk][asking_index])
             & (last[other_stream] > least[streams_of_chunk][asking_index])
@@ -628,10 +610,8 @@ def _disputed(
         for from_pair, to_pair in _chunks(counts[pairs]):
             chosen_pairs = pairs[from_pair:to_pair]
             pair, position = _spread(counts[chosen_pairs])
-            gap, shows = (
-                open_[begins[chosen_pairs][pair] + position],
-                other_stream[from_pair:to_pair][pair],
-            )
+            gap = open_[begins[chosen_pairs][pair] + position]
+            shows = other_stream[from_pair:to_pair][pair]
             meets = (gaps.before[gap] > first[shows]) & (gaps.after[gap] < last[shows])
             gap, shows = gap[meets], shows[meets]
             is_told = ~gap_lookup.contain(shows, gap)

@@ -92,9 +92,7 @@ class KeyTables(Tables):
     """Number of the entry in each slot, by hash; -1 for none."""
     marks: KeyFill
     seed: int
-    """Secret start of hashes: clients choose keys, but must not be able to choose which keys
-    collide.
-    """
+    """Secret start of hashes: clients choose keys, but must not choose which keys collide."""
 
 
 OF_STREAM, OF_COLLECTION = -2, -3
@@ -108,9 +106,7 @@ AT_ONCE = 64
 
 BEGIN_COLLECTION, END_COLLECTION, MODIFY_COLLECTION = 0, 1, 5
 FIRST_COLLECTION = 8
-"""The first id for collections of users: lower ids are the default collection's and the server's
-own.
-"""
+"""The first id for users' collections: lower ids are the default collection's and the server's."""
 
 
 @inline
@@ -194,9 +190,7 @@ def refill_entries(tables: KeyTables) -> None:
 
 @inline
 def enter_anomaly(tables: KeyTables, code: int, message: Message, h: int, a: int, b: int) -> None:
-    """Writes an anomaly: an event breaks the protocol, or contradicts entry ``h``, if ``h`` is not
-    -1.
-    """
+    """Writes an anomaly: an event breaks the protocol, or contradicts entry ``h`` if not -1."""
     e = tables.counts.anomalies
     tables.counts.anomalies = e + 1
     anomaly = tables.anomalies[e]
@@ -271,9 +265,7 @@ def on_completion(
 
 @inline
 def on_change(tables: KeyTables, message: Message, cas: int, h: int) -> None:
-    """Handles an event that changes the document of entry ``h``; ``cas`` is LEAST if the event has
-    none.
-    """
+    """Handles an event that changes entry ``h``'s document; ``cas``: LEAST if it has none."""
     entry, seqno, n = tables.entries[h], message.seqno, message.snapshot
     if n >= 0 and is_beside(tables.snapshots[n], seqno):
         n = -1  # the fault is the seqno, not that the key comes twice

@@ -44,9 +44,7 @@ Interval = tuple[int, int]
 RECENT = 1 << 18
 """Number of events remembered for a reading that cannot be read twice: 59 MB."""
 MOST = 1 << 19
-"""Number of events looked at together to compare streams. Of bare changes, as many as take the same
-memory.
-"""
+"""Events looked at together to compare streams. Bare changes: as much memory's worth."""
 VBUCKETS = 1 << 16
 """Number of vbuckets: as many as two bytes can tell apart."""
 
@@ -82,22 +80,18 @@ def hash_keys(
     The time is linear in the number of bytes. A remainder takes longer than everything else and
     waits for the one before, so four bytes share one remainder.
     """
-    one2, two2 = (
-        first_secret * first_secret % 2147483647,
-        second_secret * second_secret % 2147483647,
-    )
+    one2 = first_secret * first_secret % 2147483647
+    two2 = second_secret * second_secret % 2147483647
     one3, two3 = one2 * first_secret % 2147483647, two2 * second_secret % 2147483647
     one4, two4 = one3 * first_secret % 2147483647, two3 * second_secret % 2147483647
     for i in range(len(start)):
         high, low = 1, 1
         offset, end = start[i], start[i] + size[i]
         while offset + 4 <= end:
-            a, b, c, d = (
-                int(data[offset]) + 1,
-                int(data[offset + 1]) + 1,
-                int(data[offset + 2]) + 1,
-                int(data[offset + 3]) + 1,
-            )
+            a = int(data[offset]) + 1
+            b = int(data[offset + 1]) + 1
+            c = int(data[offset + 2]) + 1
+            d = int(data[offset + 3]) + 1
             high = (high * one4 + (a * one3 + b * one2 + c * first_secret + d)) % 2147483647
             low = (low * two4 + (a * two3 + b * two2 + c * second_secret + d)) % 2147483647
             offset += 4
@@ -263,9 +257,8 @@ class Intervals(NamedTuple):
         highs, rank = np.unique(high, return_inverse=True)
         step = len(highs) + 1
         number = np.cumsum(np.diff(stream, prepend=-1) != 0)
-        reached = np.maximum.accumulate(
-            number * step + rank.reshape(-1)
-        )  # ranks of a stream are above ranks of the streams before
+        # ranks of a stream are above ranks of the streams before
+        reached = np.maximum.accumulate(number * step + rank.reshape(-1))
         last = highs[reached % step] if len(highs) else high
         is_start = np.ones(len(stream), dtype=np.bool_)
         is_start[1:] = (number[1:] != number[:-1]) | (low[1:] > last[:-1])
@@ -303,10 +296,8 @@ class EventQuery(Portable):
         opened_row, answered_row = streams.opened.row[numbers], streams.answered.row[numbers]
         # a request may be read before what the server had said earlier, which belongs to the stream
         # before
-        self._first, self._last = (
-            np.where(answered_row > 0, answered_row, opened_row),
-            streams.latest.row[numbers],
-        )
+        self._first = np.where(answered_row > 0, answered_row, opened_row)
+        self._last = streams.latest.row[numbers]
         self._by_key = np.argsort(self.keys, kind="stable")
 
     @property
@@ -438,9 +429,7 @@ class FoundEvents(Portable):
         )
 
     def divided(self, shares: int) -> list[dict[int, Changes]]:
-        """Returns the changes by stream, divided into shares; all changes of a vbucket are in the
-        same share.
-        """
+        """Returns the changes by stream, in shares; all of a vbucket are in the same share."""
         shares_of_changes: list[dict[int, Changes]] = [{} for _ in range(shares)]
         for number in self._changes:
             shares_of_changes[vbucket_of(self.wanted.key_and_row(number)[0]) % shares][number] = (
@@ -470,9 +459,7 @@ class FoundEvents(Portable):
         return changes[np.argsort(changes.seqno, kind="stable")]
 
     def has_from(self, stream: int, after: int) -> bool:
-        """Returns whether every captured event of a stream above a (biased) seqno is still
-        there.
-        """
+        """Returns whether every captured event of a stream above a biased seqno is still there."""
         key, first_row = self.wanted.key_and_row(stream)
         row, seqno = self._forgotten.get(key, (-1, LEAST))
         return vbucket_of(key) < self.vbuckets and (row < first_row or seqno <= after)
@@ -496,9 +483,7 @@ class RecentEvents:
         self._latest.add(events_of(batch, with_values=with_values))
 
     def forget(self) -> None:
-        """Forgets the older half of the events; of more than ``most`` events, half of ``most``
-        stay.
-        """
+        """Forgets the older half of the events; of more than ``most``, half of ``most`` stay."""
         count = len(self) - min(self._most, len(self)) // 2
         old = self._latest.rows[:count]
         keys, number = np.unique(
@@ -512,9 +497,7 @@ class RecentEvents:
         self._latest.drop(count)
 
     def leave(self, connections: set[int]) -> None:
-        """Drops what is known of forgotten events on these connections: nobody asks for it any
-        more.
-        """
+        """Drops what is known of forgotten events on these connections: nobody asks for it now."""
         self._forgotten = {
             key: forgotten
             for key, forgotten in self._forgotten.items()

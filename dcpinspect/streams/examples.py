@@ -48,9 +48,7 @@ class Examples(Generic[T]):
         self.count += 1
 
     def kept_of(self, many: IntArray) -> list[int]:
-        """Returns those of ``many``, in order, that would be kept: the caller need not look at
-        others.
-        """
+        """Returns those of ``many``, in order, that would be kept: look at no others."""
         first = max(0, FIRST - len(self.first))
         return [*many[:first].tolist(), *many[first:][-1:].tolist()]
 

@@ -30,9 +30,7 @@ class Branches:
 
     @classmethod
     def from_logs(cls, logs: Sequence[bytes]) -> Self:
-        """Reads failover logs as they stand in answers; bytes behind the last whole entry do not
-        count.
-        """
+        """Reads failover logs as they stand in answers; bytes of no whole entry do not count."""
         counts = np.array([len(log) // ENTRY for log in logs], dtype=np.int64)
         log_bytes = b"".join(log[: len(log) // ENTRY * ENTRY] for log in logs)
         numbers = np.frombuffer(log_bytes, ">u8").astype(np.uint64).reshape(-1, 2)
@@ -64,9 +62,7 @@ class Branches:
         return in_order_mask
 
     def of_each(self, owners: IntArray, logs: IntArray) -> tuple[IntArray, IntArray]:
-        """Returns the entries of the logs of each owner: the owner of each entry, and the place of
-        each entry.
-        """
+        """Returns the entries of each owner's logs: the owner and the place of each entry."""
         counts = np.diff(self.begins)[logs]
         ends = np.cumsum(counts)
         entries = (

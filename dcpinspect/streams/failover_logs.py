@@ -30,9 +30,7 @@ class KnownLog:
     """A failover log in an answer."""
 
     entries: tuple[tuple[int, int], ...]
-    """(uuid, seqno) of each branch, newest first; empty where part of the log is not in the
-    capture.
-    """
+    """(uuid, seqno) of each branch, newest first; empty where the capture lacks part of the log."""
     connection: int
     at: MessagePosition
 
@@ -50,9 +48,7 @@ class KnownLog:
 
 
 def told_at(log: KnownLog) -> tuple[int, int]:
-    """Returns the key that sorts logs. Rows alone do not: a hole holds back the messages that
-    follow it.
-    """
+    """Returns the key that sorts logs. Rows alone do not: a hole holds back what follows it."""
     return log.at.time_ns, log.at.row
 
 
@@ -106,9 +102,7 @@ class LogsInOrder(Sequence[KnownLog]):
         return np.concatenate(([0], np.cumsum(self._logs.are_unread[self._rows])))
 
     def count_before(self, time_ns: int, row: int, side: Literal["left", "right"] = "right") -> int:
-        """Returns how many logs were told before a message; "right": those in the message count
-        too.
-        """
+        """Returns how many logs were told before a message; "right": those in it count, too."""
         told_at = self._logs.told.place
         find = bisect_right if side == "right" else bisect_left
         return find(
@@ -135,9 +129,8 @@ class FailoverLogs:
         self._streams, self._raw = streams, conversation.logs
         self._entries: dict[int, tuple[tuple[int, int], ...]] = {-1: ()}
         self._uuids: dict[int, frozenset[int]] = {}
-        self._latest: dict[
-            int, dict[int, int]
-        ] = {}  # by the first log of a vbucket on a server: the last log with a branch
+        # by the first log of a vbucket on a server: the last log with a branch
+        self._latest: dict[int, dict[int, int]] = {}
         reported = reports[reports.kind == LOG]
         answered = np.concatenate(
             (
@@ -169,10 +162,8 @@ class FailoverLogs:
         self.told = Reports.zeros(len(order))
         """The logs, sorted by server, by vbucket, and by when they were told."""
         is_answer = order < len(answered)
-        answered_streams, reported_rows = (
-            answered[order[is_answer]],
-            order[~is_answer] - len(answered),
-        )
+        answered_streams = answered[order[is_answer]]
+        reported_rows = order[~is_answer] - len(answered)
         self.told[~is_answer] = reported[reported_rows]
         for name in ("connection", "vbucket", "log"):
             self.told.array[name][is_answer] = getattr(streams, name)[answered_streams]
@@ -180,9 +171,7 @@ class FailoverLogs:
         self._keys = key[order]
 
     def key(self, connection: IntArray, vbucket: IntArray) -> IntArray:
-        """Returns one number for the vbucket of a connection's server; negative if the server is
-        not known.
-        """
+        """Returns a number for a connection's vbucket on its server; negative: unknown server."""
         return self._names.of[connection] << VBUCKET_BITS | vbucket
 
     def entries(self, log: int) -> tuple[tuple[int, int], ...]:
@@ -252,9 +241,7 @@ class FailoverLogs:
         return self._latest[first].get(uuid, -1) >= self._place_after(logs, stream)
 
     def stream_logs(self, stream: int) -> LogsInOrder:
-        """Returns the logs of a stream's vbucket on its server, in the order in which they were
-        told.
-        """
+        """Returns the logs of a stream's vbucket on its server, in the order of telling."""
         row = self._streams[stream]
         key = self.key(np.array(row.connection), np.array(row.vbucket))
         return self._every[

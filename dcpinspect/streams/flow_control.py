@@ -133,12 +133,10 @@ class WindowWatcher(Portable):
     def follow(self, messages: FlowMessages, *, keeps_rows: bool = False) -> None:
         """Takes the next messages, for which there is room."""
         tables = FlowTables()
-        tables.messages, tables.window, tables.ways, tables.waiting = (
-            messages,
-            self.window,
-            self.ways,
-            self.waiting,
-        )
+        tables.messages = messages
+        tables.window = self.window
+        tables.ways = self.ways
+        tables.waiting = self.waiting
         tables.events = FlowEvents.zeros(2 + 3 * int((messages.kind == ACK).sum()))
         follow_flow(tables)
         events = tables.events[: self.window.events]
@@ -165,23 +163,17 @@ class FlowControl(Follower):
     travels = ("watched", "unasked")
 
     def __init__(self, most: int = MOST, most_of_all: int = MOST_OF_ALL) -> None:
-        """``most``, ``most_of_all``: greatest number of messages remembered of one connection, and
-        of all.
-        """
+        """``most``, ``most_of_all``: most messages remembered of a connection, and of all."""
         self.watched: PerConnection[int, WindowWatcher] = PerConnection()
         """The windows of connections that ever had one, by number of the connection."""
         self.unasked: PerConnection[int, Examples[MessagePosition]] = PerConnection()
-        """Places of acknowledgements on connections without flow control, by number of the
-        connection.
-        """
+        """Places of acknowledgements on connections without flow control, by connection."""
         self._most, self._most_of_all = most, most_of_all
         self.keeps_rows = False
         """Whether somebody wants the rows of everything that is found."""
         self._has_window = np.zeros(0, dtype=np.bool_)
         self._slowest: IntArray = np.zeros(0, dtype=np.int64)
-        """By connection: how long the slowest answer took before there was a window, in
-        nanoseconds.
-        """
+        """By connection: the slowest answer before there was a window, in nanoseconds."""
         self._total = 0
 
     def feed(self, batch: MessageBatch, state: ReadingState) -> None:
@@ -268,15 +260,9 @@ class FlowControl(Follower):
         acknowledged = slice(0, len(index))
         kind = np.concatenate((messages.kind, other_kind))
         flow_messages.kind = kind
-        (
-            flow_messages.size[acknowledged],
-            flow_messages.balance[acknowledged],
-            flow_messages.window[acknowledged],
-        ) = (
-            messages.size,
-            messages.balance,
-            messages.window,
-        )
+        flow_messages.size[acknowledged] = messages.size
+        flow_messages.balance[acknowledged] = messages.balance
+        flow_messages.window[acknowledged] = messages.window
         is_ack = np.flatnonzero(messages.kind == ACK)
         flow_messages.given[is_ack] = state.extras.ack_bytes[messages.detail[is_ack]]
         answers = ((kind != ACK) & (kind < END)) | (kind > UNREADABLE)
@@ -349,9 +335,7 @@ class FlowControl(Follower):
 
 
 def _surplus(batch: MessageBatch, rows: RowNumbers) -> IntArray:
-    """Returns how many bytes the value of each message grows when decompressed, as the preamble of
-    snappy says.
-    """
+    """Returns by how many bytes each value grows when decompressed, as snappy's preamble says."""
     decoded = batch.decoded
     surplus = np.zeros(len(rows), dtype=np.int64)
     size = decoded.value.size[rows]

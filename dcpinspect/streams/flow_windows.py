@@ -1,6 +1,4 @@
-"""The kernel that follows the flow-control window of a connection: stalls, overruns, and ways of
-counting.
-"""
+"""The kernel that follows a connection's flow-control window: stalls, overruns, countings."""
 
 from __future__ import annotations
 
@@ -109,9 +107,7 @@ class Waiting(Struct[T]):
 
 
 class WaitingMessages(Waiting[IntArray], StructRows[Waiting]):
-    """The messages of a connection that wait to be acknowledged, by one way of counting at
-    least.
-    """
+    """The messages of a connection that wait to be acknowledged, by any way of counting."""
 
 
 class Counting(Struct[T]):
@@ -226,11 +222,9 @@ def size_by(way_number: int, size: int, detail: int) -> int:
     if kind < END or kind > UNREADABLE:  # flow control does not count it
         if kind == NOOP:
             return size if way_number == _NOOPS else 0
-        return (
-            size
-            if way_number == _ANSWERS or (way_number == _STREAM_ANSWERS and kind == ANSWER)
-            else 0
-        )
+        if way_number == _ANSWERS or (way_number == _STREAM_ANSWERS and kind == ANSWER):
+            return size
+        return 0
     if way_number == _FLEX:
         return size - ((detail >> 8) & 0xFFFF)
     if way_number == _PREPARE:
@@ -261,13 +255,10 @@ def hold_against(tables: FlowTables, acked: int) -> int:
             continue
         while way_row.messages < tables.window.waiting:
             waiting = tables.waiting[way_row.messages]
-            counted, true = (
-                size_by(w, waiting.size, waiting.detail),
-                size_by(TRUE, waiting.size, waiting.detail),
-            )
-            if (
-                counted and way_row.bytes >= acked
-            ):  # a message that this way leaves out is never acknowledged, so it is passed over
+            counted = size_by(w, waiting.size, waiting.detail)
+            true = size_by(TRUE, waiting.size, waiting.detail)
+            # a message that this way leaves out is never acknowledged, so it is passed over
+            if counted and way_row.bytes >= acked:
                 break
             way_row.bytes += counted
             way_row.less += true - counted
@@ -302,9 +293,7 @@ def fit_of(window: Window, ways: Countings) -> int:
 
 @inline
 def grant(tables: FlowTables, message: FlowMessage) -> None:
-    """Handles another window. If nothing waits to be acknowledged, everything is counted from here
-    on.
-    """
+    """Handles another window. If nothing waits to be acknowledged, counting starts here."""
     window = tables.window
     if message.balance == 0:
         fit = fit_of(window, tables.ways)

@@ -1,6 +1,4 @@
-"""The one sequential pass over messages: what each message does to its stream and its
-connection.
-"""
+"""The one pass over messages: what each message does to its stream and its connection."""
 
 from __future__ import annotations
 
@@ -189,15 +187,12 @@ def take_early_answer(
     answer: EarlyAnswer,
     is_new: bool,
 ) -> None:
-    """Takes an answer that was read before its request; ``message`` is the request of the
-    stream.
-    """
+    """Takes an answer that was read before its request; ``message`` is the stream's request."""
     answer.connection = TAKEN
     copy_answer(stream, answer)
     has_passed = key.live >= 0 and state.streams[key.live].latest.time > stream.answered.time
-    if (
-        is_new and stream.status == SUCCESS and has_passed
-    ):  # another stream was taken for the next one
+    # another stream was taken for the next one
+    if is_new and stream.status == SUCCESS and has_passed:
         stream.answer = w.A_ACCEPTED
         t.set_state(stream, t.LEFT)
         key.pending = -1
@@ -226,11 +221,9 @@ def stream_of_request(state: ReadingState, row: int) -> int:
             low = middle + 1
         else:
             high = middle
-    return (
-        int(state.questions[low].stream)
-        if low < state.counts.questions and state.questions[low].row == row
-        else -1
-    )
+    if low < state.counts.questions and state.questions[low].row == row:
+        return int(state.questions[low].stream)
+    return -1
 
 
 @inline
@@ -289,9 +282,8 @@ def answered_stream(state: ReadingState, message: Message, answer: StreamAnswer)
     if st < 0:
         return -1
     stream = state.streams[st]
-    was_taken = (
-        stream.state != t.REQUESTED
-    )  # there was an answer, or messages of the stream came, whose answer came before them
+    # there was an answer, or messages of the stream came, whose answer came before them
+    was_taken = stream.state != t.REQUESTED
     if not was_taken and not has_doubt(state, stream):
         return int(st)
     # its own answer may have been lost, and this may be the answer to the next request with the
@@ -305,9 +297,7 @@ def answered_stream(state: ReadingState, message: Message, answer: StreamAnswer)
 
 @inline
 def take_answer(state: ReadingState, message: Message, key: StreamKey, stream: Stream) -> None:
-    """Changes the stream as its answer says; ``message`` is the answer, or the request if that was
-    read later.
-    """
+    """Changes the stream as its answer says; ``message``: the answer, or a later request."""
     was_newest = key.pending == stream.number
     if was_newest:
         key.pending = -1
@@ -384,9 +374,8 @@ def on_close(state: ReadingState, message: Message) -> None:
     for _ in range(BACK):
         if st < 0 or state.streams[st].opened.time <= message.place.time:
             break
-        st = state.streams[
-            st
-        ].previous  # that stream's request was sent after this close, but was read before it
+        # that stream's request was sent after this close, but was read before it
+        st = state.streams[st].previous
     if st < 0:
         return
     stream = state.streams[st]
@@ -415,9 +404,8 @@ def on_close_answer(state: ReadingState, message: Message) -> None:
         and state.streams[request].closed_row >= 0
         and has_doubt(state, state.streams[request])
     ):
-        take_place(
-            state, message, key, state.streams[request]
-        )  # the server only closes what is open: the answer was lost
+        # the server only closes what is open: the answer was lost
+        take_place(state, message, key, state.streams[request])
     if key.live < 0:
         return
     stream = state.streams[key.live]
@@ -467,9 +455,7 @@ def on_window(
 
 @inline
 def say_balance(message: Message, connection: ConnectionRow) -> None:
-    """Writes the connection's window and the bytes in use, as they are after the message, to the
-    message.
-    """
+    """Writes the connection's window and the bytes in use after the message to the message."""
     message.window = connection.window
     message.balance = connection.counted - connection.acked if connection.is_based == 1 else LEAST
 

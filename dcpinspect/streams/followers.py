@@ -20,9 +20,7 @@ V = TypeVar("V")
 
 
 class Portable:
-    """An object that other processes may get. What only the next messages would need stays
-    behind.
-    """
+    """An object that other processes may get. What only further messages need stays behind."""
 
     travels: ClassVar[Sequence[str]] = ()
     """Names of the attributes that travel; empty: all of them."""
@@ -75,9 +73,7 @@ class Follower(Portable):
     """
 
     def leave(self, connections: Collection[int]) -> None:
-        """Frees what only these connections need: they are over, and what was found on them is
-        known.
-        """
+        """Frees what only these connections need: they are over, and their findings are known."""
         for state in vars(self).values():
             if isinstance(state, PerConnection | Follower):
                 state.leave(connections)
@@ -99,8 +95,7 @@ def table_of(kind: type[StructRows[Any]], array: Any) -> StructRows[Any]:
     the array as it is.
     """
     if not isinstance(array, np.ndarray) or array.dtype != kind.dtype or array.ndim != 1:
-        msg = f"this is no table of {kind.__name__}"
-        raise ValueError(msg)
+        raise ValueError(f"this is no table of {kind.__name__}")
     return kind(np.require(array, requirements=("C", "W", "A")))
 
 

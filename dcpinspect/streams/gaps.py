@@ -68,9 +68,7 @@ class StreamFacts:
     """Facts about streams that causes of gaps depend on; each is a mask by stream."""
 
     is_asked: BoolArray
-    """The request of the stream was captured with its value, or could not have left out
-    collections.
-    """
+    """The request was captured with its value, or could not have left out collections."""
     is_opened: BoolArray
     """The open of the stream's connection was captured."""
     has_filter: BoolArray
@@ -108,9 +106,7 @@ class MissingEvents:
 
 
 GapName = tuple[int, int, int]
-"""Names a gap among all gaps: its stream, the row of the message that ends it, and the seqno before
-it.
-"""
+"""Names a gap: its stream, the row of the message that ends it, and the seqno before it."""
 
 Amounts = tuple[IntArray, npt.NDArray[np.float64]]
 """Number of gaps, and number of seqnos in them, by stream and cause. The seqnos are floats: damaged
@@ -146,9 +142,8 @@ def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> IntArray:
     # deletions
     is_placed = _has(flags, IN_RANGE) & _has(flags, AT_EDGE)
     is_unclear = ~facts.is_asked[stream] | (~facts.is_opened[stream] & (marked & DISK != 0))
-    is_empty = (
-        gaps.before - 1 <= gaps.after
-    )  # what was taken to be missing has come, or nobody knows yet where the stream began
+    # what was taken to be missing has come, or nobody knows yet where the stream began
+    is_empty = gaps.before - 1 <= gaps.after
     conditions = [
         (w.LOSS, _has(flags, IS_LOST) | _has(flags, NO_MARKER) | is_empty),
         (w.ADVANCED, _has(flags, IS_ADVANCED)),
@@ -193,11 +188,9 @@ class ExplainedGaps:
         self.table = gaps = tables.gaps
         """The gaps that the kernel wrote, in its order."""
         self._extras = extras
-        self._streams, self._snapshots, self._losses = (
-            tables.streams,
-            tables.snapshots,
-            tables.losses,
-        )
+        self._streams = tables.streams
+        self._snapshots = tables.snapshots
+        self._losses = tables.losses
         self._told = {
             number if number >= 0 else len(gaps) - 1 - number: tale
             for number, tale in comparisons.items()
@@ -294,9 +287,7 @@ class ExplainedGaps:
         return MissingEvents(extra.stream, tale.stream, event, tale.seqnos, None, extra.snapshot)
 
     def of_cause(self, cause: int) -> list[ExtraGap]:
-        """Returns the gaps between streams that have this cause, in order of the row that ends
-        each.
-        """
+        """Returns the gaps between streams of this cause, in order of the row that ends each."""
         return sorted(
             (gap for gap in self._extras if gap.cause == cause),
             key=lambda gap: (gap.rows[-1], gap.after),
@@ -336,10 +327,8 @@ class ExplainedGaps:
 
     def _evidence(self, indices: RowNumbers) -> list[str]:
         is_usual, numbers = self._usual(indices)
-        usual, other_texts = (
-            iter(self._deduplicated(numbers).texts()),
-            map(self._one_evidence, indices[~is_usual].tolist()),
-        )
+        usual = iter(self._deduplicated(numbers).texts())
+        other_texts = map(self._one_evidence, indices[~is_usual].tolist())
         return [next(usual if is_usual_row else other_texts) for is_usual_row in is_usual.tolist()]
 
     def _evidence_in_arrow(self, indices: RowNumbers) -> Any:
@@ -431,11 +420,9 @@ class ExplainedGaps:
             return [marker, last]
         if cause == w.FILTERED and self._has_filter(gap):
             return [int(self._streams.opened.row[gap.stream]), last]
-        return (
-            sorted({marker, first, last})
-            if cause in (w.INVISIBLE, w.DEDUPLICATED)
-            else [first, last]
-        )
+        if cause in (w.INVISIBLE, w.DEDUPLICATED):
+            return sorted({marker, first, last})
+        return [first, last]
 
     def _advanced(self, gap: Gap) -> int:
         """Returns the row of the SeqnoAdvanced that ends a gap. Inside an OSO snapshot, a
@@ -509,11 +496,9 @@ class ExplainedGaps:
         if self._facts.is_asked[gap.stream]:
             return "the open of the connection"
         stream = self._streams[gap.stream]
-        return (
-            f"the value of the request in row {stream.opened.row}"
-            if stream.request.form
-            else "the request"
-        )
+        if stream.request.form:
+            return f"the value of the request in row {stream.opened.row}"
+        return "the request"
 
     def _has_filter(self, gap: Gap) -> bool:
         return bool(self._facts.has_filter[gap.stream])
@@ -602,9 +587,7 @@ class ExplainedGaps:
 
 
 def _put_together(usual: Any, other_values: Any, is_usual: BoolArray) -> Any:
-    """Returns one array for Arrow of the values of usual and of other gaps, in the order of all
-    gaps.
-    """
+    """Returns one array for Arrow of the values of usual and other gaps, in order of all gaps."""
     import pyarrow as pa  # deferred, as above
 
     order = np.empty(len(is_usual), np.int64)

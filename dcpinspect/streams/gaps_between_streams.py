@@ -1,6 +1,4 @@
-"""Gaps between the streams of one client: what a rollback took back, and what a resumed stream left
-out.
-"""
+"""Gaps between a client's streams: what a rollback took back, and a resumption left out."""
 
 from __future__ import annotations
 
@@ -86,10 +84,8 @@ def resumed_gaps(
     order = np.argsort(streams.opened.time, kind="stable")
     order = order[taken[order] & (names.of[streams.connection[order]] >= 0)]
     client_groups = Groups([names.of[streams.connection], streams.vbucket, streams.sid], order)
-    before_of, of_host = (
-        client_groups.previous,
-        Groups([hosts.of[streams.connection], streams.vbucket, streams.sid], order),
-    )
+    before_of = client_groups.previous
+    of_host = Groups([hosts.of[streams.connection], streams.vbucket, streams.sid], order)
     went_on = _latest_before(streams, client_groups)
     later = order[before_of[order] >= 0]
     old_of = before_of[later]
@@ -175,9 +171,8 @@ def _latest_before(streams: Streams, groups: Groups) -> IntArray:
     rows, latest_seqnos = groups.rows, np.full(len(streams), LEAST, dtype=np.int64)
     latest = streams.latest.time[rows]
     rank = np.argsort(np.argsort(latest, kind="stable"), kind="stable")
-    above = np.repeat(np.arange(len(groups)), groups.counts) * len(
-        rows
-    )  # so that the greatest rank so far begins anew with each group
+    # so that the greatest rank so far begins anew with each group
+    above = np.repeat(np.arange(len(groups)), groups.counts) * len(rows)
     greatest = np.maximum.accumulate(rank + above) - above
     has_before = np.ones(len(rows), dtype=np.bool_)
     has_before[groups.begins] = False

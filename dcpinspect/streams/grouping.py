@@ -32,9 +32,7 @@ class NameNumbers:
 
 
 class Groups:
-    """Rows of a table grouped by the values of some columns; groups are in order of their first
-    rows.
-    """
+    """Rows of a table grouped by values of some columns; groups in order of their first rows."""
 
     def __init__(self, columns: Sequence[IntArray], rows: IntArray | None = None) -> None:
         """``columns``: one at least. ``rows``: the rows to group, in the order wanted in each
@@ -122,9 +120,8 @@ class Groups:
         backwards = self.rows[::-1]
         group = self.of[backwards]
         distinct_values, rank = np.unique(values[backwards], return_inverse=True)
-        above = (len(self) - group) * len(
-            distinct_values
-        )  # so that the greatest value so far begins anew with each group
+        # so that the greatest value so far begins anew with each group
+        above = (len(self) - group) * len(distinct_values)
         greatest = distinct_values[np.maximum.accumulate(rank + above) - above]
         is_same = group[1:] == group[:-1]
         later_maxima[backwards[1:][is_same]] = greatest[:-1][is_same]

@@ -104,9 +104,7 @@ class StreamPairs(StreamPair[IntArray], StructRows[StreamPair]):
 
 
 Differ = Callable[[EventQuery, StreamPairs], tuple[Sequence[Contradiction], int]]
-"""Compares the wanted changes. Returns the contradictions, and the first vbucket for which there
-was no room.
-"""
+"""Compares the wanted changes. Returns contradictions, and the first vbucket without room."""
 
 
 def contradictions(
@@ -234,9 +232,7 @@ class Histories:
         return [self._found[key] for key in sorted(self._found)]
 
     def renumber(self, streams: IntArray) -> None:
-        """Gives streams other numbers; ``streams``: new number by old number, -1 for streams that
-        left.
-        """
+        """Gives streams other numbers; ``streams``: new by old number, -1 for those that left."""
         contradictions = [
             replace(
                 contradiction,
@@ -313,9 +309,7 @@ class Histories:
         conversation: Conversation,
         row: int,
     ) -> None:
-        """Compares the remembered events up to a row. What was compared before is not counted
-        again.
-        """
+        """Compares remembered events up to a row. What was compared does not count again."""
         self.compare(look, streams, conversation)
         self._compared_row = row
 
@@ -340,9 +334,7 @@ class Histories:
 def _differing(
     first: Changes, second: Changes
 ) -> tuple[BoolArray, BoolArray, BoolArray, BoolArray]:
-    """Returns masks of changes that differ in key, in state, in CAS, in value; unknown parts do not
-    differ.
-    """
+    """Returns masks of changes that differ in key, state, CAS, value; unknown is no difference."""
     states = STATES[first.opcode], STATES[second.opcode]
     is_document = (first.opcode != Opcode.DCP_SYSTEM_EVENT) & (
         second.opcode != Opcode.DCP_SYSTEM_EVENT
@@ -362,9 +354,8 @@ def _differing(
         & (first.datatype & SNAPPY == 0)
         & (first.opcode == second.opcode)
     )
-    has_body = np.isin(
-        first.opcode, HAS_BODY
-    )  # only some servers left part of a body in a deletion
+    # only some servers left part of a body in a deletion
+    has_body = np.isin(first.opcode, HAS_BODY)
     values = (
         is_same
         & is_plain
@@ -423,10 +414,8 @@ def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> Stream
     ends = np.full(len(of_branch), GREATEST)
     np.minimum.at(ends, of_branch.of[~is_part], branches.seqno[ending - 1])
     branch, start = of_branch.of[is_part], branches.seqno[entry]
-    low, high = (
-        np.maximum(start + (start < GREATEST), streams.first[stream]),
-        np.minimum(streams.last[stream], ends[branch]),
-    )
+    low = np.maximum(start + (start < GREATEST), streams.first[stream])
+    high = np.minimum(streams.last[stream], ends[branch])
     is_there = (branches.uuid[entry] != 0) & (low <= high) & (start < GREATEST)
     branch_ranges = np.column_stack((branch, stream, low, high))[is_there]
     return _overlaps(
@@ -475,9 +464,7 @@ def _overlaps(
     flags, other_flags = shown_flags[connection[earlier]], shown_flags[connection[later]]
     pairs = StreamPairs.zeros(len(earlier))
     pairs.first, pairs.second = stream[earlier], stream[later]
-    pairs.low, pairs.high = (
-        np.maximum(low[earlier], low[later]),
-        np.minimum(high[earlier], high[later]),
-    )
+    pairs.low = np.maximum(low[earlier], low[later])
+    pairs.high = np.minimum(high[earlier], high[later])
     pairs.are_alike = (flags >= 0) & (flags == other_flags)
     return pairs

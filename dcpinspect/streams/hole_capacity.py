@@ -40,10 +40,8 @@ def _least(opcodes: Iterable[int], *, legacy: bool = True) -> int:
 MESSAGE = HEADER_SIZE
 REQUEST = _least([Opcode.DCP_STREAM_REQ])
 ANSWER = HEADER_SIZE + _FAILOVER_LOG
-MARKER, OLD_MARKER = (
-    _least([Opcode.DCP_SNAPSHOT_MARKER], legacy=False),
-    _least([Opcode.DCP_SNAPSHOT_MARKER]),
-)
+MARKER = _least([Opcode.DCP_SNAPSHOT_MARKER], legacy=False)
+OLD_MARKER = _least([Opcode.DCP_SNAPSHOT_MARKER])
 EVENT = _least(opcode for opcode in Opcode if Trait.EVENT in opcode.traits)
 SEQNO_ADVANCED = _least([Opcode.DCP_SEQNO_ADVANCED])
 """Bytes of the shortest message of a kind; ``MESSAGE``: of any. Markers of the first specification,
@@ -52,9 +50,7 @@ SEQNO_ADVANCED = _least([Opcode.DCP_SEQNO_ADVANCED])
 
 
 def most_events(size: int) -> int:
-    """Returns the greatest number of events, and so of seqnos that came by themselves, in so many
-    lost bytes.
-    """
+    """Returns the most events, and so seqnos that came alone, in so many lost bytes."""
     return size // EVENT
 
 

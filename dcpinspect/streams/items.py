@@ -18,9 +18,7 @@ from dcpinspect.streams.state import biased
 from dcpinspect.tables.messages import MessageBatch
 
 MOST = 1 << 20
-"""Number of entries kept. With more, neighbours become one entry: so many events between two
-seqnos.
-"""
+"""Number of entries kept. Beyond it, neighbours become one: so many events from seqno to seqno."""
 
 
 class EventRow(Struct[T]):
@@ -74,9 +72,7 @@ class VbucketItems:
         self._requests: dict[int, int] = {}
 
     def feed(self, batch: MessageBatch) -> column_types.RowNumbers:
-        """Takes the next messages of the reading. Returns the places of the vbucket's messages in
-        the batch.
-        """
+        """Takes the reading's next messages. Returns the places of the vbucket's own."""
         is_own: BoolArray = (batch.vbucket.values == self._vbucket) & batch.vbucket.is_known
         if self._connections:
             is_own &= np.any(

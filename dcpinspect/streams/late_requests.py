@@ -40,9 +40,7 @@ def question_before_answer(state: ReadingState, message: Message, key: StreamKey
 
 @inline
 def ask_instead(state: ReadingState, message: Message, key: StreamKey, q: int) -> None:
-    """Puts a request in the place of question ``q``, which becomes a stream of its own with an
-    unknown answer.
-    """
+    """Puts a request in the place of question ``q``, now a stream with an unknown answer."""
     number = state.questions[q].stream
     old = state.streams[number]
     st = open_stream(state, message, key)

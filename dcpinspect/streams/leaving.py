@@ -48,9 +48,8 @@ class DroppedRows(Portable):
     def __init__(self) -> None:
         self.streams = self.connections = 0
         """Numbers of streams and connections that have left."""
-        self._gone: IntArray = np.zeros(
-            2, dtype=np.int64
-        )  # snapshots and gaps of streams that left
+        # snapshots and gaps of streams that left
+        self._gone: IntArray = np.zeros(2, dtype=np.int64)
         self._snapshots: IntArray = np.zeros(0, dtype=np.int64)  # by stream
         self._gaps: Amounts = (
             np.zeros((0, len(w.CAUSES)), dtype=np.int64),
@@ -84,10 +83,8 @@ class DroppedRows(Portable):
         """Lets streams leave; streams that stay get new numbers in the same order."""
         before, (counts, seqnos) = self.counts, self.gaps(len(staying))
         self.streams += int((~staying).sum())
-        self._snapshots, self._gaps = (
-            self.snapshots_of(len(staying))[staying],
-            (counts[staying], seqnos[staying]),
-        )
+        self._snapshots = self.snapshots_of(len(staying))[staying]
+        self._gaps = (counts[staying], seqnos[staying])
         self._gone += before - self.counts
 
     def gaps(self, streams: int) -> Amounts:
@@ -157,9 +154,8 @@ def stale_snapshots(
         & (ordered.flags & ACK == 0)
     )
     kind = types(ordered)
-    is_plain[1:] &= (kind[1:] == kind[:-1]) | is_last[
-        :-1
-    ]  # the server may have fallen back to disk
+    # the server may have fallen back to disk
+    is_plain[1:] &= (kind[1:] == kind[:-1]) | is_last[:-1]
     unusual = ~is_plain
     unusual[1:] |= ~is_plain[:-1]
     unusual[:-1] |= ~is_plain[1:]

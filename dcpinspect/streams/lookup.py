@@ -21,9 +21,7 @@ from dcpinspect.streams.records import ConnectionRow, Message, MessageRow, Strea
 from dcpinspect.streams.state import ReadingState
 
 BACK = 16
-"""The greatest number of streams of a vbucket that are searched for the stream of a message that
-was read late.
-"""
+"""Most streams of a vbucket that are searched for that of a message read late."""
 
 reset_key = inline(records.StreamKey.resetter())
 reset_stream = inline(records.Stream.resetter())
@@ -196,9 +194,7 @@ def key_of_message(state: ReadingState, message: Message) -> int:
 
 @inline
 def note_sid(state: ReadingState, message: Message, stream: Stream) -> None:
-    """Enters a stream with a stream-id, opened by the message, as the newest one of its vbucket
-    too.
-    """
+    """Enters a stream with a stream-id, opened by the message, as its vbucket's newest, too."""
     if message.sid >= 0:
         plain = state.keys[key_of(state, message.connection, message.vbucket, -1)]
         stream.with_sid_before = plain.with_sid
@@ -214,9 +210,8 @@ def is_backwards(state: ReadingState, message: Message, stream: Stream) -> bool:
         return False
     if message.kind == MARKER:
         marker = state.markers[message.detail]
-        if (
-            stream.position_by == BY_START
-        ):  # its first snapshot may begin below, and reach above what the client had
+        # its first snapshot may begin below, and reach above what the client had
+        if stream.position_by == BY_START:
             return bool(marker.layout != UPR_LAYOUT and marker.end <= stream.position)
         if marker.layout == UPR_LAYOUT or marker.start > stream.position:
             return False
@@ -308,9 +303,7 @@ def is_reopened(state: ReadingState, stream: Stream) -> bool:
 
 @inline
 def unanswered(state: ReadingState, st: int) -> int:
-    """Returns the newest stream without an answer, from ``st`` backwards in order of requests; -1
-    for none.
-    """
+    """Returns the newest stream without an answer, back from ``st`` by requests; -1 for none."""
     for _ in range(BACK):
         if st < 0 or state.streams[st].state == t.REQUESTED:
             break
@@ -385,9 +378,8 @@ def route(state: ReadingState, message: Message) -> int:
             and state.streams[before].opaque == message.opaque
             and state.streams[before].closed_row >= 0
         ):
-            return (
-                -1
-            )  # a message of the stream before, under way when the client closed that stream
+            # a message of the stream before, under way when the client closed that stream
+            return -1
         note(state, w.OPAQUE_MISMATCH, message, live, message.opaque, state.streams[live].opaque)
         return int(live)
     request = asked_before(state, message, pending)
@@ -441,9 +433,7 @@ def may_be_another(state: ReadingState, message: Message, stream: Stream) -> boo
 
 @inline
 def take_place(state: ReadingState, message: Message, key: StreamKey, stream: Stream) -> None:
-    """Makes an unanswered stream the live one of its key: only a live stream can have the
-    message.
-    """
+    """Makes an unanswered stream the live one of its key: only that can have the message."""
     leave(state, key)
     key.live = stream.number
     if key.pending == stream.number:
@@ -453,9 +443,7 @@ def take_place(state: ReadingState, message: Message, key: StreamKey, stream: St
 
 @inline
 def is_late(state: ReadingState, message: Message) -> bool:
-    """Returns whether a gap held a message back until later messages of the other side had been
-    read.
-    """
+    """Returns whether a gap held a message back until later ones of the other side were read."""
     return bool(
         state.connections[message.connection].time[1 - message.direction] > message.place.time
     )

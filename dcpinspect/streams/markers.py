@@ -1,6 +1,4 @@
-"""Kernel steps for snapshot markers, OSO snapshots and the end of streams: how snapshots begin and
-end.
-"""
+"""Kernel steps for snapshot markers, OSO snapshots and stream ends: how snapshots begin and end."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ def begin_snapshot(state: ReadingState, message: Message, stream: Stream) -> int
 
 @inline
 def miss_tail(state: ReadingState, message: Message, stream: Stream, snapshot: Snapshot) -> None:
-    """Writes a gap for the end of a snapshot that is over: what it promised behind the position
-    never came.
-    """
+    """Writes a gap for the end of a finished snapshot: what it promised more never came."""
     if stream.has_position == 0 or snapshot.end <= stream.position:
         return
     before = snapshot.end + 1 if snapshot.end < GREATEST else snapshot.end
@@ -55,9 +51,7 @@ def miss_tail(state: ReadingState, message: Message, stream: Stream, snapshot: S
 
 @inline
 def leave_snapshot(state: ReadingState, message: Message, stream: Stream, promised: bool) -> None:
-    """Ends the current snapshot before its end came. ``promised``: everything up to its end should
-    have come.
-    """
+    """Ends the current snapshot early. ``promised``: all up to its end should have come."""
     if stream.snapshot < 0:
         return
     snapshot = state.snapshots[stream.snapshot]
@@ -91,9 +85,8 @@ def on_marker(state: ReadingState, message: Message, stream: Stream) -> None:
     marker = state.markers[message.detail]
     suspended = stream.suspended != 0
     is_inverted = marker.layout != k.UPR_LAYOUT and marker.start > marker.end
-    is_strange = (
-        is_inverted or message.opaque != stream.opaque
-    )  # nobody knows what it announces, or to which stream
+    # nobody knows what it announces, or to which stream
+    is_strange = is_inverted or message.opaque != stream.opaque
     if marker.layout != k.UPR_LAYOUT and not suspended and not is_strange:
         take_back(stream, marker.end)
     position = position_of(stream, marker)
@@ -145,9 +138,8 @@ def position_of(stream: Stream, marker: Marker) -> int:
         return w.PERHAPS_FIRST if stream.suspended != 0 or stream.request.form == 0 else w.FIRST
     if stream.suspended == 0:
         return w.LATER
-    return (
-        w.PERHAPS_FIRST if marker.flags & HISTORY != 0 else w.PERHAPS_LATER
-    )  # the prologue may be lost
+    # the prologue may be lost
+    return w.PERHAPS_FIRST if marker.flags & HISTORY != 0 else w.PERHAPS_LATER
 
 
 @inline
@@ -188,9 +180,7 @@ def say_marker(snapshot: Snapshot, marker: Marker) -> None:
 
 @inline
 def begin_order(stream: Stream, snapshot: int, in_oso: int) -> None:
-    """Goes on with a snapshot, or with an OSO snapshot: losses before it no longer matter to what
-    comes.
-    """
+    """Goes on with a snapshot, OSO or not: losses before it no longer matter to what comes."""
     if stream.state < t.STREAMING:
         t.set_state(stream, t.STREAMING)
     stream.snapshot = snapshot

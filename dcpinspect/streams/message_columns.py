@@ -77,9 +77,7 @@ _SEQNO_SIZE = 8
 
 
 def _seqno_end(layout: Layout) -> int:
-    """Returns the bytes of extras up to the end of the seqno; 8 as in most layouts, if the layout
-    has no seqno.
-    """
+    """Returns the bytes of extras up to the seqno's end; 8, as mostly, without a seqno."""
     return (
         next(
             (field.offset for field in layout.extras if "by_seqno" in (field.name, field.alias)), 0
@@ -183,9 +181,8 @@ class MessageColumns:
                     self._closing[int(batch.row[row])] = int(sid[close])
             else:
                 sid[close] = self._closing.pop(int(batch.request_row.values[row]), -1)
-        put = (
-            index if len(messages) > len(rows) else slice(None)
-        )  # without losses, messages stand one after the other
+        # without losses, messages stand one after the other
+        put = index if len(messages) > len(rows) else slice(None)
         messages.kind[put] = kind
         messages.connection[put] = batch.connection[rows]
         messages.direction[put] = batch.direction[rows]
@@ -292,9 +289,7 @@ def request_kinds(opcode: Array) -> RowNumbers:
 
 
 def kinds(batch: MessageBatch) -> tuple[RowNumbers, RowNumbers]:
-    """Returns (kind of every message, rows of messages that are captured too partly to tell their
-    stream).
-    """
+    """Returns (kind of every message, rows of those captured too partly to tell their stream)."""
     decoded = batch.decoded
     kind: RowNumbers = np.where(
         decoded.is_response, _ANSWERS[decoded.opcode], _REQUESTS[decoded.opcode]
@@ -422,9 +417,7 @@ def _holes(
     headless: RowNumbers,
     messages: r.Messages,
 ) -> r.CaptureHoles:
-    """Returns the bytes that could not be read as holes, each placed before the message that
-    follows it.
-    """
+    """Returns unreadable bytes as holes, each placed before the message that follows it."""
     indices: RowNumbers = np.arange(len(lost_before)) + np.searchsorted(
         rows, lost_before, side="left"
     )
@@ -453,9 +446,8 @@ def _filters(batch: MessageBatch, rows: RowNumbers, conversation: Conversation) 
     part of the value.
     """
     has_value = batch.decoded.value.size[rows] > 0
-    is_cut = (
-        np.isin(rows, batch.missing.row) & has_value
-    )  # the part of the message before the value was captured
+    # the part of the message before the value was captured
+    is_cut = np.isin(rows, batch.missing.row) & has_value
     numbers: RowNumbers = np.where(is_cut, r.CUT_VALUE, -1)
     for request in np.flatnonzero(has_value & ~is_cut).tolist():
         numbers[request] = conversation.filter_of(

@@ -114,9 +114,7 @@ class NoopTables(Tables):
 def add_event(
     tables: NoopTables, code: int, message: NoopMessage, about: NoopRecord, waited: int
 ) -> int:
-    """Adds an event about an earlier message, with ``message`` as the other one, and returns its
-    number.
-    """
+    """Adds an event about an earlier message, with ``message`` as the other; returns its number."""
     e = tables.counts.events
     tables.counts.events = e + 1
     event = tables.events[e]
@@ -145,9 +143,7 @@ def forget_open(peer: Peer) -> None:
 
 @inline
 def tell_vague(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
-    """Reports an answer with another opaque as that of the older noop, which never got its own
-    answer.
-    """
+    """Reports an answer with another opaque as the older noop's, which never got its own."""
     e = add_event(
         tables, OPAQUE, message, peer.older, peer.undecided.place.time - peer.older.place.time
     )
@@ -174,24 +170,21 @@ def on_noop(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """Handles a noop of the producer."""
     time_ns = message.arrival.place.time
     peer.is_waiting = 0
-    if (
-        peer.consumer_time > time_ns
-    ):  # a gap held the noop back: its answer may have been read already
+    # a gap held the noop back: its answer may have been read already
+    if peer.consumer_time > time_ns:
         forget_open(peer)
         peer.unseen = max(peer.unseen, 1)
         return
     has_older = peer.older.place.row != 0
-    is_held_back = (
-        has_older and peer.consumer_time < peer.older.place.time
-    )  # the answers may be read later
+    # the answers may be read later
+    is_held_back = has_older and peer.consumer_time < peer.older.place.time
     if is_held_back and peer.open.place.row:
         peer.unseen += 1
     elif has_older and not is_held_back:
         leave_older(tables, message, peer)
     peer.is_double = 1 if peer.open.place.row and not peer.undecided.place.row else 0
-    peer.excused_until = (
-        time_ns + peer.tolerance
-    )  # answers that come from now on are in doubt themselves
+    # answers that come from now on are in doubt themselves
+    peer.excused_until = time_ns + peer.tolerance
     if not is_held_back:
         peer.older = peer.open
     peer.open = message.arrival
@@ -231,9 +224,8 @@ def on_answer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
             peer.undecided = message.arrival
             peer.is_double = 0
             return
-        if (
-            peer.older.place.row and peer.undecided.place.row
-        ):  # the first of two wrong answers was for the first noop
+        # the first of two wrong answers was for the first noop
+        if peer.older.place.row and peer.undecided.place.row:
             tell_vague(tables, message, peer)
             peer.older.place.row = 0
             peer.is_double = 0

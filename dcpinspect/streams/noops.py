@@ -107,9 +107,7 @@ class Noops(Follower):
         return noops
 
     def feed(self, batch: MessageBatch, state: ReadingState, sessions: dict[int, Session]) -> None:
-        """Takes the messages of a batch; ``sessions``: what the connections have said of themselves
-        so far.
-        """
+        """Takes a batch's messages; ``sessions``: what connections said of themselves so far."""
         self._meet(state, sessions, np.flatnonzero(np.bincount(batch.connection)))
         tables = NoopTables()
         tables.messages, tables.peers = _messages(batch, state), self.peers
@@ -126,9 +124,7 @@ class Noops(Follower):
         self._move(len(self.peers), met[~np.isin(met, list(connections))])
 
     def _move(self, rows: int, staying: IntArray) -> None:
-        """Moves the peers to a table with so many rows; rows of peers that do not stay take no
-        memory.
-        """
+        """Moves the peers to a table with so many rows; peers that do not stay take no memory."""
         table = Peers.zeros(rows)
         table[staying] = self.peers[staying]
         self.peers = table

@@ -21,9 +21,7 @@ from dcpinspect.streams.transitions import COMPLETE_OSO, OPEN
 
 
 class OutOfOrder(Portable):
-    """The ranges that each running OSO snapshot has received, and the gaps of OSO snapshots that
-    are complete.
-    """
+    """The ranges that each running OSO snapshot received, and the gaps of complete ones."""
 
     travels = ("gaps",)
 
@@ -52,13 +50,11 @@ class OutOfOrder(Portable):
         """
         table = Gaps.zeros(len(self.gaps))
         for row, gap in zip(table, self.gaps, strict=True):
-            row.stream, row.after, row.before, row.snapshot, row.loss = (
-                gap.stream,
-                gap.after,
-                gap.before,
-                gap.snapshot,
-                gap.loss,
-            )
+            row.stream = gap.stream
+            row.after = gap.after
+            row.before = gap.before
+            row.snapshot = gap.snapshot
+            row.loss = gap.loss
             row.ends.row = gap.rows[-1]
         table.begins = snapshots[table.snapshot].place
         return table
@@ -160,9 +156,10 @@ class OutOfOrder(Portable):
 
     def _missing(self, number: int, ranges: IntArray, snapshot: Snapshot) -> None:
         rows = (int(snapshot.place.row), int(snapshot.closed_row))
-        frame, times = (
-            int(snapshot.place.frame),
-            (int(snapshot.place.time), max(int(snapshot.place.time), int(snapshot.reached_time))),
+        frame = int(snapshot.place.frame)
+        times = (
+            int(snapshot.place.time),
+            max(int(snapshot.place.time), int(snapshot.reached_time)),
         )
         cause = w.LOSS if snapshot.is_tainted else w.OUT_OF_ORDER
         last = int(snapshot.before)

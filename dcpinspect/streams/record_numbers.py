@@ -1,6 +1,4 @@
-"""The numbers that fields of the tracker's records use: kinds of messages, bits, and sources of
-values.
-"""
+"""The numbers in fields of the tracker's records: kinds of messages, bits, sources of values."""
 
 from __future__ import annotations
 

@@ -453,9 +453,7 @@ class OsoSeqnos(OsoSeqno[IntArray], StructRows[OsoSeqno]):
 
 
 class RoleTurn(Struct[T]):
-    """A message that says which direction of its connection is the producer's, and says another
-    than was known.
-    """
+    """A message that shows that the producer's direction is not the one known so far."""
 
     connection: T = number("The connection.")
     row: T = number("Row of the message.")

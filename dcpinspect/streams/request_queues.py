@@ -14,9 +14,7 @@ response, one of several responses.
 TOLD = 1 << 61
 """This number is added to the keys of requests without a success answer."""
 FREE = 0
-"""The key of a free slot. Other keys contain their connection, which counts from 1, so they are
-never 0.
-"""
+"""The key of a free slot. Others contain their connection, which is at least 1: not 0."""
 
 
 class Slot(Struct[T]):
@@ -92,9 +90,7 @@ class PairTables(Tables):
     slots: Slots
     waiting: WaitingRequests
     times: IntArray
-    """The latest time seen of each direction; the directions of connection n are at 2 n and 2 n +
-    1.
-    """
+    """The latest time of each direction; those of connection n are at 2 n and 2 n + 1."""
     lost: IntArray
     """By direction: one more than the requests queued when bytes of it were last lost; 0 if nothing
     is missing.
@@ -104,9 +100,7 @@ class PairTables(Tables):
     """
     counts: WaitingCounts
     seed: int
-    """Secret start of hashes: peers choose opaques, but must not be able to choose which ones
-    collide.
-    """
+    """Secret start of hashes: peers choose opaques, but must not choose which ones collide."""
 
 
 @inline

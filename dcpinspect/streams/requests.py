@@ -39,9 +39,7 @@ from dcpinspect.streams.request_queues import (
 )
 
 WAITING = 1 << 16
-"""Greatest number of requests of the reading that wait for an answer; a client has some thousands
-under way.
-"""
+"""Most requests of the reading that wait for an answer; a client has some thousands."""
 
 SILENT = opcodes_with(Trait.UNANSWERED)
 """Commands that get no answer if they succeed."""
@@ -119,27 +117,19 @@ class Requests:
             np.full(total, _NONE, dtype=np.int64) for _ in range(4)
         )
         tables = self._tables
-        tables.key, tables.flow, tables.meaning = (
-            np.ascontiguousarray(key, dtype=np.int64),
-            2 * connection + direction,
-            _meaning(decoded),
-        )
-        tables.after_loss, tables.opaque = (
-            after_loss.astype(np.int64),
-            decoded.opaque.view(np.int64),
-        )
-        tables.row, tables.offset, tables.time, tables.vbucket = (
-            row,
-            stream_offset,
-            time_ns,
-            decoded.specific.view(np.int64),
-        )
-        tables.request_row, tables.request_offset, tables.request_time, tables.request_vbucket = (
-            answered,
-            offset,
-            asked_at,
-            vbucket,
-        )
+        tables.key = np.ascontiguousarray(key, dtype=np.int64)
+        tables.flow = 2 * connection + direction
+        tables.meaning = _meaning(decoded)
+        tables.after_loss = after_loss.astype(np.int64)
+        tables.opaque = decoded.opaque.view(np.int64)
+        tables.row = row
+        tables.offset = stream_offset
+        tables.time = time_ns
+        tables.vbucket = decoded.specific.view(np.int64)
+        tables.request_row = answered
+        tables.request_offset = offset
+        tables.request_time = asked_at
+        tables.request_vbucket = vbucket
         pair_requests(tables)
         has_row = answered != _NONE
         return RequestOfMessage(

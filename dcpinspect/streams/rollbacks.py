@@ -78,9 +78,7 @@ class Rollbacks:
         }
 
     def stream_rollback(self, stream: int) -> Rollback:
-        """Returns the rollback that answered a stream request. Raises KeyError for other
-        streams.
-        """
+        """Returns the rollback that answered a stream request. Raises KeyError for others."""
         return self._found[stream]
 
     def everything(self) -> Iterator[tuple[int, Rollback]]:
@@ -156,11 +154,9 @@ class Rollbacks:
         for earlier in self._of_client.before(number, BACK):
             for snapshot in self._of_stream[earlier][-BACK:][::-1].tolist():
                 snapshot_row = self._snapshots[snapshot]
-                start, end, last = (
-                    _plain(snapshot_row.start),
-                    _plain(snapshot_row.end),
-                    _plain(snapshot_row.last),
-                )
+                start = _plain(snapshot_row.start)
+                end = _plain(snapshot_row.end)
+                last = _plain(snapshot_row.last)
                 is_whole = (
                     snapshot_row.layout > UPR_LAYOUT
                     and not snapshot_row.is_tainted
@@ -224,11 +220,9 @@ def _requested_range(row: Stream) -> RequestedRange | None:
     """Returns what a stream request asked for; None if it was not captured."""
     if not row.request.form:
         return None
-    start, low, high = (
-        _plain(row.request.start),
-        _plain(row.request.snapshot_start),
-        _plain(row.request.snapshot_end),
-    )
+    start = _plain(row.request.start)
+    low = _plain(row.request.snapshot_start)
+    high = _plain(row.request.snapshot_end)
     if row.request.form != 1:
         low = high = start
     return RequestedRange(start, low, high, int(row.request.uuid) & _MASK, int(row.request.flags))

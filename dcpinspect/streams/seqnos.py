@@ -1,6 +1,4 @@
-"""Kernel steps for the messages that have a seqno: order, gaps, and what a snapshot has
-received.
-"""
+"""Kernel steps for messages that have a seqno: order, gaps, and what a snapshot received."""
 
 from __future__ import annotations
 
@@ -85,9 +83,7 @@ def narrow_gap(state: ReadingState, message: Message, stream: Stream) -> None:
 
 @inline
 def move(state: ReadingState, message: Message, stream: Stream, position: int, by: int) -> None:
-    """Moves the position: the stream has accounted for everything up to ``position``, as the
-    message shows.
-    """
+    """Moves the position: all up to ``position`` is accounted for, as the message shows."""
     stream.has_position = 1
     stream.position = position
     stream.position_by = by
@@ -141,9 +137,7 @@ def in_oso(state: ReadingState, message: Message, snapshot: Snapshot) -> None:
 
 @inline
 def may_be_over(snapshot: Snapshot, seqno: int, history: int) -> bool:
-    """Returns whether the marker for a seqno may be among the bytes lost since the marker of this
-    snapshot.
-    """
+    """Returns whether a seqno's marker may be in bytes lost since this snapshot's marker."""
     if snapshot.layout == k.UPR_LAYOUT or seqno > snapshot.end:
         return True
     # a snapshot from disk may be followed by the history of the same range
@@ -237,9 +231,7 @@ def on_low_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
 
 @inline
 def remember_leap(message: Message, stream: Stream, within: bool, is_outside: bool) -> None:
-    """Remembers the position before a seqno that leaps out of its snapshot, until one inside
-    comes.
-    """
+    """Remembers the position before a seqno that leaps out of its snapshot, until one is inside."""
     is_jump = stream.has_position != 0 and (
         message.kind == k.SEQNO_ADVANCED or message.seqno - 1 > stream.position
     )

@@ -1,6 +1,4 @@
-"""What servers say of a vbucket outside of its streams: its newest and persisted seqnos, and its
-failover log.
-"""
+"""What servers say of a vbucket beside its streams: newest, persisted seqnos, failover log."""
 
 from __future__ import annotations
 

@@ -85,18 +85,14 @@ class Session:
     """Direction of the consumer's messages, by the flags of the open."""
     open_row: int = 0
     open_status: int | None = None
-    """Status of the answer to the open that counts: the first open that succeeded, else the last
-    one.
-    """
+    """Status of the answer to the open that counts: the first that succeeded, else the last."""
     controls: dict[str, Control] = field(default_factory=dict)
     accepted: dict[tuple[str, str], int] = field(default_factory=dict)
     """Row of the first accepted request for every pair of key and value."""
     high_seqnos_asked: MessagePosition | None = None
     """Place of the first request for the newest seqnos of all vbuckets."""
     is_cut: bool = False
-    """Whether the capture lacks a part of what was asked, or there were more controls than are
-    remembered.
-    """
+    """Whether the capture lacks part of what was asked, or there were too many controls."""
     unread_requests: list[tuple[int, int]] = field(default_factory=list)
     """(vbucket, time) of each stream request whose extras are partly missing in the capture."""
     high_seqnos: dict[int, HighSeqno] = field(default_factory=dict)
@@ -128,9 +124,7 @@ class Session:
         return [listing for listing in (self.active, self.cluster_map) if listing is not None]
 
     def waits_for(self, key: str | int) -> bool:
-        """Whether a control was sent, or a command of FAILOVER_LOGS, and no answer to it was
-        read.
-        """
+        """Whether a control, or a command of FAILOVER_LOGS, was sent and no answer was read."""
         return any(
             isinstance(expected, tuple) and expected[:1] == (key,)
             for expected in self.waiting.values()
@@ -144,9 +138,8 @@ class Session:
     @property
     def versions(self) -> versions.Versions:
         """The versions that the server may have, by what it said on this connection."""
-        implied_status = (
-            "success" if self.consumer == 1 else None
-        )  # a server that consumes asks for what it knows
+        # a server that consumes asks for what it knows
+        implied_status = "success" if self.consumer == 1 else None
         controls = (
             (key, control.value, implied_status or control.status)
             for key, control in self.controls.items()
@@ -202,9 +195,7 @@ _MOST_DIGITS = 20
 
 
 def window_asked(value: str) -> int | None:
-    """Returns the flow-control window in bytes that a client asks for; None if the value is no
-    number.
-    """
+    """Returns the flow-control window in bytes that a client asks for; None if it is no number."""
     return (
         int(value) if value.isdecimal() and value.isascii() and len(value) <= _MOST_DIGITS else None
     )
@@ -225,11 +216,9 @@ def put_places(
     indices: RowNumbers | slice = slice(None),
 ) -> None:
     """Writes where messages stand into a column of places; ``indices``: the rows of the column."""
-    place_table.row[indices], place_table.offset[indices], place_table.time[indices] = (
-        batch.row[rows],
-        batch.stream_offset[rows],
-        batch.time_ns[rows],
-    )
+    place_table.row[indices] = batch.row[rows]
+    place_table.offset[indices] = batch.stream_offset[rows]
+    place_table.time[indices] = batch.time_ns[rows]
     place_table.frame[indices] = (batch.last_file[rows] << FILE_SHIFT) | batch.last_frame[rows]
 
 
@@ -242,10 +231,8 @@ def readable(batch: MessageBatch) -> BoolArray:
 
 def event_bytes(batch: MessageBatch, row: int) -> bytes:
     """Returns what a system event says without its seqno, which differs by vbucket."""
-    start, end = (
-        int(batch.decoded.extras_at[row]) + 8,
-        int(batch.start[row]) + int(batch.length[row]),
-    )
+    start = int(batch.decoded.extras_at[row]) + 8
+    end = int(batch.start[row]) + int(batch.length[row])
     return batch.data[start:end].tobytes()
 
 
@@ -272,15 +259,12 @@ def text(raw: bytes) -> str:
 
 
 def service_of(name: bytes) -> str:
-    """Returns the part of a name that the connections of one client share, as
-    ``Session.service``.
-    """
+    """Returns the part of a name that a client's connections share, as ``Session.service``."""
     name_object = json_object(name)
     if name_object is None:
         service, _, nodes = text(name).partition(":")
-        consumer = nodes.rpartition(":")[0].rpartition("->")[
-            2
-        ]  # replication:PRODUCER->CONSUMER:BUCKET
+        # replication:PRODUCER->CONSUMER:BUCKET
+        consumer = nodes.rpartition(":")[0].rpartition("->")[2]
         return f"{service} to {consumer}" if service == _REPLICATION and consumer else service
     return (member(name_object, "a") or member(name_object, "i") or text(name))[:MOST_TEXT]
 

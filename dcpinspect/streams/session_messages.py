@@ -463,7 +463,5 @@ def _name(session: Session, raw: bytes, redactor: Redactor | None) -> None:
         session.is_replication = name.startswith(BETWEEN_NODES)
     else:  # ``a`` is the program, ``i`` tells its connections apart
         session.is_named_well = bool(name_object.get("i"))
-    session.name, session.service = (
-        _replaced(raw, redactor),
-        service if redactor is None else redactor.text(service),
-    )
+    session.name = _replaced(raw, redactor)
+    session.service = service if redactor is None else redactor.text(service)

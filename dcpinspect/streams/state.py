@@ -69,9 +69,7 @@ class KnownTables(NamedTuple):
 
 
 class NewNumbers(NamedTuple):
-    """New numbers of the records of one reading, by their old numbers, once the reading is joined
-    with others.
-    """
+    """New numbers of a reading's records, by old numbers, once it is joined with others."""
 
     connections: IntArray
     """By number of the connection, which counts from 1; the first element is 0."""
@@ -113,9 +111,8 @@ class ReadingState(Tables, Portable):
             setattr(self, name, table.zeros(_FIRST_ROWS))
         self.counts = RowCounts.single()
         self.feed(*NOTHING)
-        self.early_answers = EarlyAnswers.zeros(
-            EARLY_ANSWERS
-        )  # of connection 0, which does not exist: no memory until written
+        # of connection 0, which does not exist: no memory until written
+        self.early_answers = EarlyAnswers.zeros(EARLY_ANSWERS)
         self.connections = ConnectionRows.zeros(0)
         self.slots = np.full(_FIRST_SLOTS, -1, np.int64)
         self.seed = secrets.randbits(31)

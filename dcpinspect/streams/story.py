@@ -73,17 +73,13 @@ class StreamStory:
     cause: IntArray
     """Number of each gap's cause in ``words.CAUSES``."""
     item_first: Seqnos
-    """First and last seqno of each entry. An entry is one event, or several events between two
-    seqnos.
-    """
+    """First and last seqno of each entry: one event, or several events between two seqnos."""
     item_last: Seqnos
     item_count: IntArray
     item_row: IntArray
     """Row of each entry's first event; the rows rise, unless entries are of several events."""
     item_time: IntArray
-    """Time of each entry's earliest event, in nanoseconds since 1970; ``item_until``: time of its
-    latest event.
-    """
+    """Time of each entry's first event, in nanoseconds since 1970; ``item_until``: its last."""
     item_until: IntArray
 
     @property
@@ -187,10 +183,8 @@ def stories(
     for number, (row, key) in enumerate(zip(rows, keys, strict=True)):
         if key not in shown_streams:
             continue
-        own_snapshots, own_gaps = (
-            snapshots.take(snapshots_of.get(key, _NONE)),
-            gaps.take(gaps_of.get(key, _NONE)),
-        )
+        own_snapshots = snapshots.take(snapshots_of.get(key, _NONE))
+        own_gaps = gaps.take(gaps_of.get(key, _NONE))
         entries_of_stream = entries[order[borders[number] : borders[number + 1]]]
         stories_found.append(
             StreamStory(

@@ -86,9 +86,7 @@ class Tables:
         self._made, self._files = made, files
 
     def with_files(self, files: Sequence[str]) -> Tables:
-        """Returns these tables with records that say in which capture they begin, if ``files``
-        names captures.
-        """
+        """Returns these tables with records that say in which of ``files`` they begin."""
         if not files:
             return self
         self.seen.gaps.files = files

@@ -1,6 +1,4 @@
-"""What the TCP connection under the messages tells: how it began and ended, and what is missing of
-it.
-"""
+"""What the TCP connection under the messages tells: how it began and ended, what is missing."""
 
 from __future__ import annotations
 
@@ -41,9 +39,7 @@ class TcpConnection:
     last_ns: int
     """Capture times of its first and its latest packet."""
     closed: str
-    """``fin``, ``rst``, ``replaced`` (a new connection runs on its addresses), or empty while it is
-    open.
-    """
+    """``fin``, ``rst``, ``replaced`` (a new connection has its addresses), or empty: it is open."""
     closed_by: int
     """Direction of the FIN or RST; -1 where none was captured."""
     closed_ns: int
@@ -62,9 +58,7 @@ class TcpConnection:
     skipped: tuple[int, int]
     """Captured bytes that belong to no message."""
     lost_at_end: tuple[tuple[int, int] | None, tuple[int, int] | None]
-    """Stream offsets [start, end) behind the latest message that could not be read; None where
-    there are none.
-    """
+    """Stream offsets [start, end) behind the latest unreadable message; None for none."""
     tls: str | None = None
     """Version, cipher suite and state of the records; None where the connection has no TLS."""
     is_decrypted: bool = False
@@ -88,13 +82,9 @@ class TcpConnection:
     syns: int = 0
     """Number of packets of the client, where it has had no answer."""
     unseen: int = -1
-    """Direction of which no packet was captured, though the other one says that there was
-    something; -1: none.
-    """
+    """Direction without a captured packet, though the other shows that it had some; -1: none."""
     unproven: tuple[int, ...] = (0, 0)
-    """Bytes behind the ends that IP headers tell, where nothing shows whether they are of the
-    connection.
-    """
+    """Bytes behind the ends that IP headers tell, where nothing shows that they are its own."""
     shut: tuple[ZeroWindow | None, ...] = (None, None)
     """By direction: that its sender, for 1 s or more, took nothing."""
 

@@ -124,22 +124,15 @@ class Tracker(Portable):
         """One row for each stream, once gaps were set apart: the seqnos that enclose all gaps of
         which another stream may tell.
         """
-        self._stayed: Sequence[int] = (
-            0,
-            0,
-            0,
-        )  # counts of snapshots, gaps and losses when some last left the tables.
+        # counts of snapshots, gaps and losses when some last left the tables.
+        self._stayed: Sequence[int] = (0, 0, 0)
         self._compared = 0  # vbuckets below this one were
         self.state = ReadingState()
         self.contents: Contents | None = None
-        """Follows the keys of events; None unless somebody wants to know what is wrong with the
-        documents.
-        """
+        """Follows the keys of events; None unless somebody asks what is wrong with documents."""
         self.flow: FlowControl | None = None
         self.noops: Noops | None = None
-        """``flow`` follows flow control and ``noops`` follows noops; None unless somebody asks for
-        them.
-        """
+        """``flow`` follows flow control and ``noops`` noops; None unless somebody asks for them."""
         self.histories: Histories | None = None
         """Compares streams of one history; None unless somebody asks for that."""
         self.conversation = Conversation()
@@ -200,8 +193,7 @@ class Tracker(Portable):
         events, by which it knows what is over.
         """
         if self._recent is None:
-            msg = "what is over is only known to who remembers events"
-            raise ValueError(msg)
+            raise ValueError("what is over is only known to who remembers events")
         self._is_endless = True
         if self.contents is not None:
             self.contents.most = self._most
@@ -296,15 +288,12 @@ class Tracker(Portable):
 
     def _without(self, connections: set[int]) -> Tracker:
         """Returns what is known without these connections."""
-        duplicate = copy.deepcopy(
-            self, {id(self.copies): Copies()}
-        )  # which has what ``joined`` needs; nothing in it is there twice
+        # which has what ``joined`` needs; nothing in it is there twice
+        duplicate = copy.deepcopy(self, {id(self.copies): Copies()})
         duplicate.counts_copies = True
-        duplicate._recent, duplicate._told, duplicate._compared = (
-            self._recent,
-            dict(self._told),
-            self._compared,
-        )
+        duplicate._recent = self._recent
+        duplicate._told = dict(self._told)
+        duplicate._compared = self._compared
         duplicate.histories = copy.copy(self.histories)
         numbers = np.array(sorted(connections), dtype=np.int64)
         stays = ~np.isin(duplicate.state.known_tables.streams.connection, numbers)
@@ -324,11 +313,9 @@ class Tracker(Portable):
                 [by_number[number].has_handshake for number in unmet.tolist()], dtype=np.int64
             ),
         )
-        sessions, connections, tables = (
-            self.conversation.sessions,
-            self.state.connections,
-            self.state.known_tables,
-        )
+        sessions = self.conversation.sessions
+        connections = self.state.connections
+        tables = self.state.known_tables
         streams, snapshots = tables.streams, tables.snapshots
         in_order = number_streams(streams)
         sight = Visibility(tables, by_number)
@@ -413,15 +400,11 @@ class Tracker(Portable):
         return Tables(seen, {name: cache(make) for name, make in made.items()}, links)
 
     def _explained(self, resumed: Sequence[ExtraGap], of_whole: OfWhole | None) -> ExplainedGaps:
-        """Returns all gaps with their causes; ``resumed``: those at the beginning of resumed
-        streams.
-        """
+        """Returns all gaps with their causes; ``resumed``: those where resumed streams begin."""
         tables = self.state.known_tables
         facts = self._facts(tables.streams, of_whole)
-        cause, extras = (
-            causes(tables.gaps, tables.snapshots, facts),
-            [*self._out_of_order.gaps, *rollback_gaps(tables.streams), *resumed],
-        )
+        cause = causes(tables.gaps, tables.snapshots, facts)
+        extras = [*self._out_of_order.gaps, *rollback_gaps(tables.streams), *resumed]
         all_gaps = tables.gaps, self._out_of_order.rows(tables.snapshots)
         if of_whole is not None:
             comparisons = of_whole.told_of(*all_gaps)
@@ -440,9 +423,7 @@ class Tracker(Portable):
         return ExplainedGaps(tables, extras, cause, comparisons, facts, self.conversation.sessions)
 
     def _amounts(self, gaps: ExplainedGaps) -> tuple[IntArray, Amounts]:
-        """Returns the snapshots of each stream, and its gaps by cause, with those that have
-        left.
-        """
+        """Returns each stream's snapshots, and its gaps by cause, with those that have left."""
         tables = self.state.known_tables
         count = len(tables.streams)
         by_cause, gap_seqnos = self._left.gaps(count)
@@ -463,10 +444,8 @@ class Tracker(Portable):
         self._compared, self._told, self._tables = 0, {}, None
         for _ in range(ROUNDS):
             found_events = self._keep(look_again, vbucket=self._compared)
-            before, self._compared = (
-                self._compared,
-                VBUCKETS if found_events is None else found_events.vbuckets,
-            )
+            before = self._compared
+            self._compared = VBUCKETS if found_events is None else found_events.vbuckets
             if self._compared in (before, VBUCKETS):
                 break
         if self.histories is not None:
@@ -474,11 +453,9 @@ class Tracker(Portable):
             vbucket, before = 0, -1
             for _ in range(HISTORIES):
                 streams = self.state.known_tables.streams
-                before, vbucket = (
-                    vbucket,
-                    self.histories.compare(
-                        look_again, streams, self.conversation, vbucket=vbucket, differ=differ
-                    ),
+                before = vbucket
+                vbucket = self.histories.compare(
+                    look_again, streams, self.conversation, vbucket=vbucket, differ=differ
                 )
                 if vbucket in (before, VBUCKETS):
                     break
@@ -505,9 +482,7 @@ class Tracker(Portable):
 
     @property
     def left_counts(self) -> dict[str, int]:
-        """How many connections, streams, snapshots and gaps have left the tables so far, by
-        name.
-        """
+        """How many connections, streams, snapshots and gaps have left the tables, by name."""
         snapshots, gaps = self._left.counts.tolist()
         return {
             "connections": self._left.connections,
@@ -542,9 +517,7 @@ class Tracker(Portable):
 
     @property
     def gap_bounds(self) -> IntArray:
-        """Stream, seqno before, seqno behind and cause of every gap: enough to tell which gaps are
-        in dispute.
-        """
+        """Stream, seqno before and behind, and cause of every gap: enough to tell disputes."""
         every, cause = self._every_gap()
         return np.column_stack((every.stream, every.after, every.before, cause))
 
@@ -656,10 +629,8 @@ class Tracker(Portable):
         """
         state, tables = self.state, self.state.known_tables
         unordered = self._out_of_order.gaps
-        gaps, keeps_unordered = (
-            streams[tables.gaps.stream],
-            np.array([streams[gap.stream] for gap in unordered], dtype=np.bool_),
-        )
+        gaps = streams[tables.gaps.stream]
+        keeps_unordered = np.array([streams[gap.stream] for gap in unordered], dtype=np.bool_)
         self._told = {name: tale for name, tale in self._told.items() if streams[tale.stream]}
         self._out_of_order.leave(keeps_unordered)
         self._left.forget(streams)

@@ -111,9 +111,7 @@ def _connections(groups: Groups, connection: IntArray) -> WordColumn:
 def _high_seqnos(
     reports: Reports, names: NameNumbers, keys: IntArray
 ) -> tuple[IntArray, BoolArray]:
-    """Returns the newest seqno, biased, that each client was told of each vbucket, and whether it
-    was told one.
-    """
+    """Returns the newest seqno, biased, told to each client of each vbucket, and whether any."""
     has_name = reports.connection < len(names.of)
     name_number = np.where(has_name, names.of[np.where(has_name, reports.connection, 0)], -1)
     latest = np.flatnonzero((reports.kind == LATEST) & (name_number >= 0))

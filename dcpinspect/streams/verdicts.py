@@ -45,9 +45,7 @@ _LONG = 10**15
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What the end of each connection tells of the streams on it; every array has one element for
-    each stream.
-    """
+    """What the end of each connection tells of its streams; arrays have an element a stream."""
 
     is_closed: BoolArray
     """Whether the stream's connection has ended."""
@@ -66,9 +64,7 @@ class Ends:
     def from_tables(
         tables: KnownTables, links: Mapping[int, TcpConnection], starved: Mapping[int, bool]
     ) -> Ends:
-        """Returns the ends of streams; ``starved``: whether the window of each connection is
-        full.
-        """
+        """Returns the ends of streams; ``starved``: whether each connection's window is full."""
         connections, streams, losses = tables.connections, tables.streams, tables.losses
         number = streams.connection
         closed = np.zeros(len(connections), dtype=np.bool_)
@@ -85,9 +81,8 @@ class Ends:
         lost = (connections.losses.array[number, producer] != streams.losses) | at_end[
             number, producer
         ]
-        lost |= (
-            connections.closed_time[number] >= streams.latest.time
-        )  # this stream may be the one that was closed
+        # this stream may be the one that was closed
+        lost |= connections.closed_time[number] >= streams.latest.time
         # a loss may be known before the request is read whose answer it hides
         over = np.zeros((len(connections), 2), dtype=np.int64)
         np.maximum.at(over, (losses.connection, losses.direction), losses.after_time)

@@ -72,11 +72,9 @@ class Visibility:
             until_ns is None or self._connections[connection].time[direction] < until_ns
         ):
             return "lost"
-        return (
-            "lost"
-            if (self._sizes(connection, direction, since_ns, until_ns) >= least).any()
-            else "complete"
-        )
+        if (self._sizes(connection, direction, since_ns, until_ns) >= least).any():
+            return "lost"
+        return "complete"
 
     def _sizes(
         self, connection: int, direction: int, since_ns: int, until_ns: int | None
@@ -172,9 +170,7 @@ class Visibility:
 
     @cached_property
     def incomplete_consumers(self) -> BoolArray:
-        """Connections, by number, on which something of the consumer's messages was not
-        captured.
-        """
+        """Connections, by number, on which some of the consumer's messages were not captured."""
         mask = np.zeros(len(self._connections), dtype=np.bool_)
         for number in self._links:
             mask[number] = not self.is_complete(number, self.consumer(number))
@@ -182,9 +178,7 @@ class Visibility:
 
     @cached_property
     def may_have_asked(self) -> BoolArray:
-        """A mask of connections, by number, on which the consumer may have asked for a stream in
-        what was lost.
-        """
+        """A mask of connections, by number, whose lost bytes may have asked for a stream."""
         mask = np.zeros(len(self._connections), dtype=np.bool_)
         for number, link in self._links.items():
             mask[number] = (
@@ -205,10 +199,8 @@ class Visibility:
         different, starts = np.unique(owner[order], return_index=True)
         losses_of = {}
         for number, loss_rows in zip(different.tolist(), np.split(order, starts[1:]), strict=True):
-            over_ns, sizes = (
-                np.maximum.accumulate(losses.after_time[loss_rows]),
-                losses.end[loss_rows] - losses.start[loss_rows],
-            )
+            over_ns = np.maximum.accumulate(losses.after_time[loss_rows])
+            sizes = losses.end[loss_rows] - losses.start[loss_rows]
             losses_of[number >> 1, number & 1] = _Lost(
                 losses.before_time[loss_rows], over_ns, sizes
             )

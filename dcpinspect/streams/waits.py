@@ -95,13 +95,10 @@ class Waits:
         reports = conversation.reports
         self._connections, self._streams, self._snapshots, _, losses = tables
         size = len(self._streams)
-        self._first: IntArray = np.full(
-            size, -1, dtype=np.int64
-        )  # by stream: the answer that first told what it waits for
+        # by stream: the answer that first told what it waits for
+        self._first: IntArray = np.full(size, -1, dtype=np.int64)
         self.newest: IntArray = np.full(size, LEAST, dtype=np.int64)
-        """The newest seqno that the server told, biased, by stream; LEAST if the stream waits for
-        none.
-        """
+        """The newest seqno that the server told, biased, by stream; LEAST if it waits for none."""
         self._idle_ns: IntArray = np.zeros(size, dtype=np.int64)
         self.are_long: BoolArray = np.zeros(size, dtype=np.bool_)
         """True for streams that have waited longer than the patience."""
@@ -118,10 +115,8 @@ class Waits:
         for number, (members, _) in enumerate(groups):
             own_group[members] = number
         for number, link in links.items():
-            self._deaf_ns[number], self._last_ns[number] = (
-                deaf.get(clients.get(number, ""), 0),
-                link.last_ns,
-            )
+            self._deaf_ns[number] = deaf.get(clients.get(number, ""), 0)
+            self._last_ns[number] = link.last_ns
         waiting = np.flatnonzero(self._may_wait())
         group = own_group[self._streams.connection[waiting]]
         waiting = waiting[np.argsort(group, kind="stable")]
@@ -217,23 +212,18 @@ class Waits:
         )
         waits = (vbuckets[vbucket_position] == vbucket) & (first < ends[vbucket_position])
         waits &= (streams.request.form[numbers] == 0) | (position < streams.request.end[numbers])
-        numbers, first, last = (
-            numbers[waits],
-            high_positions[first[waits]],
-            high_positions[ends[vbucket_position[waits]] - 1],
-        )
+        numbers = numbers[waits]
+        first = high_positions[first[waits]]
+        last = high_positions[ends[vbucket_position[waits]] - 1]
         row = streams[numbers]
-        deaf_ns = self._deaf_ns[
-            row.connection
-        ]  # after a loss, a rollback may be missing that took seqnos back
+        # after a loss, a rollback may be missing that took seqnos back
+        deaf_ns = self._deaf_ns[row.connection]
         heard = reports.time[last] > deaf_ns
-        numbers, row, first, last, deaf_ns = (
-            numbers[heard],
-            row[heard],
-            first[heard],
-            last[heard],
-            deaf_ns[heard],
-        )
+        numbers = numbers[heard]
+        row = row[heard]
+        first = first[heard]
+        last = last[heard]
+        deaf_ns = deaf_ns[heard]
         since = np.maximum.reduce(
             [reports.time[first], deaf_ns, row.latest.time, self._busy_until(row)]
         )

@@ -17,9 +17,7 @@ from dcpinspect.streams.records import Gaps
 
 @dataclass(frozen=True, slots=True)
 class OfWhole:
-    """Facts from the reading of everything, under the numbers that connections and streams have in
-    the part.
-    """
+    """Facts from the reading of everything, under the part's numbers of connections and streams."""
 
     connections: IntArray
     """Number in the whole of each connection."""

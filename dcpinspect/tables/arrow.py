@@ -58,9 +58,7 @@ def short(batch: MessageBatch, rows: RowNumbers, name: str) -> Any:
 
 
 def plain(array: Any, name: str) -> Any:
-    """Returns a column in its own type, from its short form; integers may also be narrower, or in a
-    dictionary.
-    """
+    """Returns a column in its own type, from its short form: narrower, or a dictionary."""
     kind = BY_NAME[name].kind
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), type_of(name))
@@ -102,11 +100,9 @@ def _key_bytes(batch: MessageBatch, rows: RowNumbers) -> Any:
     for index in np.flatnonzero(np.isin(rows, batch.missing.row)).tolist():
         valid[index] &= batch.key_of(int(rows[index])) is not None
     keys = gathered(batch.data, slices, valid)
-    return (
-        keys
-        if batch.redactor is None
-        else _redacted(keys, batch.has_private_key(rows), batch.redactor)
-    )
+    if batch.redactor is None:
+        return keys
+    return _redacted(keys, batch.has_private_key(rows), batch.redactor)
 
 
 def _request_keys(batch: MessageBatch, rows: RowNumbers) -> Any:

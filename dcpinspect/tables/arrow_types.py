@@ -17,9 +17,7 @@ TYPES: dict[ColumnKind, Any] = {name: kind.arrow(pa) for name, kind in KINDS.ite
 
 
 def record_type(run: RecordList) -> Any:
-    """Returns the Arrow type of one record in a run of records; documents in a record are left out
-    of tables.
-    """
+    """Returns the Arrow type of a record in a run; tables leave out documents in records."""
     fields = []
     for spec in run.fields:
         kind = (

@@ -73,9 +73,8 @@ class Names:
     def redacted(self, redactor: Redactor) -> Names:
         """Returns a view of these names, now and in future, with a replacement for each name."""
         if self._replaced is None or self._replaced._redactor is not redactor:
-            self._replaced = copy(
-                self
-            )  # both share the same tables, so later names are known to both
+            # both share the same tables, so later names are known to both
+            self._replaced = copy(self)
             self._replaced._redactor, self._replaced._known = redactor, {}
         return self._replaced
 
@@ -83,9 +82,7 @@ class Names:
     # ------------------------------------------------------------------------
 
     def select(self, row: int, connection: int, server: str, bucket: bytes) -> bool:
-        """Records that a connection selected a bucket; returns whether it is another bucket than
-        before.
-        """
+        """Records that a connection selected a bucket; returns whether it is another one."""
         rows, owners = self._owners.setdefault(connection, ([], []))
         shared = (server, bucket)
         if owners and owners[-1].shared == shared:
@@ -101,9 +98,7 @@ class Names:
             self._add_to(row, bucket, bucket.scopes, number, (number, name))
 
     def add(self, row: int, connection: int, number: int, scope: int | str, name: str) -> None:
-        """Records that a connection was told the name of a collection, and its scope by id or by
-        name.
-        """
+        """Records that a connection was told a collection's name, and its scope by id or name."""
         for bucket in self._buckets_of(connection, row):
             earlier_values = bucket.collections.get(number)
             before = earlier_values.values[-1] if earlier_values is not None else None
@@ -204,9 +199,7 @@ class Names:
         return self._shown_name(scope_name[1]) if scope_name is not None else None
 
     def moments(self, first: int, last: int) -> RowNumbers:
-        """Returns the rows after ``first`` up to ``last`` from which on a name is different from
-        before.
-        """
+        """Returns the rows after ``first`` up to ``last`` from which on a name differs."""
         low, high = bisect_right(self._moments, first), bisect_right(self._moments, last)
         return np.array(self._moments[low:high], dtype=np.int64)
 
@@ -232,9 +225,7 @@ class NamesAt(NamedTuple):
     row: int
 
     def collection(self, number: int) -> str | None:
-        """Returns a collection with its id, as in ``shop.orders (0x8)``; None if its name is not
-        known.
-        """
+        """Returns a collection with its id, as ``shop.orders (0x8)``; None for an unknown name."""
         name = self.names.known_collection(self.connection, number, self.row)
         return None if name is None else with_id(name, number)
 

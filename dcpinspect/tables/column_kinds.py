@@ -149,9 +149,7 @@ KINDS: dict[ColumnKind, KindDefinition] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table: a key of a record, a column of Arrow, a property of the JSON
-    Schema.
-    """
+    """One column of a table: a key of a record, a column of Arrow, a JSON Schema property."""
 
     name: str
     kind: ColumnKind

@@ -59,9 +59,8 @@ class DuckQuery:
 
         Raises UsageError for what DuckDB refuses, at its place if known.
         """
-        if any(
-            "\ud800" <= character <= "\udfff" for character in self._text
-        ):  # these characters stand for bytes that are not UTF-8
+        # these characters stand for bytes that are not UTF-8
+        if any("\ud800" <= character <= "\udfff" for character in self._text):
             raise UsageError(
                 "query: it is not UTF-8; other keys are compared as bytes, as in key_bytes = "
                 "'\\xff'::blob"
@@ -189,9 +188,7 @@ class QueryRows:
         self._told = told
 
     def __iter__(self) -> Iterator[Any]:
-        """Yields the record batches. Raises UsageError for errors that occur only while rows are
-        made.
-        """
+        """Yields the record batches. Raises UsageError for errors that only making rows shows."""
         batches = iter(self._reader)
         while (batch := self._told(lambda: next(batches, None))) is not None:
             yield batch

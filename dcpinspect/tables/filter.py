@@ -189,17 +189,13 @@ def _tokens(source: FilterSource) -> list[Token]:
 
 
 def _unreadable(character: str) -> str:
-    return (
-        "the text has no closing quote"
-        if character == "'"
-        else f"{escape(character)} is not part of the language of filters"
-    )
+    if character == "'":
+        return "the text has no closing quote"
+    return f"{escape(character)} is not part of the language of filters"
 
 
 def _token(match: re.Match[str], place: TextPosition) -> Token:
-    """Returns the token of a match. It is unreadable also if engines would read it in different
-    ways.
-    """
+    """Returns the token of a match. It is unreadable if engines read it in different ways."""
     text = match[0]
     if match["bytes"]:
         if re.fullmatch(r"(?:[0-9a-fA-F]{2})*", match["digits"]) is None:
@@ -223,11 +219,9 @@ def _token(match: re.Match[str], place: TextPosition) -> Token:
         return Token("saved", text[1:], place)
     if match["word"]:
         return Token("word", text.lower(), place)
-    return (
-        Token("unreadable", _INSTEAD[text], place)
-        if text in _INSTEAD
-        else Token("sign", text, place)
-    )
+    if text in _INSTEAD:
+        return Token("unreadable", _INSTEAD[text], place)
+    return Token("sign", text, place)
 
 
 class _Parser:

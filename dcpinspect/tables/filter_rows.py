@@ -37,9 +37,8 @@ class FilterRows:
         """Returns those of these messages that match the filter, in order."""
         if not len(rows):
             return rows
-        from dcpinspect.tables.arrow import (
-            record_batch,
-        )  # deferred: takes 0.1 s, and only filters need it
+        # deferred: takes 0.1 s, and only filters need it
+        from dcpinspect.tables.arrow import record_batch
 
         return self.numbers(record_batch(batch, rows, self.filter.columns).columns, rows)
 

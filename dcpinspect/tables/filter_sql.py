@@ -1,6 +1,4 @@
-"""Filter conditions as SQL for DuckDB. A subclass writes them for another engine with a different
-syntax.
-"""
+"""Filter conditions as SQL for DuckDB. Subclasses write them for engines of another syntax."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ class Sql:
                 return " or ".join(f"({self.condition(item)})" for item in items)
 
     contains = "list_contains"
-    """Function with a list and a value: true if the list contains the value, null if there is no
-    list.
-    """
+    """Function with a list and a value: whether the list contains it; null if there is no list."""
 
     def name(self, column: str) -> str:
         """Returns a column."""

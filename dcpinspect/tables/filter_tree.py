@@ -49,9 +49,7 @@ class ColumnName:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value in the form of the column that it is compared with: times are nanoseconds since
-    1970.
-    """
+    """A value in the form of the column compared with: times are nanoseconds since 1970."""
 
     value: int | str | bytes | bool
     place: TextPosition = field(compare=False)

@@ -95,11 +95,9 @@ def membership(column: ColumnName, values: list[Constant]) -> Condition:
     """Returns the condition of ``in``. Raises PlacedError."""
     constants = tuple(constant(column, value) for value in values)
     if family(column.column) == "list":
-        return (
-            Or(tuple(Holds(column, value) for value in constants))
-            if len(constants) > 1
-            else Holds(column, constants[0])
-        )
+        if len(constants) > 1:
+            return Or(tuple(Holds(column, value) for value in constants))
+        return Holds(column, constants[0])
     return In(_numeric_time(column), constants)
 
 

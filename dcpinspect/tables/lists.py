@@ -33,9 +33,8 @@ def list_column(batch: MessageBatch, rows: RowNumbers, name: str) -> Any:
     if not len(rows_with_records):
         return pa.nulls(len(rows))
     in_bulk = _is_fixed(run) and not np.isin(rows_with_records, batch.missing.row).any()
-    if (
-        batch.redactor is not None
-    ):  # of records that do not fill the value, nothing says that they are numbers
+    # of records that do not fill the value, nothing says that they are numbers
+    if batch.redactor is not None:
         in_bulk = in_bulk and not (batch.decoded.value.size[rows_with_records] % least).any()
     counts, values = (
         _fixed(batch, rows_with_records, run) if in_bulk else _varied(batch, rows_with_records, run)
@@ -54,9 +53,7 @@ def _is_fixed(run: RecordList) -> bool:
 
 
 def _fixed(batch: MessageBatch, rows: RowNumbers, run: RecordList) -> tuple[RowNumbers, Any]:
-    """Returns the number of records of each message, and all records, read directly from the
-    bytes.
-    """
+    """Returns how many records each message has, and all records, straight from the bytes."""
     dtype = np.dtype([(spec.name, f">u{spec.kind.size}") for spec in run.fields])
     counts = np.minimum(batch.decoded.value.size[rows] // dtype.itemsize, MAX_RECORDS)
     starts = batch.decoded.value.start[rows]
@@ -79,9 +76,7 @@ def _fixed(batch: MessageBatch, rows: RowNumbers, run: RecordList) -> tuple[RowN
 
 
 def _varied(batch: MessageBatch, rows: RowNumbers, run: RecordList) -> tuple[RowNumbers, Any]:
-    """Returns the same as ``_fixed`` for records of any size, from the annotations of the
-    messages.
-    """
+    """Returns the same as ``_fixed`` for records of any size, from the messages' annotations."""
     kind = record_type(run)
     names = {field.name for field in kind}
     counts = np.zeros(len(rows), np.int64)

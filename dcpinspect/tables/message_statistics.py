@@ -265,9 +265,7 @@ class MessageStats:
             }
 
     def commands(self) -> Iterator[tuple[int, str, str]]:
-        """Yields number in ``messages_by_time``, name of the command, and side; the most frequent
-        first.
-        """
+        """Yields number in ``messages_by_time``, command and side; the most frequent first."""
         for command in _most_first(self._counts):
             yield command, command_name(command), command_side(command)
 

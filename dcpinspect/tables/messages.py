@@ -111,9 +111,7 @@ class MessageBatch:
     length: RowNumbers
     """Size of each message in the stream, in bytes."""
     row: RowNumbers
-    """Number in the reading, from 1; rising, and without gaps unless the reading is a part of
-    another.
-    """
+    """Number in the reading, from 1; rising, and without gaps unless it is part of another."""
     file: RowNumbers
     frame: RowNumbers
     last_file: RowNumbers
@@ -161,15 +159,11 @@ class MessageBatch:
         return rows - first if is_dense else np.searchsorted(self.row, rows)
 
     def column(self, name: str) -> NumberColumn:
-        """Returns a column of numbers that some commands have; without any value if no message has
-        one.
-        """
+        """Returns a column of numbers that some commands have; no value if no message has one."""
         numbers = self.decoded.numbers.get(name)
-        return (
-            NumberColumn(np.zeros(len(self), np.uint64), np.zeros(len(self), np.bool_))
-            if numbers is None
-            else numbers
-        )
+        if numbers is None:
+            return NumberColumn(np.zeros(len(self), np.uint64), np.zeros(len(self), np.bool_))
+        return numbers
 
     def bytes_of(self, index: int) -> bytes:
         """Returns the bytes of one message; missing bytes are zero."""
@@ -213,11 +207,9 @@ class MessageBatch:
     def collection_of(self, index: int) -> str | None:
         """Returns the name of the message's collection; None if it has none."""
         number = self.decoded.collection_id.value_at(index)
-        return (
-            None
-            if number is None
-            else self.names.collection(int(self.connection[index]), number, int(self.row[index]))
-        )
+        if number is None:
+            return None
+        return self.names.collection(int(self.connection[index]), number, int(self.row[index]))
 
     def redacted(self, redactor: Redactor | None) -> MessageBatch:
         """Returns the same messages, with private data replaced from here on; None leaves them as
@@ -241,9 +233,7 @@ class MessageBatch:
         return private
 
     def _has_unknown_key(self, index: int) -> bool:
-        """Whether the protocol does not know the key of a message, or the capture lacks part of
-        it.
-        """
+        """Whether the protocol does not know a message's key, or the capture lacks part of it."""
         key, layout = self.wire_key_of(index), self.layout_of(index)
         if key is None or layout is None or layout.key is None or layout.key.shown is None:
             return True
@@ -277,11 +267,9 @@ class MessageBatch:
         if key is None or self.redactor is None:
             return key
         layout = self.layout_of(index)
-        return (
-            self.redactor.replacement(key)
-            if layout is None or layout.key is None
-            else self.redactor.field_text(layout.key, key)
-        )
+        if layout is None or layout.key is None:
+            return self.redactor.replacement(key)
+        return self.redactor.field_text(layout.key, key)
 
     def wire_key_of(self, index: int) -> bytes | None:
         """Returns the original key, even if it must be replaced before anybody sees it; None as

@@ -74,11 +74,9 @@ class RecordSelection:
                 FilterRows(self.filter).numbers(columns, np.arange(len(records))),
             )
         matching = records if keep.all() else records.take(np.flatnonzero(keep))
-        return (
-            matching.take(_order(matching, self.sort, is_reversed=self.is_reversed))
-            if self.sort or self.is_reversed
-            else matching
-        )
+        if self.sort or self.is_reversed:
+            return matching.take(_order(matching, self.sort, is_reversed=self.is_reversed))
+        return matching
 
 
 def _are_within(records: Records, since: int, until: int) -> BoolArray:

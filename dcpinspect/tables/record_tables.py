@@ -248,14 +248,12 @@ def _taken(values: ColumnValues, rows: IntArray) -> ColumnValues:
 def _plain_values(values: ColumnValues) -> list[Any]:
     if isinstance(values, NumberColumn):
         plain: list[Any] = values.values.tolist()
-        return (
-            plain
-            if values.valid is None
-            else [
-                plain_value if ok else None
-                for plain_value, ok in zip(plain, values.valid.tolist(), strict=True)
-            ]
-        )
+        if values.valid is None:
+            return plain
+        return [
+            plain_value if ok else None
+            for plain_value, ok in zip(plain, values.valid.tolist(), strict=True)
+        ]
     if isinstance(values, WordColumn):
         words = [*values.words, None]
         return [words[code] for code in values.codes.tolist()]
@@ -283,9 +281,8 @@ def _arrow_columns(column: Column, values: ColumnValues) -> list[tuple[str, Any,
 
     kind = arrow_type(column)
     if isinstance(values, WordColumn):
-        used, codes = np.unique(
-            values.codes, return_inverse=True
-        )  # there may be more words than rows
+        # there may be more words than rows
+        used, codes = np.unique(values.codes, return_inverse=True)
         words = [values.words[code] for code in used[used >= 0].tolist()]
         of_row = codes.reshape(-1) - int((used < 0).any())
         return [

@@ -59,9 +59,7 @@ class Collections:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Conditions that a message must meet, all of them; a condition that is not set is always
-    met.
-    """
+    """Conditions that a message must meet, all of them; one that is not set is always met."""
 
     numbers: tuple[range, ...] = ()
     """Ranges of rows."""
@@ -183,11 +181,9 @@ def commands(names: str) -> Commands:
     for text in names.split(","):
         name = text.strip().lower().replace("-", "_")
         number = _number(name)
-        plain, dcp, of_server = (
-            opcode_code(name),
-            opcode_code(f"dcp_{name}"),
-            opcode_code(name, server=True),
-        )
+        plain = opcode_code(name)
+        dcp = opcode_code(f"dcp_{name}")
+        of_server = opcode_code(name, server=True)
         code = dcp if plain is None else plain
         if plain is not None and dcp is not None:
             raise UsageError(

@@ -35,17 +35,14 @@ class Series:
     """
 
     def __init__(self, *, kind: SeriesKind = "sum", most: int = 1 << 10) -> None:
-        """``most``: number of groups that are kept, the first ones that come; other groups are
-        ignored.
-        """
+        """``most``: number of groups that are kept, the first ones to come; others are ignored."""
         self.start_ns: int | None = None
         self.span_ns = FIRST_SPAN_NS
         self.rows: dict[int, IntArray] = {}
         self._is_level, self._is_sum = kind == "level", kind == "sum"
         self._most = most
-        self._last: dict[
-            int, tuple[int, int]
-        ] = {}  # for levels: nanoseconds since the start, and value
+        # for levels: nanoseconds since the start, and value
+        self._last: dict[int, tuple[int, int]] = {}
 
     def add(self, groups: RowNumbers, time_ns: RowNumbers, values: RowNumbers) -> None:
         """Adds values with their groups and times, in nanoseconds since 1970. Values before the

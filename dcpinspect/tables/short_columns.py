@@ -60,9 +60,8 @@ def short_column(
         return maker(batch, rows)
     column = BY_NAME[name]
     if column.spec is None:
-        raise NotImplementedError(
-            f"nothing makes the column {name}"
-        )  # it would be empty wherever it is shown
+        # it would be empty wherever it is shown
+        raise NotImplementedError(f"nothing makes the column {name}")
     numbers = batch.shown(name)
     if numbers is None:
         return None
@@ -96,9 +95,7 @@ def _distinct(
 def _worded(
     batch: MessageBatch, rows: RowNumbers, column: Column, numbers: NumberColumn
 ) -> ShortTexts:
-    """Returns names of flags, or the word of an enumeration; by layout, because each has its own
-    words.
-    """
+    """Returns names of flags, or the word of an enumeration; by layout, as each has its own."""
     layout = batch.decoded.layout[rows]
     specs: dict[int, Field] = {}
     for number in unique(layout[numbers.valid] if numbers.valid is not None else layout).tolist():

@@ -1,6 +1,4 @@
-"""Spans of time that a user asks for: absolute, counted from the first packet, or back from the
-last.
-"""
+"""Spans of time that a user asks for: absolute, from the first packet, or back from the last."""
 
 from __future__ import annotations
 
@@ -114,12 +112,9 @@ class TimeSpan:
     """Returns the time of the last packet; called only if a bound counts from there."""
 
     def bounds(self, first_ns: int) -> tuple[int, int]:
-        """Returns [from, to) in nanoseconds since 1970, in a capture that begins at
-        ``first_ns``.
-        """
-        since = (
-            None if self.since == _START else self.since
-        )  # packets may be older than the first one
+        """Returns [from, to) in nanoseconds since 1970, in a capture beginning at ``first_ns``."""
+        # packets may be older than the first one
+        since = None if self.since == _START else self.since
         low, high = (
             None if moment_ is None else moment_.time_ns(first_ns, self.last_ns)
             for moment_ in (since, self.until)

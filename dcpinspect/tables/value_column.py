@@ -108,9 +108,7 @@ def _annotated(batch: MessageBatch, index: int) -> bytes | None:
 
 
 def _as_text(raw: Any) -> Any:
-    """Returns values as text: as digits if they are not text, and with an ellipsis if they are
-    cut.
-    """
+    """Returns values as text: digits if they are not text, and with an ellipsis if cut."""
     longest = pc.max(pc.binary_length(raw)).as_py() or 0
     text = as_text(raw)
     if longest <= MAX_BYTES and text.null_count == raw.null_count:

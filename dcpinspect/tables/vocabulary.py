@@ -56,9 +56,7 @@ def vocabulary(column: str) -> Vocabulary | None:
 
 
 def _specs(column: str) -> list[Field]:
-    """Returns the fields of all layouts that give a column its values; they may have different
-    words.
-    """
+    """Returns the fields of all layouts that give a column its values; their words may differ."""
     items = (item for layout in LAYOUTS for item in (*layout.extras, *layout.value))
     return [item for item in items if isinstance(item, Field) and column in (item.name, item.alias)]
 

@@ -87,9 +87,7 @@ class ClockSteps:
         return self._may_be_set or self._gap is not None
 
     def steady(self, batch: PacketBatch) -> PacketBatch:
-        """Returns the batch with times of a clock that was not set. Files have clocks of their
-        own.
-        """
+        """Returns the batch with times of a clock that was not set. Each file has its own clock."""
         if not len(batch):
             return batch
         if batch.file != self._file:

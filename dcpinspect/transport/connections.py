@@ -138,9 +138,7 @@ def _ports(numbers: IntArray) -> IntArray:
 
 
 def endpoint_text(words: Iterable[int], port: int) -> str:
-    """Returns an address, given as four 32-bit words, and a port as text, in the form that records
-    have.
-    """
+    """Returns an address, given as four 32-bit words, and a port as text, in the records' form."""
     data = struct.pack(">4I", *words)
     if data[:12] == _MAPPED:
         return f"{data[12]}.{data[13]}.{data[14]}.{data[15]}:{port}"

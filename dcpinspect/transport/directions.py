@@ -141,11 +141,9 @@ class Directions:
         """Returns the pieces of these directions, without those that have a hole, bytes of an
         earlier batch, or too many bytes.
         """
-        start, count, flow = (
-            self._columns[_ROW, rows],
-            self._columns[_PIECES, rows],
-            self._columns[_FLOW, rows],
-        )
+        start = self._columns[_ROW, rows]
+        count = self._columns[_PIECES, rows]
+        flow = self._columns[_FLOW, rows]
         released = np.maximum(self._flows.released[flow], self._flows.opened_by[flow])
         direction_row = np.repeat(np.arange(len(rows)), count)
         entry_row = np.arange(len(direction_row)) - np.repeat(
@@ -156,9 +154,8 @@ class Directions:
         is_left[direction_row[pieces.source < 0]] = False
         is_left = is_left[direction_row]
         direction_row, pieces = direction_row[is_left], pieces[is_left]
-        above = (
-            direction_row << _PACKET_BITS
-        )  # so that the greatest packet so far begins anew with each direction
+        # so that the greatest packet so far begins anew with each direction
+        above = direction_row << _PACKET_BITS
         release = (
             np.maximum.accumulate(np.maximum(pieces.release, released[direction_row]) + above)
             - above

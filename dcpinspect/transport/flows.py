@@ -308,9 +308,8 @@ def close_side(tables: TransportTables, side: int, packet: Packet) -> None:
     ):
         give_up_gap(tables, flow, packet)
     target = flow.fin_at
-    if (
-        direction.has_fin == 0 and flow.acked_to != flow.next + 1
-    ):  # that would be the acknowledgement of a FIN that was not captured
+    # that would be the acknowledgement of a FIN that was not captured
+    if direction.has_fin == 0 and flow.acked_to != flow.next + 1:
         target = max(target, flow.acked_to)
     if target > flow.next:
         enter_hole(tables, flow, target - flow.next, packet)

@@ -131,8 +131,7 @@ class Fragments:
         """
         end = start + length
         if length <= 0 or end > MAX_LENGTH or (more and length % 8):
-            msg = "no such fragment"
-            raise ValueError(msg)
+            raise ValueError("no such fragment")
         self._make_room(time_ns, len(data) + PIECE_COST)
         pieces = self._waiting.get(key)
         if pieces is not None:

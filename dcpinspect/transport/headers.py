@@ -43,20 +43,18 @@ OF_IPV6 = 64
 TIME_EXCEEDED = 32
 """Stands for the code of "time exceeded in transit", which is a type of its own."""
 
-ADDRESSES, PORTS, SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE, TAKES, EXTRA, EXTRA_WIRE, NETWORK = (
-    0,
-    4,
-    6,
-    7,
-    8,
-    9,
-    10,
-    11,
-    12,
-    13,
-    14,
-    15,
-)
+ADDRESSES = 0
+PORTS = 4
+SEQ = 6
+ACKED = 7
+FLAGS = 8
+PAYLOAD = 9
+CAPTURED = 10
+WIRE = 11
+TAKES = 12
+EXTRA = 13
+EXTRA_WIRE = 14
+NETWORK = 15
 COLUMNS = 16
 
 HALF = 1 << 31
@@ -138,9 +136,7 @@ class HeaderParser:
         self.counts += sign * np.bincount(classes, minlength=len(CLASS_NAMES))
 
     def columns(self, batch: PacketBatch) -> Headers:
-        """Returns the TCP columns of ``batch``; only counts the ports of packets that are not
-        ours.
-        """
+        """Returns the TCP columns of ``batch``; of packets that are not ours only counts ports."""
         classes = np.empty(len(batch), np.uint8)
         return Headers(classes, *self._parse(batch, classes, self.other_ports))
 
@@ -212,9 +208,7 @@ def kind_of_ip(data: ByteArray, at: int) -> int:
 
 @inline
 def link_size(link_type: int) -> int:
-    """Returns the size of a link header, or -1 if it has no fixed size or is not understood
-    here.
-    """
+    """Returns the size of a link header; -1 if it has no fixed size or is not understood."""
     if link_type == _ETHERNET:
         return 14
     if link_type == _COOKED:
@@ -230,9 +224,7 @@ def link_size(link_type: int) -> int:
 
 @inline
 def kind_behind(data: ByteArray, at: int, link_type: int) -> int:
-    """Returns the EtherType of the packet behind the whole link header at ``at``, 0 if it names
-    none.
-    """
+    """Returns the EtherType of the packet behind the link header at ``at``, 0 if it names none."""
     if link_type == _ETHERNET:
         return int(be16(data, at + 12))
     if link_type == _COOKED:
@@ -327,9 +319,8 @@ def unreached(
     kind, code, version = data[at], data[at + 1], data[inner] >> 4
     if version == 4:
         ports, protocol, addresses = inner + (data[inner] & 15) * 4, data[inner + 9], inner + 12
-        is_error = (kind == 3 and code != 4) or (
-            kind == 11 and code == 0
-        )  # 4: the packet was too long
+        # 4: the packet was too long
+        is_error = (kind == 3 and code != 4) or (kind == 11 and code == 0)
         code = TIME_EXCEEDED if kind == 11 else min(code, TIME_EXCEEDED - 1)
     else:
         ports, protocol, addresses = inner + 40, data[inner + 6], inner + 8
@@ -394,9 +385,7 @@ def class_of_other(data: ByteArray, at: int, inner: int, end: int, protocol: int
 
 @inline
 def ip_end_of(data: ByteArray, at: int, wire_end: int) -> int:
-    """Returns where the IP packet at ``at`` ends on the wire, or -MALFORMED if that is not
-    believed.
-    """
+    """Returns where the IP packet at ``at`` ends on the wire; -MALFORMED if not believed."""
     if data[at] >> 4 == 4:
         total = be16(data, at + 2)
     else:
@@ -441,9 +430,7 @@ def take_header(data: ByteArray, at: int, inner: int, end: int, tcp: IntArray, r
 def take_sizes(
     at: int, payload: int, end: int, ip_end: int, wire_end: int, tcp: IntArray, row: int
 ) -> None:
-    """Writes where the payload of the packet at ``at`` is, and what stands behind it, into a
-    row.
-    """
+    """Writes where the payload of the packet at ``at`` is, and what is behind it, into a row."""
     is_longer = wire_end - at > _PADDED and ip_end < wire_end <= at + _MAX_FRAME
     tcp[row, PAYLOAD] = payload
     tcp[row, CAPTURED] = max(0, min(end, ip_end) - payload)

@@ -41,9 +41,8 @@ class KeyNumbers:
         rows = 1 << (len(known_keys) + 2 * _BLOCK).bit_length()
         self._count[0] = len(known_keys)
         self.keys: IntArray = grown(known_keys, rows)
-        self._table: IntArray = np.full(
-            2 * rows, -1, np.int32
-        )  # half full at most, so that finding a key takes few steps
+        # half full at most, so that finding a key takes few steps
+        self._table: IntArray = np.full(2 * rows, -1, np.int32)
         refill_table(self._secret, self._table, self.keys, len(known_keys))
 
     def find(self, wanted_keys: IntArray) -> IntArray:
@@ -102,16 +101,14 @@ def find_keys(
     start = 0
     while start < len(wanted_keys) and count + _BLOCK <= len(keys):
         stop = min(start + _BLOCK, len(wanted_keys))
-        for i in range(
-            start, stop
-        ):  # what is at these places of the table is only needed below, so that nothing waits for it
+        # what is at these places of the table is only needed below, so that nothing waits for it
+        for i in range(start, stop):
             if i == 0 or not is_same(wanted_keys, i, wanted_keys, i - 1):
                 looked_up[0, i - start] = slot_of(wanted_keys, i, secret, len(table))
                 looked_up[1, i - start] = table[looked_up[0, i - start]]
         for i in range(start, stop):
-            if i > 0 and is_same(
-                wanted_keys, i, wanted_keys, i - 1
-            ):  # successive packets are often of one connection
+            # successive packets are often of one connection
+            if i > 0 and is_same(wanted_keys, i, wanted_keys, i - 1):
                 numbers[i] = numbers[i - 1]
                 continue
             slot = looked_up[0, i - start]

@@ -1,6 +1,4 @@
-"""Entries, which say what bytes are next in a flow, in the order found; and the copying of those
-bytes.
-"""
+"""Entries, which say what bytes are next in a flow, in the order found; and their copying."""
 
 from __future__ import annotations
 

@@ -242,11 +242,9 @@ def goes_on(tables: TransportTables, side: int, size: int, acks_more: bool) -> b
     on later: after an RST nobody does. Or it ends with a FIN, which ``size`` counts, before the
     number of the RST.
     """
-    direction, connection, flow = (
-        tables.sides[side],
-        tables.connections[side >> 1],
-        tables.flows[flow_of(tables, side)],
-    )
+    direction = tables.sides[side]
+    connection = tables.connections[side >> 1]
+    flow = tables.flows[flow_of(tables, side)]
     if connection.closed_how == BY_RST and (
         acks_more or tables.segment.packet.time - connection.closed.time > WAIT_NS
     ):
@@ -265,9 +263,7 @@ def goes_on(tables: TransportTables, side: int, size: int, acks_more: bool) -> b
 
 @inline
 def take_back(tables: TransportTables, side: int) -> None:
-    """Takes back that a side ended its connection. If the other side has ended, it was the
-    first.
-    """
+    """Takes back that a side ended its connection. If the other has ended, it was the first."""
     connection = tables.connections[side >> 1]
     if connection.closed_how == BY_FIN:  # it was a byte
         flow = tables.flows[own_flow(tables, side)]
@@ -548,9 +544,8 @@ def learn_starts(tables: TransportTables, side: int) -> None:
         and receiver.started == 1
         and distance(ack, receiver.base) > 0
     ):
-        set_base(
-            sender, seq
-        )  # whoever refuses a SYN acknowledges no byte: the rest of the connection was not captured
+        # whoever refuses a SYN acknowledges no byte: the rest of the connection was not captured
+        set_base(sender, seq)
 
 
 @step
@@ -558,11 +553,9 @@ def take_ack(tables: TransportTables, side: int) -> bool:
     """Notes what the current packet of a direction acknowledges of the other one; returns whether
     that is more than before.
     """
-    segment, receiver, connection = (
-        tables.segment,
-        tables.sides[side ^ 1],
-        tables.connections[side >> 1],
-    )
+    segment = tables.segment
+    receiver = tables.sides[side ^ 1]
+    connection = tables.connections[side >> 1]
     if segment.flags & ACK == 0 or receiver.has_base == 0:
         return False
     is_reset = segment.flags & RST != 0
@@ -573,9 +566,8 @@ def take_ack(tables: TransportTables, side: int) -> bool:
     if flow.next < acked <= flow.next + WINDOW:
         segment.acked = acked
     known_end = max(last_waiting(tables, flow), flow.acked_to)
-    if (
-        receiver.has_fin == 0 and acked == known_end + 1
-    ):  # a FIN, which was not captured, or not yet
+    # a FIN, which was not captured, or not yet
+    if receiver.has_fin == 0 and acked == known_end + 1:
         acked = known_end
         if connection.closed_how == BY_FIN and connection.closed_by < 0:  # its own FIN came before
             connection.closed_by = side & 1
@@ -621,9 +613,7 @@ def note_end(tables: TransportTables, side: int, acks_more: bool) -> None:
 
 @step
 def note_progress(tables: TransportTables, side: int) -> None:
-    """Notes that a packet was sent behind the next byte wanted, and which window its sender
-    announces.
-    """
+    """Notes that a packet was sent behind the next byte wanted, and its sender's window."""
     segment, sender = tables.segment, tables.sides[side]
     if tables.connections[side >> 1].flows <= 0:
         return
@@ -648,9 +638,8 @@ def take_payload(tables: TransportTables, side: int) -> None:
         take_bytes(tables, side, segment)
     stray = tables.flows[flow_of(tables, side)].stray
     is_past = stray >= 0 and tables.nodes[stray].network == segment.network
-    if (
-        is_past and not segment.flags & RST
-    ):  # what resets may be a SYN's sender, which has no connection
+    # what resets may be a SYN's sender, which has no connection
+    if is_past and not segment.flags & RST:
         drop_stray(tables, tables.flows[flow_of(tables, side)])
 
 

@@ -29,9 +29,8 @@ def give_up_overdue(start: int, tables: TransportTables) -> int:
         drain(tables, flow)
         while flow.head >= 0:
             node = tables.nodes[flow.head]
-            if (
-                node.ack_seen < 0 or abs(packet.time - node.ack_time) < WAIT_NS
-            ):  # less than 0: the clock was set back
+            # less than 0: the clock was set back
+            if node.ack_seen < 0 or abs(packet.time - node.ack_time) < WAIT_NS:
                 break
             give_up_gap(tables, flow, packet)
         direction = tables.sides[side]

@@ -176,10 +176,8 @@ def _joined(first: StreamChunk, second: StreamChunk) -> StreamChunk:
 def _since(chunk: StreamChunk, at: int) -> StreamChunk:
     """Returns a chunk without what is before a stream offset; it has no holes."""
     first = max(0, int(np.searchsorted(chunk.segments.offset, at, "right")) - 1)
-    segments, file_places = (
-        chunk.segments.only(slice(first, None)),
-        None if chunk.places is None else chunk.places[first:].copy(),
-    )
+    segments = chunk.segments.only(slice(first, None))
+    file_places = None if chunk.places is None else chunk.places[first:].copy()
     passed = at - int(segments.offset[0])
     segments.offset[0] = at
     if file_places is not None and file_places[0] >= 0:

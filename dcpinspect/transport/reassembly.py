@@ -79,16 +79,12 @@ take gigabytes.
 AT_ONCE = 1 << 16
 """Number of connections that are looked at together: there may be millions."""
 MAX_FILLED = 64 << 20
-"""Greatest number of zeros in a chunk, so that a capture of nothing but holes does not fill the
-memory.
-"""
+"""Greatest number of zeros in a chunk, so that a capture of holes does not fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectionAccount:
-    """Where the TCP payload of one direction went, in bytes: ``captured == unique + duplicate +
-    late``.
-    """
+    """Where a direction's TCP payload went, in bytes: ``captured == unique + duplicate + late``."""
 
     connection: int
     direction: int
@@ -167,22 +163,16 @@ class Reassembler:
         self._server_ports = np.zeros(65_536, np.uint8)
         self._server_ports[list(ports if ports is not None else DEFAULT_PORTS)] = 1
         self._tables = tables = PacketTables()
-        tables.segment, tables.stray, tables.counts = (
-            Segment.single(),
-            Segment.single(),
-            TableCounts.single(),
-        )
-        tables.connections, tables.sides, tables.recent = (
-            ConnectionRows.zeros(16),
-            Sides.zeros(32),
-            FlowHoles.zeros(64 * RECENT_HOLES),
-        )
+        tables.segment = Segment.single()
+        tables.stray = Segment.single()
+        tables.counts = TableCounts.single()
+        tables.connections = ConnectionRows.zeros(16)
+        tables.sides = Sides.zeros(32)
+        tables.recent = FlowHoles.zeros(64 * RECENT_HOLES)
         tables.flows = Flows(grown(Flows.reset(2).array, 32))
-        tables.nodes, tables.entries, tables.address_pairs = (
-            Nodes.zeros(256),
-            StreamEntries.zeros(0),
-            EndpointPairs.zeros(16),
-        )
+        tables.nodes = Nodes.zeros(256)
+        tables.entries = StreamEntries.zeros(0)
+        tables.address_pairs = EndpointPairs.zeros(16)
         tables.routes = Routes.zeros(4)
         tables.fresh = tables.index = tables.pairs = tables.ends = np.empty(0, np.int64)
         tables.times = tables.packets = tables.frames = tables.index
@@ -190,16 +180,14 @@ class Reassembler:
         """Gets the first bytes of directions, and returns a mask of directions of which no chunk is
         wanted; None: chunks of all are wanted.
         """
-        self._dropped = np.zeros(
-            (2, 1 + len(COUNTED)), np.int64
-        )  # sums of connections that left memory, by direction
+        # sums of connections that left memory, by direction
+        self._dropped = np.zeros((2, 1 + len(COUNTED)), np.int64)
         self._held: ByteArray = np.empty(0, np.uint8)
         self._held_used = 0
         self._with_places = with_places
         self._file_offset = self._data_size = 0  # of the current batch
-        self._origins = np.empty(
-            (0, 2), np.int64
-        )  # of bytes that are not in the batch, as UnusualPackets.resolve returns it
+        # of bytes that are not in the batch, as UnusualPackets.resolve returns it
+        self._origins = np.empty((0, 2), np.int64)
         self._file = 0
         self._time_ns = 0
 
@@ -265,12 +253,10 @@ class Reassembler:
         """
         tables = self._tables
         packet_record = tables.segment.packet
-        packet_record.number, packet_record.frame, packet_record.file, packet_record.time = (
-            packet,
-            0,
-            self._file,
-            time_ns,
-        )
+        packet_record.number = packet
+        packet_record.frame = 0
+        packet_record.file = self._file
+        packet_record.time = time_ns
         while True:
             tables.counts.entries = 0
             tables.entries = StreamEntries.zeros(4 * self._most_nodes + 4096)
@@ -411,11 +397,9 @@ class Reassembler:
         """Yields the columns ``COUNTED`` one by one: for millions of directions each column takes
         much memory.
         """
-        flows, flow_rows, aside = (
-            self._tables.flows,
-            self._first_flows(sides // 2) + sides % 2,
-            self._aside(sides),
-        )
+        flows = self._tables.flows
+        flow_rows = self._first_flows(sides // 2) + sides % 2
+        aside = self._aside(sides)
         for name in COUNTED:
             column: IntArray = getattr(flows, name)[flow_rows]
             yield column + aside if name in ("payload", "unique") else column
@@ -524,9 +508,7 @@ class Reassembler:
         self._keep_flows(kept_rows[tables.connections.flows[kept_rows] > 0])
 
     def _keep_routes(self, routes: Routes, numbers: IntArray) -> None:
-        """Keeps only these routes, in their order; ``numbers``: the new number of each address
-        pair.
-        """
+        """Keeps only these routes, in order; ``numbers``: each address pair's new number."""
         routes = routes[np.argsort(routes.pair, kind="stable")]
         routes.pair = numbers[routes.pair]
         is_last = np.append(routes.pair[1:] != routes.pair[:-1], True)[: len(routes)]
@@ -562,9 +544,7 @@ class Reassembler:
         counts.recent = len(holes)
 
     def left_accounts(self, staying: IntArray) -> list[DirectionAccount]:
-        """Returns the counts of bytes of all connections but these, one account for each
-        direction.
-        """
+        """Returns the byte counts of all connections but these, one account for each direction."""
         other_rows = np.setdiff1d(np.arange(self.count), staying - 1)
         return [
             DirectionAccount(0, side, *sums)
@@ -645,9 +625,7 @@ class Reassembler:
                 tables.flows = _grown(tables.flows, 0)
 
     def _chunks(self, data: ByteArray) -> Iterator[StreamChunk]:
-        """Yields the chunks of the current entries; nodes that still wait may be moved
-        meanwhile.
-        """
+        """Yields the chunks of the current entries; waiting nodes may be moved meanwhile."""
         if not self._tables.counts.entries:
             return iter(())
         directions = Directions(self._tables)
@@ -685,12 +663,10 @@ class Reassembler:
     def _chunk(
         self, entries: StreamEntries, data: ByteArray, held: ByteArray, *, holed: bool
     ) -> StreamChunk:
-        offsets, lengths, sources, packet = (
-            entries.offset,
-            entries.length,
-            entries.source,
-            entries.packet,
-        )
+        offsets = entries.offset
+        lengths = entries.length
+        sources = entries.source
+        packet = entries.packet
         side, offset, length, source = (
             int(column[0]) for column in (entries.side, offsets, lengths, sources)
         )
@@ -709,24 +685,20 @@ class Reassembler:
             )
             if holes and holes[0][1] - holes[0][0] > MAX_FILLED_HOLE:
                 offset = holes[0][1]
-        columns = np.empty(
-            (6, len(entries)), np.int64
-        )  # copies: otherwise a chunk would keep the batch's entries alive
-        columns[0], columns[1], columns[2], columns[3], columns[4] = (
-            offsets,
-            packet.number,
-            packet.frame,
-            packet.file,
-            packet.time,
-        )
+        # copies: otherwise a chunk would keep the batch's entries alive
+        columns = np.empty((6, len(entries)), np.int64)
+        columns[0] = offsets
+        columns[1] = packet.number
+        columns[2] = packet.frame
+        columns[3] = packet.file
+        columns[4] = packet.time
         np.maximum.accumulate(
             np.maximum(entries.release, max(flow.released, flow.opened_by)), out=columns[5]
         )
         if first > 0:
             flow.released = int(columns[5, -1])
-        if (
-            len(entries) == 1 + is_end and source >= 0
-        ):  # one segment, as most are in a capture of many connections
+        # one segment, as most are in a capture of many connections
+        if len(entries) == 1 + is_end and source >= 0:
             target = data[source : source + length].copy()
         else:
             size = int(offsets[-1] + lengths[-1]) - offset
@@ -808,11 +780,9 @@ class Reassembler:
         target: ByteArray,
     ) -> None:
         nodes, entries = self._tables.nodes, StreamEntries.zeros(len(node_rows))
-        entries.offset, entries.length, entries.source = (
-            target_start,
-            nodes.length[node_rows],
-            nodes.source[node_rows],
-        )
+        entries.offset = target_start
+        entries.length = nodes.length[node_rows]
+        entries.source = nodes.source[node_rows]
         gather(data, held, GatherTables(entries), target, 0)
 
 

@@ -203,10 +203,8 @@ class UnusualPackets:
                 packet = batch.data[start:end].tobytes()
                 if link_type in _COOKED:
                     kind, above = _COOKED[link_type]
-                    packet, link_type = (
-                        bytes(12) + packet[kind : kind + 2] + packet[above:],
-                        _ETHERNET,
-                    )
+                    packet = bytes(12) + packet[kind : kind + 2] + packet[above:]
+                    link_type = _ETHERNET
                 first = self._layers.link(link_type)
                 if first is None:
                     return UNUSUAL

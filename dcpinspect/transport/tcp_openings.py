@@ -76,10 +76,8 @@ def openings(tables: TransportTables, numbers: IntArray, now_ns: int) -> Iterato
     """Yields what came of these connections, by number."""
     connection_rows = tables.connections[numbers - 1]
     kinds = _kinds(tables, connection_rows, numbers, now_ns)
-    errors, syns = (
-        connection_rows.unreached.tolist(),
-        tables.sides.packets[2 * numbers - 2].tolist(),
-    )
+    errors = connection_rows.unreached.tolist()
+    syns = tables.sides.packets[2 * numbers - 2].tolist()
     shut, first = _shut(tables, connection_rows), np.maximum(connection_rows.flows, 0)
     behind = np.stack(
         (tables.flows.unproven[first], tables.flows.unproven[first + 1]), axis=1
@@ -110,9 +108,7 @@ def _error(factor: int) -> str:
 
 
 def counted(tables: TransportTables, numbers: IntArray, now_ns: int) -> Counter[str]:
-    """Returns how many of these connections were not opened, or were silent, by what came of
-    them.
-    """
+    """Returns how many of these connections were not opened, or silent, by what came of them."""
     outcome_counts: Counter[str] = Counter()
     kinds = _kinds(tables, tables.connections[numbers - 1], numbers, now_ns)
     for kind, count in enumerate(np.bincount(kinds, minlength=len(OPENINGS)).tolist()):

@@ -110,9 +110,7 @@ def note_route(tables: TransportTables, pair: int, c: int) -> None:
 
 @inline
 def open_connection(tables: TransportTables, pair: int, client_end: int, first: Packet) -> int:
-    """Opens a connection on an address pair, whose first packet is ``first``; returns its
-    number.
-    """
+    """Opens a connection on an address pair; ``first``: its first packet. Returns its number."""
     c = tables.counts.connections
     tables.counts.connections = c + 1
     if tables.address_pairs[pair].latest == 0 and tables.address_pairs[pair].routes == 0:
@@ -186,10 +184,8 @@ def connection_in(tables: TransportTables, pair: int, end: int) -> int:
     in several: with a tag and without, each direction with another tag, outside and inside a
     tunnel. So the numbers of TCP decide, and the network says whose to try first.
     """
-    same_network, address_pair = (
-        latest_in(tables, pair, tables.segment.network),
-        tables.address_pairs[pair],
-    )
+    same_network = latest_in(tables, pair, tables.segment.network)
+    address_pair = tables.address_pairs[pair]
     fit = fit_of(tables, same_network, end)
     if fit == 1:
         return same_network
@@ -267,9 +263,7 @@ def comes_again(tables: TransportTables, side: int) -> bool:
 
 @inline
 def begins_anew(tables: TransportTables, side: int) -> bool:
-    """Returns whether the current packet, a SYN, cannot belong to the connection on its
-    addresses.
-    """
+    """Returns whether the current packet, a SYN, is not of the connection on its addresses."""
     flags, first, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
     sender, receiver = tables.sides[side], tables.sides[side ^ 1]
     connection, time = tables.connections[side >> 1], tables.segment.packet.time
@@ -332,10 +326,8 @@ def is_behind_syn(tables: TransportTables, side: int, number: int) -> bool:
     to the connection.
     """
     direction, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
-    ahead, apart = (
-        distance(number, tables.nodes[flow.stray].offset),
-        distance(number, direction.base + flow.next + direction.has_fin),
-    )
+    ahead = distance(number, tables.nodes[flow.stray].offset)
+    apart = distance(number, direction.base + flow.next + direction.has_fin)
     is_other = direction.has_base == 0 or abs(apart) >= STRAY_REACH or (ahead == 0 and apart != 0)
     return bool(is_other and 0 <= ahead < STRAY_REACH)
 
@@ -348,10 +340,8 @@ def agrees(tables: TransportTables, side: int, is_off: bool) -> bool:
     ``is_off``: the packet cannot belong to the connection on its addresses.
     """
     flags, seq, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
-    stray, answered = (
-        tables.flows[flow_of(tables, side)].stray,
-        tables.flows[flow_of(tables, side ^ 1)].stray,
-    )
+    stray = tables.flows[flow_of(tables, side)].stray
+    answered = tables.flows[flow_of(tables, side ^ 1)].stray
     if stray >= 0:
         node = tables.nodes[stray]
         if node.flags & SYN:
@@ -428,10 +418,8 @@ def open_at_strays(tables: TransportTables, side: int) -> int:
         tables, tables.connections[old].pair, tables.connections[old].client_end ^ turn, first
     )
     for flip in range(2):
-        before, new = (
-            tables.flows[flow_of(tables, 2 * old + flip)],
-            tables.flows[own_flow(tables, 2 * new_connection + (flip ^ turn))],
-        )
+        before = tables.flows[flow_of(tables, 2 * old + flip)]
+        new = tables.flows[own_flow(tables, 2 * new_connection + (flip ^ turn))]
         new.opened_by = packet.number
         new.jump = jump if client < 0 else 0
         new.stray = before.stray

@@ -34,9 +34,7 @@ MOST_CHECKPOINTS = 1 << 20
 _DEEPEST = 4
 """Greatest number of objects around a checkpoint."""
 _KEY = re.compile(r".*:(?:checkpoint:|dcp_ck:(?:.*:)?)(\d{1,5})(?:#.*)?", re.DOTALL)
-"""The key of a document, with the vbucket in it; what follows a # only moves the document to its
-vbucket.
-"""
+"""The key of a document, with its vbucket; what follows a # only moves it to its vbucket."""
 _MASK = 2**64 - 1
 _Values = tuple[str, int, int, int, int, int, str | None]
 """A ``Checkpoint`` without its file."""
@@ -72,9 +70,7 @@ class UnreadableError(ValueError):
 
 
 def read_checkpoints(path: str) -> list[Checkpoint]:
-    """Returns all checkpoints of a file. Raises CaptureError if there is none, or if one cannot be
-    read.
-    """
+    """Returns all checkpoints of a file. Raises CaptureError if it has none that can be read."""
     with TextFile(path) as file:
         text = file.whole(MOST_DOCUMENT)
         if file.problem is not None:
@@ -97,9 +93,7 @@ def read_checkpoints(path: str) -> list[Checkpoint]:
 
 
 def _documents(path: str, text: bytes) -> Iterator[Any]:
-    """Yields the only document, or one for each line; a key and a value with a tab between them
-    form a pair.
-    """
+    """Yields the only document, or one a line; a key, a tab and a value are a pair."""
     try:
         yield orjson.loads(text)
         return
@@ -166,9 +160,7 @@ def _is_partition(key: Any) -> bool:
 
 
 def _named(document: Mapping[str, Any], vbucket: int | None) -> int | None:
-    """Returns the vbucket that the row of a query names by the key of its document, or else
-    ``vbucket``.
-    """
+    """Returns the vbucket that a query's row names by its document's key, or else ``vbucket``."""
     for name in ("key", "id", "_id"):
         if isinstance(document.get(name), str):
             return _in_key(document[name], vbucket)
@@ -190,9 +182,7 @@ def _vbucket(name: Any) -> int:
 
 
 def _number(document: Any, *path: str, otherwise: int | None = None) -> int:
-    """Returns a number of 64 bits. Consumers written in Java store numbers of 2**63 and more as
-    negative ones.
-    """
+    """Returns a number of 64 bits. Java's consumers store 2**63 and more as negative numbers."""
     value = document
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None

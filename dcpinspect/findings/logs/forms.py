@@ -547,9 +547,7 @@ KINDS = tuple(
         ),
     )
 )
-"""Kinds of lines with the names of DCP before them, or after them as JSON; the first that matches
-is used.
-"""
+"""Kinds of lines with DCP's names before or after them as JSON; the first match is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -639,9 +637,7 @@ JSON_FORMS: Mapping[str, JsonForm] = {
         )
     },
 }
-"""Forms by message. The names of connection, vbucket, stream-id and snapshot have the same keys in
-all of them.
-"""
+"""Forms by message. Names of connection, vbucket, stream-id, snapshot have the same keys."""
 
 KIND_COLUMNS: Mapping[str, str] = {
     **_REQUEST,

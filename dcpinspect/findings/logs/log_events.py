@@ -125,9 +125,7 @@ LOG_EVENTS = RecordTable(
     ),
     version=2,
 )
-"""The table of records of logs and statistics. They are made from no message, so no capture
-contains them.
-"""
+"""The table of records of logs and statistics. No message makes them, so no capture has them."""
 MOST_EVENTS = 1 << 18
 """Greatest number of records that are kept."""
 
@@ -183,11 +181,9 @@ def redacted(event: LogEvent, redactor: Redactor) -> LogEvent:
     name = None if event.name is None else prefix + redactor.text(event.name.removeprefix(prefix))
 
     def word(found: re.Match[str]) -> str:
-        return (
-            found[0]
-            if _WORDS.fullmatch(found[0]) or _NUMBER.fullmatch(found[0])
-            else redactor.text(found[0])
-        )
+        if _WORDS.fullmatch(found[0]) or _NUMBER.fullmatch(found[0]):
+            return found[0]
+        return redactor.text(found[0])
 
     reason, state = (
         None if text is None else _TOKEN.sub(word, text) for text in (event.reason, event.state)
@@ -203,9 +199,7 @@ def redacted(event: LogEvent, redactor: Redactor) -> LogEvent:
 
 
 def event_records(events: Iterable[LogEvent], most: int = MOST_EVENTS) -> Records:
-    """Returns the table of events in their order; if there are more than ``most``, the first of
-    them.
-    """
+    """Returns the table of events in order; of more than ``most``, the first."""
     first_events = list(islice(events, most))
     columns: dict[str, list[Any]] = {}
     for field in fields(LogEvent):

@@ -1,6 +1,4 @@
-"""Puts logs, statistics and checkpoints together, to be looked at beside a capture or without
-one.
-"""
+"""Puts logs, statistics and checkpoints together, for use with or without a capture."""
 
 from __future__ import annotations
 
@@ -205,10 +203,8 @@ class LogEvidence:
             rollback = explain_rollback(
                 requested, before.rollback_seqno, history.log if history is not None else None
             )
-            cause, text = (
-                cause_of(before.reason or ""),
-                f"the server has answered this request so before, because {before.reason}",
-            )
+            cause = cause_of(before.reason or "")
+            text = f"the server has answered this request so before, because {before.reason}"
             return ResumeForecast(
                 checkpoint, before.rollback_seqno, cause, text, rollback.resume_uuid, before.file
             )

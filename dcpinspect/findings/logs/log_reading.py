@@ -1,6 +1,4 @@
-"""Reads a file of evidence that is not a capture: its kind, its records, and how much of it could
-not be used.
-"""
+"""Reads a file of evidence that is no capture: its kind, records, and what was of no use."""
 
 from __future__ import annotations
 
@@ -20,15 +18,11 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
 
 MOST_DOCUMENT = 24 << 20
-"""Greatest size in bytes of statistics in JSON; those of 1,024 vbuckets with ten streams each have
-10 MB.
-"""
+"""Greatest size in bytes of statistics in JSON; 1,024 vbuckets of ten streams have 10 MB."""
 
 
 class LogReading:
-    """The records of a log or of statistics. The counts are complete once all records were
-    taken.
-    """
+    """The records of a log or of statistics. Counts are complete once all records are taken."""
 
     def __init__(self, path: str, redactor: Redactor | None = None) -> None:
         """``redactor``: replaces names, and texts that may hold names."""
@@ -50,9 +44,7 @@ class LogReading:
         """Why reading stopped before the end, or None."""
 
     def __iter__(self) -> Iterator[LogEvent]:
-        """Yields the records in the order of the file. Raises CaptureError if the file cannot be
-        read.
-        """
+        """Yields the records in the file's order. Raises CaptureError if it cannot be read."""
         with TextFile(self.path) as file:
             for event in self._events_in(file):
                 self.events += 1

@@ -1,6 +1,4 @@
-"""Reads the server's memcached.log: what each line about DCP says, and how many lines say something
-else.
-"""
+"""Reads the server's memcached.log: what lines about DCP say, and how many are others."""
 
 from __future__ import annotations
 
@@ -97,9 +95,7 @@ class MemcachedLog:
         return event if _fill(event, form, values) else None
 
     def _of_text(self, number: int, text: str) -> LogEvent | None:
-        """Returns the record of a line of an earlier version, or of one that is still text, or
-        None.
-        """
+        """Returns the record of an earlier version's line, or of one still text, or None."""
         forms: list[TextForm | LineKind] = [form for form in TEXT_FORMS if form.word in text]
         if DCP in text:
             forms += KINDS
@@ -111,10 +107,8 @@ class MemcachedLog:
             and (brace := text.find(' {"')) > 0
             and (named_values := _object(text[brace + 1 :])) is not None
         ):
-            text, values = (
-                text[:brace],
-                named_values,
-            )  # because texts of 8.0 and later are followed by names
+            # because texts of 8.0 and later are followed by names
+            text, values = (text[:brace], named_values)
         head = _HEAD.fullmatch(text)
         assert head is not None, "it takes any text"
         for form in forms:
@@ -267,9 +261,7 @@ def _set_number(event: LogEvent, name: str, value: object) -> bool:
 
 
 def _reason(event: LogEvent) -> bool:
-    """Replaces the reason that a stream ended by the word for it; returns whether the reason is
-    known.
-    """
+    """Replaces the reason of a stream's end by its word; returns whether that is known."""
     if event.event in ("stream-closed", "end-received"):
         reason = event.reason or ""
         event.reason = END_REASONS.get(reason)

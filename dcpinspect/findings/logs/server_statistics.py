@@ -76,12 +76,10 @@ class Statistics:
 
     def _entry(self, number: int, text: str) -> bool:
         if matched := _BRANCH.fullmatch(text):
-            vbucket, index, key, value = (
-                int(matched[1]),
-                int(matched[2]),
-                matched[3],
-                int(matched[4]),
-            )
+            vbucket = int(matched[1])
+            index = int(matched[2])
+            key = matched[3]
+            value = int(matched[4])
             if (
                 vbucket > 0xFFFF
                 or index >= MOST_BRANCHES
@@ -170,9 +168,7 @@ class Statistics:
             gathered.clear()
 
     def take_document(self, document: Any) -> bool:
-        """Takes the JSON that ``mcstat -j`` and ``cbstats -j`` print; returns False for any other
-        document.
-        """
+        """Takes the JSON of ``mcstat -j`` and ``cbstats -j``; returns False for any other."""
         if not isinstance(document, dict):
             return False
         is_known = False

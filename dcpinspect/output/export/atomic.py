@@ -106,9 +106,8 @@ class AtomicFile:
             return
         try:
             self.flush()
-            lock = os.dup(
-                self._descriptor
-            )  # what is not locked may be removed until it has its name
+            # what is not locked may be removed until it has its name
+            lock = os.dup(self._descriptor)
             try:
                 self._close()
                 if self._temporary is not None:

@@ -84,8 +84,6 @@ def _cut(value: Any, path: str, entries: int, characters: int, cut: dict[str, in
     if isinstance(value, str) and len(value) > characters:
         cut[path] = cut.get(path, 0) + len(value) - characters
         return value[:characters]
-    return (
-        [_cut(member, f"{path}[]", entries, characters, cut) for member in value]
-        if isinstance(value, list)
-        else value
-    )
+    if isinstance(value, list):
+        return [_cut(member, f"{path}[]", entries, characters, cut) for member in value]
+    return value

@@ -125,10 +125,8 @@ class Carriers:
             - line.base[flow_index]
             for edge in (start, end)
         )
-        low, high = (
-            np.searchsorted(line.behind, begin, "right"),
-            np.searchsorted(line.first, behind, "left"),
-        )
+        low = np.searchsorted(line.behind, begin, "right")
+        high = np.searchsorted(line.first, behind, "left")
         counts = np.where(line.flows[flow_index] == flow, np.maximum(high - low, 0), 0)
         stretch = np.repeat(np.arange(len(flow)), counts)
         piece = np.arange(len(stretch)) - np.repeat(np.cumsum(counts) - counts - low, counts)
@@ -164,9 +162,7 @@ def ends(chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> Iterat
 
 
 def _of_chunk(chunk: StreamChunk) -> CarrierPieces:
-    """Returns the pieces that packets gave of a chunk, and one for the packet that ended the
-    direction.
-    """
+    """Returns the pieces that packets gave of a chunk, and one for what ended the direction."""
     flow = 2 * chunk.connection + chunk.direction
     if chunk.carriers is not None:
         return _pieces(flow, *chunk.carriers)
@@ -196,11 +192,9 @@ def _of_told(told: BriefMessages) -> CarrierPieces:
 
 def _pieces(flow: Any, first: Any, behind: Any, packet: Any, time_ns: Any) -> CarrierPieces:
     table = np.empty(len(packet), PIECE)
-    table["flow"], table["first"], table["behind"], table["packet"], table["time_ns"] = (
-        flow,
-        first,
-        behind,
-        packet,
-        time_ns,
-    )
+    table["flow"] = flow
+    table["first"] = first
+    table["behind"] = behind
+    table["packet"] = packet
+    table["time_ns"] = time_ns
     return table

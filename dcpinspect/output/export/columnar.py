@@ -1,6 +1,4 @@
-"""Parquet and Arrow files, written while the rows come: never more than a row group is in
-memory.
-"""
+"""Parquet and Arrow files, written while the rows come: a row group at most is in memory."""
 
 from __future__ import annotations
 

@@ -49,9 +49,8 @@ class CsvRows:
         if not len(rows):
             return b""
         self._cells += len(rows) * len(self._columns)
-        if self._is_short and (
-            write_rows.is_compiled or self._cells <= _FEW
-        ):  # compiled, this takes a fifth of Arrow's time
+        # compiled, this takes a fifth of Arrow's time
+        if self._is_short and (write_rows.is_compiled or self._cells <= _FEW):
             return _short_text(batch, rows, self._columns, guard=self._guard)
         return _arrow_text(batch, rows, self._columns, guard=self._guard)
 

@@ -166,11 +166,9 @@ class Text(TableFormat):
         """Returns the writer of one line per message, or of columns if they are asked for."""
         from dcpinspect.output.export.message_writers import LinesWriter
 
-        return (
-            LinesWriter(target, wishes, first_time)
-            if wishes.columns is None
-            else super().messages(target, wishes, first_time)
-        )
+        if wishes.columns is None:
+            return LinesWriter(target, wishes, first_time)
+        return super().messages(target, wishes, first_time)
 
     def table(
         self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False
@@ -186,9 +184,8 @@ class Text(TableFormat):
         def painted(lines: Iterable[str]) -> Iterator[str]:
             for line in lines:
                 style = next(styles, "")
-                if (
-                    style and table.left_out
-                ):  # stands before the heading, because further rows may come only much later
+                # stands before the heading, because further rows may come only much later
+                if style and table.left_out:
                     yield (
                         paint(
                             (
@@ -231,11 +228,9 @@ class Json(TableFormat):
         """Returns the writer of annotated objects, or of columns if they are asked for."""
         from dcpinspect.output.export.message_writers import JsonWriter
 
-        return (
-            JsonWriter(target, wishes, self.frame())
-            if wishes.columns is None
-            else super().messages(target, wishes, first_time)
-        )
+        if wishes.columns is None:
+            return JsonWriter(target, wishes, self.frame())
+        return super().messages(target, wishes, first_time)
 
     def table(
         self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False
@@ -265,9 +260,8 @@ class Json(TableFormat):
             {key: value for key, value in record_object.items() if names is None or key in names}
             for record_object in records.records()
         )
-        if (
-            len(records) == 1 and command_bound.room is not None
-        ):  # the one record of info, and the like
+        # the one record of info, and the like
+        if len(records) == 1 and command_bound.room is not None:
             objects = (fitted(record_object, command_bound.room - 2) for record_object in objects)
         frame = self.frame()
         target.write_piece(frame.piece(map(plain_json, objects)) + frame.end())
@@ -376,9 +370,7 @@ SUFFIXES = {suffix: format_ for format_ in FORMATS.values() for suffix in format
 
 
 def format_of(path: str) -> TableFormat:
-    """Returns the format that a file's name asks for. Raises UsageError, which lists the known
-    endings.
-    """
+    """Returns the format that a file's name asks for. Raises UsageError with known endings."""
     suffix = os.path.splitext(path)[1]
     if suffix.lower() in SUFFIXES:
         return SUFFIXES[suffix.lower()]

@@ -36,9 +36,7 @@ def rfc3339(time_ns: int) -> str:
 
 
 def text_or_hex(raw: bytes) -> str | dict[str, str]:
-    """Returns UTF-8 as text, and anything else as an object with its hex digits: nothing is ever
-    lost.
-    """
+    """Returns UTF-8 as text, and anything else as an object with its hex digits."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -91,11 +89,9 @@ def message_object(
     if batch.vbucket_from_request[index]:
         members["vbucket_from"] = "request"
     if is_response:
-        code, opcode, is_server = (
-            int(decoded.specific[index]),
-            int(decoded.opcode[index]),
-            bool(decoded.is_server[index]),
-        )
+        code = int(decoded.specific[index])
+        opcode = int(decoded.opcode[index])
+        is_server = bool(decoded.is_server[index])
         members["status"] = {
             "code": code,
             "name": status_name(code),
@@ -153,18 +149,14 @@ def specific_numbers(message: Message) -> dict[str, Any]:
 
 def _record(field: FieldValue) -> Any:
     if not field.fields or (field.spec is not None and field.spec.kind is FieldKind.FEATURE):
-        return (
-            field.meaning
-            if field.spec is not None and field.spec.kind is FieldKind.FEATURE
-            else scalar_value(field)
-        )
+        if field.spec is not None and field.spec.kind is FieldKind.FEATURE:
+            return field.meaning
+        return scalar_value(field)
     return {inner.name: scalar_value(inner) for inner in field.fields}
 
 
 def scalar_value(field: FieldValue) -> Any:
-    """Returns a number or text in the form for its own key: flags as names, enumerations as
-    words.
-    """
+    """Returns a number or text as its own key has it: flags as names, enumerations as words."""
     if field.missing or field.hidden:
         return None
     spec = field.spec
@@ -325,9 +317,8 @@ class JsonArray:
         """Returns as much as the output may still have."""
         if command_bound.room is None:
             return text
-        elements = [
-            element for element in text.split(self.BEFORE or self.AFTER) if element
-        ]  # no element has an end of line
+        # no element has an end of line
+        elements = [element for element in text.split(self.BEFORE or self.AFTER) if element]
         return b"".join(
             self.BEFORE + element + self.AFTER for element in command_bound.fitting(elements)
         )

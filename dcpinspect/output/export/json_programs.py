@@ -246,11 +246,9 @@ class JsonPrograms(Programs):
     def _add_value_field(
         self, builder: rt.ProgramBuilder, message: Message, field: FieldValue
     ) -> None:
-        datatype, encoding, inner_fields = (
-            datatype_of(message),
-            encoding_of(message),
-            list(field.fields),
-        )
+        datatype = datatype_of(message)
+        encoding = encoding_of(message)
+        inner_fields = list(field.fields)
         _add_place(builder, field, "value")
         builder.add(rt.SPAN_HEX, COLUMN["value_start"])
         builder.text(b'","value":null,"meaning":"')
@@ -289,14 +287,11 @@ class JsonPrograms(Programs):
         datatype = datatype_of(message)
         assert message.value is not None, "only then it is asked for"
         if message.value.encoding == "fields":
-            builder.text(
-                dump(value_object(message.value, "full"))
-            )  # only the size of the value is told, and it is part of the kind
+            # only the size of the value is told, and it is part of the kind
+            builder.text(dump(value_object(message.value, "full")))
             return
-        encoding, compressed = (
-            encoding_of(message) if message.value.body else b"text",
-            bool(datatype & SNAPPY),
-        )
+        encoding = encoding_of(message) if message.value.body else b"text"
+        compressed = bool(datatype & SNAPPY)
         builder.text(
             b'{"encoding":"'
             + encoding

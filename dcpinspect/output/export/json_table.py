@@ -21,9 +21,8 @@ def json_objects(batch: Any) -> Iterator[bytes]:
     for index, column in enumerate(batch.columns):
         if pa.types.is_timestamp(column.type):
             batch = batch.set_column(index, batch.schema.names[index], rfc3339(column))
-    for row in batch.to_pylist(
-        maps_as_pydicts="lossy"
-    ):  # for two values of one key, the last one is kept; no engine makes such maps
+    # for two values of one key, the last one is kept; no engine makes such maps
+    for row in batch.to_pylist(maps_as_pydicts="lossy"):
         yield plain_json(row)
 
 

@@ -81,9 +81,7 @@ class _LineKind:
 
 
 class LineRows:
-    """Makes the lines of a reading as ``Lines`` does; remembers the kinds of messages that it has
-    met.
-    """
+    """Makes the lines of a reading as ``Lines`` does; remembers the kinds of messages met."""
 
     def __init__(
         self,
@@ -216,11 +214,9 @@ class LineRows:
         None if the memory for texts is full, or Python must measure its width.
         """
         text = key_prefix(batch, index, is_narrow=self.lines.is_narrow)
-        return (
-            self._writer.texts.fragment(text.encode())
-            if text.isascii() and not self._is_full
-            else None
-        )
+        if text.isascii() and not self._is_full:
+            return self._writer.texts.fragment(text.encode())
+        return None
 
 
 class _KernelRun:
@@ -278,9 +274,8 @@ class _KernelRun:
         named = np.flatnonzero((collection > 0) & (size >= 0) & self._plain)
         named = named[_HAS_PREFIX[decoded.layout[rows[named]]]]
         pairs = distinct(batch.connection[rows[named]] << 32 | collection[named])[1]
-        moments = batch.names.moments(
-            int(batch.row[rows[0]]), int(batch.row[rows[-1]])
-        )  # rows from which on names of collections differ
+        # rows from which on names of collections differ
+        moments = batch.names.moments(int(batch.row[rows[0]]), int(batch.row[rows[-1]]))
         pairs = pairs * (len(moments) + 1) + np.searchsorted(
             moments, batch.row[rows[named]], side="right"
         )
@@ -315,11 +310,9 @@ class _KernelRun:
     def _fill_asked(self, asking: RowNumbers) -> None:
         """Fills in the keys of the requests that belong to the rows at these places."""
         batch, decoded = self._batch, self._batch.decoded
-        start, size, whose = (
-            self.columns[COLUMN["key_start"]],
-            self.columns[COLUMN["key_size"]],
-            self._key_of,
-        )
+        start = self.columns[COLUMN["key_start"]]
+        size = self.columns[COLUMN["key_size"]]
+        whose = self._key_of
         request = batch.request_row.values[self._rows[asking]].astype(np.int64)
         request_index = batch.index_of(request)
         is_here = (request_index >= 0) & (request_index < len(batch))
@@ -397,10 +390,8 @@ class _KernelRun:
         programs: RowNumbers = np.full(len(groups), -1, dtype=np.int64)
         told_by_numbers = []
         for number, index in enumerate(groups.tolist()):
-            line_kind, shape = (
-                line_kinds[kind[index]],
-                (int(self._present[index]), int(framing[index])),
-            )
+            line_kind = line_kinds[kind[index]]
+            shape = (int(self._present[index]), int(framing[index]))
             if line_kind is not None and (line_kind.parts or line_kind.reads_value):
                 told_by_numbers.append((number, int(key[index]), line_kind, shape))
             elif line_kind is not None:
@@ -476,13 +467,8 @@ class _KernelRun:
                 text = body_text(batch, index)
                 if content:
                     text_of[content] = text
-            (
-                self.columns[COLUMN["told_start"], member],
-                self.columns[COLUMN["told_size"], member],
-            ) = (
-                len(self.side),
-                len(text),
-            )
+            self.columns[COLUMN["told_start"], member] = len(self.side)
+            self.columns[COLUMN["told_size"], member] = len(text)
             self.side += text.encode()
             self._plain[member] = text.isascii()  # for other texts, Python must measure the width
 

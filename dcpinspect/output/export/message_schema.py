@@ -45,9 +45,7 @@ def _of_field(spec: Field) -> dict[str, Any]:
 
 
 def _specific() -> dict[str, Any]:
-    """Returns the keys that only some messages have, from all layouts; a key of two types allows
-    both.
-    """
+    """Returns the keys that only some messages have, of all layouts; one of two types has both."""
     forms_of: dict[str, list[dict[str, Any]]] = {}
     for layout in LAYOUTS:
         for item in (*layout.extras, *layout.value):

@@ -1,6 +1,4 @@
-"""Writers of messages in each format, batch by batch; ``formats`` says which format uses which
-writer.
-"""
+"""Writers of messages in each format, batch by batch; ``formats`` says who uses which."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ class WriterOptions:
     colors: ColorRules | None = None
     """Colour rules of the user, for lines on a terminal with colour."""
     is_growing: bool = False
-    """Whether messages are waited for, so that the first of them do not tell how wide columns
-    become.
-    """
+    """Whether messages are waited for, so the first do not tell how wide columns become."""
 
 
 class MessageWriter(Protocol):
@@ -66,9 +62,7 @@ class MessagePieces(Protocol):
 
 
 class LinesWriter:
-    """Writes lines, with the field table and the byte grid of each message if they are asked
-    for.
-    """
+    """Writes lines, with each message's field table and byte grid if they are asked for."""
 
     def __init__(self, target: Target, wishes: WriterOptions, first_time: FirstTime) -> None:
         from dcpinspect.output.export.line_rows import LineRows
@@ -83,17 +77,15 @@ class LinesWriter:
         self._paint = target.painter()
         self._has_color = self._paint("x", "bold") != "x"
         self._colors = wishes.colors if self._has_color else None
-        self._rules: RowNumbers = np.empty(
-            0, np.int64
-        )  # the colour rule of each message of the batch
+        # the colour rule of each message of the batch
+        self._rules: RowNumbers = np.empty(0, np.int64)
         lines = LineRows(
             self._lines, self._colour, self._rules_of if self._colors is not None else None
         )
         self._rows: MessagePieces = lines
         if wishes.hex_grid or wishes.verbose:
-            from dcpinspect.output.export.dump_rows import (
-                DumpRows,
-            )  # deferred, as below: lines alone start without these modules
+            # deferred, as below: lines alone start without these modules
+            from dcpinspect.output.export.dump_rows import DumpRows
 
             dumps = DumpRows(lines, self._details, self._limit) if wishes.hex_grid else None
             self._rows = dumps or lines

@@ -76,9 +76,8 @@ def put_integer(out: ByteArray, at: int, value: int) -> int:
     """Writes a signed integer in decimal; returns the place behind it."""
     if value < 0:
         out[at] = 45
-        return put_unsigned(
-            out, at + 1, -value, 0
-        )  # the least number stays negative, but its bits are the right unsigned number
+        # the least number stays negative, but its bits are the right unsigned number
+        return put_unsigned(out, at + 1, -value, 0)
     return put_number(out, at, value // 1_000_000_000, value % 1_000_000_000)
 
 
@@ -94,9 +93,8 @@ def wire_number(data: ByteArray, start: int, size: int) -> int:
 @inline
 def hex_digit(value: int) -> int:
     """Returns the letter of a hexadecimal digit."""
-    return (
-        48 + value + (39 if value > 9 else 0)
-    )  # measured: an array of letters takes five times as long
+    # measured: an array of letters takes five times as long
+    return 48 + value + (39 if value > 9 else 0)
 
 
 @inline
@@ -225,9 +223,7 @@ def put_epoch(out: ByteArray, offset: int, time_ns: int) -> int:
 
 @inline
 def put_millis(out: ByteArray, offset: int, time_ns: int) -> int:
-    """Writes nanoseconds, rounded, as milliseconds with three digits; returns the place behind
-    them.
-    """
+    """Writes rounded nanoseconds as milliseconds with three digits; returns the place behind."""
     micros = (time_ns + 500) // 1000
     offset = put_integer(out, offset, micros // 1000)
     out[offset] = 46
@@ -236,9 +232,7 @@ def put_millis(out: ByteArray, offset: int, time_ns: int) -> int:
 
 @inline
 def put_wire_time(out: ByteArray, offset: int, data: ByteArray, start: int) -> int:
-    """Writes the time in four bytes of the message, or that there is none; returns the place behind
-    it.
-    """
+    """Writes the time in four bytes of the message, or none; returns the place behind it."""
     seconds = wire_number(data, start, 4)
     if seconds == 0:
         out[offset], out[offset + 1], out[offset + 2], out[offset + 3] = 110, 111, 110, 101
@@ -257,9 +251,8 @@ def put_cas_time(out: ByteArray, offset: int, data: ByteArray, start: int, is_re
     """
     high, low = 0, 0
     for i in range(8):
-        byte = (
-            data[start + i] if i < 6 else 0
-        )  # the last two bytes are a counter, not part of the time
+        # the last two bytes are a counter, not part of the time
+        byte = data[start + i] if i < 6 else 0
         low = low * 256 + byte
         high = high * 256 + low // 1_000_000_000
         low %= 1_000_000_000
@@ -276,13 +269,11 @@ def put_cas_time(out: ByteArray, offset: int, data: ByteArray, start: int, is_re
     if low > 0:
         out[offset] = 46
         offset = put_fraction(out, offset + 1, low // 1_000_000, 3)
-    out[offset], out[offset + 1], out[offset + 2], out[offset + 3], out[offset + 4] = (
-        32,
-        85,
-        84,
-        67,
-        41 if is_remark else 34,
-    )
+    out[offset] = 32
+    out[offset + 1] = 85
+    out[offset + 2] = 84
+    out[offset + 3] = 67
+    out[offset + 4] = 41 if is_remark else 34
     return offset + 5
 
 

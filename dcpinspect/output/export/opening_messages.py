@@ -32,9 +32,7 @@ class Openings:
         self._rows: list[IntArray] = []  # [2, n]: connection, row
 
     def fresh(self, batch: MessageBatch) -> RowNumbers:
-        """Returns the messages of a batch that are to be remembered: the first ones of each
-        connection.
-        """
+        """Returns the messages of a batch to remember: the first ones of each connection."""
         openings = np.flatnonzero(_OPENING[batch.decoded.opcode] & ~batch.decoded.is_server)
         connection = batch.connection[openings]
         order = np.argsort(connection, kind="stable")

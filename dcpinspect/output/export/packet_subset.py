@@ -425,9 +425,7 @@ class Subset:
 
 
 def _joined(batch: PacketBatch, rows: IntArray, made: PacketBatch) -> tuple[PacketBatch, IntArray]:
-    """Returns packets of a batch and made packets in one batch, and the order in which to write
-    them.
-    """
+    """Returns a batch's packets and made packets in one batch, and in which order to write."""
     packet = np.concatenate((batch.first_packet + rows, made.packets))
     options = np.zeros(len(packet), np.int64)
     if batch.options is not None:

@@ -55,9 +55,7 @@ _LINK, _IPV4, _TCP = 14, 20, 20
 
 
 class PlainPackets:
-    """Keeps messages in plain text, and makes packets of the wanted ones. Use as a context
-    manager.
-    """
+    """Keeps messages in plain text, and makes the wanted ones' packets. A context manager."""
 
     def __init__(self, redactor: Redactor | None = None) -> None:
         """``redactor``: replaces private data by zeros."""
@@ -131,12 +129,10 @@ class PlainPackets:
         pieces = np.empty(len(message), _PIECE)
         pieces["offset"] = np.maximum(start[message], first[stretch])
         pieces["size"] = np.minimum(end[message], behind[stretch]) - pieces["offset"]
-        pieces["order"], pieces["time_ns"], pieces["flow"], pieces["row"] = (
-            order[stretch],
-            time_ns[stretch],
-            flow,
-            batch.row[rows][message],
-        )
+        pieces["order"] = order[stretch]
+        pieces["time_ns"] = time_ns[stretch]
+        pieces["flow"] = flow
+        pieces["row"] = batch.row[rows][message]
         source = data_start[message] + pieces["offset"] - start[message]
         size = np.ascontiguousarray(pieces["size"])
         target = np.cumsum(size) - size
@@ -292,9 +288,8 @@ class PlainPackets:
         """
         order = np.argsort(flows // 2, kind="stable")  # sorts by connection
         flow, end = flows[order], end[order]
-        begin = np.searchsorted(
-            flow // 2, flow // 2
-        )  # where the packets of each packet's connection begin
+        # where the packets of each packet's connection begin
+        begin = np.searchsorted(flow // 2, flow // 2)
         reached = np.zeros(len(flow), np.int64)
         for direction in (0, 1):
             sends = flow % 2 == direction
@@ -340,10 +335,8 @@ class _Flow:
         hosts = [ipaddress.ip_address(host.strip("[]")) for host in (source, target)]
         addresses = b"".join(host.packed for host in hosts)
         if len(addresses) == 8:
-            kind, network = (
-                0x0800,
-                struct.pack(">BBHHHBBH", 0x45, 0, 0, 0, 0x4000, 64, 6, 0) + addresses,
-            )
+            kind = 0x0800
+            network = struct.pack(">BBHHHBBH", 0x45, 0, 0, 0, 0x4000, 64, 6, 0) + addresses
         else:
             kind, network = 0x86DD, struct.pack(">IHBB", 6 << 28, 0, 6, 64) + addresses
         tcp = struct.pack(">HHIIBBHHH", int(from_port), int(to_port), 0, 0, 0x50, 0, 0xFFFF, 0, 0)
@@ -411,11 +404,9 @@ def _stretches(carried: CarrierPieces) -> tuple[IntArray, IntArray, IntArray, In
         carried[name] for name in ("first", "behind", "packet", "time_ns")
     )
     first, rows = np.unique(first, return_index=True)
-    behind, packet, time_ns = (
-        behind[rows],
-        np.maximum.reduceat(packet, rows),
-        np.maximum.reduceat(time_ns, rows),
-    )
+    behind = behind[rows]
+    packet = np.maximum.reduceat(packet, rows)
+    time_ns = np.maximum.reduceat(time_ns, rows)
     packet, time_ns = np.maximum.accumulate(packet), np.maximum.accumulate(time_ns)
     counts = -(-(behind - first) // MOST)
     stretch = np.repeat(np.arange(len(first)), counts)

@@ -201,9 +201,7 @@ class Programs(ABC):
         return self._endpoints[key]
 
     def collection(self, number: int, state: int, name: str) -> tuple[int, int]:
-        """Returns the numbers of the texts that name a collection, and that say what its id
-        means.
-        """
+        """Returns the numbers of texts that name a collection, and that say what its id means."""
         known_name = None if name == unnamed(number) else with_id(name, number)
         meaning = collection_name(number, STATE_NAMES[state], known_name)
         return self._texts.fragment(self.collection_text(name)), self._texts.fragment(

@@ -39,9 +39,7 @@ OUT_BYTES = 16 << 20
 MAX_FRAGMENTS = 256
 """Number of different values of a field with words, in a batch, that get texts of their own."""
 _WIDEST = 64
-"""Greatest length of the name of an xattr; a value with longer names is written in the ordinary
-way.
-"""
+"""Greatest length of an xattr's name; values with longer names are written as usual."""
 _SHOWN_NAMES = re.compile(rb"[ -\[\]-~]+")
 """Names of xattrs that are shown as they are."""
 _REDACTED_ROOM = 1 << 10
@@ -124,9 +122,7 @@ class RowRun:
     xattrs_are_json = False
     """Whether messages with xattrs that are not JSON are written in the ordinary way."""
     shows = rt.NOTHING_SHOWN
-    """For texts that are shown: the characters that stay as they are, and the greatest length of a
-    text.
-    """
+    """For shown texts: the characters that stay as they are, and the greatest length."""
 
     def __init__(self, programs: Programs, batch: MessageBatch, rows: RowNumbers) -> None:
         self._of = programs
@@ -173,10 +169,8 @@ class RowRun:
             row_size += _REDACTED_ROOM
         for times, name in ((1, "head"), (9, "body"), (16, "xattrs")):
             row_size += times * self._columns[COLUMN[f"{name}_size"]]
-        side, base = (
-            np.frombuffer(bytes(self._side) or b"\0", np.uint8),
-            self._batch.start[self._rows],
-        )
+        side = np.frombuffer(bytes(self._side) or b"\0", np.uint8)
+        base = self._batch.start[self._rows]
         total = np.cumsum(np.where(self._program >= 0, row_size, 0))
         first = 0
         while first < len(self._rows):
@@ -224,9 +218,8 @@ class RowRun:
         metadata = decoded.numbers.get("nmeta")
         if metadata is not None:
             plain &= metadata.values[rows] == 0
-        if (
-            batch.redactor is not None
-        ):  # of one kind of messages, some keys are shown and some replaced
+        # of one kind of messages, some keys are shown and some replaced
+        if batch.redactor is not None:
             plain &= ~KNOWN_KEYS[layout]
         if len(batch.missing.row):
             plain &= ~np.isin(rows, batch.missing.row)
@@ -279,10 +272,8 @@ class RowRun:
             names = short_column(batch, rows[named], "collection")
             assert isinstance(names, ShortTexts), "collections have names"
             key = names.numbers * 4 + decoded.collections[rows[named]]
-            ids, is_there = (
-                np.zeros(len(names.texts), dtype=np.int64),
-                np.zeros(4 * len(names.texts), dtype=np.bool_),
-            )
+            ids = np.zeros(len(names.texts), dtype=np.int64)
+            is_there = np.zeros(4 * len(names.texts), dtype=np.bool_)
             ids[names.numbers] = self._columns[COLUMN["collection_id"]][named]
             is_there[key] = True
             numbers = np.flatnonzero(is_there)
@@ -381,10 +372,8 @@ class RowRun:
     def _unwrap(self, places: RowNumbers, datatype: ByteArray) -> None:
         """Puts the content of these values beside the buffer, and measures its parts."""
         columns, data = self._columns, self._batch.data.data
-        value_start, value_size = (
-            columns[COLUMN["value_start"]][places],
-            columns[COLUMN["value_size"]][places],
-        )
+        value_start = columns[COLUMN["value_start"]][places]
+        value_size = columns[COLUMN["value_size"]][places]
         measured, side_start = [], len(self._side)
         for begin, end, bits in zip(
             value_start.tolist(),
@@ -438,11 +427,13 @@ class RowRun:
         )
         if is_plain and self.xattrs_are_json:
             is_plain = all(json_error(pair.value) is None for pair in section.pairs)
-        return (
-            (section.body_offset, len(section.pairs), max(len(pair.key) for pair in section.pairs))
-            if is_plain
-            else (0, 0, 0)
-        )
+        if is_plain:
+            return (
+                section.body_offset,
+                len(section.pairs),
+                max(len(pair.key) for pair in section.pairs),
+            )
+        return (0, 0, 0)
 
     def _set_text(self, name: str, place: int, text: bytes) -> None:
         self._columns[COLUMN[f"{name}_start"], place] = len(self._side)
@@ -467,10 +458,8 @@ class RowRun:
         data = batch.data.data.toreadonly()
         behind = bytearray()
         for name in ("name", "value", "body"):
-            start, size = (
-                self._columns[COLUMN[f"{name}_start"]],
-                self._columns[COLUMN[f"{name}_size"]],
-            )
+            start = self._columns[COLUMN[f"{name}_start"]]
+            size = self._columns[COLUMN[f"{name}_size"]]
             is_private = (
                 plain & (size > 0) & (batch.has_private_key(rows) if name == "name" else True)
             )

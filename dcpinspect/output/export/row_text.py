@@ -78,18 +78,14 @@ argument); in hexadecimal digits.
 SECONDS, CAS_TIME, CAS_REMARK = 22, 23, 24
 """A time of four bytes of the message, when a CAS was made, and the same in brackets: offset."""
 REMARK = 25
-"""A number of the message in brackets, behind its digits, unless it has only one digit: offset and
-size.
-"""
-SPAN_HEX, SPAN_TEXT, SPAN_JSON, SPAN_SHOWN, SPAN_PLAIN, SPAN_DUMP, SPAN_COPY = (
-    30,
-    31,
-    32,
-    33,
-    34,
-    35,
-    36,
-)
+"""A number of the message in brackets behind its digits, unless it has one: offset, size."""
+SPAN_HEX = 30
+SPAN_TEXT = 31
+SPAN_JSON = 32
+SPAN_SHOWN = 33
+SPAN_PLAIN = 34
+SPAN_DUMP = 35
+SPAN_COPY = 36
 """Bytes of the batch: in hexadecimal digits, as the inside of a JSON string, as JSON, as ``escape``
 shows them on a terminal up to the limit, as a key clipped to so many letters (second argument), as
 a dump, and unchanged.
@@ -352,10 +348,8 @@ class RowWriter:
             if base is None
             else np.require(base, np.int64, ("C", "W"))
         )
-        tables.columns, tables.height = (
-            np.require(columns, np.int64, ("C", "W")).reshape(-1),
-            len(program),
-        )
+        tables.columns = np.require(columns, np.int64, ("C", "W")).reshape(-1)
+        tables.height = len(program)
         tables.first, stop, _ = within.indices(len(program))
         tables.limit = shows[1]
         ends = np.empty(stop - tables.first, np.int64)

@@ -113,9 +113,7 @@ def _plain(text: str) -> str:
 
 
 def _by_connection(one: Finding) -> Iterator[Finding]:
-    """Splits a finding by connection: the facts about one connection are the same whatever else is
-    read.
-    """
+    """Splits a finding by connection: facts about one are the same whatever else is read."""
     if len(one.connections) < 2:
         yield one
         return
@@ -255,11 +253,9 @@ def _fingerprint(finding: Finding, links: Mapping[int, TcpConnection]) -> str:
 
 
 def _ends(connection: int, links: Mapping[int, TcpConnection]) -> str:
-    return (
-        f"{links[connection].client}>{links[connection].server}"
-        if connection in links
-        else f"connection {connection}"
-    )
+    if connection in links:
+        return f"{links[connection].client}>{links[connection].server}"
+    return f"connection {connection}"
 
 
 def _artifact(files: Sequence[str], number: int, *, index: int | None = None) -> dict[str, Any]:

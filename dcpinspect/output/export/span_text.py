@@ -1,6 +1,4 @@
-"""Bytes of messages as text, for the kernel that writes rows: JSON, text on a terminal, xattrs,
-dumps.
-"""
+"""Bytes of messages as text, for the kernel of rows: JSON, terminal text, xattrs, dumps."""
 
 from __future__ import annotations
 
@@ -47,9 +45,7 @@ def put_sign(out: ByteArray, at: int, last: int) -> int:
 
 @inline
 def put_escape(out: ByteArray, at: int, letter: int, value: int, digits: int) -> int:
-    """Writes a backslash, a letter and so many hexadecimal digits; returns the place behind
-    them.
-    """
+    """Writes a backslash, a letter and so many hex digits; returns the place behind them."""
     out[at], out[at + 1] = 92, letter
     for i in range(digits):
         out[at + 2 + i] = hex_digit(value >> (4 * (digits - 1 - i)) & 15)
@@ -151,9 +147,7 @@ def escaped_letters(code: int, is_shown: int) -> int:
 
 @inline
 def put_character(out: ByteArray, at: int, text: ByteArray, code: int, letters: int) -> int:
-    """Writes the character at the beginning of ``text`` in so many letters; returns the place
-    behind it.
-    """
+    """Writes the first character of ``text`` in so many letters; returns the place behind."""
     if letters == 1:
         for k in range(len(text)):
             put(out, at + k, octet(text, k))
@@ -317,9 +311,8 @@ def put_dump(out: ByteArray, offset: int, data: ByteArray) -> int:
             row[i] = 32
         for i in range(8):
             row[4 + i] = hex_digit(line_start >> (28 - 4 * i) & 15)
-        if (
-            size == 16
-        ):  # with both numbers constant, the machine code writes all eight bytes at once
+        # with both numbers constant, the machine code writes all eight bytes at once
+        if size == 16:
             put_eight(row[14:38], row[64:72], source[:8], 8)
             put_eight(row[39:63], row[72:80], source[8:16], 8)
         else:

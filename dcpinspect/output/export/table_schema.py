@@ -83,9 +83,7 @@ def _column_schema(column: Column) -> dict[str, Any]:
 
 
 def timeline_schema() -> dict[str, Any]:
-    """Returns the schema of a timeline: one vbucket's part of the tables, and its events in
-    order.
-    """
+    """Returns the schema of a timeline: a vbucket's part of the tables, and its events."""
     table_lists = {
         f"{table.name}s": {"type": "array", "items": _inner(table)}
         for table in (STREAMS, SNAPSHOTS, GAPS)

@@ -46,9 +46,7 @@ class Target:
         return self._width
 
     def painter(self) -> Callable[[str, str], str]:
-        """Returns a function that takes a text and a style, and colours the text if colour can be
-        seen.
-        """
+        """Returns a function that colours a text in a style, if colour can be seen."""
         return lambda text, _: text
 
     def write(self, data: bytes | memoryview) -> int:

@@ -143,11 +143,9 @@ def foreign(protocol: str, coverage: Coverage, *connections: int) -> str:
     """Returns what these connections carry that cannot be decoded, and what to do; empty if it can
     be decoded.
     """
-    return (
-        f"TLS, which is not decrypted: {coverage.tls_advice(connections)}"
-        if protocol == TLS
-        else _OTHERS.get(protocol, "")
-    )
+    if protocol == TLS:
+        return f"TLS, which is not decrypted: {coverage.tls_advice(connections)}"
+    return _OTHERS.get(protocol, "")
 
 
 def losses(coverage: Coverage) -> Iterator[str]:

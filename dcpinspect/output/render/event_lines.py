@@ -215,11 +215,9 @@ def _rows(records: Any, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
 
 def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
     if stream["requested_start"] is None:
-        return (
-            unread(stream)
-            if stream["answer"] == "unknown"
-            else f"{unread(stream)}: {answered(story)}"
-        )
+        if stream["answer"] == "unknown":
+            return unread(stream)
+        return f"{unread(stream)}: {answered(story)}"
     end = stream["requested_end"]
     texts = [f"from {stream['requested_start']}", "no end" if end == ENDLESS else f"to {end}"]
     if stream["vbucket_uuid"]:
@@ -229,9 +227,8 @@ def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
     texts += stream["request_flags"]
     if stream["filter"] is not None:
         texts.append(escape(orjson.dumps(stream["filter"])))
-    if (
-        stream["collections"] is not None and "(" in stream["collections"]
-    ):  # the name of at least one collection is known
+    # the name of at least one collection is known
+    if stream["collections"] is not None and "(" in stream["collections"]:
         texts.append(f"for {escape(stream['collections'])}")
     return f"request {', '.join(texts)}: {answered(story)}"
 

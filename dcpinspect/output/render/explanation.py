@@ -147,11 +147,9 @@ def explain_packets(packets: Sequence[bytes], context: Context | None = None) ->
             lines, message = supposed
             return [*output, "", *lines, "", *byte_grid(message), "", *field_table(message)]
         offset += message.size
-    return (
-        output
-        if offset >= len(payload)
-        else [*output, "", f"{len(payload) - offset} more bytes are not explained"]
-    )
+    if offset >= len(payload):
+        return output
+    return [*output, "", f"{len(payload) - offset} more bytes are not explained"]
 
 
 def messages_in(data: bytes, context: Context | None = None) -> Iterator[tuple[int, Message]]:
@@ -186,11 +184,9 @@ def _likely_context(data: bytes) -> Context:
     header = decode_header(data)
     key_start = HEADER_SIZE + header.framing_size + header.extras_size
     first = data[key_start] if header.key_size > 1 and key_start < len(data) else None
-    return (
-        Context("inferred")
-        if first is not None and (first == 0 or 8 <= first < 0x20)
-        else Context()
-    )
+    if first is not None and (first == 0 or 8 <= first < 0x20):
+        return Context("inferred")
+    return Context()
 
 
 def _supposed(data: bytes, context: Context) -> tuple[list[str], Message] | None:
@@ -236,9 +232,7 @@ def _supposed(data: bytes, context: Context) -> tuple[list[str], Message] | None
 
 
 def _divided(header: Header, data: bytes) -> Header:
-    """Returns the header with a length of extras for which a layout fits, if its own length does
-    not.
-    """
+    """Returns the header with extras of a length that fits a layout, if its own does not."""
     declared = header.extras_size
     sizes = {
         layout.extras_size

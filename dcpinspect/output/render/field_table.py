@@ -71,9 +71,7 @@ def row_line(row: FieldRow, width: int) -> str:
 
 
 def problem_lines(message: Message) -> list[str]:
-    """Returns a line for each problem of the message, and for each part that the capture does not
-    have.
-    """
+    """Returns a line for each problem of the message, and each part that was not captured."""
     glyphs = {"error": "✖", "warning": "!", "note": "·"}
     lines = [
         (
@@ -87,9 +85,7 @@ def problem_lines(message: Message) -> list[str]:
 
 
 def offsets_text(offset: int, size: int) -> str:
-    """Writes offsets as in the specification: ``(4)``, ``(2,3)``, ``(8-11)``; ``()`` for an empty
-    field.
-    """
+    """Writes offsets as the specification does: ``(4)``, ``(2,3)``, ``(8-11)``; ``()`` if empty."""
     if size == 0:
         return "()"
     if size == 1:
@@ -145,11 +141,9 @@ def value_text(field: FieldValue, limit: int | None = DEFAULT_LIMIT) -> str:
 
 
 def _clipped(text: str, full_text: str, limit: int | None) -> str:
-    return (
-        text
-        if limit is None or len(text) <= limit
-        else f"{text[:limit]}… ({len(full_text.encode(errors='replace'))} bytes)"
-    )
+    if limit is None or len(text) <= limit:
+        return text
+    return f"{text[:limit]}… ({len(full_text.encode(errors='replace'))} bytes)"
 
 
 def field_rows(field: FieldValue, limit: int | None) -> Iterator[FieldRow]:

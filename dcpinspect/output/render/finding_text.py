@@ -450,14 +450,10 @@ def by_packets(text: str, finding: Finding, files: Sequence[str]) -> str:
 
 
 def message_of(place: MessagePlace, files: Sequence[str]) -> str:
-    """Names a message by its row, or by its packet where rows are packet numbers, as in a
-    pipeline.
-    """
-    return (
-        f"row {place.row}"
-        if place.row < STEP
-        else f"packet {place.frame} of {escape(files[place.file])}"
-    )
+    """Names a message by row, or by packet where rows are packet numbers, as in a pipeline."""
+    if place.row < STEP:
+        return f"row {place.row}"
+    return f"packet {place.frame} of {escape(files[place.file])}"
 
 
 def _listed(noun: str, numbers: Sequence[str]) -> str:

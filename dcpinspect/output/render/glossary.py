@@ -392,9 +392,7 @@ GLOSSARY: dict[str, dict[str, str]] = {
         "persist-to-majority": "a majority must have the change on disk",
     },
 }
-"""Words and their meanings, by the column that has them; in the order of precedence if there is
-one.
-"""
+"""Words and their meanings, by the column that has them; in order of precedence if any."""
 CONVENTION_TEXTS = {
     word: meaning.partition(":")[0] if ":" in meaning else word
     for word, meaning in GLOSSARY["convention of a snapshot"].items()

@@ -234,11 +234,9 @@ def _complete(info: dict[str, Any]) -> str:
     plain = info["captured_bytes"] - info["tls_overhead_bytes"]
     decoded = f"{share_of(info['decoded_bytes'], plain)} of {counted(plain, 'byte')} decoded"
     share = f"{decoded} ({', '.join(undecoded)})" if undecoded else decoded
-    return (
-        f"no: {', '.join(lacks)}; of what is there, {share}"
-        if lacks
-        else f"yes: {share}, no handshake is missing"
-    )
+    if lacks:
+        return f"no: {', '.join(lacks)}; of what is there, {share}"
+    return f"yes: {share}, no handshake is missing"
 
 
 def _tls(info: dict[str, Any]) -> str:

@@ -1,6 +1,4 @@
-"""The colours of a timeline: each glyph of a lane by its meaning, and the legend that explains
-them.
-"""
+"""The colours of a timeline: each glyph of a lane by meaning, and the legend of them."""
 
 from __future__ import annotations
 
@@ -44,20 +42,16 @@ def paint_of(lane: str, glyph: str, glyphs: Glyphs) -> str:
         kinds = [
             kind for number, kind in enumerate(w.SNAPSHOT_TYPES) if glyph in glyphs.of_type(number)
         ]
-        return (
-            f"snapshot-{kinds[0]}"
-            if kinds
-            else "snapshot-disk"
-            if glyph in glyphs.history
-            else "snapshot-unknown"
-        )
+        if kinds:
+            return f"snapshot-{kinds[0]}"
+        if glyph in glyphs.history:
+            return "snapshot-disk"
+        return "snapshot-unknown"
     return _OF_EVENTS.get(glyph, "")
 
 
 def paints_of(lane: str, text: Iterable[str], glyphs: Glyphs) -> list[str]:
-    """Returns the colour of each glyph of a lane; an axis that leads back has the colour of a
-    rollback.
-    """
+    """Returns the colour of each glyph of a lane; an axis that leads back has a rollback's."""
     text = list(text)
     paints = [paint_of(lane, glyph, glyphs) for glyph in text]
     if lane == "axis" and glyphs.back in text:

@@ -227,11 +227,9 @@ def _items(shape: Shape, scale: Scale, glyphs: Glyphs, high: int) -> list[LaneCe
 def _gaps(shape: Shape, scale: Scale) -> LaneCells:
     cells = _blank(scale)
     visible = scale.shows(shape.gap_first, shape.gap_last)
-    start, end, cause = (
-        scale.cell(shape.gap_first[visible]),
-        scale.cell(shape.gap_last[visible]),
-        shape.cause[visible],
-    )
+    start = scale.cell(shape.gap_first[visible])
+    end = scale.cell(shape.gap_last[visible])
+    cause = shape.cause[visible]
     for word, letter in LETTERS.items():
         has_cause = cause == w.CAUSES.index(word)
         covered = np.cumsum(

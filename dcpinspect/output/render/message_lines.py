@@ -76,9 +76,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def share_of(share: int, total: int) -> str:
-    """Returns a share of bytes in words, rounded down, so that it is 100 % only if nothing is left
-    out.
-    """
+    """Returns a share of bytes in words, rounded down: 100 % only if nothing is left out."""
     return f"{share * 1000 // total / 10:g} %" if total else "none"
 
 
@@ -171,10 +169,8 @@ class Lines:
             )
         self.columns, self.is_narrow = fitting, False
         if self.width - self.summary_at < ENOUGH:
-            self.columns, self.is_narrow = (
-                fitting._replace(title=min(fitting.title, _COMPACT.title)),
-                True,
-            )
+            self.columns = fitting._replace(title=min(fitting.title, _COMPACT.title))
+            self.is_narrow = True
 
     def heading(self) -> str:
         """Returns the heading above the columns."""
@@ -201,9 +197,7 @@ class Lines:
         )
 
     def line_at(self, batch: MessageBatch, index: int, shown_ns: int | None) -> str:
-        """Returns the line of a message with its time from ``shown_times``; None: without a
-        time.
-        """
+        """Returns the line of a message with its time from ``shown_times``; None: no time."""
         row, connection, _, vbucket_width, seqno = self.columns
         cell = self.cells(batch, index, shown_ns)
         more, gap = ("", "") if self.is_narrow else (f" {cell['Opaque']}", f" {cell['Bytes']:>8} ")
@@ -236,9 +230,7 @@ class Lines:
         )
 
     def spoken_at(self, batch: MessageBatch, index: int, shown_ns: int | None) -> str:
-        """Returns the line of a message in a conversation: messages of the server stand to the
-        right.
-        """
+        """Returns a message's line in a conversation: those of the server stand to the right."""
         side = "→ " if batch.direction[index] == 0 else f"{'':{_OTHER_SIDE}}← "
         words = "  ".join(
             text
@@ -322,11 +314,9 @@ def title(batch: MessageBatch, index: int) -> str:
 
 def _codes(batch: MessageBatch, index: int) -> str:
     opcode = f"0x{int(batch.decoded.opcode[index]):02x}"
-    return (
-        f"{opcode} 0x{int(batch.decoded.specific[index]):04x}"
-        if batch.decoded.is_response[index]
-        else opcode
-    )
+    if batch.decoded.is_response[index]:
+        return f"{opcode} 0x{int(batch.decoded.specific[index]):04x}"
+    return opcode
 
 
 def seqno_text(batch: MessageBatch, index: int) -> str:
@@ -500,11 +490,9 @@ def _words(message: Message, name: str) -> str:
     field = message.field(name)
     if field is None or field.spec is None or not isinstance(field.value, int):
         return ""
-    return (
-        ", ".join(bit_names(field.spec.flags, field.value))
-        if field.spec.flags
-        else field.word or ""
-    )
+    if field.spec.flags:
+        return ", ".join(bit_names(field.spec.flags, field.value))
+    return field.word or ""
 
 
 def _text_value(message: Message, limit: int = 80) -> str:
@@ -545,10 +533,8 @@ def _stream_request(message: Message) -> str:
 def _request_at(batch: MessageBatch, index: int, layout: Layout) -> str | None:
     if batch.decoded.value.size[index] > 0:
         return None
-    extras_start, fields = (
-        int(batch.decoded.extras_at[index]),
-        [field for field in layout.extras if not field.reserved],
-    )
+    extras_start = int(batch.decoded.extras_at[index])
+    fields = [field for field in layout.extras if not field.reserved]
     numbers = {
         field.name: int.from_bytes(
             batch.data[extras_start + field.offset : extras_start + field.offset + field.kind.size]

@@ -209,11 +209,9 @@ def message_kinds(decoded: Decoded, rows: slice = slice(None)) -> RowNumbers:
     """Returns the kind of each message, as its number in ``KINDS``. A refusal is a response whose
     status says that something failed.
     """
-    status, opcode, is_server = (
-        decoded.specific[rows],
-        decoded.opcode[rows],
-        decoded.is_server[rows],
-    )
+    status = decoded.specific[rows]
+    opcode = decoded.opcode[rows]
+    is_server = decoded.is_server[rows]
     answers = np.select(
         [status == Status.ROLLBACK, ~np.isin(status, _FINE), _IS_UPKEEP[opcode] & ~is_server],
         [_NAMES.index("rollback"), _NAMES.index("refusal"), _NAMES.index("upkeep")],

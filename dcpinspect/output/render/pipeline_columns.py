@@ -58,6 +58,4 @@ DOCS: Mapping[str, Mapping[str, str]] = {
         "b_capture_point": "B: the other capture point",
     },
 }
-"""By table and column. Times have a column with ``_ns`` behind the name, too: nanoseconds since
-1970.
-"""
+"""By table and column. Times also have a column that ends in ``_ns``: since 1970."""

@@ -53,9 +53,7 @@ def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _left_out(record: Mapping[str, Any]) -> str:
-    """Describes the captures that a run did not read: those of earlier runs, and copies of
-    others.
-    """
+    """Describes captures that a run did not read: those of earlier runs, and copies."""
     copies = record["copies"]
     before = record["known"] - copies
     texts = [f"{before:,} that an earlier run has read"] if before else []
@@ -100,9 +98,9 @@ def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
     if record["consumers"]:
         yield "clients, over all connections, nodes and captures:"
     for consumer in record["consumers"][:MAX_LINES]:
-        count, servers = (
-            len(consumer["connections"]),
-            ", ".join(consumer["servers"][:4]) + (", …" if len(consumer["servers"]) > 4 else ""),
+        count = len(consumer["connections"])
+        servers = ", ".join(consumer["servers"][:4]) + (
+            ", …" if len(consumer["servers"]) > 4 else ""
         )
         vbuckets = f"{consumer['vbuckets']:,} vbucket{'' if consumer['vbuckets'] == 1 else 's'}"
         yield (

@@ -40,9 +40,7 @@ _LOUD = {
 
 
 def style_of(name: str, text: str) -> str:
-    """Returns the style of a cell of a table, by its column and what it says; empty: the usual
-    one.
-    """
+    """Returns the style of a table's cell, by its column and what it says; empty: the usual."""
     word = text.partition(" ")[0].strip(",")
     if text in _QUIET:
         return "dim"
@@ -103,9 +101,7 @@ def _all_lines(text: TextTable, table: Any) -> Iterator[str]:
 
 
 def _fitting(table: Any, first: Sequence[str], width: int) -> list[str]:
-    """Returns the shown columns in the table's order: the most important ones, as long as they
-    fit.
-    """
+    """Returns the shown columns in the table's order: the most important ones that fit."""
     widths = TextTable.natural_widths(table.slice(0, MEASURED), width)
     names: list[str] = table.schema.names
     free_width, fitting = width + 2, set[str]()

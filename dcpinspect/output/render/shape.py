@@ -96,11 +96,9 @@ def unread(stream: Mapping[str, Any]) -> str:
 def by_seqno(story: StreamStory, noted: Iterable[Mark] = ()) -> Shape:
     """Returns a stream on the axis of seqnos. ``noted``: messages that are events by themselves."""
     stream = story.stream
-    start, rollback_seqno, last = (
-        stream["requested_start"],
-        stream["rollback_seqno"],
-        stream["last_seqno"],
-    )
+    start = stream["requested_start"]
+    rollback_seqno = stream["rollback_seqno"]
+    last = stream["last_seqno"]
     begin = start if start is not None else stream["first_seqno"]
     end = rollback_seqno if rollback_seqno is not None else last
     marks = list(noted)
@@ -202,22 +200,20 @@ def by_time(story: StreamStory, first_ns: int, noted: Iterable[Mark] = ()) -> Sh
 
 def _begun(story: StreamStory) -> str:
     if story.stream["requested_start"] is None:
-        return (
-            unread(story.stream)
-            if story.stream["answer"] == "unknown"
-            else f"{unread(story.stream)}: {answered(story)}"
-        )
+        if story.stream["answer"] == "unknown":
+            return unread(story.stream)
+        return f"{unread(story.stream)}: {answered(story)}"
     return f"request from {story.stream['requested_start']}: {answered(story)}"
 
 
 def _advanced(story: StreamStory) -> list[tuple[int, int]]:
     """Returns number and row of each gap that a SeqnoAdvanced explains."""
     advanced_gaps = np.flatnonzero(story.cause == w.ADVANCED)
-    return (
-        list(zip(advanced_gaps.tolist(), story.gap_rows[advanced_gaps].tolist(), strict=True))
-        if len(advanced_gaps)
-        else []
-    )
+    if len(advanced_gaps):
+        return list(
+            zip(advanced_gaps.tolist(), story.gap_rows[advanced_gaps].tolist(), strict=True)
+        )
+    return []
 
 
 def _crossed(story: StreamStory) -> Iterable[tuple[int, str]]:
@@ -233,11 +229,9 @@ def _answer_row(story: StreamStory) -> int:
     of the request.
     """
     rollback_gaps = np.flatnonzero(story.cause == w.CAUSES.index("rollback"))
-    return (
-        int(story.gap_rows[rollback_gaps[-1]])
-        if len(rollback_gaps)
-        else int(story.stream["open_row"] or 0)
-    )
+    if len(rollback_gaps):
+        return int(story.gap_rows[rollback_gaps[-1]])
+    return int(story.stream["open_row"] or 0)
 
 
 def _end(story: StreamStory, position: int) -> Mark:

@@ -21,9 +21,7 @@ _BESIDE = 42
 
 
 def stats_text(rows: Sequence[StatisticsRow], *, width: int | None) -> Iterator[HeadedLine]:
-    """Yields lines with their styles, from rows of the table of statistics. ``width``: clips the
-    lines.
-    """
+    """Yields lines with styles, from rows of the table of statistics. ``width``: clips them."""
     sections: dict[str, list[StatisticsRow]] = {}
     for row in rows:
         sections.setdefault(row["section"], []).append(row)

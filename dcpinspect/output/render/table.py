@@ -24,9 +24,7 @@ rest of their line to the right.
 NO_END = {"requested_end": "no end"}
 """Name of the greatest number of 64 bits in these columns."""
 NARROWEST = 20
-"""Least width, in terminal columns, to which a column of texts is cut; with less room it is left
-out.
-"""
+"""Least width, in columns, to which a column of texts is cut; with less it is left out."""
 PLANS = ("explain_value", "plan")
 """Names, in DuckDB and Spark, of the column with the answer to ``explain``. Its text has several
 lines; nobody else chooses such names.
@@ -81,11 +79,9 @@ class TextTable:
             )
             limit = WIDEST if name != table.schema.names[-1] else widest
             widths[name] = max(cells(escape(name)), min(limit, widest))
-        return (
-            widths
-            if width is None
-            else dict(zip(widths, _capped(list(widths.values()), width), strict=True))
-        )
+        if width is None:
+            return widths
+        return dict(zip(widths, _capped(list(widths.values()), width), strict=True))
 
     def lines(self, batch: Any) -> Iterator[str]:
         """Yields the lines that are complete after these rows of a record batch."""
@@ -216,11 +212,9 @@ def _capped(widths: list[int], width: int) -> list[int]:
 
 def _cut(texts: Any, width: int) -> Any:
     """Returns the texts, those that are too long cut."""
-    return (
-        texts
-        if _widest(texts) <= width
-        else pa.array([clip(text, width) for text in texts.to_pylist()], pa.string())
-    )
+    if _widest(texts) <= width:
+        return texts
+    return pa.array([clip(text, width) for text in texts.to_pylist()], pa.string())
 
 
 def _padded(texts: Any, width: int, *, is_right: bool) -> Any:
@@ -246,11 +240,9 @@ def _texts(column: Any, safe: Safe, name: str) -> Any:
         return pc.fill_null(rfc3339(column), "")
     if pa.types.is_integer(column.type):
         texts = pc.fill_null(column.cast(pa.string()), "")
-        return (
-            pc.replace_substring_regex(texts, f"^{2**64 - 1}$", NO_END[name])
-            if name in NO_END
-            else texts
-        )
+        if name in NO_END:
+            return pc.replace_substring_regex(texts, f"^{2**64 - 1}$", NO_END[name])
+        return texts
     if name == "convention" and pa.types.is_string(column.type):
         words = pa.array([*CONVENTION_TEXTS])
         texts = pa.array([*CONVENTION_TEXTS.values()]).take(pc.index_in(column, words))

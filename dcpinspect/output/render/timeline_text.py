@@ -28,9 +28,7 @@ _LISTED = 3
 
 
 def scale_of(streams: Sequence[StreamStory], *, width: int, seqnos: range | None = None) -> Scale:
-    """Returns the scale on which all streams, or ``seqnos``, fit into a picture of ``width``
-    columns.
-    """
+    """Returns the scale on which all streams, or ``seqnos``, fit into ``width`` columns."""
     cells = max(TICK, width - LABEL - 2 - max(20, width // 3))
     if seqnos is not None:
         return Scale.finest(seqnos[0], seqnos[-1], cells)
@@ -144,11 +142,9 @@ def lasting(span_ns: int) -> str:
     """Writes a span of time in a suitable unit: 50 ms."""
     for unit, name in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")):
         if span_ns >= unit:
-            return (
-                f"{span_ns / unit:,.4g} {name}"
-                if span_ns < 10_000 * unit
-                else f"{span_ns // unit:,} {name}"
-            )
+            if span_ns < 10_000 * unit:
+                return f"{span_ns / unit:,.4g} {name}"
+            return f"{span_ns // unit:,} {name}"
     return f"{span_ns} ns"
 
 

@@ -72,10 +72,8 @@ class LookedAt:
                 if link.tls is None and not tracker.speaks_dcp(link.number)
             )
             without = without if len(without) < len(links) else frozenset()
-            messages, streams = (
-                messages - tracker.copies.messages_of(copies),
-                len(tracker.counted(links)[0].state.known_tables.streams),
-            )
+            messages = messages - tracker.copies.messages_of(copies)
+            streams = len(tracker.counted(links)[0].state.known_tables.streams)
         return cls(
             messages,
             streams,

@@ -1,6 +1,4 @@
-"""A report as Markdown, for the text field of a ticket: at most 60 lines, the worst findings
-first.
-"""
+"""A report as Markdown, for a ticket's text field: at most 60 lines, the worst first."""
 
 from __future__ import annotations
 

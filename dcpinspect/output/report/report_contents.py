@@ -115,9 +115,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Everything that a report tells. Texts are safe for a terminal, and nothing in them is
-    markup.
-    """
+    """Everything that a report tells. Texts are safe for a terminal, and are no markup."""
 
     title: str
     facts: Sequence[tuple[str, Sequence[str]]]
@@ -331,10 +329,8 @@ def _timeline(source: Source, vbucket: int, most: Limits) -> Timeline:
 def title_of(files: Sequence[str]) -> str:
     """Returns a title that names the captures."""
     names = [escape(name).rpartition("/")[2] or escape(name) for name in files]
-    return (
-        names[0]
-        if len(names) == 1
-        else f"{names[0]} and {len(names) - 1:,} more"
-        if names
-        else "no capture"
-    )
+    if len(names) == 1:
+        return names[0]
+    if names:
+        return f"{names[0]} and {len(names) - 1:,} more"
+    return "no capture"

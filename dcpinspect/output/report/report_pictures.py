@@ -102,9 +102,7 @@ def _paint(row: Mapping[str, Any]) -> str:
 
 
 def map_legend(vbuckets: Records) -> list[tuple[str, str]]:
-    """Returns the class and the meaning of each kind of cell on the maps, with how many there
-    are.
-    """
+    """Returns class and meaning of each kind of cell on the maps, with how many there are."""
     rows = _rows(vbuckets)
     levels = Counter(filter(None, map(_severity, rows)))
     verdicts = Counter((stood(row), _paint(row)) for row in rows if _severity(row) is None)
@@ -142,12 +140,10 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
         kind="map",
     )
     for cell_number, row in enumerate(rows):
-        vbucket, verdict, findings, last = (
-            row["vbucket"],
-            stood(row),
-            row["findings"] or {},
-            row["last_seqno"],
-        )
+        vbucket = row["vbucket"]
+        verdict = stood(row)
+        findings = row["findings"] or {}
+        last = row["last_seqno"]
         severity, paint = _severity(row), _paint(row)
         x, y = _LEFT + cell_number % across * size, _LEFT + cell_number // across * high
         parent = _add(svg, "a", href=f"#vb-{vbucket}") if vbucket in linked else svg
@@ -308,18 +304,14 @@ def _boxes(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, floa
     fall on one place are drawn once.
     """
     bars = shape.bars
-    begins, ends, until = (
-        _xs(scale, bars.first),
-        _xs(scale, bars.last, past=1),
-        _xs(scale, bars.received, past=1),
-    )
+    begins = _xs(scale, bars.first)
+    ends = _xs(scale, bars.last, past=1)
+    until = _xs(scale, bars.received, past=1)
     box_positions = np.stack((begins * _FINE, ends * _FINE, bars.type)).astype(np.int64)
     for number in np.sort(np.unique(box_positions, axis=1, return_index=True)[1]).tolist():
-        low, high, came = (
-            int(bars.first[number]),
-            int(bars.last[number]),
-            int(bars.received[number]),
-        )
+        low = int(bars.first[number])
+        high = int(bars.last[number])
+        came = int(bars.received[number])
         kind = w.SNAPSHOT_TYPES[int(bars.type[number])]
         state = "" if came >= high else ", nothing came" if came < low else f", came to {came}"
         first = float(begins[number])
@@ -557,10 +549,8 @@ def _seconds(nanoseconds: int) -> str:
 
 def legend(group: str, pictures: Sequence[Element]) -> list[tuple[str, str]]:
     """Returns class and name of each colour of one group of the palette that these pictures use."""
-    classes, named = (
-        _classes(pictures),
-        [(f"fill-{title}", *title.split("-", 1)) for title in PAINTS],
-    )
+    classes = _classes(pictures)
+    named = [(f"fill-{title}", *title.split("-", 1)) for title in PAINTS]
     return [
         (name, word)
         for name, paint_group, word in named

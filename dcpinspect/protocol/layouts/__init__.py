@@ -80,9 +80,7 @@ for _layout in LAYOUTS:
 
 
 def layouts_of(opcode: int, side: MessageSide, *, server: bool = False) -> tuple[Layout, ...]:
-    """Returns the layouts of a command, the current generation first; none for a command that
-    nobody described.
-    """
+    """Returns a command's layouts, the current generation first; none for an unknown one."""
     return _BY_COMMAND.get((server, opcode, side), ())
 
 

@@ -1,6 +1,4 @@
-"""Durable writes (6.5): DCP prepare (0x60), seqno acknowledged (0x61), commit (0x62), abort
-(0x63).
-"""
+"""Durable writes (6.5): DCP prepare (0x60), seqno acknowledged, commit, abort (0x63)."""
 
 from __future__ import annotations
 

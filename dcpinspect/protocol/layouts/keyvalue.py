@@ -31,9 +31,7 @@ _layout = partial(Layout, generation="v1", spec=_SPEC, columns=False)
 
 
 def stored(opcode: Opcode) -> tuple[Layout, ...]:
-    """Returns the answers of a command that changes a document: empty, or with the place of the
-    change.
-    """
+    """Returns the answers of a command that changes a document: empty, or the change's place."""
     return (
         _layout(opcode, "response"),
         _layout(opcode, "response", generation="mutation-seqno", extras=MUTATION_SEQNO),

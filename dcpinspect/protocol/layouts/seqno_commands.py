@@ -1,6 +1,4 @@
-"""Asking where vbuckets are: all seqnos (0x48), observe (0x91, 0x92), persistence (0xb7), vbucket
-states.
-"""
+"""Where vbuckets are: all seqnos (0x48), observe (0x91, 0x92), persistence (0xb7), states."""
 
 from __future__ import annotations
 

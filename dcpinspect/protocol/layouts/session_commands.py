@@ -1,6 +1,4 @@
-"""What happens around DCP on a connection: HELLO, SASL, bucket, configuration, error map,
-statistics.
-"""
+"""What happens around DCP on a connection: HELLO, SASL, bucket, configuration, errors, stats."""
 
 from __future__ import annotations
 

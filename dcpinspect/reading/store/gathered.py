@@ -100,10 +100,8 @@ def _pieces(places: Places, flow: int, wanted: WantedBytes) -> _Pieces:
     is_whole &= np.bincount(range_of, ~is_next, len(count)) == 0
     whole_rows = np.flatnonzero(is_whole[range_of])
     segment, start, range_of = segment[whole_rows], start[whole_rows], range_of[whole_rows]
-    file, file_offset = (
-        places.file[low:high][segment].astype(np.int64),
-        places.place[low:high][segment] + start - offset[segment],
-    )
+    file = places.file[low:high][segment].astype(np.int64)
+    file_offset = places.place[low:high][segment] + start - offset[segment]
     order = np.lexsort((file_offset, file))
     return _Pieces(
         range_of,
@@ -115,9 +113,7 @@ def _pieces(places: Places, flow: int, wanted: WantedBytes) -> _Pieces:
 
 
 def _runs(pieces: _Pieces) -> Iterator[_Pieces]:
-    """Yields groups of pieces of one file that stand so near to each other that they are read in
-    one go.
-    """
+    """Yields groups of pieces of a file that stand near enough to be read in one go."""
     if not len(pieces.of):
         return
     is_far = (np.diff(pieces.file) != 0) | (

@@ -25,9 +25,7 @@ PIECE = 64 << 20
 
 @dataclass(slots=True)
 class _File:
-    """A capture that is read where it stands, with its identity, size and time of change when it
-    was last read.
-    """
+    """A capture read where it stands, with its identity, size and time of change at that time."""
 
     name: str
     path: str
@@ -50,14 +48,10 @@ class _Piece:
 
 
 class Originals:
-    """The bytes of every file of a reading. One thread adds bytes, any number of threads read
-    them.
-    """
+    """The bytes of a reading's files. One thread adds bytes, any number of threads read."""
 
     def __init__(self, spool: Spool, keep: int) -> None:
-        """``keep``: greatest number of bytes of streams to keep; the oldest are dropped, a piece at
-        a time.
-        """
+        """``keep``: greatest number of bytes of streams kept; the oldest are dropped first."""
         self.keep = keep
         self.floor = 0
         """Number of the first piece that may still be there; all pieces below were dropped."""
@@ -73,9 +67,7 @@ class Originals:
         self._beside = 0
 
     def note(self, number: int, name: str) -> None:
-        """Notes that file ``number`` of the reading, an uncompressed one, was read up to its
-        present end.
-        """
+        """Notes that file ``number`` of the reading, an uncompressed one, was read to its end."""
         original = self._files.get(number)
         path = os.path.abspath(name) if original is None else original.path
         try:
@@ -116,9 +108,8 @@ class Originals:
         self._drop()
 
     def _is_full(self, number: int, piece: _Piece) -> bool:
-        if (
-            number == BESIDE
-        ):  # so that no bytes put beside stay longer than the packets of their time
+        # so that no bytes put beside stay longer than the packets of their time
+        if number == BESIDE:
             return piece.is_bounded and piece.number < self.newest
         return piece.is_bounded and piece.end - piece.start >= min(PIECE, self.keep // 8)
 
@@ -183,9 +174,7 @@ def _write(path: Path, data: memoryview, offset: int) -> None:
 
 
 def _fill(descriptor: int, offset: int, target: memoryview) -> int:
-    """Fills ``target`` from ``offset`` on, up to the end of the file; returns how many bytes there
-    were.
-    """
+    """Fills ``target`` from ``offset`` on, up to the file's end; returns how many bytes."""
     size = 0
     while size < len(target):
         got = os.preadv(descriptor, [target[size:]], offset + size)

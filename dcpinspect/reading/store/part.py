@@ -32,15 +32,13 @@ from dcpinspect.tables.short_columns import WITHOUT
 DERIVED = frozenset({"row", "time", "key"})
 KEPT = tuple(column.name for column in COLUMNS if column.name not in DERIVED)
 
-DIRECTION, TURNED, HEURISTIC, UNDERLYING, FROM_REQUEST, COLLECTIONS, GENERATION = (
-    0x01,
-    0x02,
-    0x04,
-    0x08,
-    0x10,
-    5,
-    7,
-)
+DIRECTION = 0x01
+TURNED = 0x02
+HEURISTIC = 0x04
+UNDERLYING = 0x08
+FROM_REQUEST = 0x10
+COLLECTIONS = 5
+GENERATION = 7
 """Bits of ``_state``: the direction is server to client; the packets went the other way than that;
 sync was found by trial; the datatype is that of the stored document; the vbucket is the request's.
 The last two are shifts: where the state of collections (two bits) and the generation begin.
@@ -60,9 +58,7 @@ _SPARSE = 8
 
 @dataclass(frozen=True, slots=True)
 class StorePart:
-    """Consecutive messages, beginning with row ``first_row``. There may be no messages, only
-    places.
-    """
+    """Consecutive messages from row ``first_row`` on, or only places and no messages."""
 
     first_row: int
     rows: int
@@ -70,9 +66,7 @@ class StorePart:
     """Arrow record batch of the kept columns."""
     places: Places
     piece: int
-    """Number of the first piece of copied bytes (originals.py) that packets of this part may stand
-    in.
-    """
+    """Number of the first piece of copied bytes (originals.py) for packets of this part."""
     name: str | None = None
     """Name of the part's files in the spool; None while the part is in memory."""
 
@@ -154,9 +148,7 @@ def part_of(batch: MessageBatch, turned: frozenset[int], places: Places, piece: 
 
 
 def only_places(first_row: int, places: Places, piece: int) -> StorePart:
-    """Returns a part of places alone: messages whose bytes they hold, if any, belong to later
-    parts.
-    """
+    """Returns a part of places alone: messages of their bytes, if any, are in later parts."""
     return StorePart(first_row, 0, _table({}), places, piece)
 
 

@@ -55,9 +55,7 @@ class Places:
         return len(self.flow)
 
     def segments_of(self, flow: int, start: int, end: int) -> Iterator[Segment]:
-        """Yields the segments that hold any of the stream bytes [start, end) of a flow, last
-        first.
-        """
+        """Yields the segments with any of the stream bytes [start, end) of a flow, last first."""
         low, high = np.searchsorted(self.flow, np.array([flow, flow + 1], np.uint32)).tolist()
         offsets = self.offset[low:high]
         last = low + int(np.searchsorted(offsets, end)) - 1

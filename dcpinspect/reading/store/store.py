@@ -49,9 +49,7 @@ if TYPE_CHECKING:
 KEEP = 2 << 30
 """Number of bytes of packets kept of pipes and interfaces by default."""
 PART_ROWS = 1 << 15
-"""Number of messages from which on a part is worth a file of its own; smaller parts wait in memory
-for others.
-"""
+"""Messages that make a part worth a file; smaller parts wait in memory for others."""
 PARTS_AT_ONCE = 16
 """Number of parts that one query evaluates a filter on: planning a query takes as long as
 evaluating it on several parts.
@@ -60,9 +58,7 @@ _READ_AT_ONCE = 1 << 12
 """Number of messages whose bytes are read again in one go."""
 _ON_REQUEST = frozenset(column.name for column in ON_REQUEST)
 PART_PLACES = 1 << 17
-"""Number of segments from which on a part is worth a file of its own, even if no message came with
-them.
-"""
+"""Number of segments that make a part worth a file, even if no message came with them."""
 
 
 def _is_full(store_part: StorePart) -> bool:
@@ -79,9 +75,8 @@ def _joined(store_parts: Sequence[StorePart], rests: Sequence[slice], name: str)
         store_part.column(name, rows_wanted, with_dictionaries=True)
         for store_part, rows_wanted in zip(store_parts, rests, strict=True)
     ]
-    if any(
-        array.type != arrays[0].type for array in arrays
-    ):  # because the dictionaries differ in width, or some parts have none
+    # because the dictionaries differ in width, or some parts have none
+    if any(array.type != arrays[0].type for array in arrays):
         arrays = [
             store_part.column(name, rows_wanted)
             for store_part, rows_wanted in zip(store_parts, rests, strict=True)
@@ -168,11 +163,9 @@ class Store:
         """
         self._reading = reading
         for batch in (taken.redacted(reading.redactor) for taken in reading):
-            self._files, self._endpoints, self._collections = (
-                batch.files,
-                batch.endpoints,
-                batch.names,
-            )
+            self._files = batch.files
+            self._endpoints = batch.endpoints
+            self._collections = batch.names
             self._append(p.part_of(batch, reading.engine.turned, *self._taken()))
             yield batch
 
@@ -280,9 +273,7 @@ class Store:
         return self._view.first_row
 
     def batches(self, columns: Sequence[str], *, after: int = 0) -> Iterator[Any]:
-        """Yields Arrow record batches of these columns, for all present rows after row
-        ``after``.
-        """
+        """Yields Arrow record batches of these columns, for all present rows after ``after``."""
         schema = arrow_schema(columns)
         for store_part in self._view.parts:
             rows_wanted = slice(max(0, after + 1 - store_part.first_row), store_part.rows)
@@ -388,9 +379,7 @@ class Store:
         return store_part.column(name, rows)
 
     def _read_column(self, rows: RowNumbers, name: str) -> Any:
-        """Returns a column that is computed from the bytes of the messages, which are read
-        again.
-        """
+        """Returns a column that is computed from the messages' bytes, which are read again."""
         pieces = []
         for first in range(0, len(rows), _READ_AT_ONCE):
             batch = self.messages(rows[first : first + _READ_AT_ONCE])
@@ -404,9 +393,7 @@ class Store:
         return self.messages([row]).bytes_of(0)
 
     def annotate(self, row: int) -> Message:
-        """Returns the message with every field explained. Raises the same errors as
-        ``bytes_of``.
-        """
+        """Returns the message with every field explained. Raises errors as ``bytes_of``."""
         return self.messages([row]).annotate(0)
 
     def messages(self, rows: Sequence[int] | RowNumbers) -> MessageBatch:
@@ -418,11 +405,9 @@ class Store:
         """
         view = self._view
         located_rows = _FoundRows(view, rows)
-        state, length, offset = (
-            located_rows.integers("_state"),
-            located_rows.integers("length"),
-            located_rows.integers("stream_offset"),
-        )
+        state = located_rows.integers("_state")
+        length = located_rows.integers("length")
+        offset = located_rows.integers("stream_offset")
         connection, direction = located_rows.integers("connection"), state & p.DIRECTION
         flow = 2 * connection + np.where(state & p.TURNED, 1 - direction, direction)
         missing = located_rows.missing()
@@ -496,9 +481,7 @@ class Store:
     def _gathered(
         self, located_rows: _FoundRows, wanted: WantedBytes, data: ByteArray
     ) -> BoolArray:
-        """Reads the messages whose bytes are all in their own part; returns which messages those
-        are.
-        """
+        """Reads the messages whose bytes are all in their own part; returns which these are."""
         read = np.zeros(len(located_rows), np.bool_)
         for store_part, rows in located_rows.groups:
             read[rows] = gather(self._originals, store_part.places, wanted.only(rows), data)

@@ -114,9 +114,7 @@ class TlsConnection:
 
     @property
     def text(self) -> str:
-        """Version, cipher suite, what became of the records, and why they were not opened, in
-        words.
-        """
+        """Version, cipher suite, what became of the records, and why, in words."""
         name = (
             ", ".join(phrase for phrase in (self.version_name, self.suite_name) if phrase) or "TLS"
         )
@@ -186,9 +184,7 @@ class TlsConnection:
 
     @property
     def cannot_be_read(self) -> bool:
-        """Whether no secret helps, because the keys depend on a handshake that is not in the
-        capture.
-        """
+        """Whether no secret helps: the keys depend on a handshake that is not in the capture."""
         return self.version == TLS12 and self.client is None
 
     @property
@@ -206,9 +202,7 @@ class TlsConnection:
 
     @property
     def search_text(self) -> str:
-        """Which secrets and sequence numbers were tried in vain, as text; empty if none had to be
-        tried.
-        """
+        """Which secrets and sequence numbers were tried in vain, as text; empty if none were."""
         search = self.search
         if search is None:
             return ""

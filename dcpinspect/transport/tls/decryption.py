@@ -359,12 +359,10 @@ class TlsDecryption:
         numbers of its records have to be found.
         """
         about, other_side = self._about, self._sides[1 - side.number]
-        about.secrets, about.version, about.suite, about.search = (
-            fit.secrets,
-            TLS13,
-            fit.keys.suite,
-            None,
-        )
+        about.secrets = fit.secrets
+        about.version = TLS13
+        about.suite = fit.keys.suite
+        about.search = None
         about.is_open = True
         self._is_client(side if fit.asked.role == C2S else other_side)
         side.begin_at(fit.keys, fit.sequence)

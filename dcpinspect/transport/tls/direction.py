@@ -81,9 +81,7 @@ class TlsDirection:
         self.is_lost = False
         """Whether it is unknown where the next record begins, or which number it has."""
         self.wants_keys = False
-        """Whether a new handshake of TLS 1.2 has changed the keys: nothing is opened before
-        ``renew``.
-        """
+        """Whether a new handshake of TLS 1.2 changed the keys: ``renew`` has to come first."""
         self.inside: list[Hello] = []
         """Hellos of new handshakes, which were encrypted, in order."""
         self._about = about
@@ -114,9 +112,7 @@ class TlsDirection:
         self._is_start = False
         self._has_begun = False
         self._sampled: tuple[int, list[int], int] | None = None
-        """The sample: number of its run, starts of the records in its row, and its place in the
-        row.
-        """
+        """The sample: number of its run, starts of the records in its row, its place in the row."""
         self.sampled_by = 0
         """Number of the packet by which there was a sample, or of the last one if there was none.
         """
@@ -148,9 +144,7 @@ class TlsDirection:
         self._suite = suite
 
     def renew(self, keys: Protection | None, suite: Suite) -> None:
-        """Sets the keys of the new handshake; None: they are not known, so nothing more is
-        opened.
-        """
+        """Sets the keys of the new handshake; None: they are unknown, so nothing more is opened."""
         self.wants_keys = False
         self.begin([] if keys is None else [keys], suite)
         self._place, self._sequence = 0, 0
@@ -536,9 +530,8 @@ class TlsDirection:
         self._records.overhead += unread_bytes
         self._lost_bytes += following - run.start - run.at
         self._reader.lose()
-        if (
-            self._next_record < following
-        ):  # the hole ends after the record whose header says where the next one begins
+        # the hole ends after the record whose header says where the next one begins
+        if self._next_record < following:
             self.is_lost = True
 
     def _end_loss(self) -> None:
@@ -555,9 +548,8 @@ class TlsDirection:
         count, self._lost_records = self._lost_records, 0
         self._records.lost += max(0, count - self._refused)
         self._refused = 0
-        is_first = (
-            self._sealed == 1 and self._sequence == 1
-        )  # the first record that keys opened, and number 0 under its keys
+        # the first record that keys opened, and number 0 under its keys
+        is_first = self._sealed == 1 and self._sequence == 1
         if is_first or (was_handshake and count <= (self._suite.version == TLS12)):
             # what was lost is handshake: with TLS 1.2 the first record under the keys is handshake,
             # too
@@ -567,9 +559,8 @@ class TlsDirection:
             return  # the records were empty
         size = max(1, size)
         self._offset += size
-        if self._breaks and self._breaks[-1][0] == len(
-            self._texts
-        ):  # nothing was read between two holes
+        # nothing was read between two holes
+        if self._breaks and self._breaks[-1][0] == len(self._texts):
             size += self._breaks.pop()[2]
         self._breaks.append((len(self._texts), self._offset, size))
 
@@ -639,9 +630,8 @@ class TlsDirection:
         ]
         for start, end, hole in pieces:
             yield self._chunk(columns, start, end, hole, is_end=False, latest=latest)
-        if (
-            self.is_ended and not self.wants_keys
-        ):  # by itself, since a message may be certain only by the packet of the end
+        # by itself, since a message may be certain only by the packet of the end
+        if self.is_ended and not self.wants_keys:
             yield self._chunk(columns, 0, 0, (0, 0), is_end=True, latest=latest)
         if self._own and latest.places is not None:
             self._about.own.append(

@@ -56,11 +56,9 @@ class Hello:
         if len(data) < 5 or data[2]:
             return None
         size = int.from_bytes(data[3:5], "big")
-        return (
-            data[5 : 5 + size].decode("ascii", "replace")
-            if len(data) >= 5 + size and size <= MOST_NAME
-            else None
-        )
+        if len(data) >= 5 + size and size <= MOST_NAME:
+            return data[5 : 5 + size].decode("ascii", "replace")
+        return None
 
     @property
     def protocols(self) -> tuple[str, ...]:

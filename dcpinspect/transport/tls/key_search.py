@@ -43,9 +43,7 @@ class FittingKeys:
 
 
 class Search:
-    """The search for one connection. A trial is one secret with one cipher suite and one sequence
-    number.
-    """
+    """The search for one connection. A trial: one secret, cipher suite and sequence number."""
 
     def __init__(self) -> None:
         self.known: int | None = None
@@ -98,9 +96,7 @@ class Search:
 
 
 def outward(known_number: int, likely: int, most: int) -> Iterator[int]:
-    """Yields the number that is known, 0, then the numbers below ``most`` from the likely one
-    outward.
-    """
+    """Yields the known number, 0, then the numbers below ``most`` from the likely one outward."""
     yield known_number
     if known_number:
         yield 0

@@ -66,9 +66,7 @@ Secrets = Mapping[str, bytes]
 
 @cache
 def _lines(pattern: str) -> re.Pattern[bytes]:
-    """Returns the compiled pattern: most readings see no key log, and compiling all three takes 2
-    ms.
-    """
+    """Returns the compiled pattern: most readings see no key log, and all three take 2 ms."""
     return re.compile(pattern.encode(), re.MULTILINE)
 
 
@@ -167,9 +165,8 @@ class KeyLog:
         secrets = self._secrets.get(client_random)
         if secrets is None:
             if len(self._secrets) >= MOST_CONNECTIONS:
-                oldest = list(
-                    islice(self._secrets, 1 + MOST_CONNECTIONS // 10)
-                )  # many at once: a dict is slow to find its first key
+                # many at once: a dict is slow to find its first key
+                oldest = list(islice(self._secrets, 1 + MOST_CONNECTIONS // 10))
                 for old_random in oldest:
                     del self._secrets[old_random]
                 self.dropped += len(oldest)
@@ -197,9 +194,7 @@ class KeyLog:
 
 
 def of_point(name: str) -> tuple[str | None, str]:
-    """Returns the capture point and the path in ``POINT=FILE``; no point if the whole name is a
-    path.
-    """
+    """Returns capture point and path of ``POINT=FILE``; no point if the whole name is a path."""
     point, sign, path = name.partition("=")
     return (point, path) if sign and point and not os.path.lexists(name) else (None, name)
 

@@ -26,11 +26,8 @@ def aes_bytes(
 
     ``head``: what stands before the nonce of 12 bytes; the counter fills the rest of the block.
     """
-    from cryptography.hazmat.primitives.ciphers import (
-        Cipher,
-        algorithms,
-        modes,
-    )  # deferred: only TLS needs it
+    # deferred: only TLS needs it
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     blocks = np.empty((count, 16), np.uint8)
     start = len(head)

@@ -106,9 +106,8 @@ class TlsStage:
         """Yields what is certain of a connection by now, and is no longer held back."""
         is_tls = doubt.judge(is_last=is_last)
         if True in is_tls:
-            from dcpinspect.transport.tls.decryption import (
-                TlsDecryption,
-            )  # deferred: most captures have no TLS
+            # deferred: most captures have no TLS
+            from dcpinspect.transport.tls.decryption import TlsDecryption
 
             del self._doubts[number]
             about = self.connections[number] = TlsConnection()
@@ -118,10 +117,8 @@ class TlsStage:
             )
             yield from self._fed(number, doubt.chunks)
         else:
-            held, doubt.chunks = (
-                doubt.chunks,
-                [chunk for chunk in doubt.chunks if is_tls[chunk.direction] is None],
-            )
+            held = doubt.chunks
+            doubt.chunks = [chunk for chunk in doubt.chunks if is_tls[chunk.direction] is None]
             yield from (
                 ()
                 if doubt.is_watched
@@ -193,15 +190,11 @@ class TlsStage:
         return bool(self._keys)
 
     def overhead(self, connection: int, direction: int) -> int:
-        """Returns the cipher bytes of a direction, among those in chunks so far, that are no plain
-        text.
-        """
+        """Returns a direction's cipher bytes in the chunks so far that are no plain text."""
         about = self.connections.get(connection)
-        return (
-            0
-            if about is None or not about.is_open or about.is_misfit
-            else about.records[direction].overhead
-        )
+        if about is None or not about.is_open or about.is_misfit:
+            return 0
+        return about.records[direction].overhead
 
     def unread(self, connection: int, direction: int) -> int:
         """Returns the cipher bytes of a direction that are no plain text, if its connection's

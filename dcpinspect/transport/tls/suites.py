@@ -33,9 +33,7 @@ class Suite:
 
     @property
     def overhead(self) -> int:
-        """Bytes of a record in addition to its plain text and its header; for CBC the least
-        number.
-        """
+        """Bytes of a record besides its plain text and header; for CBC the least number."""
         if self.version == TLS13:
             return _tag(self.kind) + 1
         if self.kind == "cbc":
@@ -126,9 +124,7 @@ class Protection(Protocol):
     """The keys of one direction, until they change."""
 
     def open(self, sequence: int, record: bytes) -> OpenedRecord | None:
-        """Opens a whole record with its header; returns None if it has another number or other
-        keys.
-        """
+        """Opens a whole record with its header; None if it has another number or other keys."""
 
 
 class Tls13:
@@ -320,11 +316,8 @@ def expand_label(secret: bytes, label: str, size: int, name: str) -> bytes:
 
 
 def _aead(suite: Suite, key: bytes) -> Callable[[bytes, bytes, bytes], bytes]:
-    from cryptography.hazmat.primitives.ciphers.aead import (
-        AESCCM,
-        AESGCM,
-        ChaCha20Poly1305,
-    )  # deferred: only TLS needs it
+    # deferred: only TLS needs it
+    from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
     if suite.kind == "gcm":
         return AESGCM(key).decrypt
