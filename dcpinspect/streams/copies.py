@@ -566,7 +566,8 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
         )
     )
     if is_translated and (has_port or is_next or (is_inside and count)):
-        return TRANSLATION, delay, True
+        has_same_ends = seen.ends_of(first_link) == seen.ends_of(second_link)
+        return RECORDED if has_same_ends else TRANSLATION, delay, True
     # a proxy connects once somebody connected to it
     is_sure = count > ENOUGH or (count == ENOUGH and begins * delay > 0)
     return (PROXY, delay, is_sure) if is_inside else None

@@ -234,20 +234,45 @@ def start_sides(sender: Side, receiver: Side, flags: int, seq: int, ack: int) ->
 
 
 @inline
+def says_new(tables: TransportTables, side: int) -> bool:
+    """Returns whether the current packet of a direction says what nothing before it said, or that
+    its sender is still there.
+
+    A copy of an earlier packet, of a recording with another clock, does neither.
+    """
+    segment, sender, receiver = tables.segment, tables.sides[side], tables.sides[side ^ 1]
+    is_reset = segment.flags & RST != 0 and tables.connections[side >> 1].closed_how != BY_RST
+    if is_reset or sender.has_base * receiver.has_base == 0:
+        return True
+    flow, other_flow = tables.flows[flow_of(tables, side)], tables.flows[flow_of(tables, side ^ 1)]
+    known_end = max(last_waiting(tables, flow), flow.acked_to)
+    ahead = flow.next + distance(segment.seq, sender.base + flow.next) - known_end
+    acked = other_flow.next + distance(segment.ack, receiver.base + other_flow.next)
+    acks_more = acked > other_flow.acked_to + receiver.has_fin and segment.flags & ACK > 0
+    is_probe = ahead == -1 and segment.full < 2 and acked >= other_flow.acked_to
+    return bool(
+        ahead + segment.full > sender.has_fin
+        or segment.flags & FIN > sender.has_fin
+        or acks_more
+        or is_probe
+        or segment.takes == 0
+    )
+
+
+@inline
 def goes_on(tables: TransportTables, side: int, size: int, acks_more: bool) -> bool:
     """Returns whether the side that seemed to have ended its connection, by an RST or by a FIN that
     was not captured, did not do so.
 
-    It sends bytes behind that, the last of ``size``. Or it acknowledges more than before, or goes
-    on later: after an RST nobody does. Or it ends with a FIN, which ``size`` counts, before the
-    number of the RST.
+    It sends bytes behind that, the last of ``size``. Or it acknowledges more than before, or says
+    something new later: after an RST nobody does. Or it ends with a FIN, which ``size`` counts,
+    before the number of the RST.
     """
     direction = tables.sides[side]
     connection = tables.connections[side >> 1]
     flow = tables.flows[flow_of(tables, side)]
-    if connection.closed_how == BY_RST and (
-        acks_more or tables.segment.packet.time - connection.closed.time > WAIT_NS
-    ):
+    is_later = tables.segment.packet.time - connection.closed.time > WAIT_NS
+    if connection.closed_how == BY_RST and (acks_more or (is_later and says_new(tables, side))):
         return True
     end = flow.next + distance(tables.segment.seq + size, direction.base + flow.next)
     if size > tables.segment.full and end < flow.fin_at:
@@ -469,32 +494,6 @@ def open_with_strays(tables: TransportTables, side: int) -> int:
         if tables.flows[flow_of(tables, x)].stray >= 0:
             take_stray(tables, x)
     return c
-
-
-@inline
-def says_new(tables: TransportTables, side: int) -> bool:
-    """Returns whether the current packet of a direction says what nothing before it said, or that
-    its sender is still there.
-
-    A copy of an earlier packet, of a recording with another clock, does neither.
-    """
-    segment, sender, receiver = tables.segment, tables.sides[side], tables.sides[side ^ 1]
-    is_reset = segment.flags & RST != 0 and tables.connections[side >> 1].closed_how != BY_RST
-    if is_reset or sender.has_base * receiver.has_base == 0:
-        return True
-    flow, other_flow = tables.flows[flow_of(tables, side)], tables.flows[flow_of(tables, side ^ 1)]
-    known_end = max(last_waiting(tables, flow), flow.acked_to)
-    ahead = flow.next + distance(segment.seq, sender.base + flow.next) - known_end
-    acked = other_flow.next + distance(segment.ack, receiver.base + other_flow.next)
-    acks_more = acked > other_flow.acked_to + receiver.has_fin and segment.flags & ACK > 0
-    is_probe = ahead == -1 and segment.full < 2 and acked >= other_flow.acked_to
-    return bool(
-        ahead + segment.full > sender.has_fin
-        or segment.flags & FIN > sender.has_fin
-        or acks_more
-        or is_probe
-        or segment.takes == 0
-    )
 
 
 @step

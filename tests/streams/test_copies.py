@@ -242,6 +242,16 @@ def test_the_whole_recording_counts_beside_one_that_lacks_something(
     assert said_of(*paths)[0] == said_of(written(tmp_path, packets, "once.pcap"))[0]
 
 
+@pytest.mark.parametrize(
+    "path", [SAMPLES / "loop.pcap", real_server("replication-60-66")], ids=lambda path: path.name
+)
+def test_a_second_recording_without_syn_takes_back_no_reset(path: Path, tmp_path: Path) -> None:
+    packets = packets_of(path)
+    again = later(without(SYN, packets), 3600 * SECOND)
+    paths = written_as("files", tmp_path, packets, again)
+    assert said_of(*paths)[0] == said_of(path)[0]
+
+
 def test_a_second_recording_is_told_with_its_clock(tmp_path: Path) -> None:
     packets = packets_of(field(BASE))
     paths = written_as("files", tmp_path, packets, later(packets, 3600 * SECOND))
