@@ -29,7 +29,7 @@ _HERE = {
 """
 
 
-def here(advice: str) -> str:
+def for_keys(advice: str) -> str:
     """Returns the advice of a rule, worded for the terminal UI."""
     for outside, inside in _HERE.items():
         advice = advice.replace(outside, inside)

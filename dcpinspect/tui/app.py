@@ -105,7 +105,7 @@ class InspectApp(ThemedApp):
         """
         self._saved, self._colors = dict(saved or {}), colors
         self.navigation = Navigation(
-            inspection, self.glyphs, self._new_packets, self.say, self.draw_frame
+            inspection, self.glyphs, self._new_packets, self.show_status, self.draw_frame
         )
         self._exporting = Exporting(self, self.navigation)
         self._tabs, self._progress, self._keys = (
@@ -310,7 +310,7 @@ class InspectApp(ThemedApp):
                 self.navigation.overview.take_up(self._shown_results)
         if len(self.inspection.notices) > self._notices:
             self._notices = len(self.inspection.notices)
-            self.say(self.inspection.notices[-1])
+            self.show_status(self.inspection.notices[-1])
         self.draw_frame()
 
     # -- the lines around the view
@@ -349,15 +349,15 @@ class InspectApp(ThemedApp):
         self._progress.set_class(bool(text), "on")
         self._progress.update(Text(clip(text, max(0, self.size.width - 1))))
 
-    def say(self, text: str) -> None:
+    def show_status(self, text: str) -> None:
         """Shows a short text in the line above the keys, until the next key."""
         self._said = f" {text}" if text else ""
         self._draw_progress()
 
     def on_key(self) -> None:
-        """Removes the short text of ``say``: a new key makes it outdated."""
+        """Removes the short text of ``show_status``: a new key makes it outdated."""
         if self._said:
-            self.say("")
+            self.show_status("")
 
     # -- keys and clicks
     # ----------------------------------------------------------------------------------
@@ -378,7 +378,7 @@ class InspectApp(ThemedApp):
         try:
             return await super().run_action(action, default_namespace, *arguments, **options)
         except DcpInspectError as error:
-            self.say(str(error))
+            self.show_status(str(error))
             return False
 
     def action_press(self, key: str) -> None:
@@ -396,7 +396,7 @@ class InspectApp(ThemedApp):
             None,
         )
         if number is None:
-            self.say(f"there is no {severity}")
+            self.show_status(f"there is no {severity}")
         else:
             self.navigation.to_finding(number)
 
@@ -434,7 +434,7 @@ class InspectApp(ThemedApp):
             return
         if self.inspection.state == "reading":
             self.inspection.stop()
-            self.say("stopping")
+            self.show_status("stopping")
         elif not self.navigation.view.leave():
             self.navigation.choose(None)
 
@@ -444,7 +444,7 @@ class InspectApp(ThemedApp):
 
         self.push_screen(
             Prompt("go to", hint=FORMS),
-            lambda text: self.navigation.go(text) if text and text.strip() else None,
+            lambda text: self.navigation.go_to(text) if text and text.strip() else None,
         )
 
     def action_next_mark(self) -> None:
@@ -474,7 +474,7 @@ class InspectApp(ThemedApp):
         def goes_on(share: float) -> bool:
             if share:
                 self.navigation.from_thread(
-                    self.say,
+                    self.show_status,
                     f"counting the messages of connection {results.connection} … {share:.0%}",
                 )
             return not worker.is_cancelled
@@ -482,11 +482,11 @@ class InspectApp(ThemedApp):
         try:
             counted_results = counted(self.inspection.store, results, goes_on)
         except DcpInspectError as error:
-            self.navigation.from_thread(self.say, str(error))
+            self.navigation.from_thread(self.show_status, str(error))
         else:
             if counted_results is not None:
-                self.inspection.take(counted_results, results)
-                self.navigation.from_thread(self.say, "")
+                self.inspection.take_counts(counted_results, results)
+                self.navigation.from_thread(self.show_status, "")
 
     def action_marks(self) -> None:
         """Lists all marks, so that the user can go to a mark or remove it."""
@@ -495,7 +495,7 @@ class InspectApp(ThemedApp):
         rows = self.packets.list
         notes = self.inspection.notes
         if not notes.of:
-            self.say("no row is marked; m marks one, ; writes a note")
+            self.show_status("no row is marked; m marks one, ; writes a note")
             return
         lines = {row: (rows.text_of(row), notes.text(row)) for row in notes.rows}
         marks = MarksDialog(lines, self.glyphs, self.navigation.forget, self.action_export)
@@ -545,7 +545,7 @@ class InspectApp(ThemedApp):
         if choices:
             self.push_screen(ExportDialog(choices, self.glyphs, self._exporting.begin))
         else:
-            self.say("there is nothing to export")
+            self.show_status("there is nothing to export")
 
     async def action_quit(self) -> None:
         """Quits the program."""
@@ -588,7 +588,7 @@ class InspectApp(ThemedApp):
         from dcpinspect.tui.dialogs import Prompt
 
         if not self._can_read_again:
-            self.say("what comes only once cannot be read again; start with --keylog FILE")
+            self.show_status("what comes only once cannot be read again; start with --keylog FILE")
             return
         self.push_screen(
             Prompt(
@@ -605,7 +605,7 @@ class InspectApp(ThemedApp):
         if os.path.isfile(path):
             self._leave(Opening(self.inspection.files, keylog=path))
         elif path:
-            self.say(f"{escape(path)}: there is no such file")
+            self.show_status(f"{escape(path)}: there is no such file")
 
     def _leave(self, opening: Opening | None = None) -> None:
         """Ends the application and returns what to open next. Asks first if messages would be lost
@@ -662,9 +662,9 @@ class InspectApp(ThemedApp):
             with path.open("x", encoding="utf-8") as file:
                 file.write(self.export_screenshot(title=self.TITLE or ""))
         except OSError as error:
-            self.say(f"{escape(str(path))}: {error.strerror}")
+            self.show_status(f"{escape(str(path))}: {error.strerror}")
         else:
-            self.say(f"the picture is in {escape(str(path))}")
+            self.show_status(f"the picture is in {escape(str(path))}")
 
 
 def is_first(inspection: Inspection) -> bool:

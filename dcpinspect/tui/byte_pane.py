@@ -20,7 +20,7 @@ from dcpinspect.output.render.byte_grid import GridCells
 from dcpinspect.protocol.message import Message
 from dcpinspect.tui import theme
 from dcpinspect.tui.part_colors import Parts
-from dcpinspect.tui.strips import LineView, Piece, room, strip
+from dcpinspect.tui.strips import LineView, Piece, strip, visible_width
 from dcpinspect.tui.theme import Glyphs
 
 ByteForm = Literal["hex", "grid"]
@@ -52,7 +52,7 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         """Number of bytes in a line."""
         if self.form == "grid":
             return 4
-        return next((count for count in (16, 8) if room(self) >= hex_width(count)), 4)
+        return next((count for count in (16, 8) if visible_width(self) >= hex_width(count)), 4)
 
     @property
     def across(self) -> int:
@@ -98,7 +98,7 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         self._resize()
 
     def _resize(self) -> None:
-        self.virtual_size = Size(room(self), -(-self.count // self.columns))
+        self.virtual_size = Size(visible_width(self), -(-self.count // self.columns))
         self.refresh()
 
     def clicked(self, event: events.Click) -> None:
@@ -113,9 +113,9 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
             return
         offset = (int(self.scroll_offset.y) + inside.y) * self.columns + column
         if offset < self.count:
-            self.go(offset)
+            self.set_cursor(offset)
 
-    def go(self, place: int) -> None:
+    def set_cursor(self, place: int) -> None:
         """Moves the cursor to a byte."""
         if self.count:
             self.at = min(max(place, 0), self.count - 1)
@@ -129,12 +129,12 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         start = (int(self.scroll_offset.y) + y) * self.columns
         base = self.rich_style
         if self._cells is None or start >= self.count:
-            return Strip.blank(room(self), base)
+            return Strip.blank(visible_width(self), base)
         cells = self._cells.between(start, start + self.columns)
         dim = self.dim_style()
         lit = base + self.get_component_rich_style("bytes--field", partial=True)
         make = self._grid if self.form == "grid" else self._hex
-        return strip(make(start, cells, base, dim, lit), room(self), base)
+        return strip(make(start, cells, base, dim, lit), visible_width(self), base)
 
     def _is_lit(self, at: int) -> bool:
         return self._span is not None and self._span[0] <= at < self._span[1]
@@ -147,7 +147,7 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         part_style = (
             lit
             if self._is_lit(at)
-            else base + theme.style_of(self.app, f"part-{self._parts.at(at)}")
+            else base + theme.style_of(self.app, f"part-{self._parts.at_offset(at)}")
         )
         return part_style + Style(reverse=True) if self.has_focus and at == self.at else part_style
 

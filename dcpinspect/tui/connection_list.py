@@ -211,7 +211,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
             )
         index = line - self._has_all
         return strip(
-            [cursor, *self._cells(index, style), *self._found(self.talks[index], style)],
+            [cursor, *self._cells(index, style), *self._severity_counts(self.talks[index], style)],
             self.size.width,
             style,
         )
@@ -224,13 +224,13 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
             blanks = " " * (_width(column) - cells(text))
             yield f"{blanks}{text}  " if is_number else f"{text}{blanks}  ", style
 
-    def _found(self, one: Talk, style: Style) -> Iterator[Piece]:
+    def _severity_counts(self, one: Talk, style: Style) -> Iterator[Piece]:
         for severity in SEVERITIES:
             if one.found[severity]:
                 sign_style = style + Style(bold=severity != "note")
                 if severity != "note" and not (self.has_focus and one.number == self.connection):
                     sign_style += theme.style_of(self.app, f"severity-{severity}")
-                yield self._glyphs.of(severity), sign_style
+                yield self._glyphs.of_severity(severity), sign_style
                 yield f" {one.found[severity]}  ", style
 
 
@@ -240,7 +240,7 @@ def _width(column: tuple[str, list[str], bool]) -> int:
 
 def _found_text(one: Talk, glyphs: Glyphs) -> str:
     return "  ".join(
-        f"{glyphs.of(severity)} {one.found[severity]}"
+        f"{glyphs.of_severity(severity)} {one.found[severity]}"
         for severity in SEVERITIES
         if one.found[severity]
     )

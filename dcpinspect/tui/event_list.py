@@ -12,7 +12,7 @@ from textual.strip import Strip
 
 from dcpinspect.output.render.event_lines import EventLines
 from dcpinspect.tui import theme
-from dcpinspect.tui.strips import LineView, room, strip
+from dcpinspect.tui.strips import LineView, strip, visible_width
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.tracks import Told
 
@@ -51,7 +51,7 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
     def _lay_out(self) -> None:
         stream_events = [event.event for event in self._events]
         self._short = EventLines(stream_events, self._first_ns, None)
-        self._whole = EventLines(stream_events, self._first_ns, max(40, room(self) - 1))
+        self._whole = EventLines(stream_events, self._first_ns, max(40, visible_width(self) - 1))
         self._all = []
         if self.count + self.HEAD <= self.size.height:
             lines = [self._whole.lines_of(event) for event in stream_events]
@@ -83,7 +83,7 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         number = y if y <= self.at else max(self.at, y - len(self._chosen) + 1)
         return number if number < self.count else None
 
-    def go(self, place: int) -> None:
+    def set_cursor(self, place: int) -> None:
         """Moves the cursor to an event."""
         self.point(max(0, min(place, self.count - 1)))
         self.post_message(self.Moved(self))
@@ -103,7 +103,7 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line; the heading stays at the top."""
-        base, width = self.rich_style, room(self)
+        base, width = self.rich_style, visible_width(self)
         if y == 0:
             return strip([(f" {self._short.heading}", self.dim_style())], width, base)
         line = int(self.scroll_offset.y) + y - self.HEAD

@@ -51,16 +51,18 @@ class Exporting:
     def _write(self, path: str, choice: Choice, then: Callable[[], object]) -> None:
         host, progress = self._host, Progress()
 
-        def tell(share: float) -> None:
+        def show_share(share: float) -> None:
             if not self._is_wanted.is_set():
                 raise UsageError("stopped: nothing was written")
             if progress.is_due:
-                host.from_thread(host.say, f"exporting {progress.words(share)} · {escape(path)}")
+                host.from_thread(
+                    host.show_status, f"exporting {progress.words(share)} · {escape(path)}"
+                )
 
         try:
-            sentence = f"{choice.write(path, tell)} are in {escape(path)}"
+            sentence = f"{choice.write(path, show_share)} are in {escape(path)}"
         except (DcpInspectError, OSError) as error:
             sentence, then = str(error), lambda: None
         self._is_wanted.clear()
-        host.from_thread(host.say, sentence)
+        host.from_thread(host.show_status, sentence)
         host.from_thread(then)

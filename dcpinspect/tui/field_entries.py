@@ -78,7 +78,7 @@ class Entries:
                 0,
                 None,
                 text=text,
-                inner=self._rest(f"!{number}", 0, None, text),
+                inner=self._rest_entry(f"!{number}", 0, None, text),
             )
             for number, text in enumerate(problem_lines(self._message))
         ]
@@ -128,13 +128,13 @@ class Entries:
                 is_open = self._as_bytes and field.name in ("value", "body")
             elif json_root is not None:
                 inner, is_open = (
-                    partial(self._parts, path, field, json_root, field.depth + 1),
+                    partial(self._part_entries, path, field, json_root, field.depth + 1),
                     field.name in ("value", "body"),
                 )
             else:
-                inner = self._rest(path, field.depth, field, field.value, text)
+                inner = self._rest_entry(path, field.depth, field, field.value, text)
         else:
-            inner = self._rest(path, field.depth, field, text)
+            inner = self._rest_entry(path, field.depth, field, text)
         return Entry(
             path,
             "field",
@@ -179,7 +179,7 @@ class Entries:
     # -- values
     # -------------------------------------------------------------------------------------------
 
-    def _parts(
+    def _part_entries(
         self, path: str, field: FieldValue, inside: Part, depth: int, most: int
     ) -> list[Entry]:
         text = self._content(field)
@@ -190,7 +190,7 @@ class Entries:
         for json_part in level.parts:
             part_path = f"{path}/{_step(json_part.name, seen)}"
             label = f'"{json_part.name}"' if inside.kind == "object" else json_part.name
-            value_text, inner = self._part(part_path, field, json_part, depth)
+            value_text, inner = self._part_entry(part_path, field, json_part, depth)
             span = None if base is None else (base + json_part.start, base + json_part.end)
             source = partial(_source, text, json_part)
             entries.append(
@@ -212,7 +212,7 @@ class Entries:
             entries.append(_more(f"{path}/", depth, field, level.why))
         return entries
 
-    def _part(
+    def _part_entry(
         self, path: str, field: FieldValue, part: Part, depth: int
     ) -> tuple[str, Callable[[int], Sequence[Entry]] | None]:
         """Returns the text that is shown for a part, and the function that makes its inner
@@ -225,20 +225,20 @@ class Entries:
             )
             if part.end - part.start > _PREVIEW:
                 preview = f"({part.end - part.start:,} bytes) {preview}"
-            return escape_plain(preview), partial(self._parts, path, field, part, depth + 1)
+            return escape_plain(preview), partial(self._part_entries, path, field, part, depth + 1)
         source = text[part.start : part.end]
         if part.kind != "string":
             return escape(source[:_PREVIEW]), None
         if len(source) > 4 * self._width:
             decoded = source[1:-1].decode("utf-8", "replace")
             value_text = f'({len(source) - 2:,} bytes) "{escape_plain(decoded[: 4 * self._width])}…'
-            return value_text, self._rest(path, depth, field, decoded, value_text)
+            return value_text, self._rest_entry(path, depth, field, decoded, value_text)
         value_text = json_parts.string(source)
-        return value_text, self._rest(
+        return value_text, self._rest_entry(
             path, depth, field, value_text, room=self._width - 2 * depth - cells(part.name) - 8
         )
 
-    def _rest(
+    def _rest_entry(
         self,
         path: str,
         depth: int,

@@ -18,7 +18,7 @@ from dcpinspect.tui import theme
 from dcpinspect.tui.field_entries import MOST, Entries, Entry
 from dcpinspect.tui.field_links import Link
 from dcpinspect.tui.part_colors import Parts
-from dcpinspect.tui.strips import LineView, Piece, room, strip
+from dcpinspect.tui.strips import LineView, Piece, strip, visible_width
 from dcpinspect.tui.theme import Glyphs
 
 LABEL = 22
@@ -173,7 +173,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         """Number of lines."""
         return len(self._entries)
 
-    def go(self, place: int) -> None:
+    def set_cursor(self, place: int) -> None:
         """Moves the cursor to a line."""
         if self._entries:
             self.move_to(self._entries[min(max(place, 0), len(self._entries) - 1)].path)
@@ -276,9 +276,9 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
 
     def _remake(self) -> None:
         """Makes the lines again for the message, the width and the form of the values."""
-        head = 4 + LABEL + (OFFSETS + 3 if room(self) >= CROWDED else 2)
+        head = 4 + LABEL + (OFFSETS + 3 if visible_width(self) >= CROWDED else 2)
         self._maker = (
-            Entries(self.message, room(self), head, as_bytes=self.as_bytes)
+            Entries(self.message, visible_width(self), head, as_bytes=self.as_bytes)
             if self.message is not None
             else None
         )
@@ -295,7 +295,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
                 waiting += reversed(self._inner(entry))
         self._entries = entries
         self._places = {entry.path: line for line, entry in enumerate(entries)}
-        self.virtual_size = Size(room(self), len(entries))
+        self.virtual_size = Size(visible_width(self), len(entries))
         self.refresh()
 
     def _reveal(self) -> None:
@@ -319,7 +319,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         line = int(self.scroll_offset.y) + y
         base = self.rich_style
         if line >= len(self._entries):
-            return Strip.blank(room(self), base)
+            return Strip.blank(visible_width(self), base)
         entry = self._entries[line]
         is_cursor = entry.path == self.path
         style = base + self.cursor_style() if is_cursor else base
@@ -354,7 +354,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
                     style + theme.style_of(self.app, paint),
                 )
             )
-        return strip(pieces, room(self), style)
+        return strip(pieces, visible_width(self), style)
 
     def _field_pieces(
         self, entry: Entry, fold: str, style: Style, *, is_cursor: bool
@@ -364,12 +364,12 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         value_style = (
             style
             if is_cursor
-            else style + theme.style_of(self.app, f"part-{self._parts.of(entry.field)}")
+            else style + theme.style_of(self.app, f"part-{self._parts.of_field(entry.field)}")
         )
         dim = style if is_cursor else self.dim_style()
-        offsets = f" {entry.offsets:<{OFFSETS}}: " if room(self) >= CROWDED else ": "
+        offsets = f" {entry.offsets:<{OFFSETS}}: " if visible_width(self) >= CROWDED else ": "
         link = f" {self._glyphs.link}" if entry.path in self.links else ""
-        width = max(0, room(self) - 3 - LABEL - cells(offsets) - cells(link))
+        width = max(0, visible_width(self) - 3 - LABEL - cells(offsets) - cells(link))
         return [
             (f"{fold} ", style),
             (label + " " * (LABEL - cells(label)), value_style),

@@ -20,7 +20,7 @@ from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.text import cells, clip, escape
-from dcpinspect.tui.advice import here
+from dcpinspect.tui.advice import for_keys
 from dcpinspect.tui.filter_completion import Completion, Frequent, Offer, offer
 from dcpinspect.tui.remembered import History
 from dcpinspect.tui.theme import Glyphs
@@ -49,7 +49,7 @@ class Completions(Static):
         return self.display and bool(self._offered.completions)
 
     @property
-    def chosen(self) -> Completion | None:
+    def chosen_completion(self) -> Completion | None:
         """The completion that was selected with the keys."""
         return self._offered.completions[self._at] if self.is_open and self._at >= 0 else None
 
@@ -79,7 +79,7 @@ class Completions(Static):
 
     def completed(self, text: str) -> str:
         """Returns the text with the selected completion added, else with the first."""
-        completion = self.chosen or self._offered.completions[0]
+        completion = self.chosen_completion or self._offered.completions[0]
         return (
             text[: self._offered.start]
             + completion.text
@@ -143,11 +143,17 @@ class FilterInput(Input):
         offered = self._completions
         if key in ("up", "down"):
             is_walking = self.place < len(self._history.texts)
-            if offered.is_open and not is_walking and (key == "down" or offered.chosen is not None):
+            if (
+                offered.is_open
+                and not is_walking
+                and (key == "down" or offered.chosen_completion is not None)
+            ):
                 offered.step(1 if key == "down" else -1)
             else:
                 self._walk(-1 if key == "up" else 1)
-        elif (key == "tab" and offered.is_open) or (key == "enter" and offered.chosen is not None):
+        elif (key == "tab" and offered.is_open) or (
+            key == "enter" and offered.chosen_completion is not None
+        ):
             self.complete()
         elif key == "escape" and offered.is_open:
             offered.hide()
@@ -222,7 +228,7 @@ class FilterBar(Horizontal):
         if not self.input.value:
             self.completions.show(offer("", self._frequent))
 
-    def say(self, text: str, *, is_error: bool = False) -> None:
+    def show_status(self, text: str, *, is_error: bool = False) -> None:
         """Shows a text beside the filter."""
         self._state.set_class(is_error, "error")
         self._state.update(Text(text))
@@ -232,7 +238,7 @@ class FilterBar(Horizontal):
         with self.input.prevent(Input.Changed):
             self.input.value = text
         self.completions.hide()
-        self.say("")
+        self.show_status("")
 
     def parsed(self, text: str) -> Filter | None:
         """Parses a filter; returns None for an empty text. Raises PlacedError, UsageError."""
@@ -259,7 +265,7 @@ class FilterBar(Horizontal):
         else:
             self.completions.show(offered)
             if error is not None:
-                self.say("…")
+                self.show_status("…")
 
     def _check(self, text: str) -> PlacedError | None:
         try:
@@ -270,23 +276,23 @@ class FilterBar(Horizontal):
         except UsageError as error:
             self._refuse(error)
         else:
-            self.say("" if parsed is None else "✔ Enter applies it")
+            self.show_status("" if parsed is None else "✔ Enter applies it")
             if parsed is not None:
-                self._rest = self.set_timer(REST, partial(self._look, text, parsed))
+                self._rest = self.set_timer(REST, partial(self._count_rows, text, parsed))
         return None
 
     def _refuse(self, error: UsageError) -> None:
-        sentence = here(
+        sentence = for_keys(
             f"at {error.at + 1}: {error.what}" if isinstance(error, PlacedError) else str(error)
         )
-        self.say(f"✖ {clip(sentence, 70)}", is_error=True)
+        self.show_status(f"✖ {clip(sentence, 70)}", is_error=True)
 
     def _point(self, error: PlacedError) -> None:
         """Shows an error in the line below, so that the text keeps the room beside it."""
-        self.completions.point(error.at, here(error.what))
-        self.say(f"✖ at {error.at + 1}", is_error=True)
+        self.completions.point(error.at, for_keys(error.what))
+        self.show_status(f"✖ at {error.at + 1}", is_error=True)
 
-    def _look(self, text: str, found: Filter) -> None:
+    def _count_rows(self, text: str, found: Filter) -> None:
         self._rest = None
         self.run_worker(
             partial(self._look_behind, text, found), thread=True, group="judge", exclusive=True
@@ -295,11 +301,11 @@ class FilterBar(Horizontal):
     def _look_behind(self, text: str, found: Filter) -> None:
         odd = self._judge(found)
         if odd and self.app.is_running:
-            self.app.call_from_thread(self._tell, text, odd)
+            self.app.call_from_thread(self._show_oddity, text, odd)
 
-    def _tell(self, text: str, odd: str) -> None:
+    def _show_oddity(self, text: str, odd: str) -> None:
         if self.is_typing and self.input.value == text:
-            self.say(f"? {odd}")
+            self.show_status(f"? {odd}")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Applies the filter when Enter is pressed."""

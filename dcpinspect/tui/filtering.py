@@ -59,7 +59,7 @@ class Filtering:
         if self._filter is None:
             self._grow()
             self._list.show(self._index)
-            self._bar.say("")
+            self._bar.show_status("")
         else:
             self._hold()
             self._scan(self._filter)
@@ -81,7 +81,7 @@ class Filtering:
         """Ends the delay, and shows a sign if the search is still running."""
         self.release()
         if self._index is not self._list.index:
-            self._bar.say("…")
+            self._bar.show_status("…")
 
     def narrow(self, only: Filter | None) -> None:
         """Restricts the list to messages that ``only`` lets through, besides the typed filter;
@@ -103,7 +103,7 @@ class Filtering:
         self.text, self._typed, self._filter, self._index = self._before
         self._scanning = None
         self._bar.reset(self.text)
-        self._bar.say("stopped: the rows are as before")
+        self._bar.show_status("stopped: the rows are as before")
         return True
 
     def catch_up(self) -> None:
@@ -154,13 +154,13 @@ class Filtering:
 
     def _goes_on(self, filter_: FilterRows, words: str) -> None:
         if filter_ is self._filter and self._index is not self._list.index:
-            self._bar.say(f"… {words}")
+            self._bar.show_status(f"… {words}")
 
     def _failed(self, filter_: FilterRows, why: str) -> None:
         if filter_ is self._filter:
             self.release()
             self._scanning = None
-            self._host.say(why)
+            self._host.show_status(why)
 
     def _scanned(self, filter_: FilterRows, rows: Rows, until: int) -> None:
         if filter_ is not self._filter:
@@ -177,7 +177,7 @@ class Filtering:
             f"no row matches; {self._host.inspection.store.rows:,} are hidden by the filter "
             "(Esc clears it)"
         )
-        self._bar.say(f"✔ {len(self._index):,} rows" if len(self._index) else hidden)
+        self._bar.show_status(f"✔ {len(self._index):,} rows" if len(self._index) else hidden)
         if until < self._host.inspection.store.rows:
             self._scan(filter_)
 

@@ -17,7 +17,7 @@ from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.reading.store.store import Store
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import escape, one_line
-from dcpinspect.tui.advice import here
+from dcpinspect.tui.advice import for_keys
 from dcpinspect.tui.strips import wrapped
 from dcpinspect.tui.theme import Glyphs
 
@@ -65,7 +65,7 @@ def about(
         ("what", one_line(one.message)),
         ("who", " · ".join(filter(None, [escape(one.who), escape(one.server), one.where, when]))),
         ("whose", whose),
-        ("next", one_line(here(one.next)) if one.next else _cause_of(one, others)),
+        ("next", one_line(for_keys(one.next)) if one.next else _cause_of(one, others)),
     ]
     for name, text in sections:
         for number, line in enumerate(wrapped(text, width - _NAME) if text else ()):

@@ -16,8 +16,8 @@ from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.text import one_line
 from dcpinspect.tui import theme
-from dcpinspect.tui.advice import here
-from dcpinspect.tui.strips import LineView, Piece, room, strip, wrapped
+from dcpinspect.tui.advice import for_keys
+from dcpinspect.tui.strips import LineView, Piece, strip, visible_width, wrapped
 from dcpinspect.tui.theme import Glyphs
 
 Order = Literal["cause", "connection"]
@@ -73,7 +73,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         """
         before, finding_before = (
             self._items[self.at] if self.at < len(self._items) else _Item(),
-            self.shown,
+            self.shown_finding,
         )
         self.findings, self.is_final, self._connections = findings, is_final, connections
         numbers = {
@@ -98,7 +98,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         same_connection = [
             place for place in same if self._items[place].connection == before.connection
         ]
-        self.go(
+        self.set_cursor(
             next(
                 iter([*same_connection, *same]),
                 self.at if finding_before else self._first_finding(),
@@ -112,7 +112,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         here_ = self.finding
         self.order = "connection" if self.order == "cause" else "cause"
         self._arrange()
-        self.go(self._first_finding())
+        self.set_cursor(self._first_finding())
         if here_ is not None:
             self.select(here_)
 
@@ -123,7 +123,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     def _arrange(self) -> None:
         self._items = list(self._by_cause() if self.order == "cause" else self._by_connection())
-        self._tell()
+        self._lay_out()
 
     def _by_cause(self) -> Iterator[_Item]:
         for severity in SEVERITIES:
@@ -189,12 +189,12 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
             and self.findings[item.finding].severity != "note"
         )
 
-    def go(self, place: int) -> None:
+    def set_cursor(self, place: int) -> None:
         """Moves the cursor to an item."""
         self.evidence = None
         self.at = max(0, min(place, self.count - 1))
-        self._tell()
-        super().go(place)
+        self._lay_out()
+        super().set_cursor(place)
 
     def needed(self, most: int) -> int:
         """Returns how many of ``most`` lines all findings take if each is told in full."""
@@ -202,19 +202,19 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         for item in range(self.count):
             if lines >= most:
                 return most
-            lines += len(self._whole(item))
+            lines += len(self._lines_in_full(item))
         return min(most, max(1, lines))
 
-    def _tell(self) -> None:
+    def _lay_out(self) -> None:
         """Makes the lines that tell findings in full: the chosen one, and from the top on as many
         as there is room for.
         """
         self._more = [[] for _ in self._items]
         if self._is_alone and self.count:
-            self._more[self.at] = self._whole(self.at)
+            self._more[self.at] = self._lines_in_full(self.at)
             free = self.size.height - self.count - len(self._more[self.at])
             for item in range(self.count if free > 0 else 0):
-                text = self._whole(item) if item != self.at else []
+                text = self._lines_in_full(item) if item != self.at else []
                 if len(text) > free:
                     break
                 self._more[item] = self._more[item] or text
@@ -222,7 +222,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self._first = [0, *accumulate(1 + len(more) for more in self._more)]
         self.virtual_size = Size(self.size.width, self.lines)
 
-    def _whole(self, place: int) -> list[str]:
+    def _lines_in_full(self, place: int) -> list[str]:
         """Returns what a finding says and what to do, in lines."""
         number, width = (
             self._items[place].finding,
@@ -233,7 +233,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         finding = self.findings[number]
         lines = wrapped(one_line(finding.what or finding.message), width)
         return (
-            [*lines, *wrapped(f"Next: {one_line(here(finding.next))}", width)]
+            [*lines, *wrapped(f"Next: {one_line(for_keys(finding.next))}", width)]
             if finding.next
             else lines
         )
@@ -246,10 +246,12 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     @property
     def vbucket(self) -> int | None:
         """The first vbucket of the finding under the cursor."""
-        return None if self.shown is None else min(self.shown.vbuckets, default=None)
+        return (
+            None if self.shown_finding is None else min(self.shown_finding.vbuckets, default=None)
+        )
 
     @property
-    def shown(self) -> Finding | None:
+    def shown_finding(self) -> Finding | None:
         """The finding under the cursor."""
         return self.findings[self.finding] if self.finding is not None else None
 
@@ -267,7 +269,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
             self.findings[self._causes.get(finding, finding)].rule,
         }
         self._arrange()
-        self.go(
+        self.set_cursor(
             next(
                 (number for number, item in enumerate(self._items) if item.finding == finding),
                 self.at,
@@ -278,7 +280,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         """Hides all findings of a rule."""
         self._hidden.add(rule)
         self._arrange()
-        self.go(self.at)
+        self.set_cursor(self.at)
 
     def show_hidden(self) -> bool:
         """Shows hidden findings again. Returns whether there were any."""
@@ -290,7 +292,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self) -> None:
         """Wraps the texts to the new width."""
-        self._tell()
+        self._lay_out()
         self.call_after_refresh(self.bring)
 
     # -- drawing
@@ -298,7 +300,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line."""
-        line, base, width = int(self.scroll_offset.y) + y, self.rich_style, room(self)
+        line, base, width = int(self.scroll_offset.y) + y, self.rich_style, visible_width(self)
         if self._hidden and line == self.lines - 1:
             hidden = sum(finding.rule in self._hidden for finding in self.findings)
             return strip(
@@ -351,7 +353,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
                 if item.connection in finding.connections
             )
             found = "  ".join(
-                f"{self._glyphs.of(severity)} {counts[severity]}"
+                f"{self._glyphs.of_severity(severity)} {counts[severity]}"
                 for severity in SEVERITIES
                 if counts[severity]
             )
@@ -362,7 +364,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         sign = theme.style_of(self.app, f"severity-{finding.severity}")
         yield f" {'  ' * (item.is_effect + (item.connection is not None))}", style
         yield (
-            self._glyphs.of(finding.severity),
+            self._glyphs.of_severity(finding.severity),
             style + Style(bold=True) + (Style() if place == self.at and self.has_focus else sign),
         )
         yield f" {finding.rule}", strong

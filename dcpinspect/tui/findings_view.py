@@ -74,10 +74,12 @@ class FindingsView(View):
         """Shows the full text about the finding under the cursor."""
         if not self.display or not self.is_mounted:
             return
-        finding = self.list.shown
+        finding = self.list.shown_finding
         self._about.update(self._text(width=self._scrolled.scrollable_content_region.width - 1))
         self._scrolled.border_title = (
-            "" if finding is None else f"{self._glyphs.of(finding.severity)} {finding.rule}"
+            ""
+            if finding is None
+            else f"{self._glyphs.of_severity(finding.severity)} {finding.rule}"
         )
         self._scrolled.set_classes("" if finding is None else finding.severity)
         self._scrolled.scroll_to(y=0, animate=False, immediate=True)
@@ -86,15 +88,15 @@ class FindingsView(View):
 
     def _text(self, **form: Any) -> Text:
         evidence_rows = self.evidence[
-            max(0, self.chosen - 2 * AROUND) : self.chosen + 2 * AROUND + 1
+            max(0, self.evidence_index - 2 * AROUND) : self.evidence_index + 2 * AROUND + 1
         ]
         words = in_words(self.host.inspection.store, evidence_rows.tolist())
         records = self.host.inspection.results.records.get("rollbacks")
         return about(
-            self.list.shown,
+            self.list.shown_finding,
             self._glyphs,
             self.evidence,
-            self.chosen,
+            self.evidence_index,
             self.list.findings,
             words,
             records,
@@ -136,17 +138,17 @@ class FindingsView(View):
     @property
     def evidence(self) -> RowNumbers:
         """Rows of all messages that show the finding under the cursor, rising."""
-        finding = self.list.shown
+        finding = self.list.shown_finding
         if self._evidence[0] is not finding:
             self._evidence = finding, NO_ROWS if finding is None else rows_of(finding)
         return self._evidence[1]
 
     @property
-    def chosen(self) -> int:
+    def evidence_index(self) -> int:
         """Place of the chosen message in the evidence; at first that of the message that shows the
         finding best.
         """
-        finding, row = self.list.shown, self.list.evidence
+        finding, row = self.list.shown_finding, self.list.evidence
         if row is None:
             row = (
                 int(np.searchsorted(self.evidence, finding.places[0].row))
@@ -159,11 +161,11 @@ class FindingsView(View):
     def row(self) -> int | None:
         """Row of the chosen message of the evidence."""
         rows = self.evidence
-        return int(rows[self.chosen]) if len(rows) else None
+        return int(rows[self.evidence_index]) if len(rows) else None
 
     def spot(self) -> Spot:
         """Returns which finding and which message of its evidence are shown."""
-        return Spot("findings", finding=self.list.finding, top=self.chosen)
+        return Spot("findings", finding=self.list.finding, top=self.evidence_index)
 
     def restore(self, spot: Spot) -> None:
         """Restores what ``spot`` has saved."""
@@ -173,12 +175,12 @@ class FindingsView(View):
             self.arrive()
 
     @on(LineView.Opened)
-    def _opened(self) -> None:
-        finding = self.list.shown
+    def _open_place(self) -> None:
+        finding = self.list.shown_finding
         if finding is not None and self.row is not None:
             self.host.to_row(self.row, *FIELDS.get(finding.rule, ()))
         else:
-            self.host.say(
+            self.host.show_status(
                 "choose a finding" if finding is None else "this finding has no single message"
             )
 
@@ -189,13 +191,13 @@ class FindingsView(View):
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning, or to the one before."""
         if not self.list.bad(back=back):
-            self.host.say("no other error or warning")
+            self.host.show_status("no other error or warning")
 
     def action_near(self, steps: int) -> None:
         """Chooses the next message of the evidence, or the one before."""
-        if self.list.shown is not None:
+        if self.list.shown_finding is not None:
             last = max(0, len(self.evidence) - 1)
-            self.list.evidence = min(max(self.chosen + steps, 0), last)
+            self.list.evidence = min(max(self.evidence_index + steps, 0), last)
             self.arrive()
 
     def action_display(self) -> None:
@@ -204,12 +206,12 @@ class FindingsView(View):
 
     def action_vbucket(self) -> None:
         """Goes to the timeline of the vbucket, at the message that shows the finding."""
-        finding = self.list.shown
+        finding = self.list.shown_finding
         vbucket = None if finding is None else self._vbucket(finding, self.row)
         if finding is not None and vbucket is not None:
             self.host.to_vbucket(vbucket, row=self.row or 0)
         else:
-            self.host.say("this finding is not about a vbucket")
+            self.host.show_status("this finding is not about a vbucket")
 
     def action_mark(self) -> None:
         """Marks the chosen message of the evidence, or removes its mark."""
@@ -220,7 +222,7 @@ class FindingsView(View):
         """Returns the choices to export the findings, and the messages of the finding under the
         cursor.
         """
-        inspection, finding = self.host.inspection, self.list.shown
+        inspection, finding = self.host.inspection, self.list.shown_finding
         findings = inspection.results.findings
         offered = []
         if findings:
@@ -252,14 +254,14 @@ class FindingsView(View):
                 self.others[(self.others.index(self.list.finding) + 1) % len(self.others)]
             )
         else:
-            self.host.say("no other finding about the message you came from")
+            self.host.show_status("no other finding about the message you came from")
 
     def action_by_this(self, how: str = "") -> None:
         """Hides all findings of the rule."""
         if not how:
-            self.host.say("= filters messages; here ! hides all findings of a rule")
-        elif self.list.shown is not None:
-            self.list.hide(self.list.shown.rule)
+            self.host.show_status("= filters messages; here ! hides all findings of a rule")
+        elif self.list.shown_finding is not None:
+            self.list.hide(self.list.shown_finding.rule)
 
     def leave(self) -> bool:
         """Shows hidden findings again."""

@@ -101,7 +101,7 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
         style = f"bold $paint-severity-{severity}" if count and severity != "note" else ""
         found += [
             Content("  "),
-            piece(f"{glyphs.of(severity)} {count:,}", style, f"severity('{severity}')"),
+            piece(f"{glyphs.of_severity(severity)} {count:,}", style, f"severity('{severity}')"),
         ]
     line, right = Content.assemble(*tab_texts), Content.assemble(*found, " ")
     free_width = width - line.cell_length - right.cell_length

@@ -18,7 +18,7 @@ from dcpinspect.protocol.opcodes import Trait, opcode_traits
 from dcpinspect.streams.words import NO_STREAM_END
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.tui.vbucket_cells import whole
+from dcpinspect.tui.vbucket_cells import whole_numbers
 
 SPANS = 1024
 """Greatest number of spans; when more are needed, spans become twice as long. With 1,024 vbuckets
@@ -124,9 +124,11 @@ def measured(heat: Heat, records: Mapping[str, Records], measure: str) -> Heat:
     rows = np.arange(len(table))
     if measure == "gaps":
         rows = np.concatenate([table.rows_with("cause", cause) for cause in LOST])
-    vbucket = whole(table, "vbucket")[rows]
+    vbucket = whole_numbers(table, "vbucket")[rows]
     rows, vbucket = rows[vbucket < MOST], vbucket[vbucket < MOST]
-    span = np.clip((whole(table, time)[rows] - heat.start_ns) // heat.span_ns, 0, heat.used - 1)
+    span = np.clip(
+        (whole_numbers(table, time)[rows] - heat.start_ns) // heat.span_ns, 0, heat.used - 1
+    )
     counts = np.zeros((max(len(heat.counts), int(vbucket.max(initial=-1)) + 1), SPANS), np.uint32)
     np.add.at(counts, (vbucket, span), 1)
     return replace(heat, counts=counts)
@@ -200,7 +202,7 @@ def signs(
     """
     cell_signs = np.zeros(shape, np.int8)
 
-    def put(sign: int, vbuckets: IntArray, times: IntArray) -> None:
+    def add_sign(sign: int, vbuckets: IntArray, times: IntArray) -> None:
         is_known = vbuckets < len(place_of)
         line, column = (
             place_of[vbuckets[is_known]],
@@ -215,12 +217,12 @@ def signs(
         return cell_signs
     snapshots, streams = records.get("snapshots"), records.get("streams")
     if snapshots is not None and len(snapshots):
-        put(SNAPSHOT, whole(snapshots, "vbucket"), whole(snapshots, "time"))
+        add_sign(SNAPSHOT, whole_numbers(snapshots, "vbucket"), whole_numbers(snapshots, "time"))
     if streams is not None and len(streams):
         vbucket, begin, end = (
-            whole(streams, name) for name in ("vbucket", "first_time", "last_time")
+            whole_numbers(streams, name) for name in ("vbucket", "first_time", "last_time")
         )
-        put(REQUEST, vbucket, begin)
+        add_sign(REQUEST, vbucket, begin)
         reasons = streams.values("end_reason")
         for sign, rows in (
             (CLOSED, [row for row, reason in enumerate(reasons) if reason in NO_STREAM_END]),
@@ -236,5 +238,5 @@ def signs(
             (ROLLBACK, streams.rows_with("answer", "rollback")),
         ):
             sign_rows = np.asarray(rows, np.int64)
-            put(sign, vbucket[sign_rows], end[sign_rows])
+            add_sign(sign, vbucket[sign_rows], end[sign_rows])
     return cell_signs

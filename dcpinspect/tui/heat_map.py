@@ -225,16 +225,16 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         first = max(0, self._heat.start_ns - self._first_ns) + self.column * size
         return first, first + size - 1
 
-    def go(self, place: int) -> None:
+    def set_cursor(self, place: int) -> None:
         """Moves the cursor to a cell."""
-        super().go(place)
+        super().set_cursor(place)
         if self.row < len(self.groups):
             self._wanted = self.groups[self.row][0], self.span[0]
 
     def move_to(self, vbucket: int, since_ns: int | None = None) -> None:
         """Moves the cursor to the row of a vbucket, and to a time."""
         target = vbucket, self.span[0] if since_ns is None else since_ns
-        self.go(self._cell(*target))
+        self.set_cursor(self._cell(*target))
         self._wanted = target
 
     def _cell(self, vbucket: int, since_ns: int) -> int:
@@ -256,7 +256,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         ]
         if len(order):
             rank = np.flatnonzero(order == self.at)
-            self.go(int(order[(int(rank[0]) + 1) % len(order) if len(rank) else 0]))
+            self.set_cursor(int(order[(int(rank[0]) + 1) % len(order) if len(rank) else 0]))
 
     def near(self, steps: int) -> bool:
         """Moves the cursor to the next cell of the row that has a sign, or to the one before.
@@ -271,7 +271,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             else signed_columns[signed_columns < self.column]
         )
         if len(ahead):
-            self.go(self.row * self.across + int(ahead[0] if steps > 0 else ahead[-1]))
+            self.set_cursor(self.row * self.across + int(ahead[0] if steps > 0 else ahead[-1]))
         return bool(len(ahead))
 
     # -- drawing

@@ -28,7 +28,7 @@ from dcpinspect.reading.store.store import KEEP, Store
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.transport.connections import DEFAULT_PORTS
-from dcpinspect.tui.advice import here
+from dcpinspect.tui.advice import for_keys
 from dcpinspect.tui.heat import HeatCounter
 from dcpinspect.tui.marked import Marked
 from dcpinspect.tui.notes import Notes
@@ -186,7 +186,7 @@ class Inspection:
         """
         due, seen = time.monotonic() + _SOON, 0
 
-        def look() -> None:
+        def work_out() -> None:
             nonlocal due, seen
             if time.monotonic() > due and self.store.rows != seen:
                 before, seen = time.monotonic(), self.store.rows
@@ -196,7 +196,7 @@ class Inspection:
 
         # works out results before a pause in a live capture, so that the latest messages need not
         # wait for the next ones
-        self.reading.on_pause = look
+        self.reading.on_pause = work_out
         try:
             with self.reading:
                 for batch in self.store.fill(self.reading):
@@ -205,13 +205,13 @@ class Inspection:
                     changed()
                     if not self._is_wanted.is_set() and not self.is_live:
                         break
-                    look()
+                    work_out()
                 is_whole = self._is_wanted.is_set() or self.is_live
                 self._leave_out_copies()
                 give_back()
                 self._work_out(is_whole=is_whole)
             if is_whole and not self.store.rows:
-                self.nothing = here(nothing_found(self.reading))
+                self.nothing = for_keys(nothing_found(self.reading))
             self.state = "done" if is_whole else "stopped"
         except DcpInspectError as error:
             self.error, self.state = str(error), "failed"
@@ -281,7 +281,7 @@ class Inspection:
             else of_connection(self.everything, self.connection)
         )
 
-    def take(self, counted: Results, of: Results) -> None:
+    def take_counts(self, counted: Results, of: Results) -> None:
         """Replaces the shown results ``of`` by ``counted``, which have the counts of messages.
 
         Does nothing if other results are shown now.

@@ -44,7 +44,7 @@ class Marked:
         )
         """Rows that show an error or a warning."""
 
-    def of(self, row: int) -> list[int]:
+    def finding_numbers(self, row: int) -> list[int]:
         """Returns the numbers of the findings that a row shows, the worst first."""
         low, high = np.searchsorted(self.rows, np.array([row, row + 1])).tolist()
         numbers: list[int] = self.numbers[low:high].tolist()

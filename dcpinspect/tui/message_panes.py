@@ -65,15 +65,15 @@ class MessagePanes(Vertical):
         self.bytes.show(message)
         self.bytes.light(self.fields.span)
         self.title.update(Text(f"── {title} "))
-        self.tell(row)
+        self.show_finding(row)
 
-    def tell(self, row: int) -> None:
+    def show_finding(self, row: int) -> None:
         """Shows the findings about the message, and the note on it."""
         self._row = row
         finding = self._inspection.results.finding(row)
         for severity in ("error", "warning", "note"):
             self._why.set_class(finding is not None and finding.severity == severity, severity)
-        more = len(self._inspection.results.marked.of(row)) - 1
+        more = len(self._inspection.results.marked.finding_numbers(row)) - 1
         text = "" if finding is None else f"{finding.rule}: {one_line(finding.message)}"
         lines = wrapped(
             f"{text}{f' (and {more} more; e shows them)' if more > 0 else ''}", self.size.width - 6
@@ -82,7 +82,7 @@ class MessagePanes(Vertical):
         if len(lines) > most:
             lines[most - 1 :] = [clip(f"{lines[most - 1]} {lines[most]}", self.size.width - 6)]
         self._why.styles.height = len(lines)
-        sign = self._glyphs.of(finding.severity if finding is not None else None)
+        sign = self._glyphs.of_severity(finding.severity if finding is not None else None)
         self._why.update(
             Text(
                 "\n".join(
@@ -100,7 +100,7 @@ class MessagePanes(Vertical):
 
         ``is_beside``: the panes are beside the list.
         """
-        self.tell(self._row)
+        self.show_finding(self._row)
         width = self.details.size.width
         self.details.set_class(width >= ROOMY, "roomy")
         self.details.set_class(is_beside and width < STACKED, "stacked")

@@ -52,13 +52,13 @@ class Navigation(ContentSwitcher):
         switched: Callable[[], None],
     ) -> None:
         """Makes the holder of views. ``new_packets`` makes the view of packets, which has settings
-        of the user. ``say`` shows a short text to the user; ``switched`` is called when another
+        of the user. ``show_status`` shows a short text to the user; ``switched`` is called when another
         view is shown.
         """
         super().__init__(id="views")
         self.inspection = inspection
         self.beside: Inspection | None = None
-        self.say = say
+        self.show_status = say
         self._glyphs = glyphs
         self._new_packets = new_packets
         self._switched = switched
@@ -140,7 +140,7 @@ class Navigation(ContentSwitcher):
         if met := self.inspection.notes.meet(
             store.rows, lambda rows: store.batch_of(rows, ["time_ns"]).column(0).to_pylist()
         ):
-            self.say(f"{met:,} messages have marks or notes from before; M shows them")
+            self.show_status(f"{met:,} messages have marks or notes from before; M shows them")
         for name in VIEWS:
             if self.has(name) and self._named(name).is_mounted:
                 self._named(name).take_up(self.inspection.results)
@@ -155,13 +155,13 @@ class Navigation(ContentSwitcher):
         than terminals take.
         """
         if len(text) > MOST_COPIED:
-            self.say(
+            self.show_status(
                 f"not copied: {len(text):,} characters are more than a terminal takes; x "
                 "exports them"
             )
         elif text:
             self.app.copy_to_clipboard(text)
-            self.say(f"copied {clip(text.splitlines()[0], 60)}")
+            self.show_status(f"copied {clip(text.splitlines()[0], 60)}")
 
     # -- marks
     # --------------------------------------------------------------------------------------------
@@ -175,15 +175,15 @@ class Navigation(ContentSwitcher):
         """Marks a message, or removes its mark."""
         notes = self.inspection.notes
         if notes.text(row):
-            self.say(
+            self.show_status(
                 f"row {row:,} has a note: ; changes it, and d in the list of marks (M) removes it"
             )
             return
         notes.mark(row, self._time_of(row))
         self.packets.list.refresh()
-        self.say(
+        self.show_status(
             f"row {row:,} is {'marked' if row in notes.of else 'not marked'}: "
-            f"{len(self.marks):,} in all{_kept(notes)}"
+            f"{len(self.marks):,} in all{_why_not_saved(notes)}"
         )
 
     def forget(self, row: int) -> None:
@@ -201,10 +201,10 @@ class Navigation(ContentSwitcher):
             if text is not None:
                 notes.write(row, self._time_of(row), text)
                 self.packets.list.refresh()
-                self.packets.tell(row)
-                self.say(
+                self.packets.redraw_row(row)
+                self.show_status(
                     f"row {row:,} "
-                    f"{'has a note' if notes.text(row) else 'has no note'}{_kept(notes)}"
+                    f"{'has a note' if notes.text(row) else 'has no note'}{_why_not_saved(notes)}"
                 )
 
         self.app.push_screen(Prompt(f"note on row {row:,}", notes.text(row)), write)
@@ -223,7 +223,7 @@ class Navigation(ContentSwitcher):
             marked.append(vbucket)
         self.vbuckets.map.mark(marked)
         self.timeline.compare()
-        self.say(
+        self.show_status(
             f"timelines are compared with vbucket {', '.join(map(str, marked))}"
             if marked
             else "timelines are compared with none"
@@ -235,7 +235,7 @@ class Navigation(ContentSwitcher):
         if marks:
             self.to_row(next((row for row in marks if row > here), marks[0]))
         else:
-            self.say("no row is marked; m marks one")
+            self.show_status("no row is marked; m marks one")
 
     # -- jumps and the way back
     # ---------------------------------------------------------------------------
@@ -333,16 +333,21 @@ class Navigation(ContentSwitcher):
             results, vbucket = self.inspection.results, view_before.vbucket_here
             if vbucket is None or (view_before.id == "packets" and vbucket not in results.vbuckets):
                 vbucket = results.worst_vbucket
-        self._switch(view, then if vbucket is None else partial(self.timeline.tell, vbucket))
+        if vbucket is not None:
+            row = self.inspection.results.row_of_worst(vbucket)
+            then = partial(self.timeline.read_vbucket, vbucket, row=row)
+        self._switch(view, then)
 
     def to_row(self, row: int, *fields: str) -> None:
         """Goes to a message in the view of packets, and to the first of ``fields`` that it has."""
         store = self.inspection.store
         if not store.first_row <= row <= store.rows:
-            self.say(f"there is no row {row:,}; rows are {store.first_row:,} to {store.rows:,}")
+            self.show_status(
+                f"there is no row {row:,}; rows are {store.first_row:,} to {store.rows:,}"
+            )
             return
         self.leave()
-        go = partial(self.packets.go, row, *fields)
+        go = partial(self.packets.show_row, row, *fields)
         if self.current == "packets":
             go()
         else:
@@ -362,7 +367,7 @@ class Navigation(ContentSwitcher):
         if len(rows):
             self.to_row(int(rows[0]))
         else:
-            self.say("no message at or after it")
+            self.show_status("no message at or after it")
 
     def to_bad_row(self, *, back: bool = False) -> None:
         """Goes to the next message with an error or a warning that the filter does not hide, or to
@@ -371,7 +376,7 @@ class Navigation(ContentSwitcher):
         rows = self.packets.list
         row = self.inspection.results.marked.next_bad(rows.row, rows.index, back=back)
         if row is None:
-            self.say(
+            self.show_status(
                 "no error or warning before here" if back else "no error or warning after this row"
             )
         else:
@@ -407,20 +412,20 @@ class Navigation(ContentSwitcher):
         """Filters the messages by a condition."""
         self.show("packets", partial(self.packets.bar.apply, condition))
 
-    def go(self, text: str) -> None:
+    def go_to(self, text: str) -> None:
         """Goes to a place that the user typed."""
         try:
-            self._go(parse_place(text, self.inspection.reading.first_time_ns or 0))
+            self._go_to(parse_place(text, self.inspection.reading.first_time_ns or 0))
         except UsageError as error:
-            self.say(str(error))
+            self.show_status(str(error))
 
-    def _go(self, place: Target) -> None:
+    def _go_to(self, place: Target) -> None:
         if place.row is not None:
             self.to_row(place.row)
         elif place.vbucket is not None:
             vbuckets = self.inspection.results.vbuckets
             if place.vbucket not in vbuckets:
-                self.say(
+                self.show_status(
                     "there is no vbucket "
                     f"{place.vbucket}{f'; there are {ranges(vbuckets)}' if vbuckets else ''}"
                 )
@@ -432,7 +437,9 @@ class Navigation(ContentSwitcher):
             if 1 <= place.mark <= len(self.marks):
                 self.to_row(self.marks[place.mark - 1])
             else:
-                self.say(f"there is no mark {place.mark}; {len(self.marks):,} rows are marked")
+                self.show_status(
+                    f"there is no mark {place.mark}; {len(self.marks):,} rows are marked"
+                )
         elif place.rule is not None:
             numbers = [
                 number
@@ -442,7 +449,7 @@ class Navigation(ContentSwitcher):
             if numbers:
                 self.to_finding(numbers[0])
             else:
-                self.say(f"no finding of the rule {place.rule}")
+                self.show_status(f"no finding of the rule {place.rule}")
         else:
             noun, number = (
                 ("last_frame", place.frame)
@@ -485,5 +492,5 @@ class Jumps:
         return self._ahead.pop()
 
 
-def _kept(notes: Notes) -> str:
+def _why_not_saved(notes: Notes) -> str:
     return f" ({notes.why})" if notes.why else ""

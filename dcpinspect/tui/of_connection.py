@@ -20,7 +20,7 @@ from dcpinspect.tables.round_trip_series import RoundTrips
 from dcpinspect.tui.heat import Heat, HeatCounter
 from dcpinspect.tui.marked import Marked
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.vbucket_cells import whole
+from dcpinspect.tui.vbucket_cells import whole_numbers
 
 BATCH = 1 << 16
 """Number of messages that are counted at once."""
@@ -73,7 +73,7 @@ def _rows_of(table: Records, connection: int) -> RowNumbers:
             np.int64,
         )
     return (
-        np.flatnonzero(whole(table, "connection") == connection)
+        np.flatnonzero(whole_numbers(table, "connection") == connection)
         if len(table)
         else np.empty(0, np.int64)
     )

@@ -114,10 +114,10 @@ class OpenScreen(ModalScreen[Opening | None]):
         """Fills the list with what the typed text may mean; the cursor stays on its line."""
         if self._path.value == "?":  # a question mark alone is no path
             self._path.value = ""
-            self._say(
+            self._show_hint(
                 f"{HINT}. 'dcpinspect --help' in the shell tells everything else.", is_error=False
             )
-        before = self._chosen
+        before = self._chosen_offer
         self._offers = list(self._made())
         self._list.clear_options().add_options(
             Option(offer.line, disabled=not (offer.opening or offer.folder))
@@ -143,7 +143,7 @@ class OpenScreen(ModalScreen[Opening | None]):
         )
 
     @property
-    def _chosen(self) -> Opening | str | None:
+    def _chosen_offer(self) -> Opening | str | None:
         highlighted = self._list.highlighted
         return (
             None
@@ -192,7 +192,7 @@ class OpenScreen(ModalScreen[Opening | None]):
 
     def action_complete(self) -> None:
         """Writes the chosen file or folder into the path."""
-        offer = self._chosen
+        offer = self._chosen_offer
         text = (
             offer
             if isinstance(offer, str)
@@ -211,19 +211,19 @@ class OpenScreen(ModalScreen[Opening | None]):
         if os.path.exists(path) and path:
             self.dismiss(Opening([path]))
         else:
-            self._take(path)
+            self._open_chosen(path)
 
     @on(OptionList.OptionSelected)
     def _clicked(self) -> None:
-        self._take("")
+        self._open_chosen("")
 
-    def _take(self, path: str) -> None:
+    def _open_chosen(self, path: str) -> None:
         """Opens the chosen line. ``path``: what was typed."""
-        offer = self._chosen
+        offer = self._chosen_offer
         if isinstance(offer, str):
             self.action_complete()
         elif offer is None:
-            self._say(
+            self._show_hint(
                 f"{escape(path)}: there is no such file"
                 if path
                 else "there is nothing to open here; type a path"
@@ -231,11 +231,11 @@ class OpenScreen(ModalScreen[Opening | None]):
         elif (
             offer.interface and self._has_no_right
         ):  # the shown capture is not closed for an interface that cannot be opened
-            self._say(f"{escape(offer.interface)}: {why_no_rates(os.geteuid())}")
+            self._show_hint(f"{escape(offer.interface)}: {why_no_rates(os.geteuid())}")
         else:
             self.dismiss(offer)
 
-    def _say(self, text: str, *, is_error: bool = True) -> None:
+    def _show_hint(self, text: str, *, is_error: bool = True) -> None:
         self._word.update(Text(text))
         self._word.set_class(is_error, "error")
 

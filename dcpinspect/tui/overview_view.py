@@ -17,7 +17,8 @@ from textual.widgets import Static
 
 from dcpinspect.output.render.finding_text import with_their_effects
 from dcpinspect.output.render.message_lines import counted
-from dcpinspect.output.render.verdict import verdict
+from dcpinspect.output.render.verdict import NOTHING, verdict
+from dcpinspect.protocol.message import Severity
 from dcpinspect.text import escape, one_line
 from dcpinspect.tui.beside import difference
 from dcpinspect.tui.connection_list import ConnectionList, Talk, talks
@@ -136,31 +137,21 @@ class OverviewView(View):
         how much was checked.
         """
         causes, _ = with_their_effects(results.findings)
-        worst = next(
-            (
-                severity
-                for severity in ("error", "warning")
-                if any(cause.severity == severity for cause in causes)
-            ),
-            "well",
+        severities = {cause.severity for cause in causes}
+        worst: Severity | None = (
+            "error" if "error" in severities else "warning" if "warning" in severities else None
         )
-        self._said.set_classes(worst)
-        text = Text()
-        text.append(
-            f"{self._glyphs.error} "
-            if worst == "error"
-            else f"{self._glyphs.warning} "
-            if worst == "warning"
-            else "",
-            "bold",
-        )
+        text = Text(f"{self._glyphs.of_severity(worst)} " if worst else "", "bold")
         if results.looked is None or not results.looked.messages:
             return text.append(
                 "no message was read"
                 + (" so far" if self.host.inspection.state == "reading" else ""),
                 "bold",
             )
-        text.append(one_line(verdict(causes, results.looked)), "bold")
+        sentence = one_line(verdict(causes, results.looked))
+        # what a user would ask about, such as a rollback, is not green
+        self._said.set_classes(worst or ("well" if sentence.startswith(NOTHING) else ""))
+        text.append(sentence, "bold")
         is_said = (
             str(results.looked) in text.plain
         )  # this sentence already says how much was checked
@@ -250,7 +241,7 @@ class OverviewView(View):
             action(*arguments)
 
     @on(LineView.Opened)
-    def _opened(self, event: LineView.Opened) -> None:
+    def _open_place(self, event: LineView.Opened) -> None:
         if event.view is self.map:
             self.host.to_map(self.map.vbucket)
         elif event.view is self.rate:
@@ -280,7 +271,7 @@ class OverviewView(View):
         """Moves to the next error or warning, or to the one before."""
         searched = self._here if self._here is self.map else self.findings
         if not searched.bad(back=back):
-            self.host.say("no other error or warning here")
+            self.host.show_status("no other error or warning here")
 
     def action_display(self) -> None:
         """Switches the chart between messages and bytes."""

@@ -25,7 +25,7 @@ from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui import theme
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.row_index import RowIndex
-from dcpinspect.tui.strips import LineView, Piece, room, strip
+from dcpinspect.tui.strips import LineView, Piece, strip, visible_width
 from dcpinspect.tui.theme import Glyphs
 
 PAGE = 32
@@ -139,12 +139,14 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         more = "".join(
             f"  {clip(column, width(column)):<{width(column)}}" for column in self.columns
         )
-        return f"{' ' * GUTTER}{heading:<{self._room}}{more}"
+        return f"{' ' * GUTTER}{heading:<{self._line_width}}{more}"
 
     @property
-    def _room(self) -> int:
+    def _line_width(self) -> int:
         """Width of the line itself, without added columns, in terminal columns."""
-        return max(20, room(self) - GUTTER - sum(2 + width(column) for column in self.columns))
+        return max(
+            20, visible_width(self) - GUTTER - sum(2 + width(column) for column in self.columns)
+        )
 
     def toggle_column(self, name: str) -> None:
         """Adds a column after the line, or removes it."""
@@ -161,7 +163,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
 
     def _new_lines(self) -> None:
         self._lines = Lines(
-            self.time_form, width=self._room, narrow=NARROW, has_names=self.has_names
+            self.time_form, width=self._line_width, narrow=NARROW, has_names=self.has_names
         )
         self._fitted = None
 
@@ -199,7 +201,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self.guest = 0
         self.refill()
         if self.row and len(self.index) and not self.index.has(self.row):
-            self.move_to(min(self.index.place(self.row), len(self.index) - 1))
+            self.move_to(min(self.index.place_of(self.row), len(self.index) - 1))
         elif self.row and len(self.index):
             self._bring(self.place_of(self.row), is_centred=True)
 
@@ -217,7 +219,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         """
         if row <= self._first:
             return
-        gone = self.index.place(row)
+        gone = self.index.place_of(row)
         self._first = row
         self.index.drop(row)
         self._inspection.notes.drop_before(row)
@@ -246,17 +248,17 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             self.refresh()
 
     def _resize(self) -> None:
-        self.virtual_size = Size(room(self), len(self))
+        self.virtual_size = Size(visible_width(self), len(self))
 
     def place_of(self, row: int) -> int:
         """Returns the line of a row, with the guest counted."""
-        line = self.index.place(row)
+        line = self.index.place_of(row)
         return line + (1 if self.guest and self.guest < row else 0)
 
     def row_at(self, line: int) -> int:
         """Returns the row of a line."""
         if self.guest:
-            of_guest = self.index.place(self.guest)
+            of_guest = self.index.place_of(self.guest)
             if line == of_guest:
                 return self.guest
             line -= line > of_guest
@@ -268,16 +270,16 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     def move_to(self, place: int) -> None:
         """Moves the cursor to a line."""
         if len(self):
-            self._go(self.row_at(min(max(place, 0), len(self) - 1)), is_centred=False)
+            self._set_row(self.row_at(min(max(place, 0), len(self) - 1)), is_centred=False)
 
     def jump_to(self, row: int) -> None:
         """Moves the cursor to a row; shows the row even if the filter hides it."""
         if not self.index.has(row):
             self.guest = row
             self.refill()
-        self._go(row, is_centred=True)
+        self._set_row(row, is_centred=True)
 
-    def _go(self, row: int, *, is_centred: bool) -> None:
+    def _set_row(self, row: int, *, is_centred: bool) -> None:
         before, top = self.row, int(self.scroll_offset.y)
         if row != before:
             self.row = row
@@ -337,7 +339,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         """Number of lines."""
         return len(self)
 
-    def go(self, place: int) -> None:
+    def set_cursor(self, place: int) -> None:
         """Moves the cursor to a line, and follows no longer."""
         self.follow = False
         self.move_to(place)
@@ -362,8 +364,10 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         base = self.rich_style
         if line >= len(self):
             words = "" if len(self) else self._words()
-            lines = textwrap.wrap(words, max(20, room(self) - 4))
-            return strip([(f"  {lines[y]}" if y < len(lines) else "", base)], room(self), base)
+            lines = textwrap.wrap(words, max(20, visible_width(self) - 4))
+            return strip(
+                [(f"  {lines[y]}" if y < len(lines) else "", base)], visible_width(self), base
+            )
         row, text, kind, color = self._line(line)
         finding = self._inspection.results.finding(row)
         severity = None if finding is None else finding.severity
@@ -385,11 +389,11 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         mark_style = style if is_cursor else style + theme.style_of(self.app, "chart-bar")
         pieces: list[Piece] = [
             (self._glyphs.cursor if is_cursor else " ", style),
-            (self._glyphs.of(severity), glyph_style),
+            (self._glyphs.of_severity(severity), glyph_style),
             (mark, mark_style),
         ]
         rule = f" {finding.rule} " if finding is not None and finding.severity != "note" else ""
-        width = room(self) - GUTTER - len(rule)
+        width = visible_width(self) - GUTTER - len(rule)
         if rule and width >= self._lines.summary_at - SEQNO:
             text = clip(text, width)
             pieces += [(text + " " * (width - cells(text)), style), (rule, glyph_style)]
@@ -404,7 +408,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             ]
         else:
             pieces.append((text, style))
-        return strip(pieces, room(self), style)
+        return strip(pieces, visible_width(self), style)
 
     def _words(self) -> str:
         """Returns why there are no rows, in words."""
@@ -419,7 +423,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         return inspection.error or inspection.nothing or "there are no messages"
 
     def _line(self, place: int) -> Line:
-        if self._lines.width != self._room:  # the scrollbar has appeared or gone
+        if self._lines.width != self._line_width:  # the scrollbar has appeared or gone
             self._pages.clear()
             self._new_lines()
         self._fit_columns()
@@ -450,7 +454,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             ]
             if self.columns:
                 lines = [
-                    f"{line}{' ' * (self._room - cells(line))}{more}"
+                    f"{line}{' ' * (self._line_width - cells(line))}{more}"
                     for line, more in zip(lines, self._cells(rows), strict=True)
                 ]
             names = [_KINDS[kind] for kind in message_kinds(batch.decoded).tolist()]
@@ -509,4 +513,6 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
 
     def region_of_cursor(self) -> Region:
         """Returns where the cursor is on the screen."""
-        return Region(0, self.place_of(self.row) - int(self.scroll_offset.y), room(self), 1)
+        return Region(
+            0, self.place_of(self.row) - int(self.scroll_offset.y), visible_width(self), 1
+        )

@@ -30,7 +30,7 @@ from dcpinspect.tui.message_panes import MessagePanes
 from dcpinspect.tui.packet_list import PacketList
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.row_search import Search
-from dcpinspect.tui.strips import room
+from dcpinspect.tui.strips import visible_width
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.view import Host, Spot, View
 
@@ -101,7 +101,7 @@ class PacketsView(View):
         """Shows new findings."""
         del results
         self.list.refresh()
-        self.panes.tell(self.list.row)
+        self.panes.show_finding(self.list.row)
 
     def on_resize(self) -> None:
         """Fits the heading and the panes to the new width."""
@@ -116,7 +116,7 @@ class PacketsView(View):
         total = self._inspection.store.rows
         row_count = len(self.list.index)
         position = (
-            f"{self.list.index.place(self.list.row) + 1:,} of "
+            f"{self.list.index.place_of(self.list.row) + 1:,} of "
             if self.list.row and row_count
             else ""
         )
@@ -124,7 +124,7 @@ class PacketsView(View):
         count = (
             "" if self.list.columns else self._count
         )  # with added columns, the title of the message shows the count
-        width = room(self.list)
+        width = visible_width(self.list)
         if cells(self.list.heading) > width - len(count) - 2:
             count = ""  # the names of columns are more important than the count
         heading = clip(self.list.heading, max(0, width - len(count) - 2))
@@ -184,13 +184,13 @@ class PacketsView(View):
         any(self.fields.select_named(name) for name in self.wanted_fields)
         self.wanted_fields = ()
 
-    def tell(self, row: int) -> None:
+    def redraw_row(self, row: int) -> None:
         """Shows findings and note of a message again, because they may have changed."""
         if row == self.list.row:
-            self.panes.tell(row)
+            self.panes.show_finding(row)
 
     @on(PacketList.Opened)
-    def _opened(self) -> None:
+    def _open_place(self) -> None:
         self._show_all()
         self.fields.focus()
 
@@ -222,7 +222,7 @@ class PacketsView(View):
             self.list.jump_to(spot.row)
         self._to_list()
 
-    def go(self, row: int, *fields: str) -> None:
+    def show_row(self, row: int, *fields: str) -> None:
         """Moves to a row, and to the first of ``fields`` that it has."""
         self.wanted_fields = fields
         if row == self.list.row:
@@ -239,7 +239,7 @@ class PacketsView(View):
             return True
         is_stopped = self.search.stop()
         if is_stopped:
-            self.host.say(f"the search was stopped; {len(self.search):,} found by then")
+            self.host.show_status(f"the search was stopped; {len(self.search):,} found by then")
         return is_stopped
 
     def leave(self) -> bool:
@@ -294,7 +294,7 @@ class PacketsView(View):
         field, name = self.field, self._column
         condition = by_field(name, field.value, list(BY_NAME)) if field is not None else None
         if condition is None:
-            self.host.say("a filter cannot use this field")
+            self.host.show_status("a filter cannot use this field")
             return
         if how == "not":
             condition = f"not {condition}"
@@ -317,12 +317,12 @@ class PacketsView(View):
             self.list.toggle_column(self._column)
             self.head()
             self.take_apart()
-            self.host.say(
+            self.host.show_status(
                 f"{self._column} is "
                 f"{'a column now' if self._column in self.list.columns else 'column removed'}"
             )
         else:
-            self.host.say("this field cannot be a column")
+            self.host.show_status("this field cannot be a column")
 
     def action_numbers(self) -> None:
         """Shows commands and statuses as numbers, or by name."""
@@ -334,7 +334,7 @@ class PacketsView(View):
         forms = list(TIMES)
         self.list.time_form = forms[(forms.index(self.list.time_form) + 1) % len(forms)]
         self.list.remake()
-        self.host.say(f"time: {TIMES[self.list.time_form]}")
+        self.host.show_status(f"time: {TIMES[self.list.time_form]}")
 
     def action_resize(self, steps: int) -> None:
         """Gives the list more room, or less."""
@@ -379,7 +379,7 @@ class PacketsView(View):
 
     @on(FieldTree.Followed)
     def _followed(self, event: FieldTree.Followed) -> None:
-        self.host.say(f"looking for {WORDS[event.link]}")
+        self.host.show_status(f"looking for {WORDS[event.link]}")
         self._follow(self.list.row, event.link)
 
     @work(thread=True, group="link", exclusive=True)
@@ -388,10 +388,11 @@ class PacketsView(View):
         try:
             target_row = target(self._inspection.store, row, link)
         except DcpInspectError as error:
-            host.from_thread(host.say, str(error))
+            host.from_thread(host.show_status, str(error))
             return
         host.from_thread(
-            host.say, "" if target_row is not None else f"{WORDS[link]} is not in this capture"
+            host.show_status,
+            "" if target_row is not None else f"{WORDS[link]} is not in this capture",
         )
         if target_row is not None:
             host.from_thread(host.to_row, target_row)
@@ -402,18 +403,18 @@ class PacketsView(View):
 
     def action_finding(self) -> None:
         """Goes to the worst finding about the message."""
-        numbers = self._inspection.results.marked.of(self.list.row)
+        numbers = self._inspection.results.marked.finding_numbers(self.list.row)
         if numbers:
             self.host.to_finding(numbers[0], numbers, row=self.list.row)
         else:
-            self.host.say("no finding here; n goes to the next error or warning")
+            self.host.show_status("no finding here; n goes to the next error or warning")
 
     def action_vbucket(self) -> None:
         """Goes to the timeline of the message's vbucket, at the message."""
         if self.list.row:
             vbucket = self.vbucket_here
             if vbucket is None:
-                self.host.say("this message is not about a vbucket")
+                self.host.show_status("this message is not about a vbucket")
             else:
                 self.host.to_vbucket(vbucket, row=self.list.row)
 
@@ -431,7 +432,9 @@ class PacketsView(View):
     def action_value(self) -> None:
         """Shows values as text, with JSON as a tree, or as bytes."""
         self.fields.show_as(as_bytes=not self.fields.as_bytes)
-        self.host.say("values as bytes, unpacked" if self.fields.as_bytes else "values as text")
+        self.host.show_status(
+            "values as bytes, unpacked" if self.fields.as_bytes else "values as text"
+        )
 
     def action_maximize(self) -> None:
         """Lets the focused pane fill the view, or shows all panes again."""

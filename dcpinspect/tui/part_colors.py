@@ -40,13 +40,13 @@ class Parts:
             self._starts.append(offset)
             self._names.append(f"{number}-next" if count % 2 else number)
 
-    def at(self, offset: int) -> str:
+    def at_offset(self, offset: int) -> str:
         """Returns the part that contains a byte."""
         number = bisect_right(self._starts, offset) - 1
         return self._names[number] if number >= 0 else "header"
 
-    def of(self, field: FieldValue) -> str:
+    def of_field(self, field: FieldValue) -> str:
         """Returns the part that contains a field; fields of an unpacked value are in the part of
         the value.
         """
-        return self.at(field.offset) if not field.inflated else "value"
+        return self.at_offset(field.offset) if not field.inflated else "value"

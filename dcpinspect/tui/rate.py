@@ -77,7 +77,7 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
             if charts.used
             else (row[:0], 1)
         )
-        self.go(self.at)
+        self.set_cursor(self.at)
 
     def next_measure(self) -> None:
         """Switches between messages and bytes."""
@@ -119,13 +119,13 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
         """Returns the span at a column."""
         del y
         return (
-            int(self._span_of_column[min(x - LABEL, self._room - 1)])
+            int(self._span_of_column[min(x - LABEL, self._line_width - 1)])
             if x >= LABEL and self.count
             else None
         )
 
     @property
-    def _room(self) -> int:
+    def _line_width(self) -> int:
         return max(1, self.size.width - LABEL - 1)
 
     @property
@@ -140,7 +140,7 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def _axis(self) -> TimeAxis:
-        return TimeAxis.filling(*self._ends, self._room)
+        return TimeAxis.filling(*self._ends, self._line_width)
 
     @property
     def _has_marks(self) -> bool:
@@ -157,7 +157,7 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
         if not len(self._values):
             return strip([(f" {self._why}" if y == 0 else "", dim)], self.size.width, base)
         if y >= high:
-            text = axis(*self._ends, self._room)
+            text = axis(*self._ends, self._line_width)
             pieces = self._marks(base) if self._has_marks and y == high else [(text, dim)]
             return self._with_cursor(strip([(" " * LABEL, dim), *pieces], self.size.width, base))
         values: IntArray = np.maximum.reduceat(
@@ -178,12 +178,12 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
                 worst[column] = severity
         return [
             (
-                self._glyphs.of(worst[column]),
+                self._glyphs.of_severity(worst[column]),
                 base + theme.style_of(self.app, f"severity-{worst[column]}") + Style(bold=True),
             )
             if column in worst
             else (" ", base)
-            for column in range(self._room)
+            for column in range(self._line_width)
         ]
 
     def _with_cursor(self, line: Strip) -> Strip:

@@ -54,6 +54,14 @@ class Results:
                 return min(finding.vbuckets)
         return min(self.vbuckets, default=None)
 
+    def row_of_worst(self, vbucket: int) -> int:
+        """Returns the row that shows the worst error or warning of a vbucket; 0 without."""
+        for finding in self.findings:
+            for case in finding.case_of_each if finding.severity != "note" else ():
+                if vbucket in case.vbuckets and case.places:
+                    return case.places[0].row
+        return 0
+
     def severity(self, row: int) -> Severity | None:
         """Returns the severity of the worst finding that a row shows."""
         finding = self.finding(row)
@@ -61,5 +69,5 @@ class Results:
 
     def finding(self, row: int) -> Finding | None:
         """Returns the worst finding that a row shows."""
-        numbers = self.marked.of(row)
+        numbers = self.marked.finding_numbers(row)
         return self.findings[numbers[0]] if numbers else None

@@ -79,7 +79,7 @@ class RowIndex:
             raise IndexError(msg)
         return int(self._rows[place]) if self.is_filtered else self._first + place
 
-    def place(self, row: int) -> int:
+    def place_of(self, row: int) -> int:
         """Returns the first place whose row is not below ``row``."""
         if self.is_filtered:
             return int(np.searchsorted(self._rows, row))
@@ -98,5 +98,5 @@ class RowIndex:
 
     def has(self, row: int) -> bool:
         """Whether the list shows a row."""
-        position = self.place(row)
+        position = self.place_of(row)
         return position < len(self) and self.row(position) == row

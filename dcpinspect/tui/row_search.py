@@ -157,11 +157,13 @@ class Search:
         is_known = (
             text == self.text and index is self._index and (self._run is not None or self._last > 0)
         )
-        position = index.place(self._last + 1) if is_known else index.place(row) + index.has(row)
+        position = (
+            index.place_of(self._last + 1) if is_known else index.place_of(row) + index.has(row)
+        )
         try:
             matcher = self._matcher(text)
         except UsageError as error:
-            self._host.say(str(error))
+            self._host.show_status(str(error))
             return
         self._steps = -1 if back else 1
         if not is_known:
@@ -176,8 +178,8 @@ class Search:
                 *([] if is_known else [_Span(is_before=True, start=0, stop=position)]),
             ]
             self._run = _Run(matcher, index.snapshot(), spans)
-            self._list.run_worker(partial(self._look, self._run), thread=True, group="find")
-        self._go()
+            self._list.run_worker(partial(self._search, self._run), thread=True, group="find")
+        self._go_to()
 
     def stop(self) -> bool:
         """Stops a running search. Returns whether there was one."""
@@ -197,7 +199,7 @@ class Search:
     # -- in a thread
     # --------------------------------------------------------------------------------------
 
-    def _look(self, run: _Run) -> None:
+    def _search(self, run: _Run) -> None:
         host, done, matches = self._host, 0, [np.empty(0, np.int64)]
         total = max(1, sum(span.stop - span.start for span in run.spans))
         try:
@@ -210,10 +212,12 @@ class Search:
                     done += len(rows)
                     if run.progress.is_due:
                         host.from_thread(
-                            self._take, run, np.concatenate(matches), span, done / total
+                            self._add_matches, run, np.concatenate(matches), span, done / total
                         )
                         matches = matches[:1]
-                host.from_thread(self._take, run, np.concatenate(matches), span, done / total)
+                host.from_thread(
+                    self._add_matches, run, np.concatenate(matches), span, done / total
+                )
                 matches = matches[:1]
             host.from_thread(self._end, run)
         except DcpInspectError as error:
@@ -228,19 +232,19 @@ class Search:
     def __len__(self) -> int:
         return len(self._before) + len(self._after)
 
-    def _take(self, run: _Run, rows: RowNumbers, span: _Span, share: float) -> None:
+    def _add_matches(self, run: _Run, rows: RowNumbers, span: _Span, share: float) -> None:
         if run is self._run:
             (self._before if span.is_before else self._after).append(rows.astype(np.uint64), 0)
             run.share, run.is_before = share, span.is_before
-            self._go()
+            self._go_to()
 
     def _end(self, run: _Run, why: str = "") -> None:
         if run is not self._run:
             return
         self._run, self._last = None, run.index.row(len(run.index) - 1) if len(run.index) else 0
-        self._go()
+        self._go_to()
         if why:
-            self._host.say(why)
+            self._host.show_status(why)
 
     def _row(self, place: int) -> int:
         return (
@@ -249,12 +253,12 @@ class Search:
             else self._after.row(place - len(self._before))
         )
 
-    def _go(self) -> None:
+    def _go_to(self) -> None:
         """Moves the cursor to its next match if that is known by now, and says what was found so
         far.
         """
         row, count, steps, again = self._list.row, len(self), self._steps, ""
-        below = self._before.place(row) + self._after.place(row)
+        below = self._before.place_of(row) + self._after.place_of(row)
         is_on = self._before.has(row) or self._after.has(row)
         if steps and count:
             position = below - 1 if steps < 0 else below + is_on
@@ -275,9 +279,9 @@ class Search:
             if 0 <= position < count and (steps > 0 or is_whole):
                 self._steps, below, is_on = 0, position, True
                 self._host.to_row(self._row(position))
-        self._say(below, again, is_on=is_on)
+        self._show_count(below, again, is_on=is_on)
 
-    def _say(self, place: int, again: str, *, is_on: bool) -> None:
+    def _show_count(self, place: int, again: str, *, is_on: bool) -> None:
         count, run = len(self), self._run
         count_text = (
             f"{place + 1:,} of {count:,} with {escape(self.text)}"
@@ -287,9 +291,11 @@ class Search:
             else ""
         )
         if run is None and not count:
-            self._host.say(
+            self._host.show_status(
                 f"no {escape(self.text)} in the {len(self._list.index):,} rows that are shown"
             )
             return
         running = "" if run is None else f"searching {run.progress.words(run.share)}"
-        self._host.say(" · ".join(phrase for phrase in (count_text, again, running) if phrase))
+        self._host.show_status(
+            " · ".join(phrase for phrase in (count_text, again, running) if phrase)
+        )

@@ -217,8 +217,9 @@ def _with_marks(
     axis = TimeAxis.filling(begin, end, max(1, width - LABEL))
     times = np.array([happened.time_ns - ends[0] for happened in happenings], np.int64)
     marks = [" "] * axis.width
-    for column, happened in zip(axis.columns(times).tolist(), happenings, strict=True):
-        marks[column] = happened.sign
+    placed = zip(axis.columns(times).tolist(), happenings, strict=True)
+    for column, happened in sorted(placed, key=lambda pair: pair[1].severity, reverse=True):
+        marks[column] = happened.sign  # an error stands before a warning
     if happenings:
         yield f"{'':>{LABEL}}{''.join(marks)}", "marks"
     yield lines[-1], ""

@@ -72,7 +72,7 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
             ends,
             width=width,
             measure=self.measure,
-            found=self._found(),
+            found=self._happenings(),
         ):
             drawn = Text(f"{line}\n", Style(bold=style == "heading"))
             if style == "chart":
@@ -80,7 +80,7 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
             elif style == "marks":
                 for severity in ("error", "warning"):
                     drawn.highlight_words(
-                        [self._glyphs.of(severity)],
+                        [self._glyphs.of_severity(severity)],
                         theme.style_of(self.app, f"severity-{severity}"),
                     )
             elif style in ("error", "warning"):
@@ -92,7 +92,7 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
                 text.append(f"{line}\n")
         self._text.update(text)
 
-    def _found(self) -> list[Happened]:
+    def _happenings(self) -> list[Happened]:
         """Returns errors and warnings, each with its first place in a connection."""
         happenings: dict[tuple[int, str], Happened] = {}
         for finding in self._results.findings:
@@ -102,7 +102,7 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
                     happened = Happened(
                         spot.connection,
                         spot.time_ns,
-                        self._glyphs.of(finding.severity),
+                        self._glyphs.of_severity(finding.severity),
                         finding.severity,
                         text,
                     )

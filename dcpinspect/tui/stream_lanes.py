@@ -24,9 +24,9 @@ from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import cells, clip
 from dcpinspect.tui import theme
-from dcpinspect.tui.strips import Piece, room, strip
+from dcpinspect.tui.strips import Piece, strip, visible_width
 from dcpinspect.tui.timeline_cursor import HEAD, Row, TimelineCursor
-from dcpinspect.tui.vbucket_cells import whole
+from dcpinspect.tui.vbucket_cells import whole_numbers
 
 _NARROW = 2
 """Width of a cell, in columns, up to which the cursor covers the whole cell."""
@@ -98,7 +98,7 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             self.post_message(self.Moved(self))  # the cell of the cursor now covers other seqnos
         else:
             self._fill(*self._part)
-            self.go(self.at, self._chosen)
+            self.set_cursor(self.at, self._chosen)
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line; the heading and the axis always stay at the top."""
@@ -343,7 +343,7 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             "name": connections[0][1] if len(connections) == 1 else "",
         }
         for left_out in _LEFT_OUT:
-            if cells(_joined(phrases)) <= room(self):
+            if cells(_joined(phrases)) <= visible_width(self):
                 break
             phrases[left_out] = ""
         return _joined(phrases)
@@ -357,7 +357,7 @@ def _more(snapshots: Records, row: int) -> Iterator[str]:
     """Yields more about the snapshot whose marker is in a row: its convention and its state, if
     known.
     """
-    snapshot_rows = np.flatnonzero(whole(snapshots, "row") == row)[:1]
+    snapshot_rows = np.flatnonzero(whole_numbers(snapshots, "row") == row)[:1]
     for name in ("convention", "state"):
         yield from (
             CONVENTION_TEXTS.get(value, value)

@@ -24,7 +24,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.tables.record_tables import Records, WordColumn
 from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui import theme
-from dcpinspect.tui.strips import LineView, Piece, room, strip
+from dcpinspect.tui.strips import LineView, Piece, strip, visible_width
 from dcpinspect.tui.theme import Glyphs
 
 Key = tuple[int, int, int, int]
@@ -120,8 +120,8 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
             rows = rows[np.argsort(-rank if self._is_down else rank, kind="stable")]
         self._order = rows
         line = None if here is None else self._place_of(here, rows)
-        self.virtual_size = Size(room(self), 1 + len(rows))
-        self.go(min(self.at, max(0, len(rows) - 1)) if line is None else line)
+        self.virtual_size = Size(visible_width(self), 1 + len(rows))
+        self.set_cursor(min(self.at, max(0, len(rows) - 1)) if line is None else line)
 
     def _place_of(self, key: Key, chosen: IntArray) -> int | None:
         assert self.records is not None, "there are rows"
@@ -142,7 +142,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
     @property
     def columns(self) -> list[Column]:
         """Columns that fit into the width and have values."""
-        is_wide = room(self) >= WIDE
+        is_wide = visible_width(self) >= WIDE
         has_sid = self.records is not None and self.records.has_values("sid")
         fitting_columns = [
             column
@@ -152,7 +152,10 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         taken = GUTTER + sum(column.width + 1 for column in fitting_columns[:-1])
         return [
             *fitting_columns[:-1],
-            replace(fitting_columns[-1], width=max(fitting_columns[-1].width, room(self) - taken)),
+            replace(
+                fitting_columns[-1],
+                width=max(fitting_columns[-1].width, visible_width(self) - taken),
+            ),
         ]
 
     @property
@@ -165,7 +168,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         while columns.index(cursor) > width and GUTTER + sum(
             column.width + 1
             for column in (*columns[:_FIXED], *columns[width : columns.index(cursor) + 1])
-        ) > max(room(self), 1):
+        ) > max(visible_width(self), 1):
             width += 1
         return [*columns[:_FIXED], *columns[width:]]
 
@@ -265,14 +268,14 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
                 (line for line, row in enumerate(self._order.tolist()) if row in stream_rows), None
             )
             if line is not None:
-                self.go(line)
+                self.set_cursor(line)
 
     def select_key(self, key: Key) -> None:
         """Moves the cursor to a stream, if it is shown."""
         self._arrange(key)
 
     @property
-    def shown(self) -> Records:
+    def shown_streams(self) -> Records:
         """The streams that are shown, in their order."""
         assert self.records is not None, "there are rows"
         return self.records.take(self._order)
@@ -314,7 +317,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self) -> None:
         """Shows as many columns as fit."""
-        self.virtual_size = Size(room(self), 1 + len(self))
+        self.virtual_size = Size(visible_width(self), 1 + len(self))
         if len(self):
             self.bring()
 
@@ -333,11 +336,11 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
                 text = clip(f"{column.title}{mark}", column.width)
                 style = heading + Style(bold=True, underline=column == self.column)
                 pieces += [(_padded(column, text), style), (" ", heading)]
-            return strip(pieces, room(self), heading)
+            return strip(pieces, visible_width(self), heading)
         line = int(self.scroll_offset.y) + y - 1
         if line >= len(self):
             words = "no streams so far" if y == 1 and not len(self) else ""
-            return strip([(f" {words}", base)], room(self), base)
+            return strip([(f" {words}", base)], visible_width(self), base)
         return self._line(line, base)
 
     def _line(self, place: int, base: Style) -> Strip:
@@ -351,7 +354,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
             sign = style + theme.style_of(self.app, f"severity-{severity}") + Style(bold=True)
         pieces: list[Piece] = [
             (self._glyphs.cursor if is_here else " ", style),
-            (f"{self._glyphs.of(severity)} ", sign),
+            (f"{self._glyphs.of_severity(severity)} ", sign),
         ]
         for column in self._drawn:
             cell_style = style + Style(reverse=True) if is_here and column == self.column else style
@@ -362,7 +365,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
                 ),
                 (" ", style),
             ]
-        return strip(pieces, room(self), style)
+        return strip(pieces, visible_width(self), style)
 
 
 def about_stream(stream: Mapping[str, Any] | None) -> str:

@@ -92,7 +92,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     # -- the cursor
     # ---------------------------------------------------------------------------------------
 
-    def go(self, place: int) -> None:
+    def set_cursor(self, place: int) -> None:
         """Moves the cursor to a place, or to the nearest one."""
         self.at = max(0, min(place, self.count - 1))
         self.bring()
@@ -118,17 +118,17 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         """Moves the cursor down by so many lines, or up."""
         target = self.at + lines * self.across
         if self.count and (self.across == 1 or 0 <= target < self.count):
-            self.go(target)
+            self.set_cursor(target)
 
     def action_fold(self) -> None:
         """Moves the cursor one place to the left."""
         if self.across > 1:
-            self.go(self.at - 1)
+            self.set_cursor(self.at - 1)
 
     def action_unfold(self) -> None:
         """Moves the cursor one place to the right."""
         if self.across > 1:
-            self.go(self.at + 1)
+            self.set_cursor(self.at + 1)
 
     def action_page(self, pages: int) -> None:
         """Moves the cursor down by so many screens, or up."""
@@ -136,15 +136,15 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         column = self.at % self.across
         last = (self.count - 1 - column) // self.across * self.across + column
         if self.count:
-            self.go(min(max(self.at + pages * lines * self.across, column), last))
+            self.set_cursor(min(max(self.at + pages * lines * self.across, column), last))
 
     def action_first(self) -> None:
         """Moves the cursor to the first place."""
-        self.go(0)
+        self.set_cursor(0)
 
     def action_last(self) -> None:
         """Moves the cursor to the last place."""
-        self.go(self.count - 1)
+        self.set_cursor(self.count - 1)
 
     def action_open(self) -> None:
         """Opens the place of the cursor."""
@@ -158,7 +158,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         candidates = range(self.at - 1, -1, -1) if back else range(self.at + 1, self.count)
         target = next(filter(self.is_bad, candidates), None)
         if target is not None:
-            self.go(target)
+            self.set_cursor(target)
         return target is not None
 
     def on_click(self, event: events.Click) -> None:
@@ -179,7 +179,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         if target == self.at:
             self.action_open()
         else:
-            self.go(target)
+            self.set_cursor(target)
 
     # -- drawing
     # ------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
 
-def room(widget: Widget) -> int:
+def visible_width(widget: Widget) -> int:
     """Returns the number of columns of a widget that its scrollbar does not cover."""
     return widget.scrollable_content_region.width
 

@@ -52,7 +52,7 @@ class Glyphs:
             )
         )
 
-    def of(self, severity: Severity | None) -> str:
+    def of_severity(self, severity: Severity | None) -> str:
         """Returns the character for the severity of a finding; a blank for None."""
         return (
             " "

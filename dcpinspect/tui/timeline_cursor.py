@@ -141,9 +141,9 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             self.stream = self._stream_of(seqno)
             self.go_to_seqno(seqno)
         elif at is not None:
-            self.go(at)
+            self.set_cursor(at)
         elif not is_same:
-            self.go(self.scale.first)
+            self.set_cursor(self.scale.first)
         else:
             self.post_message(self.Moved(self))
 
@@ -154,7 +154,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             self.axis = axis
             self.fit()
             position = self._on_axis(seqno) if position is None else position
-        self.go(self.at if position is None else position)
+        self.set_cursor(self.at if position is None else position)
 
     def restore(self, axis: Axis, stream: int) -> None:
         """Restores axis and stream; the place of the cursor must be set afterwards."""
@@ -193,7 +193,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
     def zoom_to(self, first: int, last: int) -> None:
         """Shows exactly this part of the axis."""
         self._fill(max(0, first), min(max(last, first + _NEAREST - 1), ENDLESS))
-        self.go(min(max(self.at, self.scale.first), self.scale.last))
+        self.set_cursor(min(max(self.at, self.scale.first), self.scale.last))
 
     def go_to_span(self, first: int, last: int) -> None:
         """Shows a span of time with some time around it. The cursor goes to the first item in the
@@ -208,9 +208,9 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             ]
             if len(first_items):
                 self.stream = number
-                self.go(max(first, int(first_items.min())))
+                self.set_cursor(max(first, int(first_items.min())))
                 return
-        self.go(first)
+        self.set_cursor(first)
 
     def _fill(self, first: int, last: int) -> None:
         """Lets a part of the axis fill the width, also after the width changes."""
@@ -290,7 +290,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             else shape.begin or 0
         )
 
-    def go(self, at: int, row: int = 0) -> None:
+    def set_cursor(self, at: int, row: int = 0) -> None:
         """Moves the cursor to a place, and scrolls to it. ``row``: row of the event at that place,
         which Enter opens.
         """
@@ -308,7 +308,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     def go_to_seqno(self, seqno: int) -> None:
         """Moves the cursor to a seqno of its stream, on either axis."""
-        self.go(self._on_axis(seqno))
+        self.set_cursor(self._on_axis(seqno))
 
     def go_to_stream(self, stream: tuple[int, int, int, int]) -> None:
         """Moves the cursor to the begin of a stream. ``stream``: connection, vbucket, stream-id (-1
@@ -319,7 +319,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             if track.key == (vbucket, connection, sid, number):
                 self.stream = place
                 self.show_stream()
-                self.go(track.shapes[self.axis].begin or self.at)
+                self.set_cursor(track.shapes[self.axis].begin or self.at)
 
     def go_to_row(self, row: int, connection: int, sid: int, since_ns: int) -> None:
         """Moves the cursor to a message, in the last stream before it with the same connection and
@@ -337,18 +337,18 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         if matching:
             self.stream = max(matching)[2]
             self.show_stream()
-            self.go(
+            self.set_cursor(
                 since_ns if self.axis == "time" else self.tracks[self.stream].seqnos_of([row])[0],
                 row,
             )
 
     def action_fold(self) -> None:
         """Moves the cursor one cell to the left."""
-        self.go(self.scale.first + (self.cell - 1) * self.scale.step)
+        self.set_cursor(self.scale.first + (self.cell - 1) * self.scale.step)
 
     def action_unfold(self) -> None:
         """Moves the cursor one cell to the right."""
-        self.go(self.scale.first + (self.cell + 1) * self.scale.step)
+        self.set_cursor(self.scale.first + (self.cell + 1) * self.scale.step)
 
     def action_toggle_fold(self) -> None:
         """Hides all lanes of the stream but its axis, or shows them."""
@@ -375,11 +375,11 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     def action_page(self, pages: int) -> None:
         """Moves the cursor by the width of the screen."""
-        self.go(self.at + pages * self.scale.step * self.scale.cells)
+        self.set_cursor(self.at + pages * self.scale.step * self.scale.cells)
 
     def action_first(self) -> None:
         """Moves the cursor to the first place of all streams."""
-        self.go(
+        self.set_cursor(
             min(
                 (
                     bound
@@ -392,7 +392,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     def action_last(self) -> None:
         """Moves the cursor to the last place of all streams."""
-        self.go(
+        self.set_cursor(
             max(
                 (
                     bound
@@ -450,7 +450,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         if ahead:
             self.stream, seqno_or_time, row = ahead[-1] if back else ahead[0]
             self.show_stream()
-            self.go(seqno_or_time, row)
+            self.set_cursor(seqno_or_time, row)
         return bool(ahead)
 
     def _to_next(
@@ -461,7 +461,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         )
         if len(ahead):
             nearest = ahead[np.argmin(places[ahead]) if steps > 0 else np.argmax(places[ahead])]
-            self.go(int(places[nearest]), int(rows[nearest]))
+            self.set_cursor(int(places[nearest]), int(rows[nearest]))
         return bool(len(ahead))
 
     # -- the mouse, and ranges
@@ -502,7 +502,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
                 if self.at - self.range[0] >= self.range[1] - self.at
                 else self.range[1]
             )
-        self.go(self.scale.first + (self.cell + cells) * self.scale.step)
+        self.set_cursor(self.scale.first + (self.cell + cells) * self.scale.step)
         self.choose(first, self.at)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
@@ -565,7 +565,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             if is_same:
                 self.action_open()
             else:
-                self.go(position)
+                self.set_cursor(position)
 
     # -- what is at the cursor
     # ----------------------------------------------------------------------------
@@ -598,9 +598,9 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
     @property
     def finding(self) -> int | None:
         """Number of the finding in the cursor's cell."""
-        return next((mark.finding for mark in self._found()), None)
+        return next((mark.finding for mark in self._findings_here()), None)
 
-    def _found(self) -> Iterator[FindingMark]:
+    def _findings_here(self) -> Iterator[FindingMark]:
         low, high = self.span
         track = self.track
         for mark in sorted(track.found if track is not None else (), key=lambda mark: mark.finding):
@@ -626,7 +626,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             f"{f'vbucket {track.vbucket}, ' if several else ''}stream {track.name} of "
             f"connection {track.connection}{where}"
         )
-        phrases = [stream, self._place()]
+        phrases = [stream, self._position_in_words()]
         low, high = (np.uint64(bound) for bound in self.span)
         marks = sorted(
             (mark for mark in shape.marks if low <= mark.at <= high),
@@ -640,7 +640,8 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         }
         phrases += list(
             dict.fromkeys(
-                f"{signs[mark_here.severity]} {mark_here.text}" for mark_here in self._found()
+                f"{signs[mark_here.severity]} {mark_here.text}"
+                for mark_here in self._findings_here()
             )
         )[:2]
         for bar in np.flatnonzero((shape.bars.first <= high) & (shape.bars.last >= low))[
@@ -675,7 +676,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             )
         return " · ".join(phrases)
 
-    def _place(self) -> str:
+    def _position_in_words(self) -> str:
         return self.in_words(self.span)
 
     def in_words(self, span: tuple[int, int]) -> str:

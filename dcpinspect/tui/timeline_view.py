@@ -112,7 +112,7 @@ class TimelineView(View):
         if event_line is not None:
             self.lanes.stream = event_line.track
             self.lanes.show_stream()
-            self.lanes.go(
+            self.lanes.set_cursor(
                 event_line.seqno if self.lanes.axis == "seqno" else event_line.time,
                 event_line.event.row,
             )
@@ -167,7 +167,7 @@ class TimelineView(View):
         if self._asked is not None:
             self._begin(self._asked._replace())
         elif self.lanes.vbucket is not None and not self.lanes.waiting:
-            self.tell(self.lanes.vbucket)
+            self.read_vbucket(self.lanes.vbucket)
 
     def show(
         self,
@@ -183,9 +183,9 @@ class TimelineView(View):
         if vbucket == self.lanes.vbucket and seqno is not None and not self.lanes.waiting:
             self.lanes.go_to_seqno(seqno)
         else:
-            self.tell(vbucket, seqno, stream=stream, span=span, row=row)
+            self.read_vbucket(vbucket, seqno, stream=stream, span=span, row=row)
 
-    def tell(
+    def read_vbucket(
         self,
         vbucket: int,
         seqno: int | None = None,
@@ -236,7 +236,7 @@ class TimelineView(View):
         except DcpInspectError as error:
             self.host.from_thread(self._failed, asked, str(error))
         else:
-            self.host.from_thread(self._told, asked, joined)
+            self.host.from_thread(self._show_tracks, asked, joined)
 
     def _reads(self, asked: _Asked, words: str) -> None:
         if asked is self._asked and self.lanes.waiting:
@@ -245,11 +245,11 @@ class TimelineView(View):
     def _failed(self, asked: _Asked, why: str) -> None:
         if asked is self._asked:
             self._asked = None
-            self.host.say(why)
+            self.host.show_status(why)
             if self.lanes.waiting:
                 self.lanes.wait(asked.vbucket, f"it could not be read: {why}")
 
-    def _told(self, asked: _Asked, told: Tracks) -> None:
+    def _show_tracks(self, asked: _Asked, told: Tracks) -> None:
         if asked is self._asked:
             self._asked = None
             if len(told.vbuckets) > 1:
@@ -279,7 +279,7 @@ class TimelineView(View):
     def compare(self) -> None:
         """Draws the vbucket again, because other vbuckets are to be drawn below."""
         if self.lanes.vbucket is not None and not self.lanes.waiting:
-            self.tell(self.lanes.vbucket)
+            self.read_vbucket(self.lanes.vbucket)
 
     def action_mark(self) -> None:
         """Adds the vbucket under the cursor to those that timelines are compared with, or removes
@@ -328,9 +328,9 @@ class TimelineView(View):
         self.lanes.restore("seqno" if spot.since_ns is None else "time", spot.top)
         if spot.vbucket == self.lanes.vbucket:
             self.lanes.fit()
-            self.lanes.go(position, spot.row)
+            self.lanes.set_cursor(position, spot.row)
         else:
-            self.tell(spot.vbucket, at=position)
+            self.read_vbucket(spot.vbucket, at=position)
 
     def legend(self) -> Sequence[str]:
         """Returns the legend of lanes and gaps."""
@@ -355,9 +355,9 @@ class TimelineView(View):
         )
 
     @on(LineView.Opened)
-    def _opened(self) -> None:
+    def _open_place(self) -> None:
         if self.lanes.waiting and self._asked is None and self.lanes.vbucket is not None:
-            self.tell(self.lanes.vbucket)
+            self.read_vbucket(self.lanes.vbucket)
         row, field = self.lanes.row
         if row and not self._is_elsewhere():
             self.host.to_row(row, field)
@@ -366,7 +366,7 @@ class TimelineView(View):
         """Whether the cursor is in the other capture; then says so to the user."""
         source = "" if self.lanes.track is None else self.lanes.track.source
         if source:
-            self.host.say(f"this is in {source}, which Ctrl+O opens")
+            self.host.show_status(f"this is in {source}, which Ctrl+O opens")
         return bool(source)
 
     def action_display(self) -> None:
@@ -391,26 +391,26 @@ class TimelineView(View):
         before.
         """
         if not self.lanes.bad(back=back):
-            self.host.say(
+            self.host.show_status(
                 "no other error or warning of this vbucket's streams; . goes to the next vbucket"
             )
 
     def action_near(self, steps: int) -> None:
         """Moves to the next event, or to the one before."""
         if not self.lanes.near(steps):
-            self.host.say("no more events of this stream; ↓ goes to the next stream")
+            self.host.show_status("no more events of this stream; ↓ goes to the next stream")
 
     def action_gap(self, steps: int) -> None:
         """Moves to the next gap, or to the one before."""
         if not self.lanes.gap(steps):
-            self.host.say("no other gap of this stream")
+            self.host.show_status("no other gap of this stream")
 
     def action_by_this(self) -> None:
         """Shows the messages of the vbucket, or only those of the chosen range."""
         if self.vbucket_here is not None:
-            self.host.to_filter(f"vbucket = {self.vbucket_here}{self._chosen()}")
+            self.host.to_filter(f"vbucket = {self.vbucket_here}{self._range_condition()}")
 
-    def _chosen(self) -> str:
+    def _range_condition(self) -> str:
         """Returns the filter condition of the chosen range; empty if there is none."""
         if self.lanes.range is None:
             return ""
@@ -423,9 +423,9 @@ class TimelineView(View):
     @on(Timeline.Chosen)
     def _say_chosen(self) -> None:
         if self.lanes.range is None:
-            self.host.say("")
+            self.host.show_status("")
         else:
-            self.host.say(
+            self.host.show_status(
                 f"{self.lanes.in_words(self.lanes.range)} chosen: = filters by it, + zooms to "
                 "it, Esc forgets it"
             )
@@ -453,7 +453,7 @@ class TimelineView(View):
             number for number in numbers if (number > vbucket if steps > 0 else number < vbucket)
         ]
         if ahead:
-            self.tell(ahead[0] if steps > 0 else ahead[-1])
+            self.read_vbucket(ahead[0] if steps > 0 else ahead[-1])
 
     def action_copy(self) -> None:
         """Copies the description of what is under the cursor."""

@@ -209,7 +209,7 @@ def tracks_of(
         apart.append(read[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))])
     stream_stories = stories(results.tables, vbucket, only, items)
     notes = by_stream(stream_stories, _noted(inspection, np.concatenate(apart)[:_MOST_NOTED]))
-    marks = _found(inspection, vbucket, rows, first_ns)
+    marks = _finding_marks(inspection, vbucket, rows, first_ns)
     several = any(story.stream["sid"] is not None for story in stream_stories)
     tracks = []
     for place, story in enumerate(stream_stories):
@@ -305,7 +305,9 @@ def _end(streams: Sequence[StreamStory], place: int) -> int:
     )
 
 
-def _found(inspection: Inspection, vbucket: int, rows: RowNumbers, first_ns: int) -> list[_Found]:
+def _finding_marks(
+    inspection: Inspection, vbucket: int, rows: RowNumbers, first_ns: int
+) -> list[_Found]:
     """Returns the messages of the vbucket that show findings. ``rows``: all its messages.
 
     If there are too many, notes are left out first, and then some errors and warnings.

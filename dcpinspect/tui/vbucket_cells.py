@@ -83,7 +83,7 @@ class Cells:
         """Returns the sign of a vbucket and its colour: severity first, then state."""
         severity, state = self.severity(number), self.state(number)
         if severity is not None:
-            return glyphs.of(severity), f"severity-{severity}"
+            return glyphs.of_severity(severity), f"severity-{severity}"
         return LETTERS.get(state) or glyphs.verdicts.get(state, " "), paint_of(state)
 
     def rank(self, number: int) -> int:
@@ -145,7 +145,7 @@ class Cells:
         """Returns which percentage of each vbucket's items in snapshots came from disk."""
         if self._snapshots is None or not len(self._snapshots):
             return np.zeros(self.count, np.int64)
-        vbucket, items = (whole(self._snapshots, name) for name in ("vbucket", "items"))
+        vbucket, items = (whole_numbers(self._snapshots, name) for name in ("vbucket", "items"))
         disk = np.zeros(len(vbucket), np.bool_)
         disk[self._snapshots.rows_with("type", "disk")] = True
         total, disk_items = (
@@ -168,7 +168,7 @@ def _worst(rows: Sequence[Mapping[str, Any]]) -> Severity | None:
     return None
 
 
-def whole(records: Records, name: str) -> IntArray:
+def whole_numbers(records: Records, name: str) -> IntArray:
     """Returns a column of numbers without nulls."""
     column = records.columns[name]
     return (

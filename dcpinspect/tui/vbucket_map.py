@@ -202,18 +202,18 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             return start
         return self._worst[self.at] if self.at < len(self._worst) else 0
 
-    def go(self, place: int) -> None:
+    def set_cursor(self, place: int) -> None:
         """Moves the cursor to a cell."""
         if self._worst:
             self._vbucket = self._worst[max(0, min(place, self.count - 1))]
-        super().go(place)
+        super().set_cursor(place)
 
     def move_to(self, vbucket: int) -> None:
         """Moves the cursor to a vbucket, or to the next one that is shown."""
         self._vbucket = self.cells.numbers[
             min(int(np.searchsorted(self.cells.numbers, vbucket)), len(self.cells.numbers) - 1)
         ]
-        super().go(self._place_of(self._vbucket))
+        super().set_cursor(self._place_of(self._vbucket))
 
     def _place_of(self, vbucket: int) -> int:
         return min(

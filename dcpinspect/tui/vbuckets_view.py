@@ -92,7 +92,7 @@ class VbucketsView(View):
         if self._is_old and self.is_mounted:
             self._is_old = False
             self._fill()
-        self._tell()
+        self._describe()
 
     def _fill(self) -> None:
         """Gives the latest results to the shown form, and to the map, which the others ask."""
@@ -124,7 +124,7 @@ class VbucketsView(View):
         self._fill()
         if vbucket is not None:
             self._move_to(vbucket)
-        self._tell()
+        self._describe()
 
     def _move_to(self, vbucket: int) -> None:
         self.map.move_to(vbucket)
@@ -134,7 +134,7 @@ class VbucketsView(View):
             self.table.select(vbucket)
 
     @on(LineView.Moved)
-    def _tell(self) -> None:
+    def _describe(self) -> None:
         """Shows what signs mean, and the details of what is under the cursor."""
         is_map, is_narrow = self.form == "map", self.screen.has_class("-narrow")
         is_few = is_map and self.map.cells.has_few
@@ -168,11 +168,11 @@ class VbucketsView(View):
         self._legend.display = bool(legend)
 
     def _sign_of(self, severity: Severity) -> tuple[str, Style]:
-        return self._glyphs.of(severity), theme.style_of(self.app, f"severity-{severity}")
+        return self._glyphs.of_severity(severity), theme.style_of(self.app, f"severity-{severity}")
 
     def on_resize(self) -> None:
         """Fits the details to the new size."""
-        self.call_after_refresh(self._tell)
+        self.call_after_refresh(self._describe)
 
     def spot(self) -> Spot:
         """Returns which vbucket or which stream is under the cursor."""
@@ -222,7 +222,7 @@ class VbucketsView(View):
                 table(
                     f"the table of the {len(self.table):,} streams that are shown",
                     "streams",
-                    self.table.shown,
+                    self.table.shown_streams,
                 )
             )
         records = inspection.results.records.get("vbuckets")
@@ -231,14 +231,14 @@ class VbucketsView(View):
         return offered
 
     @on(LineView.Opened)
-    def _opened(self) -> None:
+    def _open_place(self) -> None:
         number = self.vbucket_here
         if self.form == "table" and self.table.key is not None:
             self.host.to_vbucket(self.table.key[1], stream=self.table.key)
         elif number is not None and number in self.map.cells.by_number:
             self.host.to_vbucket(number, span=self.heat.span if self.form == "heat" else None)
         else:
-            self.host.say(f"vbucket {number} was not requested")
+            self.host.show_status(f"vbucket {number} was not requested")
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next vbucket with an error or a warning, or to the one before."""
@@ -246,7 +246,7 @@ class VbucketsView(View):
             self.map.move_to(self.heat.vbucket)
         widget = self.table if self.form == "table" else self.map
         if not widget.bad(back=back):
-            self.host.say(
+            self.host.show_status(
                 f"no other {'stream' if self.form == 'table' else 'vbucket'} has an error or a "
                 "warning"
             )
@@ -260,7 +260,7 @@ class VbucketsView(View):
         if self.form == "heat":
             self.heat.next_hot()
         elif self.form == "map" and not self.map.next_hot():
-            self.host.say(f"no vbucket has any: {self.map.measure}")
+            self.host.show_status(f"no vbucket has any: {self.map.measure}")
 
     def action_near(self, steps: int) -> None:
         """Moves to the next vbucket with streams, to the next stream, or to what happens next in a
@@ -271,7 +271,7 @@ class VbucketsView(View):
             self.table.action_step(steps)
         elif self.form == "heat":
             if not self.heat.near(steps):
-                self.host.say("nothing else happens in this row")
+                self.host.show_status("nothing else happens in this row")
         else:
             ahead = [
                 number
@@ -318,7 +318,7 @@ class VbucketsView(View):
         if self.form == "heat":
             self.heat.zoom(steps)
         else:
-            self.host.say("+ and - zoom in the heat map; | shows it")
+            self.host.show_status("+ and - zoom in the heat map; | shows it")
 
     def leave(self) -> bool:
         """Shows all streams in the table again. Returns whether some were hidden."""
@@ -346,10 +346,15 @@ def about_vbucket(
                 for name, text in _facts(row)
                 if text != "none"
             ]
+            facts += [
+                f"{sign_of(finding.severity)[0]} {finding.rule}"
+                for finding in findings
+                if number in finding.vbuckets and finding.severity != "note"
+            ]
             out.append(f"{chr(10) if number_of_row else '  '}{' · '.join(facts)}", "not bold")
         else:
             out.append("\n")
-            for name, text in _facts(row, has_findings=False):
+            for name, text in _facts(row):
                 for line, fact_line in enumerate(wrapped(text, width - _NAME)):
                     out.append_text(
                         Text.assemble(
@@ -367,16 +372,9 @@ def about_vbucket(
     return out
 
 
-def _facts(row: Mapping[str, Any], *, has_findings: bool = True) -> Iterator[tuple[str, str]]:
-    finding_texts = ", ".join(
-        f"{count} {word}{'s' if count > 1 else ''}"
-        for word, count in (row["findings"] or {}).items()
-        if count
-    )
+def _facts(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "client", escape(row["client"] or "")
     yield "state", row["verdict"].replace("-", " ")
-    if has_findings:
-        yield "findings", finding_texts or "none"
     yield (
         "seqnos",
         "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}",

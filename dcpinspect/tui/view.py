@@ -49,7 +49,7 @@ class Host(Protocol):
     marked_vbuckets: list[int]
     """Vbuckets that timelines are compared with."""
 
-    def say(self, text: str) -> None:
+    def show_status(self, text: str) -> None:
         """Shows a short text in the line above the keys, until the next key."""
 
     def copy(self, text: str) -> None:
@@ -171,7 +171,7 @@ class View(Widget):
             if vbucket in finding.vbuckets:
                 self.host.to_finding(number, vbucket=vbucket)
                 return
-        self.host.say("no finding here; n goes to the next error or warning")
+        self.host.show_status("no finding here; n goes to the next error or warning")
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning of what the view shows; by default, to the next such

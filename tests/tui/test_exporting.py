@@ -65,7 +65,10 @@ def test_marked_shown_or_all_messages_go_to_the_file_that_is_named(tmp_path: Pat
 def test_findings_and_the_messages_that_show_one_are_exported(tmp_path: Path) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4", "n")
-        found, one = app.navigation.findings.list.findings, app.navigation.findings.list.shown
+        found, one = (
+            app.navigation.findings.list.findings,
+            app.navigation.findings.list.shown_finding,
+        )
         assert one is not None
         lines = [
             json.loads(line)

@@ -89,10 +89,10 @@ def test_completions_are_chosen_with_the_arrows() -> None:
         await press(app, pilot, "slash")
         await type_(app, pilot, "name = 'dcp_s")
         await press(app, pilot, "down", "down")
-        chosen = app.packets.bar.completions.chosen
+        chosen = app.packets.bar.completions.chosen_completion
         assert chosen is not None
         await press(app, pilot, "up", "up")
-        assert app.packets.bar.completions.chosen is None
+        assert app.packets.bar.completions.chosen_completion is None
         await press(app, pilot, "down", "down", "enter")
         assert app.packets.bar.input.value == f"name = '{chosen.text} "
         assert app.packets.filtering.text == "", "Enter took the completion, not the filter"

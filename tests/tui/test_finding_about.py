@@ -57,7 +57,9 @@ def test_all_messages_are_evidence_and_the_best_is_chosen_first() -> None:
         await settled(app, pilot)  # the view is made now
         rows = app.navigation.findings.evidence
         assert rows.tolist() == [
-            row for row in range(1, 108) if number in app.inspection.results.marked.of(row)
+            row
+            for row in range(1, 108)
+            if number in app.inspection.results.marked.finding_numbers(row)
         ], "they rise"
         assert app.navigation.findings.row == one.places[0].row
         await press(app, pilot, *["right_square_bracket"] * 20)

@@ -17,7 +17,7 @@ def test_the_chosen_one_is_whole_with_what_to_do_and_the_others_have_a_line() ->
         await press(app, pilot, "0", "home")
         shown = app.navigation.overview.findings
         for place in range(shown.count):
-            one = shown.shown
+            one = shown.shown_finding
             assert one is not None
             words = " ".join(
                 "".join(shown.render_line(line).text for line in range(shown.size.height))
@@ -54,8 +54,8 @@ def test_findings_stand_under_their_connections() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4", "n", "d")
         found = app.navigation.findings.list
-        assert found.shown is not None
-        assert found.shown.rule == "rollback-loop", "the cursor stays"
+        assert found.shown_finding is not None
+        assert found.shown_finding.rule == "rollback-loop", "the cursor stays"
         assert found.connection == 5
         text = _text(found)
         headings = [line for line in text.splitlines() if "→" in line]

@@ -20,7 +20,7 @@ from tests.tui.screens import Keys, lanes_of, play, press, screen, settled
 def test_evidence_is_walked_and_opened() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4", "n")
-        one = app.navigation.findings.list.shown
+        one = app.navigation.findings.list.shown_finding
         assert one is not None
         await press(app, pilot, "right_square_bracket", "enter")
         assert app.packets.list.row == one.places[1].row
@@ -34,7 +34,7 @@ def test_evidence_is_walked_and_opened() -> None:
 def test_the_timeline_opens_at_the_message_that_one_comes_from() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4")
-        app.navigation.go("rollback")
+        app.navigation.go_to("rollback")
         await press(app, pilot, "right_square_bracket", "v")
         assert (
             (track := lanes_of(app).track) and track.connection,
@@ -96,7 +96,7 @@ def test_effects_stand_under_their_cause() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4", "home")
         found = app.navigation.findings.list
-        cause = found.shown
+        cause = found.shown_finding
         assert cause is not None
         assert cause.rule == "rollback-loop"
         text = about(cause, UNICODE, NO_ROWS, 0, found.findings).plain
@@ -107,7 +107,7 @@ def test_effects_stand_under_their_cause() -> None:
         assert "whose  the client has to act; not over by the end" in text
         assert "vb 31, connection 5: rolled back 4 times to 0 in 30 ms, 86 items sent again" in text
         await press(app, pilot, "down")
-        effect = found.shown
+        effect = found.shown_finding
         assert effect is not None
         assert effect.effect_of == cause.id
         text = about(effect, UNICODE, NO_ROWS, 0, found.findings).plain
@@ -143,7 +143,9 @@ def test_the_same_key_goes_on_to_what_else_was_found_of_the_message() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         marked = app.inspection.results.marked
         row, numbers = next(
-            (row, numbers) for row in marked.rows.tolist() if len(numbers := marked.of(row)) > 1
+            (row, numbers)
+            for row in marked.rows.tolist()
+            if len(numbers := marked.finding_numbers(row)) > 1
         )
         app.navigation.to_row(row)
         await settled(app, pilot)

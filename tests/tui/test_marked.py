@@ -61,7 +61,7 @@ def test_each_finding_of_a_row_is_told_the_worst_first(inspection: Inspection) -
         for row in range(1, inspection.results.rows + 1)
     }
     marked = Marked(findings)
-    assert {row: marked.of(row) for row in told} == told
+    assert {row: marked.finding_numbers(row) for row in told} == told
     assert max(map(len, told.values())) > 1
     (loop,) = [one for one in findings if one.rule == "rollback-loop"]
     assert len(rows_of(loop)) == 2 * 2 * 4, "request and answer of four rounds of two vbuckets"

@@ -93,7 +93,7 @@ def test_going_to_a_message() -> None:
 
 def test_going_to_a_vbucket_at_a_seqno() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.navigation.go("vb7@42")
+        app.navigation.go_to("vb7@42")
         await settled(app, pilot)
         assert (
             app.view,
@@ -106,11 +106,11 @@ def test_going_to_a_vbucket_at_a_seqno() -> None:
 
 def test_going_to_a_rule() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.navigation.go("rollback")
+        app.navigation.go_to("rollback")
         await settled(app, pilot)
         assert app.view == "findings"
-        assert app.navigation.findings.list.shown is not None
-        assert app.navigation.findings.list.shown.rule == "rollback"
+        assert app.navigation.findings.list.shown_finding is not None
+        assert app.navigation.findings.list.shown_finding.rule == "rollback"
 
     play("rollback.pcap", scene)
 
@@ -124,7 +124,7 @@ def test_what_is_not_there_is_said() -> None:
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
         for typed, said in nowhere.items():
-            app.navigation.go(typed)
+            app.navigation.go_to(typed)
             await settled(app, pilot)
             assert said in screen(app)
 
@@ -139,10 +139,10 @@ def test_marks_are_walked_in_a_ring_from_any_view() -> None:
         assert (app.view, app.packets.list.row) == ("packets", 1)
         await press(app, pilot, "apostrophe")
         assert app.packets.list.row == 3
-        app.navigation.go("m1")
+        app.navigation.go_to("m1")
         await settled(app, pilot)
         assert app.packets.list.row == 1
-        app.navigation.go("m3")
+        app.navigation.go_to("m3")
         await settled(app, pilot)
         assert "there is no mark 3; 2 rows are marked" in screen(app)
         await press(app, pilot, "m")

@@ -34,7 +34,7 @@ def test_connections_add_up_to_everything(inspection: Inspection) -> None:
         number in one.connections for number, each in enumerate(found, 1) for one in each.findings
     )
     for one in found:
-        assert all(one.marked.of(row) for row in one.marked.rows.tolist())
+        assert all(one.marked.finding_numbers(row) for row in one.marked.rows.tolist())
 
 
 def test_its_messages_are_counted(inspection: Inspection) -> None:
@@ -79,7 +79,7 @@ def test_what_is_counted_too_late_is_not_shown(inspection: Inspection) -> None:
     found = counted(inspection.store, before, lambda _: True)
     assert found is not None
     inspection.choose(3)
-    inspection.take(found, before)
+    inspection.take_counts(found, before)
     assert inspection.results.connection == 3
     inspection.choose(None)
     assert inspection.results is inspection.everything

@@ -6,7 +6,7 @@ import pytest
 
 from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.strips import room
+from dcpinspect.tui.strips import visible_width
 from tests.builders import Conversation, mutation, pcap, recorded
 from tests.captures import field
 from tests.tui.screens import NARROW, Keys, play, press, screen, settled
@@ -39,7 +39,7 @@ def test_hostile_keys_are_shown_and_steer_nothing(tmp_path: Path) -> None:
             for widget in (app.packets.list, app.packets.fields, app.packets.bytes):
                 for line in range(widget.size.height):
                     made = widget.render_line(line)
-                    assert made.cell_length == room(widget)
+                    assert made.cell_length == visible_width(widget)
                     assert made.text.isprintable()
         shown = screen(app)
         assert r"\x1b]0;title\x07" in shown

@@ -11,7 +11,9 @@ def test_each_byte_has_the_part_that_it_is_in() -> None:
     )
     parts = Parts(message)
     own = {
-        name: [at for at in range(message.size) if parts.at(at).removesuffix("-next") == name]
+        name: [
+            at for at in range(message.size) if parts.at_offset(at).removesuffix("-next") == name
+        ]
         for name in ("header", "extras", "key", "value")
     }
     assert own["header"] == [*range(24)]
@@ -22,9 +24,9 @@ def test_each_byte_has_the_part_that_it_is_in() -> None:
 
 def test_fields_behind_each_other_differ() -> None:
     parts = Parts(annotate(encode("dcp_noop", opaque=1)))
-    assert parts.at(0) != parts.at(1)
-    assert parts.at(2) == parts.at(3)
+    assert parts.at_offset(0) != parts.at_offset(1)
+    assert parts.at_offset(2) == parts.at_offset(3)
 
 
 def test_without_a_message_all_is_header() -> None:
-    assert Parts(None).at(7) == "header"
+    assert Parts(None).at_offset(7) == "header"

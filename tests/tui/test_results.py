@@ -7,7 +7,7 @@ from tests.tui.screens import SAMPLES
 
 def test_nothing_is_known_before_reading() -> None:
     assert Results().severity(1) is None
-    assert Results().marked.of(1) == []
+    assert Results().marked.finding_numbers(1) == []
     assert Results().vbuckets == []
 
 

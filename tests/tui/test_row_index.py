@@ -25,7 +25,7 @@ def test_a_filtered_index_is_the_list_of_what_came(
     assert index.rows(0, len(index)).tolist() == model
     assert [index.row(place) for place in range(len(index))] == model
     assert [index.has(row) for row in range(last + 2)] == [row in model for row in range(last + 2)]
-    assert all(index.place(row) == sum(one < row for one in model) for row in range(last + 2))
+    assert all(index.place_of(row) == sum(one < row for one in model) for row in range(last + 2))
     assert index.scanned == last
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def shown(app: InspectApp, name: str) -> list[Any]:
-    return list(app.navigation.vbuckets.table.shown.values(name))
+    return list(app.navigation.vbuckets.table.shown_streams.values(name))
 
 
 async def to_table(app: InspectApp, pilot: Keys) -> None:

@@ -30,7 +30,10 @@ from tests.tui.screens import Keys, colours, play, press
 def test_ascii_glyphs_are_ascii_and_told_apart() -> None:
     assert all(text.isascii() for text in asdict(ASCII).values())
     for glyphs in (ASCII, UNICODE):
-        assert len({glyphs.of(severity) for severity in ("error", "warning", "note", None)}) == 4
+        assert (
+            len({glyphs.of_severity(severity) for severity in ("error", "warning", "note", None)})
+            == 4
+        )
 
 
 @pytest.mark.parametrize(

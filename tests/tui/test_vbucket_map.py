@@ -35,7 +35,7 @@ def test_where_all_have_one_verdict_the_map_shows_in_what_they_differ() -> None:
         assert "1,024" in screen(app)
         results = app.inspection.results
         table = results.records["vbuckets"].with_column("items", NumberColumn(np.arange(1024)))
-        app.inspection.take(
+        app.inspection.take_counts(
             replace(results, records={**results.records, "vbuckets": table}), results
         )
         await settled(app, pilot)

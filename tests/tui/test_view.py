@@ -23,8 +23,8 @@ def test_what_was_found_of_a_vbucket_is_one_key_away(keys: tuple[str, ...]) -> N
         vbucket = app.navigation.view.vbucket_here
         await press(app, pilot, "e")
         assert app.view == "findings"
-        assert app.navigation.findings.list.shown is not None
-        assert vbucket in app.navigation.findings.list.shown.vbuckets
+        assert app.navigation.findings.list.shown_finding is not None
+        assert vbucket in app.navigation.findings.list.shown_finding.vbuckets
 
     play("rollback.pcap", scene)
 
