@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,17 @@ def test_info_and_findings_name_a_planted_fault_and_the_row_that_proves_it(tmp_p
                 ]
 
     talk(body, tmp_path)
+
+
+def test_the_text_of_findings_says_what_its_words_are_and_has_short_pseudonyms() -> None:
+    async def body(client: Client) -> str:
+        given = {"captures": ["rollback.pcap"], "rule": "connection-closed"}
+        return text(await client.call_tool("findings", given))
+
+    said = talk(body, SAMPLES)
+    assert "\n1 finding\n" in said
+    assert "; whose: unknown; over: recovered in row 117\n" in said
+    assert re.search(r"client [0-9a-f]{16} \(", said)
 
 
 def test_capture_loss_is_named_as_the_captures_own() -> None:
