@@ -445,18 +445,14 @@ class Recording:
         self._made(check=True)
 
     def matching(self, filter: str | None = None) -> RowNumbers:  # noqa: A002 - as above
-        """Returns the rows for which a filter is true, of all that are kept. Raises UsageError,
-        PlacedError.
-        """
+        """Returns the rows, of all kept, where a filter is true. Raises UsageError, PlacedError."""
         store = self._filled()
         if filter is None:
             return np.arange(store.first_row, store.rows + 1)
         return store.matching(FilterRows(parse_filter(filter, name="filter"))).astype(np.int64)
 
     def batch(self, rows: Sequence[int] | RowNumbers) -> MessageBatch:
-        """Returns the messages with these rows, for all that is made of messages. Raises as
-        ``bytes_of``.
-        """
+        """Returns the messages with these rows, for what needs messages. Raises as ``bytes_of``."""
         return self._filled().messages(rows)
 
     def query(self, text: str) -> KeptQuery:

@@ -69,9 +69,7 @@ def grown(table: Array, rows: int, value: int = 0) -> Array:
 
 
 def only(table: Array, rows: IntArray) -> Array:
-    """Returns ``table`` with only these rows; the others are zero, and take no memory until they
-    are used.
-    """
+    """Returns ``table`` with only these rows; others are zero, and take no memory until used."""
     new = _zeros(table.shape, table.dtype)
     plain(new)[rows] = plain(table)[rows]
     return new

@@ -53,9 +53,7 @@ def escape(data: bytes | str) -> str:
 
 
 def escape_rest(text: str) -> str:
-    """Escapes a text in which bytes that were no UTF-8 are escapes already: its backslashes stay as
-    they are.
-    """
+    """Escapes a text in which bytes that were no UTF-8 are escapes: its backslashes stay."""
     return escape(text).replace("\\\\", "\\")
 
 

@@ -51,9 +51,7 @@ class PacketBatch:
     from ``first_packet`` on.
     """
     frame: IntArray | None = None
-    """Number of each packet within the file; None if the packets are consecutive from
-    ``first_frame`` on.
-    """
+    """Number of each packet within the file; None: consecutive from ``first_frame`` on."""
 
     @property
     def packets(self) -> IntArray:

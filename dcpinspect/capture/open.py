@@ -31,9 +31,7 @@ BATCH_BYTES = 12 << 20
 MiB more, with 8 MiB 11 % later and 50 MiB less.
 """
 TEXT = 8
-"""So many bytes that are letters, digits and signs are a text; as many are there wherever a block
-is damaged.
-"""
+"""So many letters, digits and signs are a text; as many are where a block is damaged."""
 MOST_PACKETS = 1 << 16
 """Greatest number of packets of a batch: what is made of each takes some hundred bytes, and a flood
 has 200,000 packets in what is read at once.

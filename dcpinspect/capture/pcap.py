@@ -24,9 +24,7 @@ _NS_PER_US = 1000
 _MICROSECONDS = 0xA1B2C3D4
 _NANOSECONDS = 0xA1B23C4D
 _PATCHED = 0xA1B2CD34
-"""Kuznetsov's patched tcpdump: eight more bytes (interface, protocol, packet type) in each record
-header.
-"""
+"""Kuznetsov's patched tcpdump: eight more bytes (interface, protocol, type) per record."""
 _MAGICS = (_MICROSECONDS, _NANOSECONDS, _PATCHED)
 
 DONE, CUT, BAD, BEGIN = range(4)

@@ -117,9 +117,7 @@ class StandardOutput(Target):
     is_stream = True
 
     def __init__(self, *, is_ascii: bool = False) -> None:
-        """``is_ascii``: the output is text for people, in which other characters than ASCII are
-        replaced.
-        """
+        """``is_ascii``: the output is text for people, with ASCII characters only."""
         self._is_ascii = is_ascii
         self._taken = 0
 

@@ -83,9 +83,7 @@ class Differences:
         self.counts[kind, lacks] = before[0] + events, before[1] + vbuckets
 
     def in_order(self) -> None:
-        """Sorts the records, worst first, then by vbucket and seqno; removes the records beyond the
-        limit.
-        """
+        """Sorts the records, worst first, then by vbucket and seqno; cuts them at the limit."""
         self.counts = {
             key: self.counts[key]
             for key in sorted(self.counts, key=lambda key: (KINDS.index(key[0]), key[1] or ""))

@@ -241,9 +241,7 @@ class ComparisonSide:
         )
 
     def _may_deliver(self) -> BoolArray:
-        """Returns which streams are compared and may have delivered events: the server did not
-        refuse them.
-        """
+        """Returns which streams are compared and may have events: the server accepted them."""
         streams = self.streams
         may_deliver: BoolArray = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~np.isin(
             streams.connection, list(self._copies)

@@ -84,9 +84,7 @@ class Acknowledged(Watcher):
         held the marker back.
         """
         self._needless: PerConnection[tuple[int, int], Examples[MessagePlace]] = PerConnection()
-        """By connection and opaque: answers to markers of which no one that was read asked for an
-        answer.
-        """
+        """By connection and opaque: answers to markers, none of which was read asking for one."""
         self._unread: PerConnection[tuple[int, int], bool] = PerConnection()
         """Connection and opaque of markers whose flags cannot be read; ANY_OPAQUE stands for all.
         """
@@ -224,9 +222,7 @@ class Acknowledged(Watcher):
                 )
 
     def _unneeded(self, context: Context) -> Iterator[Occurrence]:
-        """Yields answers to markers without the ack flag, if all markers that they can be about
-        were read.
-        """
+        """Yields answers to markers without the ack flag, if all fitting markers were read."""
         if not self._needless:
             return
         streams, snapshots = context.streams, context.snapshots

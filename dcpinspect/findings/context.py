@@ -374,9 +374,7 @@ class Context:
         return frozenset(np.flatnonzero(self.sight.incomplete_consumers).tolist())
 
     def is_heard_after(self, connection: int, row: int) -> bool:
-        """Returns whether the server of a connection said anything behind this row, on any
-        connection to it.
-        """
+        """Returns whether a connection's server said anything behind this row, anywhere."""
         return self._latest_of[self.by_number[connection].server] > row
 
     @cached_property
@@ -457,9 +455,7 @@ def place_at(connection: int, direction: int, message: MessagePosition) -> Messa
 
 
 def reached(row: Stream) -> tuple[int, ...]:
-    """Returns the seqno that a stream has come to: its last one, or where it started; nothing if
-    unknown.
-    """
+    """Returns the seqno that a stream has come to: its last one or its start, or nothing."""
     if row.seen:
         return (plain(row.last),)
     if row.has_position:

@@ -30,9 +30,7 @@ from dcpinspect.streams.tables import Tables
 from dcpinspect.streams.transitions import ENDED, INCOMPLETE
 
 NOT_TOLD, HIDDEN = "not-told", "hidden"
-"""Causes of incomplete snapshots: the server owes their ends; or it may hide them, and does not
-have to say so.
-"""
+"""Causes of incomplete snapshots: the server owes their ends, or may hide them in silence."""
 
 RULES = (
     Rule(

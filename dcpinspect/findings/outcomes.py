@@ -77,9 +77,7 @@ class Outcomes:
         self._past = past or {}
 
     def judged(self, case: Finding) -> Finding:
-        """Returns the case with its client, and with whether it is over; milder if it costs nothing
-        any more.
-        """
+        """Returns the case with its client, and whether it is over; milder if it costs nothing."""
         client = self._client(case)
         over, row = self._over(case)
         is_handled = over == "recovered" and case.rule in HANDLED
@@ -165,9 +163,7 @@ class Outcomes:
         )
 
     def _next_connection(self, client: str, connection: int, since: _When) -> int | None:
-        """Returns the row of the first stream that a client was granted after ``since``, on a later
-        connection.
-        """
+        """Returns the row of a client's first stream granted after ``since``, on a later one."""
         streams = self._context.streams
         key = self._context.names.number(client)
         return self._granted_by_client.next(
@@ -244,9 +240,7 @@ class _Granted:
     def next(
         self, key: int, since: _When, is_wanted: Callable[[RowNumbers], BoolArray]
     ) -> int | None:
-        """The row of the answer to the first wanted stream of a key that was asked for and accepted
-        later.
-        """
+        """The row of the answer to a key's first wanted stream that was accepted later."""
         begin, end = (int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))
         index = begin + int(np.searchsorted(self._times[begin:end], since[0], "left"))
         while index < end and (int(self._times[index]), int(self._rows[index])) <= since:

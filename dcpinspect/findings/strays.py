@@ -37,9 +37,7 @@ class Strays(Follower):
     def without_explained(
         self, batch: MessageBatch, anomalies: Anomalies, streams: Streams, snapshots: Snapshots
     ) -> Anomalies:
-        """Takes the anomalies of a batch, in any order; returns them without those that such
-        markers explain.
-        """
+        """Takes a batch's anomalies, in any order; returns those that no such marker explains."""
         new = self._new(batch, anomalies)
         if not new and not self._latest:
             return anomalies

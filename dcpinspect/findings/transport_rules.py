@@ -188,9 +188,7 @@ class Pauses(Watcher):
             stops.remove(min(stops, key=lambda stop: stop[1].place.time_ns - stop[0].place.time_ns))
 
     def around(self, connection: int, shut: ZeroWindow) -> tuple[StreamMessage, ...]:
-        """Returns the last event before a connection stopped, and the one that waited to be taken,
-        if it came.
-        """
+        """Returns the last event before a connection stopped, and the waiting one, if it came."""
         for before, after in self._stops.get(connection, ()):
             if before.place.time_ns <= shut.since_ns + shut.time_ns // 2 <= after.place.time_ns:
                 return before, after

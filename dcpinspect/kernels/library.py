@@ -74,9 +74,7 @@ class Code:
         self._is_void = result == "void"
 
     def __call__(self, *args: Any) -> Any:
-        """Runs the code. Raises ``TypeError`` for what the code would misread: the code itself
-        checks nothing.
-        """
+        """Runs the code. Raises ``TypeError`` for what it would misread: it checks nothing."""
         words: list[int] = []
         tables: list[Any] = []
         for arg, parameter in zip(args, self._parameters, strict=True):

@@ -59,9 +59,7 @@ class Charts:
     sizes: IntArray = field(default_factory=lambda: np.zeros(64, np.int64))
     """Number of messages by the power of two at or below their bytes."""
     by_connection: IntArray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
-    """Messages and bytes, by number of the connection; connections without messages may be missing
-    at the end.
-    """
+    """Messages and bytes, by connection; those without messages may be missing at the end."""
 
 
 def charts_of(

@@ -496,9 +496,7 @@ class _Annotator(Annotation):
     def _run(
         self, items: Sequence[LayoutItem], offset: int, size: int, depth: int, path: str
     ) -> list[FieldValue]:
-        """Returns the fields of a section of ``size`` bytes; they tile it, bytes that are left over
-        included.
-        """
+        """Returns the fields of a section of ``size`` bytes; they tile it, leftovers included."""
         field_values: list[FieldValue] = []
         numbers = dict(self.numbers)
         end = offset + size
@@ -796,9 +794,7 @@ class _Annotator(Annotation):
         return field
 
     def _read_by_generation(self, field: FieldValue, current: int) -> None:
-        """Explains a number that the first specification gave the meaning that ``current`` has had
-        since.
-        """
+        """Explains a number that the first specification gave today's meaning of ``current``."""
         first = field.spec.word(current) if field.spec is not None else None
         if self.context.generation == "upr":
             field.current = current

@@ -72,9 +72,7 @@ PROBLEMS = (
     "bad-collection-prefix",
     "truncated",
 )
-"""Rules whose breach the columns alone show; the column ``problem`` holds the first one that a
-message breaks.
-"""
+"""Rules that columns alone show broken; ``problem`` has the first that a message breaks."""
 _PROBLEM = {rule: number for number, rule in enumerate(PROBLEMS)}
 BAD_PREFIX = _PROBLEM["bad-collection-prefix"]
 """The problem of messages that are whole and well divided all the same: of every document, where a
@@ -264,9 +262,7 @@ class Decoded:
     # -------------------------------------------------------------------------
 
     def _grouped(self, kind: RowNumbers) -> Iterator[Group]:
-        """Yields groups of rows with one layout, for every row; ``kind``: as in
-        ``HeaderColumns.kind``.
-        """
+        """Yields groups of rows of one layout; ``kind``: as in ``HeaderColumns.kind``."""
         for rows in _split(np.flatnonzero(self.is_divided), kind):
             first = int(rows[0])
             magic, extras_size = int(self.magic[first]), int(self.extras_size[first])

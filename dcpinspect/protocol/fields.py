@@ -93,9 +93,7 @@ class Field:
     name: str
     """JSON key and column name, snake case."""
     offset: int
-    """Bytes from the start of its section (or record); ignored for fields that follow one of
-    variable size.
-    """
+    """Bytes from the start of its section or record; unused behind fields of variable size."""
     kind: FieldKind
     doc: str
     label: str = ""
@@ -197,9 +195,7 @@ class Layout:
     status: tuple[int, ...] | Literal["success", "error", "any"] = "success"
     """Which responses have this body."""
     when: tuple[tuple[int, int, int], ...] = ()
-    """(offset, size, number) of extras bytes that must hold for this layout, where lengths alone do
-    not choose.
-    """
+    """(offset, size, number) of extras that must hold, where lengths alone do not choose."""
     check: Check | None = None
     """Looks at the numbers of the message and returns what contradicts itself."""
     server: bool = False

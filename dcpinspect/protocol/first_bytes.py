@@ -52,9 +52,7 @@ from dcpinspect.transport.chunk import FirstBytes, Segments, StreamChunk
 FEW = 1024
 """A longer first packet is left to framers."""
 MANY = 32
-"""If fewer directions come at once, they are left to framers, since this module costs as much as
-some of them.
-"""
+"""Fewer directions at once are left to framers: this module costs as much as some of them."""
 MOST_PACKETS = 1 << 31
 """Bytes of later packets are left to framers, so that packet numbers take four bytes here."""
 MOST_BYTES = 1 << 30
@@ -318,9 +316,7 @@ class BriefDirections:
         is_doubted: BoolArray,
         has_handshake: BoolArray,
     ) -> tuple[BoolArray, BriefMessages | None]:
-        """Takes connections of which a direction has one packet with few bytes, besides those that
-        are taken.
-        """
+        """Takes untaken connections of which a direction has one packet with few bytes."""
         state = self._state[first.number]
         connection = first.number >> 1
         says = first.length > 0
@@ -386,31 +382,25 @@ class BriefDirections:
         )
         in_file = NO_NUMBERS if file_place is None else item_place[speaks]
         carried = CarrierPackets(
-            *(
-                direction,
-                np.zeros(len(direction), np.int64),
-                _wide(spoken.start),
-                length,
-                packet,
-                file,
-                spoken.time,
-                in_file,
-            ),
-            *(
-                ended_directions,
-                self._accounts.messages(ended_directions),
-                first.end_packet[ended],
-                first.end_time[ended],
-            ),
+            direction,
+            np.zeros(len(direction), np.int64),
+            _wide(spoken.start),
+            length,
+            packet,
+            file,
+            spoken.time,
+            in_file,
+            ended_directions,
+            self._accounts.messages(ended_directions),
+            first.end_packet[ended],
+            first.end_time[ended],
         )
         return is_taken, BriefMessages(
             (message_direction >> 1) + 1, message_direction & 1, framed, carried
         )
 
     def leave(self, connection: int) -> list[DirectionStart]:
-        """Returns what the directions of a connection have said: framers have the connection from
-        now on.
-        """
+        """Returns what a connection's directions have said: framers have it from now on."""
         before = []
         self._make_room(2 * connection - 1)
         for direction in range(2):
@@ -453,9 +443,7 @@ class BriefDirections:
             self._shown.pop(direction_number, None)
 
     def due(self, time_ns: int) -> list[int]:
-        """Returns connections whose messages only wait for the end, and have waited long enough by
-        ``time_ns``.
-        """
+        """Returns connections whose messages wait for the end, long enough by ``time_ns``."""
         held_rows = self._kept[: self._count]
         due_directions = held_rows.way[
             (held_rows.way >= 0)
@@ -494,9 +482,9 @@ class BriefDirections:
         self._kept.start[rows] = self._used + start
         self._at[new.way] = rows
         self._state[new.way] |= _HELD
-        self._used = self._used + len(octets)
-        self._count = self._count + len(new)
-        self._live = self._live + len(new)
+        self._used += len(octets)
+        self._count += len(new)
+        self._live += len(new)
 
     def _drop(self, numbers: RowNumbers) -> tuple[FirstBytesRows, RowNumbers]:
         """Drops what was kept of these directions, and returns it with its places in the file; its

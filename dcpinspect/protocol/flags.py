@@ -102,9 +102,7 @@ STREAM_END_REASONS = {
 }
 
 VBUCKET_STATES = {1: "active", 2: "replica", 3: "pending", 4: "dead"}
-"""The states as servers and current pages number them; in the first specification, 2 was pending
-and 3 replica.
-"""
+"""The states as now numbered; in the first specification, 2 was pending and 3 replica."""
 
 SYSTEM_EVENTS = {
     0: "begin-collection",

@@ -149,9 +149,7 @@ def decode_frames(data: bytes) -> tuple[list[Frame], int]:
 
 
 def framing_faults(side: MessageSide, data: bytes) -> Iterator[tuple[Severity, str, int, str]]:
-    """Yields what is wrong with framing extras: how bad it is, the path of the field, its offset,
-    and why.
-    """
+    """Yields what is wrong with framing extras: how bad, the field's path, its offset, why."""
     frames, used = decode_frames(data)
     for frame in frames:
         known_frame = frame_spec(side, frame.id)

@@ -144,9 +144,7 @@ class Recogniser:
         self._begin(None)
 
     def _begin(self, head: bytes | None) -> None:
-        """Begins another run of bytes without a hole; ``head``: collects its first bytes, or
-        ``None``.
-        """
+        """Begins another run of bytes without a hole; ``head``: takes its first bytes."""
         self._size = 0
         self._head = head
         self._line: bytes | None = b""  # the current line so far; None if it is no text
@@ -268,9 +266,7 @@ class Recogniser:
 
 
 def _is_tls_start(head: bytes) -> bool:
-    """Returns whether a direction that begins with these 6 bytes is TLS: a record of a hello, or of
-    an alert.
-    """
+    """Returns whether a direction beginning with these 6 bytes is TLS: a hello, or an alert."""
     if (
         len(head) <= _RECORD_HEADER
         or not _RECORD.match(head)

@@ -175,9 +175,7 @@ class Framer:
         return self._framed(walks)
 
     def finish(self) -> Framed | None:
-        """Returns what is left when no more chunks come. Does nothing after a chunk that ended the
-        direction.
-        """
+        """Returns what is left when no more chunks come; nothing after one that ended it."""
         if self._ended:
             return None
         walks: list[Walk] = []
@@ -257,9 +255,7 @@ class Framer:
     def _work(
         self, stretch: Stretch, walks: list[Walk], *, final: bool, settle: bool = False
     ) -> None:
-        """Frames the messages in ``stretch`` and keeps its rest. ``settle``: a trial ends here if
-        it may.
-        """
+        """Frames the messages in ``stretch``, keeps the rest. ``settle``: a trial may end here."""
         walk = Walk(stretch)
         headers = Headers(walk.data, walk.offset, walk.holes, self._legal)
         offset = stretch.offset
@@ -310,9 +306,7 @@ class Framer:
             )
 
     def _search_on(self, walk: Walk, at: int, keep: int, *, final: bool) -> int:
-        """Gives up bytes from ``at`` to ``keep``, in which a trial has found nothing; returns where
-        it goes on.
-        """
+        """Gives up bytes from ``at`` to ``keep``, where a trial found nothing; returns the next."""
         self._lost_captured += captured(at, keep, walk.holes)
         if final:
             self._name_foreign()

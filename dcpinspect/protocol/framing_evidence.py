@@ -327,9 +327,7 @@ class ConnectionEvidence:
     def _decided(
         self, connection: int, news: list[DirectionMessages], *, final: bool
     ) -> Iterator[DirectionMessages]:
-        """Yields the parts held back, and the news, once these prove the connection; such parts
-        come late.
-        """
+        """Yields the parts held back, and the news, once these prove the connection."""
         connection_row = self._known[connection]
         case = self._cases.setdefault(
             connection, _Case(is_suspected=connection_row.is_suspected != 0)

@@ -33,9 +33,7 @@ class MessageRun(NamedTuple):
     end: int
     """Stream offset after the last message."""
     why: str
-    """Why the run ended there, as a reason for skipping bytes; empty: the next message is not
-    complete.
-    """
+    """Why the run ended, as a reason for skipping; empty: the next message is not complete."""
     need: int
     """Number of bytes wanted from there on."""
     events: int

@@ -102,9 +102,7 @@ class KnownStreams:
         self._is_lasting = False  # whether it does for ever
 
     def learn(self, keys: list[int], releases: list[int]) -> None:
-        """Adds the pairs ``keys``; each was shown by a message that the packet in ``releases``
-        released.
-        """
+        """Adds the pairs ``keys``; messages that packets ``releases`` released showed them."""
         if self._released is None or self._named is None:
             self._released, self._named = {}, {}
         for key, release in zip(keys, releases, strict=True):

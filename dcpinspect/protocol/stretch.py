@@ -94,9 +94,7 @@ class Stretch:
                 self._holes.append((start, end))
 
     def collapse(self) -> None:
-        """Keeps only those segments that a message over all these bytes needs: least, greatest and
-        last packet.
-        """
+        """Keeps only the segments that a message over these bytes needs: least, greatest, last."""
         if len(self._segments) < _LOOSE // 2 or self._size < 24:
             return
         segments = self.segments

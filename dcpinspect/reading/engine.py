@@ -534,9 +534,7 @@ class Engine:
         return connection < len(self._gone) and bool(self._gone[connection])
 
     def _settled(self, chunks: Iterable[StreamChunk], time_ns: int) -> Iterator[DirectionMessages]:
-        """Yields the messages that chunks complete, then those of trials that have waited long
-        enough.
-        """
+        """Yields the messages that chunks complete, then those of trials that waited enough."""
         yield from self._framed(chunks)
         for number in sorted(
             number for number, framer in self._framers.items() if framer.is_on_trial

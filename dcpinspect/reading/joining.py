@@ -124,9 +124,7 @@ class ReadingPart:
         return records
 
     def to_bytes(self) -> bytes:
-        """Returns the part as bytes, to travel or to be kept; its tables take a tenth of their size
-        in memory.
-        """
+        """Returns the part as bytes, to travel or be kept, in a tenth of its memory."""
         return to_bytes(self)
 
     @staticmethod

@@ -347,9 +347,7 @@ class Reading:
         )
 
     def _compare(self, tracker: Tracker) -> None:
-        """Compares streams, if the captures can be read again and this was not done since the
-        latest message.
-        """
+        """Compares streams, if captures can be read again and messages came since last time."""
         if self._is_repeatable and self._compared != self.messages:
             tracker.compare(self._look_again)
             self._compared = self.messages

@@ -256,9 +256,7 @@ class _TaskReading:
         """One for what lasts, and one for messages that are only completed by the end."""
 
     def begin(self, reading: Reading) -> bool:
-        """Tells a reading what to follow, and lets it begin where earlier runs ended. Returns
-        whether it could.
-        """
+        """Tells a reading what to follow, and to go on behind earlier runs; returns if it could."""
         work, (start, _) = self._work, self._work.stretch()
 
         def look_at_own(_: PacketBatch) -> None:

@@ -73,9 +73,7 @@ class SharedClasses:
 
     @contextmanager
     def session_context(self, end: Callable[[], subprocess.Popen[bytes]]) -> Iterator[None]:
-        """Surrounds a session. After its end, waits for the file if Java makes one. ``end``: tells
-        Java to end.
-        """
+        """Surrounds a session. Then waits for the file if Java makes one. ``end``: ends Java."""
         if self._file is None:
             yield
             return

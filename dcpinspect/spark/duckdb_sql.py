@@ -26,9 +26,7 @@ class TableQuery(DuckQuery):
     """A query over the tables of an output directory, and its result."""
 
     def __init__(self, text: str, manifest: Manifest, *, condition: str | None = None) -> None:
-        """Opens the tables. ``condition``: restricts ``messages``; ``duck_sql`` has made it from a
-        filter.
-        """
+        """Opens the tables. ``condition``: restricts ``messages``; from ``duck_sql``."""
         super().__init__(text, manifest.table_names)
         self._out = manifest.out
         for name in manifest.table_names:

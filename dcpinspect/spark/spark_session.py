@@ -351,9 +351,7 @@ class _Java:
             )
 
     def reason(self, error: BaseException) -> str:
-        """Returns why Spark did not start, on one line. Java tells PySpark, unless Java has ended
-        before.
-        """
+        """Returns why Spark did not start, on one line. Java tells it, unless it ended before."""
         text, java_output = str(error), ""
         if self._said is not None:
             self._said.seek(0)

@@ -260,9 +260,7 @@ class FailoverLogs:
         return self.entries(log)[0][0] if log >= 0 else None
 
     def nearest(self, stream: int) -> KnownLog | None:
-        """Returns the log that tells most about a stream's answer: the next one told, else the last
-        one before.
-        """
+        """Returns the log that tells most of a stream's answer: the next, else the last before."""
         logs = self.stream_logs(stream)
         return logs[min(self._place_after(logs, stream), len(logs) - 1)] if logs else None
 

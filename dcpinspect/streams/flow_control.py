@@ -120,9 +120,7 @@ class WindowWatcher(Portable):
 
     @property
     def fits_nothing(self) -> bool:
-        """Whether the consumer's acknowledgements are no sums of whole messages, by any way of
-        counting.
-        """
+        """Whether the acknowledgements are no sums of whole messages, by any way of counting."""
         return (
             not self.is_limited
             and not self.window.counted_before

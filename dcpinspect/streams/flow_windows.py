@@ -276,9 +276,7 @@ def hold_against(tables: FlowTables, acked: int) -> int:
 
 @inline
 def fit_of(window: Window, ways: Countings) -> int:
-    """Returns the way of counting that fits every acknowledgement if the right way does not; -1 for
-    none.
-    """
+    """Returns the way of counting that fits all acknowledgements if the right one does not."""
     acks = window.acks
     if window.fit >= 0:
         return int(window.fit)

@@ -225,9 +225,7 @@ class ReadingState(Tables, Portable):
         return numbers
 
     def unmeet(self, connections: IntArray) -> None:
-        """Marks connections as over; the memory of their rows is free once something leaves the
-        tables.
-        """
+        """Marks connections as over; their rows are free once something leaves the tables."""
         self.connections.is_met[connections[connections < len(self.connections)]] = 0
 
     def used(self, table: RecordRows) -> RecordRows:

@@ -339,14 +339,7 @@ class Tracker(Portable):
         )
         gaps = self._explained(resumed, of_whole)
         amounts = self._amounts(gaps)
-        buckets = {
-            number: (by_number[number].server, link_session.bucket)
-            for number, link_session in sessions.items()
-            if number in by_number and link_session.bucket
-        }
-        names = KnownNames(
-            {number: session.manifest for number, session in sessions.items()}, buckets
-        )
+        names = _known_names(sessions, by_number)
         texts = StreamTexts(self.conversation.filters, self.conversation.logs, names)
         stream_table = stream_records(streams, snapshots, amounts, texts, ends, waits.are_long)
         verdicts = stream_table.columns["verdict"]
@@ -792,3 +785,13 @@ class Tracker(Portable):
         for number, session in sessions.items():
             mask[number] = session.manifest.lacks_history or session.bucket in buckets
         return mask
+
+
+def _known_names(sessions: Mapping[int, Session], links: Mapping[int, TcpConnection]) -> KnownNames:
+    """Returns the names that connections told, shared by those of one bucket of a server."""
+    buckets = {
+        number: (links[number].server, session.bucket)
+        for number, session in sessions.items()
+        if number in links and session.bucket
+    }
+    return KnownNames({number: session.manifest for number, session in sessions.items()}, buckets)

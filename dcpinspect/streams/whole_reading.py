@@ -33,9 +33,7 @@ class OfWhole:
     """What other streams tell of gaps, by names of the gaps."""
 
     def told_of(self, gaps: Gaps, unordered: Gaps) -> dict[int, Comparison]:
-        """Returns what other streams tell by number of the gap; gaps inside OSO snapshots count
-        down from -1.
-        """
+        """Returns what other streams tell, by gap number; inside OSO snapshots from -1 down."""
         comparisons: dict[int, Comparison] = {}
         rows = np.array([row for _, row, _ in self.told], dtype=np.int64)
         for table, is_unordered in ((gaps, False), (unordered, True)):

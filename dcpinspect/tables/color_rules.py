@@ -45,9 +45,7 @@ class ColorRules:
         """Colours by the numbers from ``numbers``, less one."""
 
     def numbers(self, batch: MessageBatch, rows: RowNumbers) -> RowNumbers:
-        """Returns, for each of these messages, the number of the rule that counts, from 1; 0: none
-        matches.
-        """
+        """Returns for each of these messages the number of its rule, from 1; 0: none matches."""
         return self._first.numbers(batch, rows)
 
 

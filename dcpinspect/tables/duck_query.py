@@ -1,6 +1,4 @@
-"""A query in SQL and its result, in a DuckDB without access to anything else. Errors are told in
-one line.
-"""
+"""A query in SQL and its result, in a DuckDB without access to else. Errors are one line."""
 
 from __future__ import annotations
 
@@ -164,9 +162,7 @@ _UNCHANGED = (
 _TO_CHANGE = re.compile(
     r'Existing object "(.+)" is of type View, trying to|View with name "(.+)" already exists'
 )
-"""What DuckDB says of a table of captures, which it has as a view, that is to be dropped, replaced
-or made.
-"""
+"""What DuckDB says of a table of captures, a view there, that shall be dropped or made."""
 _OUR_WORDS = (
     (
         "file system operations are disabled by configuration",

@@ -1,6 +1,4 @@
-"""Opens DuckDB without access to files, network and extensions: it computes only on the tables that
-it gets.
-"""
+"""Opens DuckDB without files, network and extensions: it computes only on its tables."""
 
 from __future__ import annotations
 

@@ -225,9 +225,7 @@ def _token(match: re.Match[str], place: TextPosition) -> Token:
 
 
 class _Parser:
-    """A recursive-descent parser for the tokens of one source, with a method for each level of
-    precedence.
-    """
+    """A recursive-descent parser for a source's tokens, a method for each precedence."""
 
     def __init__(
         self,

@@ -22,9 +22,7 @@ class Sql:
     """Writes conditions for DuckDB."""
 
     def condition(self, condition: Condition) -> str:
-        """Returns a condition as SQL. It is made only from the tree, so no text of the user is
-        taken for SQL.
-        """
+        """Returns a condition as SQL, made only from the tree: no text of the user becomes SQL."""
         match condition:
             case Truth(value):
                 return "true" if value else "false"

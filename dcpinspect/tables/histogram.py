@@ -45,9 +45,7 @@ def _octaves() -> IntArray:
 
 
 class Histograms:
-    """One histogram per group; groups are whole numbers. Memory grows with the number of groups
-    that occur.
-    """
+    """A histogram for each group, a whole number. Memory grows with the groups that occur."""
 
     def __init__(self) -> None:
         self._counts: dict[int, IntArray] = {}

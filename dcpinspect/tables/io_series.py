@@ -52,9 +52,7 @@ class Intervals:
         self._sums: IntArray = np.empty((0, 2), np.int64)
 
     def feed(self, batch: MessageBatch, rows: RowNumbers) -> None:
-        """Counts these messages of a batch. Raises UsageError for an interval that makes too many
-        rows.
-        """
+        """Counts these messages of a batch. Raises UsageError if that makes too many rows."""
         if not len(rows):
             return
         decoded, self.origin_ns = batch.decoded, batch.origin_ns

@@ -163,9 +163,7 @@ class MessageStats:
             self._answers.add(command[answered], rtt_ns)
 
     def rows(self) -> Iterator[StatisticsRow]:
-        """Yields the counts, the greatest first, as rows of ``STATS``; keys that do not apply are
-        left out.
-        """
+        """Yields the counts, the greatest first, as rows of ``STATS`` with the keys that apply."""
         yield from self._commands()
         yield from self._of_collections()
         responses = int(self._statuses.sum())

@@ -1,6 +1,4 @@
-"""A batch of decoded messages: their columns, their bytes, and the annotation of single messages on
-demand.
-"""
+"""A batch of decoded messages: columns, bytes, and annotations of single messages."""
 
 from __future__ import annotations
 
@@ -212,9 +210,7 @@ class MessageBatch:
         return self.names.collection(int(self.connection[index]), number, int(self.row[index]))
 
     def redacted(self, redactor: Redactor | None) -> MessageBatch:
-        """Returns the same messages, with private data replaced from here on; None leaves them as
-        they are.
-        """
+        """Returns the same messages, private data replaced from here on; None: as they are."""
         if redactor is None or self.redactor is redactor:
             return self
         earlier_keys = {row: redactor.replacement(key) for row, key in self.earlier_keys.items()}
@@ -223,9 +219,7 @@ class MessageBatch:
         )
 
     def has_private_key(self, rows: RowNumbers) -> BoolArray:
-        """Whether the keys of messages contain users' data or names; keys of unknown commands count
-        as private.
-        """
+        """Whether messages' keys contain users' data or names; unknown commands' keys do."""
         layout = self.decoded.layout[rows]
         private: BoolArray = _PRIVATE_KEYS[layout]
         for index in np.flatnonzero(KNOWN_KEYS[layout]).tolist():
@@ -272,9 +266,7 @@ class MessageBatch:
         return self.redactor.field_text(layout.key, key)
 
     def wire_key_of(self, index: int) -> bytes | None:
-        """Returns the original key, even if it must be replaced before anybody sees it; None as
-        ``key_of``.
-        """
+        """Returns the original key, even if nobody may see it unreplaced; None as ``key_of``."""
         size = int(self.decoded.key.size[index])
         if size < 0 or (size and self.decoded.hides_key[index]):
             return None

@@ -1,6 +1,4 @@
-"""How long requests and noops waited for their answers over time: the longest wait in each span, by
-connection.
-"""
+"""How long requests and noops waited over time: the longest in each span, by connection."""
 
 from __future__ import annotations
 

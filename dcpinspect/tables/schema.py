@@ -174,9 +174,7 @@ ON_REQUEST = (
         ),
     ),
 )
-"""Columns that are made only if they are named: they take time, and as much memory as all others
-together.
-"""
+"""Columns that are made only if named: they take time, and as much memory as all others."""
 
 BY_NAME = {column.name: column for column in COLUMNS + ON_REQUEST}
 

@@ -1,6 +1,4 @@
-"""Numbers over time for some groups, in a limited number of spans: spans become longer as the
-reading needs it.
-"""
+"""Numbers over time for some groups, in spans that become longer as the reading needs it."""
 
 from __future__ import annotations
 

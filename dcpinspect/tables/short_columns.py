@@ -52,9 +52,7 @@ class ShortTexts:
 def short_column(
     batch: MessageBatch, rows: RowNumbers, name: str
 ) -> NumberColumn | ShortTexts | None:
-    """Returns a column that has a short form, for these messages; None if no message of the batch
-    has a value.
-    """
+    """Returns a column's short form for these messages; None if no message has a value."""
     maker = _MAKERS.get(name)
     if maker is not None:
         return maker(batch, rows)

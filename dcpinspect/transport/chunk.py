@@ -28,9 +28,7 @@ class Segments:
     """
 
     columns: IntArray
-    """[6, n]: the properties below. It is one array, because many directions keep an entry or two
-    for long.
-    """
+    """[6, n]: the properties below, in one array: many directions keep an entry or two long."""
 
     @staticmethod
     def from_columns(
@@ -136,9 +134,7 @@ class FirstBytes(NamedTuple):
     time: IntArray
     release: IntArray
     is_start: BoolArray
-    """Whether the bytes are the first ones after a SYN, as in ``StreamChunk``; ``is_end`` is also
-    as there.
-    """
+    """Whether the bytes are the first after a SYN, as in ``StreamChunk``; so ``is_end``."""
     is_end: BoolArray
     end_release: IntArray
     """Greatest number of a packet up to the one of the end."""

@@ -131,9 +131,7 @@ def halves(numbers: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _ports(numbers: IntArray) -> IntArray:
-    """Returns the ports in the second numbers of keys: ports of the lower ends, then ports of the
-    higher ends.
-    """
+    """Returns the ports in the second numbers of keys: of lower ends, then of higher ends."""
     return np.stack((numbers >> 16 & 0xFFFF, numbers & 0xFFFF))
 
 

@@ -61,9 +61,7 @@ def own_flow(tables: TransportTables, side: int) -> int:
 
 @inline
 def next_of(tables: TransportTables, side: int) -> int:
-    """Returns the stream offset of the next byte wanted of a direction, whether its flow is put
-    aside or not.
-    """
+    """Returns the stream offset of a direction's next byte wanted, put aside or not."""
     flows = tables.connections[side >> 1].flows
     if flows < 0:
         return int((-1 - flows) >> (side & 1) * ASIDE_BITS + 1 & (1 << ASIDE_BITS - 1) - 1)

@@ -104,9 +104,7 @@ class _Pieces:
 
 
 class Fragments:
-    """Datagrams that wait for fragments, and those just completed, to recognise copies of their
-    fragments.
-    """
+    """Datagrams that wait for fragments, and those just completed, to recognise copies."""
 
     def __init__(self) -> None:
         self.lost = 0

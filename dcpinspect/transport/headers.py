@@ -84,9 +84,7 @@ _IPV4, _IPV6, _VLAN, _QINQ, _QINQ_OLD, _MPLS, _MPLS_MULTICAST, _PPPOE, _TRANSPAR
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """The TCP packets of a batch that may matter, with one row each in ``tcp``, and the class of
-    every packet.
-    """
+    """A batch's TCP packets that may matter, a row each in ``tcp``, and each packet's class."""
 
     classes: ByteArray
     """Class of every packet of the batch."""
@@ -143,9 +141,7 @@ class HeaderParser:
     def _parse(
         self, batch: PacketBatch, classes: ByteArray, other_ports: IntArray
     ) -> tuple[IntArray, IntArray]:
-        """Fills ``classes``, and counts in ``other_ports``; returns index and columns of the used
-        packets.
-        """
+        """Fills ``classes`` and ``other_ports``; returns index and columns of used packets."""
         count = len(batch)
         index = np.empty(count, np.int64)
         tcp = np.empty((count, COLUMNS), np.int64)

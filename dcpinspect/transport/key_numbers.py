@@ -1,6 +1,4 @@
-"""Numbers keys of two integers from 0 on, with an exact hash table whose hash a sender of packets
-cannot know.
-"""
+"""Numbers keys of two integers from 0 on, by an exact hash table that no sender can guess."""
 
 from __future__ import annotations
 

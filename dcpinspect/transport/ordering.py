@@ -509,9 +509,7 @@ def meet(tables: TransportTables, side: int) -> None:
 
 @step
 def look_at_offers(tables: TransportTables, side: int) -> None:
-    """Compares the numbers of the current packet with the bytes behind earlier IP packets of both
-    directions.
-    """
+    """Compares the current packet's numbers with bytes behind earlier IP packets, both ways."""
     segment = tables.segment
     if segment.flags & SYN == 0 and tables.flows[flow_of(tables, side)].offer >= 0:
         look_at_offer(tables, side, segment.seq, True)
@@ -625,9 +623,7 @@ def note_progress(tables: TransportTables, side: int) -> None:
 
 @step
 def take_payload(tables: TransportTables, side: int) -> None:
-    """Takes the bytes of the current packet. What waited there apart was wrong, as the connection
-    goes on.
-    """
+    """Takes the current packet's bytes. What waited there was wrong: the connection goes on."""
     segment = tables.segment
     if segment.flags & RST and segment.have > 0:  # text that says why: no bytes of the stream
         flow = tables.flows[own_flow(tables, side)]
@@ -644,9 +640,7 @@ def take_payload(tables: TransportTables, side: int) -> None:
 
 @step
 def end_sides(tables: TransportTables, c: int) -> None:
-    """Gives up gaps that were acknowledged long ago, or before an RST, and ends directions that are
-    complete.
-    """
+    """Gives up gaps acknowledged long ago, or before an RST, and ends complete directions."""
     segment = tables.segment
     for x in range(2 * c, 2 * c + 2):
         direction, flow = tables.sides[x], tables.flows[flow_of(tables, x)]

@@ -121,9 +121,7 @@ class Lifetime:
     end was seen.
     """
     closed_by: int
-    """``C2S`` or ``S2C``: the direction that had the FIN or RST; -1 where no packet of the
-    connection says it.
-    """
+    """``C2S`` or ``S2C``: the direction of the FIN or RST; -1 where no packet says it."""
     closed_packet: int
     """Number, over the whole reading, of the packet that showed the end; the next three fields are
     of that packet, too.
@@ -316,16 +314,12 @@ class Reassembler:
         return self.pairs.address(row.pair, row.client_end ^ side)
 
     def server_ports(self, first: int) -> IntArray:
-        """Returns the server ports of the connections met so far, without the first ``first``
-        connections.
-        """
+        """Returns the server ports of connections met so far, from number ``first`` on."""
         met = self._connections[first:]
         return self.pairs.ports(met.pair, 1 - met.client_end)
 
     def handshakes(self, first: int) -> BoolArray:
-        """Returns whether the SYN was captured, for the connections met so far without the first
-        ``first``.
-        """
+        """Returns whether the SYN was captured, for connections from number ``first`` on."""
         started = self._tables.sides.started[2 * first : 2 * self.count]
         has_handshake: BoolArray = (started.reshape(-1, 2) != 0).any(axis=1)
         return has_handshake
@@ -394,9 +388,7 @@ class Reassembler:
         return list(self._counted(sides))
 
     def _counted(self, sides: IntArray) -> Iterator[IntArray]:
-        """Yields the columns ``COUNTED`` one by one: for millions of directions each column takes
-        much memory.
-        """
+        """Yields the columns ``COUNTED`` one by one: for millions of directions each is large."""
         flows = self._tables.flows
         flow_rows = self._first_flows(sides // 2) + sides % 2
         aside = self._aside(sides)

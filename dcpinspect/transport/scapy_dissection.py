@@ -57,9 +57,7 @@ _COOKED = {104: (2, 4), 113: (14, 16), 276: (0, 20)}
 Scapy knows only some of what follows, but all of it over Ethernet.
 """
 _PKTAP = 258
-"""What macOS puts before packets when it captures all interfaces: its own size, and the link type
-of the rest.
-"""
+"""What macOS puts before packets of all interfaces: its own size, and the link type behind."""
 _ETHERNET, _RAW_IP = 1, 101
 _GTP_VERSION, _GTP_PACKET = 0x30, 255
 """Version 1 of GTP, and its message that carries a packet."""

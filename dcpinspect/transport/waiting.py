@@ -88,9 +88,7 @@ def node_before(tables: TransportTables, flow: Flow, start: int) -> int:
 def insert(
     tables: TransportTables, flow: Flow, start: int, length: int, source: int, packet: Packet
 ) -> int:
-    """Keeps stream bytes [start, end) waiting where no earlier segment has them; returns how many
-    were new.
-    """
+    """Keeps new stream bytes of [start, end) waiting; returns how many were new."""
     nodes, end = tables.nodes, start + length
     before = node_before(tables, flow, start)
     after = nodes[before].next if before >= 0 else flow.head

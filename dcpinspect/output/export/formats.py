@@ -82,9 +82,7 @@ class TableFormat(Format):
     def messages(
         self, target: Target, wishes: WriterOptions, first_time: FirstTime
     ) -> MessageWriter:
-        """Returns the writer of messages. ``first_time`` returns the time of the first packet, in
-        nanoseconds.
-        """
+        """Returns the writer of messages. ``first_time`` returns the first packet's time in ns."""
         from dcpinspect.output.export.message_writers import (
             ColumnsWriter,  # deferred, as everything that formats need: --help does not need it
         )

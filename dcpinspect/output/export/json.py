@@ -267,9 +267,7 @@ def _fragment(text: bytes) -> Any:
 
 
 def dump(record: Any) -> bytes:
-    """Returns a JSON value on one line, without a line break or anything else that could steer a
-    terminal.
-    """
+    """Returns a JSON value on one line, with nothing in it that could steer a terminal."""
     import orjson
 
     return steered(orjson.dumps(record))

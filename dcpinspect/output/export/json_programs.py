@@ -89,9 +89,7 @@ class JsonPrograms(Programs):
     """Programs for the objects of messages."""
 
     def __init__(self, *, fields: bool, before: bytes = b"", after: bytes = b"") -> None:
-        """``fields``: whether objects have field tables. ``before`` and ``after`` stand around
-        every object.
-        """
+        """``fields``: whether objects have field tables. ``before``, ``after``: around objects."""
         super().__init__()
         self.fields = fields
         self._before = before

@@ -128,9 +128,7 @@ class LineProgram:
     def build(
         self, style: tuple[str, str], present: LineParts, parts: tuple[StoryPart, ...]
     ) -> rt.ProgramBuilder:
-        """Returns the program. ``style``: what stands before and after the line. ``parts``: the
-        story.
-        """
+        """Returns the program. ``style``: what is around the line. ``parts``: the story."""
         add, text, lines = self._builder.add, self.text, self._lines
         widths = lines.columns
         text(style[0])

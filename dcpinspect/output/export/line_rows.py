@@ -170,9 +170,7 @@ class LineRows:
         return len(self._kinds) + len(self._programs) + self._writer.texts.count > MAX_REMEMBERED
 
     def kind(self, key: int, batch: MessageBatch, index: int) -> _LineKind | None:
-        """Returns the kind with this key, made from one of its messages; None: its lines are left
-        to Python.
-        """
+        """Returns the kind with this key, made from one message; None: Python writes its lines."""
         kind = self._kinds.get(key)
         if kind is None and not self._is_full:
             pieces = story_parts(batch, index)
@@ -291,9 +289,7 @@ class _KernelRun:
         np.maximum(size, 0, out=size)
 
     def _fill_prefixes(self, pairs: RowNumbers, places: RowNumbers) -> None:
-        """Fills in the texts before the keys of the rows at these places. Equal ``pairs`` have
-        equal texts.
-        """
+        """Fills in the texts before the keys of these rows. Equal ``pairs`` have equal texts."""
         first, inverse = distinct(pairs)
         if len(first) > MAX_REMEMBERED:
             self._plain[places] = False

@@ -32,9 +32,7 @@ class LineMarks:
         return is_marked
 
     def within(self, first: int, count: int) -> IntArray:
-        """Returns which of the ``count`` numbers from ``first`` on are in the set, as distances
-        from ``first``.
-        """
+        """Returns which of ``count`` numbers from ``first`` on are in the set, less ``first``."""
         start = first // 8
         bits = np.unpackbits(self._bits[start : (first + count) // 8 + 1], bitorder="little")[
             first - 8 * start :

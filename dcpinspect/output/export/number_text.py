@@ -128,9 +128,7 @@ def put_two(out: ByteArray, at: int, value: int) -> int:
 
 @inline
 def put_seconds(out: ByteArray, offset: int, seconds: int, separator: int) -> int:
-    """Writes date, separator and time of seconds since 1970 (0001 to 9999); returns the place
-    behind them.
-    """
+    """Writes date, separator and time of seconds since 1970; returns the place behind them."""
     days, second_of_day = seconds // 86400, seconds % 86400
     # the date of a day number, by eras of 400 years that begin on 1 March
     shifted = days + 719468
@@ -279,9 +277,7 @@ def put_cas_time(out: ByteArray, offset: int, data: ByteArray, start: int, is_re
 
 @inline
 def put_remark(out: ByteArray, offset: int, data: ByteArray, start: int, size: int) -> int:
-    """Writes a number of the message in brackets, unless it has only one digit; returns the place
-    behind it.
-    """
+    """Writes a number of the message in brackets, unless of one digit; returns the place behind."""
     above = 0
     for i in range(size - 1):
         above |= data[start + i]

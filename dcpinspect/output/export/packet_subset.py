@@ -91,9 +91,7 @@ class _File:
 
 
 class Subset:
-    """Follows a reading as its ``keeper``; use as a context manager. Give every batch to
-    ``choose``, in order.
-    """
+    """Follows a reading as its ``keeper``, within ``with``. Give batches to ``choose`` in order."""
 
     def __init__(self, wishes: PacketWishes | None = None) -> None:
         self.position = 0
@@ -397,9 +395,7 @@ class Subset:
                 raise OutputError(problem) from error
 
     def _again(self, file: _File, name: str, *, is_whole: bool) -> Iterator[PacketBatch]:
-        """Yields the packets of a file, numbered as before, up to the last wanted one, or all that
-        were read.
-        """
+        """Yields a file's packets, numbered as before, up to the last wanted one, or all read."""
         last = file.first_packet + file.packets if is_whole else self._marks.end
         packet_count = min(file.packets, last - file.first_packet)
         if packet_count <= 0:

@@ -348,9 +348,7 @@ class _Segments:
     """The bytes of packets, each at an even place, because checksums add words of two bytes."""
 
     def __init__(self, flows: Sequence[_Flow], which: IntArray, sizes: IntArray) -> None:
-        """``which``: the flow of each packet, as its place in ``flows``. ``sizes``: bytes of each
-        payload.
-        """
+        """``which``: each packet's flow, as its place in ``flows``. ``sizes``: of payloads."""
         self._flows, self._which = flows, which
         self._header = np.array([len(flow.header) for flow in flows])[which]
         self.length: IntArray = self._header + sizes

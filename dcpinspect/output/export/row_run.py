@@ -132,9 +132,7 @@ class RowRun:
         self._columns = np.zeros((len(COLUMN), len(rows)), dtype=np.int64)
         self._program: RowNumbers = np.full(len(rows), -1, dtype=np.int64)
         self._xattrs, self._widest = np.zeros((2, len(rows)), dtype=np.int64)
-        """Number of xattrs of each row, with a bit for whether there is a body; length of the
-        widest name.
-        """
+        """Number of xattrs of each row, with a bit for a body; length of the widest name."""
         self._plain = self._plain_rows()
         self.prepare()
         self._fill_columns()

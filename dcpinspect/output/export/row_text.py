@@ -68,9 +68,7 @@ TIME_NS, DATE_NS, EPOCH, ELAPSED, MILLIS = 13, 14, 15, 16, 17
 in the middle, as seconds with nine or with six digits, and as milliseconds with three.
 """
 OFFSETS = 18
-"""Offsets as in a field table: the column that has the place (the next one has the size), and the
-least width.
-"""
+"""Offsets as in a field table: the column with the place (then the size), and the width."""
 NUMBER, HEX = 20, 21
 """Bytes of the message: offset and size. In decimal, right in a column of so many letters (third
 argument); in hexadecimal digits.
@@ -395,9 +393,7 @@ def put_of_message(
 def put_span(
     out: ByteArray, at: int, what: int, text: ByteArray, longest: int, shown: ByteArray, limit: int
 ) -> int:
-    """Writes bytes as ``what`` says; returns the place behind them, or -1 if they cannot be written
-    here.
-    """
+    """Writes bytes as ``what`` says; returns the place behind them, or -1 if it cannot."""
     if what == SPAN_COPY:
         copy(out, at, text, 0, len(text))
         return at + len(text)
@@ -423,9 +419,7 @@ def put_section(
     shown: ByteArray,
     limit: int,
 ) -> int:
-    """Writes xattrs as ``what`` says; returns the place behind them, or -1 if they cannot be
-    written here.
-    """
+    """Writes xattrs as ``what`` says; returns the place behind them, or -1 if it cannot."""
     if what == XATTRS:
         return put_xattrs(out, at, section, place, width, shown, limit)
     return put_pairs(out, at, section, place, 1 if what == XATTR_FIELDS else 0)
@@ -433,9 +427,7 @@ def put_section(
 
 @inline
 def settled(out: ByteArray, offset: int, operation: int, first: int, start: int) -> int:
-    """Changes the text so far, which begins at ``start``, as ``operation`` says; returns the place
-    behind it.
-    """
+    """Changes the text from ``start`` on, as ``operation`` says; returns the place behind it."""
     if operation == RIGHT:
         return put_right(out, offset, first)
     if operation == CLIP:

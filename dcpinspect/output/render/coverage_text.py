@@ -70,9 +70,7 @@ def coverage_table(coverage: Coverage, files: Sequence[CaptureFile] = ()) -> Ite
 
 
 def direction_cells(directions: Sequence[DirectionCoverage]) -> list[tuple[str, ...]]:
-    """Returns the heading and a row for each direction; there is a column for TLS if one of them
-    uses it.
-    """
+    """Returns the heading and a row for each direction; with a column for TLS if one has it."""
     rows: list[tuple[str, ...]] = [_COLUMNS]
     for direction in directions:
         skipped = sum(direction.skipped.values())
@@ -126,9 +124,7 @@ def interfaces(files: Sequence[CaptureFile]) -> Iterator[tuple[str, InterfaceCou
 
 
 def drops(files: Sequence[CaptureFile], most: int = 10) -> Iterator[str]:
-    """Yields a line for each interface that dropped packets before they were captured, at most
-    ``most`` lines.
-    """
+    """Yields a line for each interface that dropped packets, at most ``most`` lines."""
     lost = [(interface, counts.lost) for interface, counts in interfaces(files) if counts.lost]
     for interface, count in lost[:most]:
         yield f"{count:>12,} dropped at {escape(interface)} before they were captured"
@@ -140,9 +136,7 @@ def drops(files: Sequence[CaptureFile], most: int = 10) -> Iterator[str]:
 
 
 def foreign(protocol: str, coverage: Coverage, *connections: int) -> str:
-    """Returns what these connections carry that cannot be decoded, and what to do; empty if it can
-    be decoded.
-    """
+    """Returns what these connections carry undecodable, and what to do; empty if nothing."""
     if protocol == TLS:
         return f"TLS, which is not decrypted: {coverage.tls_advice(connections)}"
     return _OTHERS.get(protocol, "")

@@ -298,9 +298,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 class EventLines:
-    """Lays out events, each with what it says in as many lines as that takes: no cause and no
-    evidence is cut.
-    """
+    """Lays out events, each with what it says in as many lines as it takes, and none cut."""
 
     def __init__(
         self, shown_events: Sequence[VbucketEvent], first_ns: int | None, width: int | None

@@ -27,9 +27,7 @@ REMARKED = frozenset(
 
 
 def message_title(message: Message) -> str:
-    """Returns the heading of a message: its name as in the specification, command or response, and
-    generation.
-    """
+    """Returns a message's heading: its name in the specification, kind, and generation."""
     if message.header is None:
         return "INCOMPLETE HEADER"
     side = "response" if message.header.side == "response" else "command"

@@ -79,9 +79,7 @@ class Scale:
 
     @staticmethod
     def finest(first: int, last: int, cells: int) -> Scale:
-        """Returns the finest scale on which the seqnos from ``first`` to ``last`` take at most
-        ``cells`` cells.
-        """
+        """Returns the finest scale on which ``first`` to ``last`` take ``cells`` cells at most."""
         power = 1
         while True:
             for step in (power, 2 * power, 5 * power):

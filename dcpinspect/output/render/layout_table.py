@@ -19,9 +19,7 @@ def layout_title(layout: Layout) -> str:
 
 
 def layout_kind(layout: Layout) -> str:
-    """Returns side and generation of a layout, and the numbers that a message must have to be in
-    this layout.
-    """
+    """Returns side and generation of a layout, and the numbers that its messages must have."""
     status = ""
     if isinstance(layout.status, tuple) and layout.side == "response":
         status = ", status " + " or ".join(f"0x{int(code):02x}" for code in layout.status)

@@ -121,9 +121,7 @@ def _fitting(table: Any, first: Sequence[str], width: int) -> list[str]:
 
 
 def _below(table: Any, width: int) -> Iterator[list[str]]:
-    """Yields, for each row, its other values with their names, in lines that fit ``width`` if
-    possible.
-    """
+    """Yields, for each row, its other values with names, in lines within ``width`` if possible."""
     columns = [
         cell_texts(column.combine_chunks(), name, has_escapes=True)
         for name, column in zip(table.schema.names, table.columns, strict=True)

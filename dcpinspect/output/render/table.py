@@ -34,9 +34,7 @@ _NOT_PLAIN = r"[^ -\[\]-~]"
 
 
 class TextTable:
-    """Makes the lines of a table. Widths follow from its first rows, so that any number of rows can
-    follow.
-    """
+    """Makes a table's lines. Widths follow from its first rows, so any number can follow."""
 
     def __init__(
         self,
@@ -164,9 +162,7 @@ class TextTable:
 
 
 def _with_lines(batch: Any) -> Any:
-    """Returns the batch with a row for each line of its last column; other columns stand beside the
-    first line.
-    """
+    """Returns the batch with a row a line of its last column; others stand beside the first."""
     texts = [(text or "").rstrip("\n").split("\n") for text in batch.columns[-1].to_pylist()]
     first = pa.array(
         [

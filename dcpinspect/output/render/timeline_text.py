@@ -131,9 +131,7 @@ def numbers(scale: Scale, form: Callable[[int], str] = str, columns: int | None 
 
 
 def seconds(scale: Scale, time_ns: int) -> str:
-    """Writes nanoseconds as seconds, with as many digits as are needed to distinguish the ticks of
-    a scale.
-    """
+    """Writes nanoseconds as seconds, with the digits that distinguish the ticks of a scale."""
     digits = max(0, 9 - (len(str(scale.step * TICK)) - 1))
     return f"{time_ns / 1e9:.{digits}f}"
 

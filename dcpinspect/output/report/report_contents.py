@@ -255,9 +255,7 @@ def places_of(one: Finding, most: Limits) -> list[MessagePlace]:
 
 
 def _evidence_rows(findings: Iterable[Finding], most: Limits) -> dict[int, list[str]]:
-    """Returns the rows to show, with the ids of the findings that each shows; the worst findings
-    choose first.
-    """
+    """Returns the rows to show, with the ids of their findings; the worst choose first."""
     rows: dict[int, list[str]] = {}
     for one in findings:
         for place in places_of(one, most):

@@ -43,9 +43,7 @@ _BINS = 240
 _MARKS = 200
 """Greatest number of letters drawn for a stream."""
 _STREAM, _DELIVERED = 42, 36
-"""Height of a stream in units, and the further height of one that delivered something: snapshots
-and items.
-"""
+"""Height of a stream in units, and what a delivering one has besides: snapshots and items."""
 
 
 def xml(element: Element) -> str:

@@ -49,9 +49,7 @@ def _read(data: bytes) -> Certificate:
 
 
 def host_named(host: str, names: tuple[str, ...]) -> bool:
-    """Returns whether a certificate with these names is one of the host; a star stands for the
-    first label.
-    """
+    """Returns whether a certificate of these names is the host's; a star is a first label."""
     host = host.lower().rstrip(".")
     parent_domain = host.partition(".")[2]
     return any(

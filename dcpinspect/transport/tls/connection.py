@@ -166,9 +166,7 @@ class TlsConnection:
 
     @property
     def mesh(self) -> str:
-        """What shows that sidecars of a service mesh encrypt it, which have the keys; empty if
-        nothing does.
-        """
+        """What shows that sidecars of a service mesh encrypt it, who have the keys, or empty."""
         name, protocols = (
             (self.client.server_name or "", self.client.protocols)
             if self.client is not None

@@ -60,9 +60,7 @@ class TlsDecryption:
         self._renewed = [0, 0]
         """By role: number of new handshakes inside the connection whose keys are in use."""
         self._unplaced: TlsDirection | None = None
-        """The direction whose secret is known, but not the numbers of its records: it has had no
-        record yet.
-        """
+        """The direction whose secret is known, but not its numbers: it has had no record yet."""
         self._latest: StreamChunk | None = None
         self.is_over = False
         """Whether nothing is done with it any more: chunks pass unchanged."""

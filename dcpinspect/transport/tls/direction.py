@@ -132,9 +132,7 @@ class TlsDirection:
         offset; size in bytes.
         """
         self._breaks: list[tuple[int, int, int]] = []
-        """For each hole of plain text: number of texts before it, plain offset of its end, size in
-        bytes.
-        """
+        """For each hole of plain text: texts before it, plain offset of its end, size."""
         self._own: list[tuple[int, int]] = []
         """For each record without plain text: cipher offset of its start and of its end."""
 
@@ -406,9 +404,7 @@ class TlsDirection:
         return None
 
     def _earn(self, offset: int) -> None:
-        """Adds trials for the bytes up to an offset. The offset counts, not the chunk in which the
-        bytes came.
-        """
+        """Adds trials for the bytes up to an offset, whatever chunk the bytes came in."""
         self._credit = min(self._credit + max(0, offset - self._earned), BURST * BYTES_A_TRIAL)
         self._earned = max(self._earned, offset)
 
@@ -521,9 +517,7 @@ class TlsDirection:
         )
 
     def _lose(self, following: int, run: _CapturedRun) -> None:
-        """Gives up the rest of a run, and the hole behind it, which ends at ``following``: they
-        cannot be read.
-        """
+        """Gives up the rest of a run, and the hole behind it up to ``following``."""
         unread_bytes = len(run.data) - run.at
         if not unread_bytes and following == run.end:
             return

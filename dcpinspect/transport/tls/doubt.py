@@ -25,9 +25,7 @@ from dcpinspect.transport.tls.tls_records import (
 )
 
 _MOST_HEAD = 2 * MOST_RECORD
-"""Number of bytes of a direction that are looked at in the middle of a stream: two records have to
-chain there.
-"""
+"""Bytes of a direction looked at in mid-stream: two records have to chain there."""
 _START = HEADER + 1
 """Number of bytes that tell how a direction begins."""
 _TAIL = 32

@@ -1,6 +1,4 @@
-"""What a TLS handshake says in plain text: hellos, as far as reading needs them (RFC 8446, 4; RFC
-5246, 7.4).
-"""
+"""What a TLS handshake says in plain text, as far as needed (RFC 8446, 4; RFC 5246, 7.4)."""
 
 from __future__ import annotations
 

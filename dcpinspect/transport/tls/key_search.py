@@ -1,6 +1,4 @@
-"""Searches the keys of a connection whose start is not in the capture: tries secrets and sequence
-numbers.
-"""
+"""Searches the keys of a connection begun before the capture: secrets and numbers."""
 
 from __future__ import annotations
 
@@ -47,9 +45,7 @@ class Search:
 
     def __init__(self) -> None:
         self.known: int | None = None
-        """Number of connections in the key log that have a suitable secret; None if nothing was
-        looked at.
-        """
+        """Connections in the key log that have a suitable secret; None if nobody looked."""
         self.tried = 0
         """Number of connections whose secrets were tried."""
         self.numbers = 0

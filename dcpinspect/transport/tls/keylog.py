@@ -38,9 +38,7 @@ _OTHER = (
     rf"(?:(?!(?:{'|'.join(_LABELS.values())}) )[A-Za-z0-9_]{{1,64}} {_HEX}+ {_HEX}+|RSA "
     rf"Session-ID:{_HEX}* Master-Key:{_HEX}+)"
 )
-"""Matches lines with other secrets, which are not needed; also as extract-tls-secrets writes them
-for Java.
-"""
+"""Matches lines with other secrets, not needed; also Java's, by extract-tls-secrets."""
 _END = r"[ \t\r]*$"
 _SECRETS = rf"^[ \t]*({_SECRET}){_END}"
 _GOOD = rf"^[ \t]*(?:\#|(?:{_SECRET}|{_OTHER}){_END})"
@@ -91,9 +89,7 @@ class KeyLog:
         """``once``: reads the files now, and never again."""
         self.paths = tuple(paths)
         self.search = search
-        """Number of secrets and sequence numbers that are tried for a connection that began before
-        the capture.
-        """
+        """Secrets and sequence numbers tried for a connection that began before the capture."""
         self.count = 0
         """Number of secrets that were read so far."""
         self.damage: list[Damage] = []
@@ -324,9 +320,7 @@ class _Followed:
 
 
 def _is_open_pipe(path: str, mode: int) -> bool:
-    """Returns whether somebody writes to a pipe, as with ``<(command)``; a pipe with a name may
-    have no writer.
-    """
+    """Returns whether somebody writes to a pipe, as in ``<(command)``; a named one may have none."""
     return stat.S_ISFIFO(mode) and path.startswith(("/dev/", "/proc/"))
 
 

@@ -51,16 +51,12 @@ class TlsStage:
         """Connections that pass unchanged."""
         self._seen = keys.count  # number of secrets when what waits was last looked at
         self.left = [0, 0]
-        """By direction: ``overhead`` of connections that have left, with the bytes that they still
-        held back.
-        """
+        """By direction: ``overhead`` of connections that left, with bytes they still held back."""
 
     def plain(
         self, chunks: Iterable[StreamChunk], *, is_last: bool = False
     ) -> Iterator[StreamChunk]:
-        """Yields what framing is to see of the chunks; with the last chunks, also of those that
-        were held back.
-        """
+        """Yields what framing is to see of chunks; with the last, also of those held back."""
         doubted: dict[int, Doubt] = {}
         news: dict[int, list[StreamChunk]] = {}
         for chunk in chunks:

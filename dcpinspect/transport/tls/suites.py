@@ -212,9 +212,7 @@ class Aead12:
 
 
 class Cbc12:
-    """The keys of TLS 1.2 records with AES-CBC and an HMAC, which is computed before or after the
-    encryption.
-    """
+    """The keys of TLS 1.2 records of AES-CBC with an HMAC, before or behind the encryption."""
 
     def __init__(
         self, key: bytes, mac_key: bytes, suite: Suite, *, encrypts_then_macs: bool
