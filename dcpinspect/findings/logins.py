@@ -45,8 +45,8 @@ RULES = (
         "SASL or SELECT_BUCKET is answered with an error, or other commands with NO_BUCKET "
         "because no bucket was selected, and nothing of "
         "the kind succeeds on the connection. It is a note if the client comes in with a later "
-        "connection. It is an error if the client asks at least 3 times over at least 5 s, or for "
-        "no bucket at all, and no connection of its host gets in",
+        "connection. It is an error if no connection of the client's host gets in and the client "
+        "goes on: it asks 3 times over 5 s, or for no bucket",
         "an attempt that is followed by one that succeeds, as with another mechanism; a hole "
         "that may hide that one; requests for the "
         "cluster map, which need no bucket",
