@@ -27,6 +27,25 @@ identification within seconds (RFC 4963).
 
 
 @dataclass(frozen=True, slots=True)
+class Fragment:
+    """A fragment of a datagram."""
+
+    key: Hashable
+    """What all fragments of its datagram have in common."""
+    start: int
+    """Where it begins in the datagram."""
+    length: int
+    """Number of bytes on the wire."""
+    data: bytes
+    """Its bytes, up to the first one that snaplen cut."""
+    more: bool
+    """Whether others follow."""
+    head: bytes
+    """The header of the datagram."""
+    network: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Datagram:
     """What the fragments of one datagram carried."""
 
@@ -112,21 +131,12 @@ class Fragments:
         self._waiting: dict[Hashable, _Pieces] = {}
         self._bytes = 0
 
-    def add(
-        self,
-        key: Hashable,
-        time_ns: int,
-        start: int,
-        length: int,
-        data: bytes,
-        *,
-        more: bool,
-        head: bytes,
-        packet: int = -1,
-    ) -> Datagram | None:
+    def add(self, fragment: Fragment, time_ns: int, packet: int = -1) -> Datagram | None:
         """Returns the datagram that this fragment, of packet ``packet``, completes; None if some
         are missing. Raises ``ValueError`` for an impossible one.
         """
+        key, data, more = fragment.key, fragment.data, fragment.more
+        start, length = fragment.start, fragment.length
         end = start + length
         if length <= 0 or end > MAX_LENGTH or (more and length % 8):
             raise ValueError("no such fragment")
@@ -144,7 +154,7 @@ class Fragments:
         pieces.add(start, end, data, packet)
         self._bytes += len(data) + PIECE_COST
         if start == 0:
-            pieces.head = pieces.head or head
+            pieces.head = pieces.head or fragment.head
         if not more:
             pieces.total = end
         if not pieces.are_all:

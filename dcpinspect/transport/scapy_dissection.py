@@ -24,7 +24,7 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.encapsulations import GRE_PORT, GTP_PORT, READ, VXLAN_PORTS
 from dcpinspect.kernels.kernel import be16, be32
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.transport.fragments import Fragments
+from dcpinspect.transport.fragments import Fragment, Fragments
 from dcpinspect.transport.headers import (
     CUT,
     FRAGMENT,
@@ -78,19 +78,6 @@ class _Inner:
     """Where it begins in the batch's bytes; -1 where they do not hold it in one piece."""
     network: int = 0
     """Its network, as ``headers.network_of`` has it, with what its tunnels name."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Fragment:
-    """The parameters of ``Fragments.add`` for one fragment."""
-
-    key: tuple[Any, ...]
-    start: int
-    length: int
-    data: bytes
-    more: bool
-    head: bytes
-    network: int = 0
 
 
 class UnusualPackets:
@@ -223,21 +210,10 @@ class UnusualPackets:
                         network_offset,
                         inner.network,
                     )  # what is behind its end may be of it: segmentation in hardware
-                if not isinstance(inner, _Fragment):
+                if not isinstance(inner, Fragment):
                     return inner
                 number = batch.packet_at(packet_index)
-                datagram = self._fragments.add(
-                    *(
-                        (inner.network, *inner.key),
-                        int(batch.time_ns[packet_index]),
-                        inner.start,
-                        inner.length,
-                        inner.data,
-                    ),
-                    more=inner.more,
-                    head=inner.head,
-                    packet=number,
-                )
+                datagram = self._fragments.add(inner, int(batch.time_ns[packet_index]), number)
                 if datagram is None:
                     return FRAGMENT
                 self.companions += [
@@ -251,7 +227,7 @@ class UnusualPackets:
             return MALFORMED
         return MALFORMED
 
-    def _walk(self, layer: Any, cut: int, network: int) -> _Inner | _Fragment | int:
+    def _walk(self, layer: Any, cut: int, network: int) -> _Inner | Fragment | int:
         """Follows the layers inwards. ``cut``: bytes that snaplen took from the end. ``network``:
         the one around them. ``Any``: Scapy's packets have no types.
         """
@@ -263,9 +239,7 @@ class UnusualPackets:
             if isinstance(layer, (names.IP, names.IPv6)):
                 ip = layer
                 if isinstance(layer, names.IP) and (layer.frag or layer.flags.MF):
-                    return _fragment(
-                        ip, layer, layer.id, layer.proto, layer.frag, layer.flags.MF, cut, network
-                    )
+                    return _fragment(ip, layer, cut, network)
                 if (layer.proto if isinstance(layer, names.IP) else layer.nh) == _TCP:
                     return _Inner(layer.original, len(layer.original) + cut, network=network)
             elif isinstance(layer, names.UDP) and layer.dport == GTP_PORT:
@@ -277,7 +251,7 @@ class UnusualPackets:
                 layer = names.ip(inside)
                 continue
             elif ip is not None and isinstance(layer, names.Fragment) and (layer.offset or layer.m):
-                return _fragment(ip, layer, layer.id, layer.nh, layer.offset, layer.m, cut, network)
+                return _fragment(ip, layer, cut, network)
             elif ip is not None and isinstance(layer, names.extensions) and layer.nh == _TCP:
                 data, length = _carried(ip, layer, cut)
                 head = _sized(_head(ip, _TCP), length)
@@ -342,15 +316,16 @@ def _within(network: int, *names: int) -> int:
     return network
 
 
-def _fragment(
-    ip: Any, layer: Any, number: int, protocol: int, units: int, more: int, cut: int, network: int
-) -> _Fragment:
-    """Returns the fragment whose header is ``layer``; IPv4 has it in ``ip`` itself. ``units``: its
-    offset in units of 8 bytes.
-    """
+def _fragment(ip: Any, layer: Any, cut: int, network: int) -> Fragment:
+    """Returns the fragment whose header is ``layer``; IPv4 has it in ``ip`` itself."""
+    protocol, units, more = (
+        (layer.proto, layer.frag, layer.flags.MF)
+        if layer is ip
+        else (layer.nh, layer.offset, layer.m)
+    )
     data, length = _carried(ip, layer, cut)
-    key = (ip.version, ip.src, ip.dst, number, protocol if ip.version == 4 else 0)
-    return _Fragment(key, 8 * units, length, data, bool(more), _head(ip, protocol), network)
+    key = (network, ip.version, ip.src, ip.dst, layer.id, protocol if ip.version == 4 else 0)
+    return Fragment(key, 8 * units, length, data, bool(more), _head(ip, protocol), network)
 
 
 def _carried(ip: Any, layer: Any, cut: int) -> tuple[bytes, int]:

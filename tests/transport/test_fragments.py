@@ -22,15 +22,8 @@ def add(
     time_ns: int = 0,
     key: object = "key",
 ) -> f.Datagram | None:
-    return table.add(
-        key,
-        time_ns,
-        start,
-        length,
-        data[start : start + length - cut],
-        more=more,
-        head=b"head%d" % start,
-    )
+    piece = data[start : start + length - cut]
+    return table.add(f.Fragment(key, start, length, piece, more, b"head%d" % start), time_ns)
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (1, 0, 2)])
@@ -109,7 +102,7 @@ def test_memory_is_bounded_the_oldest_go_first() -> None:
         add(table, 0, 40_000, True, data=bytes(40_000), key=number)
         assert table._bytes <= f.MAX_BYTES
     assert table.lost > 9_000
-    assert table.add(9_999, 0, 40_000, 8, b"12345678", more=False, head=b"") is not None
+    assert table.add(f.Fragment(9_999, 40_000, 8, b"12345678", False, b""), 0) is not None
 
 
 @pytest.mark.parametrize(
@@ -117,13 +110,13 @@ def test_memory_is_bounded_the_oldest_go_first() -> None:
 )
 def test_fragments_that_cannot_be_are_refused(start: int, length: int, more: bool) -> None:
     with pytest.raises(ValueError, match="no such fragment"):
-        f.Fragments().add("key", 0, start, length, b"", more=more, head=b"")
+        f.Fragments().add(f.Fragment("key", start, length, b"", more, b""), 0)
 
 
 def test_many_tiny_fragments_cost_a_bounded_time() -> None:
     table = f.Fragments()
     for start in range(8, 65_000, 8):
-        assert table.add("key", 0, start, 8, bytes(8), more=True, head=b"") is None
+        assert table.add(f.Fragment("key", start, 8, bytes(8), True, b""), 0) is None
     assert len(table._waiting["key"].found) <= f.MAX_PIECES
 
 
@@ -132,15 +125,7 @@ def test_the_packets_that_its_fragments_came_in_are_known_but_not_those_of_copie
     found = None
     for number, place in ((7, 0), (8, 0), (9, 2), (12, 1)):
         start, length, more = PIECES[place]
-        found = table.add(
-            "key",
-            0,
-            start,
-            length,
-            DATA[start : start + length],
-            more=more,
-            head=b"",
-            packet=number,
-        )
+        piece = f.Fragment("key", start, length, DATA[start : start + length], more, b"")
+        found = table.add(piece, 0, number)
     assert found is not None
     assert found.packets == (7, 9, 12)
