@@ -133,31 +133,21 @@ class ReadingPart:
         return from_bytes(data, ReadingPart)
 
 
+@dataclass(slots=True)
 class MergedReading:
     """What a reading of all connections would have told; ``merged`` makes it."""
 
-    def __init__(
-        self,
-        tracker: Tracker,
-        checker: Checker | None,
-        *,
-        files: Sequence[str],
-        links: Sequence[TcpConnection],
-        coverage: Coverage,
-        numbers: Sequence[IntArray],
-        things: Sequence[Things],
-        messages: int,
-    ) -> None:
-        self.tracker = tracker
-        self.checker = checker
-        self.files = files
-        self.links = list(links)
-        self.coverage = coverage
-        """What became of every packet and byte."""
-        self.numbers = numbers
-        """By part: each connection's new number, by its number in the part; element 0 is unused."""
-        self._things = things
-        self.messages = messages
+    tracker: Tracker
+    checker: Checker | None
+    files: Sequence[str]
+    links: list[TcpConnection]
+    coverage: Coverage
+    """What became of every packet and byte."""
+    numbers: Sequence[IntArray]
+    """By part: each connection's new number, by its number in the part; element 0 is unused."""
+    things: Sequence[Things]
+    """By part: the new numbers of its streams, and of what else the whole counts."""
+    messages: int
 
     def wanting(self, judge: Judge) -> list[BoolArray]:
         """Returns, by part, a mask of its streams that have to be known completely if parts were
@@ -167,12 +157,12 @@ class MergedReading:
         def judged(numbers: IntArray, streams: Streams, branches: IntArray) -> BoolArray:
             index = np.full(len(self.tracker.state.known_tables.streams), -1, dtype=np.int64)
             index[numbers] = np.arange(len(numbers))
-            return judge([index[thing.streams] for thing in self._things], streams, branches)
+            return judge([index[thing.streams] for thing in self.things], streams, branches)
 
         mask = self.tracker.wanting(judged)
         if self.checker is not None:
             mask |= self.checker.wanting
-        return [mask[thing.streams] for thing in self._things]
+        return [mask[thing.streams] for thing in self.things]
 
     def of_parts(self) -> list[OfWhole]:
         """Returns what each part must know of the whole to make tables of what was set apart."""
@@ -188,11 +178,11 @@ class MergedReading:
             list(links.keys() - {link.number for link in own_links}),
         )
         owner, number_in_part = (np.zeros(len(streams), dtype=np.int64) for _ in range(2))
-        for number, thing in enumerate(self._things):
+        for number, thing in enumerate(self.things):
             owner[thing.streams] = number
             number_in_part[thing.streams] = np.arange(len(thing.streams))
-        resumed: list[list[ExtraGap]] = [[] for _ in self._things]
-        comparisons: list[dict[GapName, Comparison]] = [{} for _ in self._things]
+        resumed: list[list[ExtraGap]] = [[] for _ in self.things]
+        comparisons: list[dict[GapName, Comparison]] = [{} for _ in self.things]
         for gap in tables.all_gaps.of_cause(RESUMED):
             resumed[owner[kept_streams[gap.stream]]].append(
                 replace(gap, stream=int(number_in_part[kept_streams[gap.stream]]))
@@ -210,7 +200,7 @@ class MergedReading:
                 resumed[number],
                 comparisons[number],
             )
-            for number, (numbers, thing) in enumerate(zip(self.numbers, self._things, strict=True))
+            for number, (numbers, thing) in enumerate(zip(self.numbers, self.things, strict=True))
         ]
 
     @property
@@ -456,7 +446,7 @@ def from_bytes(data: bytes, kind: type[Known]) -> Known:
     except Exception as error:  # bytes may make unpickling fail in any way
         raise ValueError(f"this is no part: {error}") from error
     if not isinstance(loaded, kind):
-        raise ValueError(f"this is no {kind.__name__.lower()} but {type(loaded).__name__}")
+        raise ValueError("this is no part: it holds something else")
     return loaded
 
 

@@ -69,6 +69,6 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
         part = ReadingPart.from_reading(reading)
     path.write_bytes(part.to_bytes())
     with pytest.raises(
-        UsageError, match=r"x\.looks: cannot be read \(this is no collector but Part\)"
+        UsageError, match=r"x\.looks: cannot be read \(this is no part: it holds something else\)"
     ):
         include_looks(part, [os.fspath(path)], None)
