@@ -430,14 +430,16 @@ class Directions(Sequence[DirectionCoverage]):
         seen_as = direction ^ (connection in self._evidence.reversed)
         client = self._endpoints.client[connection - 1]
         server = self._endpoints.server[connection - 1]
+        framing = self._account_of(connection, seen_as)
+        if self._evidence.is_suspected(connection) and framing.messages:
+            bad = framing.reasons.get(BAD_MAGIC, 0) + framing.messages
+            framing = replace(framing, messages=0, reasons=framing.reasons | {BAD_MAGIC: bad})
         return _covered(
             self._transport.account(connection, seen_as),
             direction,
-            self._account_of(connection, seen_as),
-            client if direction == C2S else server,
-            server if direction == C2S else client,
+            framing,
+            (client, server) if direction == C2S else (server, client),
             is_other=self._evidence.is_other(connection),
-            is_suspected=self._evidence.is_suspected(connection),
             tls=self._tls.overhead(connection, seen_as),
             unread=self._tls.unread(connection, seen_as),
         )
@@ -449,7 +451,7 @@ def left_directions(
     """Returns the bytes of connections that have left memory, by direction."""
     ways = zip(accounts, framing, tls, strict=True)
     return [
-        _covered(account, account.direction, framed, LEFT, LEFT, is_other=False, tls=overhead)
+        _covered(account, account.direction, framed, (LEFT, LEFT), is_other=False, tls=overhead)
         for account, framed, overhead in ways
     ]
 
@@ -458,21 +460,13 @@ def _covered(
     account: DirectionAccount,
     direction: int,
     framing: FramingAccount,
-    sender: str,
-    receiver: str,
+    ends: tuple[str, str],
     *,
     is_other: bool,
     tls: int,
     unread: int = 0,
-    is_suspected: bool = False,
 ) -> DirectionCoverage:
-    if is_suspected and framing.messages:
-        framing = replace(
-            framing,
-            messages=0,
-            reasons=framing.reasons
-            | {BAD_MAGIC: framing.reasons.get(BAD_MAGIC, 0) + framing.messages},
-        )
+    """Returns the bytes of a direction. ``ends``: its sender and its receiver."""
     foreign = ({TLS: unread} if unread else {}) | {
         name: size for name, size in framing.reasons.items() if name in NAMES
     }
@@ -485,8 +479,8 @@ def _covered(
     return DirectionCoverage(
         connection=account.connection,
         direction=direction,
-        sender=sender,
-        receiver=receiver,
+        sender=ends[0],
+        receiver=ends[1],
         protocol=OTHER if is_other else named or (DCP if framing.messages else ""),
         packets=account.packets,
         captured=account.captured,
