@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -58,20 +58,19 @@ def _lines(
     most = sorted(totals, key=lambda name: (-totals[name], name))
     first = records.values("time")[0] - int(relative[0])
     yield f"from {time_text(first)} (UTC), a row is {lasting(interval_ns)}", ""
-    heads = [
-        f"{escape(name)}{'' if side == 'request' else ' answer'}" for name, side in most[:COMMANDS]
-    ]
+    heads = {
+        (name, side): f"{escape(name)}{'' if side == 'request' else ' answer'}"
+        for name, side in most[:COMMANDS]
+    }
     bar = BAR
     if width is not None:
-        while heads and _BEFORE + sum(cells(head) + 2 for head in heads) + BAR > width:
-            heads.pop()
-        bar = max(1, width - _BEFORE - sum(cells(head) + 2 for head in heads))
-    yield (
-        "  ".join([f"{'time s':>14}", f"{'messages':>9}", f"{'bytes':>12}", *heads, "messages"]),
-        "bold",
-    )
+        while heads and _BEFORE + sum(cells(head) + 2 for head in heads.values()) + BAR > width:
+            heads.popitem()
+        bar = max(1, width - _BEFORE - sum(cells(head) + 2 for head in heads.values()))
+    titles = [f"{'time s':>14}", f"{'messages':>9}", f"{'bytes':>12}", *heads.values(), "messages"]
+    yield "  ".join(titles), "bold"
     yield from (
-        (line, "") for line in _rows(spans, messages, sizes, names, most, heads, interval_ns, bar)
+        (line, "") for line in _rows(spans, messages, sizes, names, heads, interval_ns, bar)
     )
     low, high = int(spans.min()), int(spans.max())
     silence = 0 if end_ns is None else end_ns - first - (high + 1) * interval_ns
@@ -121,12 +120,12 @@ def _rows(
     messages: IntArray,
     sizes: IntArray,
     names: Sequence[tuple[str, str]],
-    most: Sequence[tuple[str, str]],
-    heads: Sequence[str],
+    heads: Mapping[tuple[str, str], str],
     interval_ns: int,
     bar_width: int,
 ) -> Iterator[str]:
-    column = {name: index for index, name in enumerate(most[: len(heads)])}
+    """Yields the rows. ``heads``: what stands above the columns of commands that have one."""
+    column = {name: index for index, name in enumerate(heads)}
     numbers, row_span = np.unique(spans, return_inverse=True)
     counts, bytes_ = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
     np.add.at(counts, row_span, messages)
@@ -143,7 +142,7 @@ def _rows(
         bar = "█" * max(1, int(bar_width * counts[span_index] // counts.max()))
         command_counts = [
             f"{count:>{cells(head)},}"
-            for count, head in zip(cells_[span_index].tolist(), heads, strict=True)
+            for count, head in zip(cells_[span_index].tolist(), heads.values(), strict=True)
         ]
         yield "  ".join(
             [
