@@ -72,14 +72,22 @@ def run(
     ``on_error`` is ``fail``, SparkFailedError if a job of Spark failed. The tables are then as they
     were before.
     """
+    import os
     from contextlib import nullcontext
 
     from dcpinspect.spark import pipeline
     from dcpinspect.spark.tasks import SparkTasks
 
-    options = pipeline.checked_options(
-        captures, out, capture_point, ports, find_ports, keylog, on_error, redact, salt_file
+    options = pipeline.Options(
+        pipeline.paths_of(captures),
+        os.fspath(out),
+        point_rule=capture_point,
+        extra_ports=tuple(ports) or None,
+        find_ports=find_ports,
+        redacts=redact,
+        salt_file=None if salt_file is None else os.fspath(salt_file),
     )
+    options = pipeline.checked_options(options, keylog, on_error)
     return pipeline.run(options, lambda: nullcontext(SparkTasks(spark)))
 
 

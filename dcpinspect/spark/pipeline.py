@@ -106,37 +106,21 @@ class Summary:
         return {"schema": SUMMARY, **asdict(self)}
 
 
-def checked_options(
-    captures: Path | Sequence[Path],
-    out: Path,
-    capture_point: str | None,
-    ports: Sequence[int],
-    find_ports: bool | None,
-    keylog: Path | Sequence[Path],
-    on_error: str,
-    redact: bool = False,
-    salt_file: Path | None = None,
-) -> Options:
-    """Checks the arguments of a program, and returns the options of the run. Raises UsageError."""
+def checked_options(options: Options, keylog: Path | Sequence[Path], on_error: str) -> Options:
+    """Checks what a program asks for, and returns the options of the run with its key logs, and
+    with what happens on an error. Raises UsageError.
+    """
     if on_error not in (choices := ("keep", "fail")):
         raise UsageError(f"on_error {escape(on_error)}: is not known; write {' or '.join(choices)}")
-    for port in ports:
+    for port in options.extra_ports or ():
         if not 0 < port < 1 << 16:
             raise UsageError(f"ports: {port} is no port; write numbers from 1 to 65535")
-    return Options(
-        _paths(captures),
-        os.fspath(out),
-        point_rule=capture_point,
-        extra_ports=tuple(ports) or None,
-        find_ports=find_ports,
-        secrets=secrets_at([local_path(path, "key logs are read") for path in _paths(keylog)]),
-        fails=on_error == "fail",
-        redacts=redact,
-        salt_file=None if salt_file is None else os.fspath(salt_file),
-    )
+    secrets = secrets_at([local_path(path, "key logs are read") for path in paths_of(keylog)])
+    return replace(options, secrets=secrets, fails=on_error == "fail")
 
 
-def _paths(given: Path | Sequence[Path]) -> list[str]:
+def paths_of(given: Path | Sequence[Path]) -> list[str]:
+    """Returns one path, or several, as a list of texts."""
     if isinstance(given, (str, os.PathLike)):
         return [os.fspath(given)]
     return [os.fspath(path) for path in given]

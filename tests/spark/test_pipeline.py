@@ -449,22 +449,18 @@ def test_a_program_runs_it_in_its_own_session_and_reads_the_tables_of_the_newest
 
 
 def test_what_a_program_asks_for_is_looked_at_first() -> None:
+    asked = Options(["x"], "out")
     with pytest.raises(UsageError, match="on_error skip: is not known; write keep or fail"):
-        pipeline.checked_options("x", "out", None, (), None, (), "skip")
+        pipeline.checked_options(asked, (), "skip")
     with pytest.raises(UsageError, match="ports: 70000 is no port"):
-        pipeline.checked_options("x", "out", None, (70_000,), None, (), "keep")
+        pipeline.checked_options(replace(asked, extra_ports=(70_000,)), (), "keep")
     with pytest.raises(
         UsageError, match="keylog /nosuch: every process of Spark reads it; name a file or a folder"
     ):
-        pipeline.checked_options("x", "out", None, (), None, "/nosuch", "keep")
-    options = pipeline.checked_options([Path("a"), "b"], Path("out"), "stem", (), True, (), "fail")
-    assert (
-        options.captures,
-        options.out,
-        options.fails,
-        options.extra_ports,
-        options.find_ports,
-    ) == (["a", "b"], "out", True, None, True)
+        pipeline.checked_options(asked, "/nosuch", "keep")
+    assert pipeline.checked_options(asked, (), "fail") == replace(asked, fails=True)
+    assert pipeline.paths_of([Path("a"), "b"]) == ["a", "b"]
+    assert pipeline.paths_of(Path("a")) == ["a"]
 
 
 @pytest.mark.slow
