@@ -120,30 +120,6 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     yield from _resumed(context, tables)
 
 
-def _occurrence(
-    context: Context,
-    stream: int,
-    rule: str,
-    severity: Severity,
-    message: str,
-    *evidence: MessagePlace,
-    seqnos: tuple[int, ...],
-    next_: str | None = None,
-    shared: str | None = None,
-) -> Occurrence:
-    return occurrence(
-        context,
-        stream,
-        rule,
-        severity,
-        message,
-        evidence,
-        next_=next_,
-        seqnos=tuple(dict.fromkeys(seqnos)),
-        shared=shared,
-    )
-
-
 def _starts_elsewhere(snapshots: Snapshots, streams: Streams) -> BoolArray:
     """Returns a mask of snapshots that do not start where their streams were asked to."""
     request, stream = streams.request, snapshots.stream
@@ -168,14 +144,10 @@ def _first(context: Context, number: int, stream: int) -> Iterator[Occurrence]:
         if message_place is not None
     ]
     message = f"first snapshot starts at {start}; {expected} expected"
-    yield _occurrence(
-        context,
-        stream,
-        "first-marker-start",
-        "note" if start > high else "warning",
-        message,
-        *evidence,
-        seqnos=(start, low, high),
+    severity: Severity = "note" if start > high else "warning"
+    seqnos = tuple(dict.fromkeys((start, low, high)))
+    yield occurrence(
+        context, stream, "first-marker-start", severity, message, evidence, seqnos=seqnos
     )
 
 
