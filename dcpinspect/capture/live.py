@@ -79,8 +79,7 @@ def _recorder_wishes(
         wishes,
         path=os.path.join(spool, "packets"),
         name=f"{escape(os.path.dirname(spool))}, the folder for temporary files (TMPDIR)",
-        each=Limits(size=max(MIB, spool_bytes // SPOOL_FILES)),
-        files=SPOOL_FILES,
+        each=Limits(size=max(MIB, spool_bytes // SPOOL_FILES), files=SPOOL_FILES),
         is_spool=True,
     )
 

@@ -34,10 +34,12 @@ class Limits:
     """Limit in bytes."""
     seconds: float | None = None
     packets: int | None = None
+    files: int | None = None
+    """How many files stay, the newest, if each is limited."""
 
     @property
     def is_set(self) -> bool:
-        """Whether there is a limit."""
+        """Whether a file, or the capture, has an end."""
         return (self.size, self.seconds, self.packets) != (None, None, None)
 
 
@@ -64,15 +66,14 @@ class RecordedFiles:
         capture_filter: str | None = None,
         snaplen: int = MAX_PACKET,
         each: Limits | None = None,
-        files: int | None = None,
         on_file: Callable[[str, int], None] = lambda *_: None,
     ) -> None:
         """Begins the first file.
 
         ``interfaces``: name and link type of each, by the number that its packets have. ``name``:
         what errors call the file, as in ``--write x``. With limits for ``each`` file there are
-        several, named by number and time, of which the newest ``files`` stay. ``on_file``: told of
-        each file, and of the packets before it.
+        several, named by number and time. ``on_file``: told of each file, and of the packets before
+        it.
         """
         self.size = 0
         """Number of bytes in all files so far."""
@@ -86,7 +87,6 @@ class RecordedFiles:
         self._filter = capture_filter
         self._snaplen = snaplen
         self._each = each or Limits()
-        self._files = files
         self._on_file = on_file
         self._kept: deque[str] = deque()
         self._number = 0
@@ -186,7 +186,7 @@ class RecordedFiles:
 
     def _begin(self) -> None:
         path = self._next_path()
-        if self._files is not None and len(self._kept) >= self._files:
+        if self._each.files is not None and len(self._kept) >= self._each.files:
             self._drop()
         try:
             self._file = Path(path).open("wb", buffering=0)  # noqa: SIM115 - closed by end()

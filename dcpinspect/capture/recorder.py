@@ -73,9 +73,7 @@ class RecordingOrder:
     snaplen: int = MAX_PACKET
     is_promiscuous: bool = True
     each: Limits = field(default_factory=Limits)
-    """How much one file of a ring holds."""
-    files: int | None = None
-    """How many files of a ring stay."""
+    """How much one file of a ring holds, and how many stay."""
     stop: Limits = field(default_factory=Limits)
     """When the capture ends."""
     is_spool: bool = False
@@ -186,7 +184,6 @@ class Recorder:
             else None,
             snaplen=snaplen,
             each=wishes.each,
-            files=wishes.files,
             on_file=lambda path, before: reports.send(file=path, before=before),
         )
         reports.send(

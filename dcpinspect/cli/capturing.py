@@ -187,17 +187,15 @@ class Capturing(Choices):
     def interfaces(self) -> Interfaces:
         """Returns the interfaces that are named. Raises UsageError."""
         self._refuse()
-        limits_of_file, files = _limits(
-            "-b", self.ring, ("filesize", "duration", "packets", "files")
-        )
+        each, _ = _limits("-b", self.ring, ("filesize", "duration", "packets", "files"))
         if self.ring and self.write is None:
             raise UsageError("-b: is for the files of -w; name one, as in -w night.pcapng")
-        if self.compress is not None and not limits_of_file.is_set:
+        if self.compress is not None and not each.is_set:
             raise UsageError(
                 "--compress: is for the files of -b; say when a new one begins, as in -b "
                 "filesize:100MB"
             )
-        if files is not None and not limits_of_file.is_set:
+        if each.files is not None and not each.is_set:
             raise UsageError("-b files: say when a new file begins, as in -b filesize:100MB")
         stop, messages = _limits(
             "-a", self.autostop, ("filesize", "duration", "packets", "messages")
@@ -210,9 +208,7 @@ class Capturing(Choices):
         spool_bytes = _size("--spool", self.spool)
         if spool_bytes < _LEAST_SPOOL:
             raise UsageError(f"--spool {escape(self.spool)}: write 16MiB or more")
-        return Interfaces(
-            self, limits_of_file, files, stop, spool_bytes=spool_bytes, messages=messages
-        )
+        return Interfaces(self, each, stop, spool_bytes=spool_bytes, messages=messages)
 
     def _refuse(self) -> None:
         """Raises UsageError for options that do not fit together."""
@@ -241,13 +237,13 @@ class Capturing(Choices):
 def _limits(
     option: str, texts: Sequence[str] | None, kinds: Sequence[str]
 ) -> tuple[Limits, int | None]:
-    """Returns the limits in texts such as ``filesize:100MB``, and the value of the other kind in
-    ``known``. Raises UsageError.
+    """Returns the limits in texts such as ``filesize:100MB``, which are of these kinds, and the
+    number of messages. Raises UsageError.
     """
     from dcpinspect.capture.recorded_files import Limits
     from dcpinspect.text import did_you_mean
 
-    size = packets = other_limit = None
+    size = packets = files = messages = None
     seconds = None
     for text in texts or ():
         kind, colon, number = text.partition(":")
@@ -261,9 +257,11 @@ def _limits(
             seconds = _seconds(option_text, number)
         elif kind == "packets":
             packets = _count(option_text, number)
+        elif kind == "files":
+            files = _count(option_text, number)
         else:
-            other_limit = _count(option_text, number)
-    return Limits(size, seconds, packets), other_limit
+            messages = _count(option_text, number)
+    return Limits(size, seconds, packets, files), messages
 
 
 def _size(option_text: str, text: str) -> int:
@@ -302,19 +300,18 @@ class Interfaces:
         self,
         settings: Capturing,
         each: Limits,
-        files: int | None,
         stop: Limits,
         *,
         spool_bytes: int,
         messages: int | None,
     ) -> None:
-        """``each``: how long a file gets. ``files``: number of the newest that are kept. ``stop``:
-        when the capture ends, also after ``messages``. ``spool_bytes``: of temporary files.
+        """``each``: how long a file gets, and how many are kept. ``stop``: when the capture ends,
+        also after ``messages``. ``spool_bytes``: of temporary files.
         """
         self.captures: Sequence[str] = () if settings.write is None else (settings.write,)
         self._chosen = settings
         self._names = settings.interface or []
-        self._each, self._files, self._stop = each, files, stop
+        self._each, self._stop = each, stop
         self._spool_bytes = spool_bytes
         self._messages = messages
         self._capture: LiveCapture
@@ -334,7 +331,7 @@ class Interfaces:
             tcpdump=settings.tcpdump,
             user=settings.user,
         )
-        return wishes if wishes.is_spool else replace(wishes, each=self._each, files=self._files)
+        return wishes if wishes.is_spool else replace(wishes, each=self._each)
 
     def capture(
         self, extra_ports: Sequence[int], *, find_ports: bool, tell: Callable[[str], None]

@@ -496,7 +496,7 @@ def test_limits_are_kept_to_the_packet(
     namespace, fd = wire
     path = tmp_path / "x.pcapng"
     with opened(
-        namespace, path=path, each=Limits(packets=7), stop=Limits(packets=30), files=3
+        namespace, path=path, each=Limits(packets=7, files=3), stop=Limits(packets=30)
     ) as capture:
         for number in range(50):
             os.write(fd, segment(number))
@@ -547,7 +547,7 @@ def test_files_of_a_ring_are_compressed_once_they_were_read(
     namespace, fd = wire
     sent = [segment(number) for number in range(30)]
     with opened(
-        namespace, path=tmp_path / "x.pcapng", each=Limits(packets=10), files=2, packing=packing
+        namespace, path=tmp_path / "x.pcapng", each=Limits(packets=10, files=2), packing=packing
     ) as capture:
         batches = iter(capture)
         found = 0

@@ -34,9 +34,10 @@ def test_a_size_that_is_none_is_refused(text: str) -> None:
 def test_limits_add_up() -> None:
     known = ("filesize", "duration", "packets", "files")
     assert _limits("-b", ["duration:1.5", "packets:7", "filesize:1", "files:9"], known) == (
-        Limits(1000, 1.5, 7),
-        9,
+        Limits(1000, 1.5, 7, 9),
+        None,
     )
+    assert _limits("-a", ["messages:5"], ("messages",)) == (Limits(), 5)
     assert _limits("-b", None, known) == (Limits(), None)
 
 
@@ -46,19 +47,15 @@ def test_options_become_wishes() -> None:
         autostop=["duration:30", "messages:5"], buffer=16, spool="1GiB", snaplen=96, promiscuous=False, full_disk=FullDisk.PAUSE, wait=True,
     ).interfaces()  # fmt: skip
     wishes = found._wishes(RecordingOrder(("eth0",), None, "x.pcapng", "--write x.pcapng"))
-    assert (wishes.each, wishes.files, wishes.stop) == (
-        Limits(size=1_000_000),
-        3,
-        Limits(seconds=30),
-    )
+    assert (wishes.each, wishes.stop) == (Limits(size=1_000_000, files=3), Limits(seconds=30))
     assert (wishes.buffer_bytes, wishes.snaplen, wishes.is_promiscuous) == (16 << 20, 96, False)
     assert (wishes.pauses_when_full, wishes.waits, wishes.user) == (True, True, None)
     spooled = found._wishes(
         RecordingOrder(
-            ("eth0",), None, "x", "temporary files", each=Limits(size=5), files=16, is_spool=True
+            ("eth0",), None, "x", "temporary files", each=Limits(size=5, files=16), is_spool=True
         )
     )
-    assert (spooled.each, spooled.files) == (Limits(size=5), 16)
+    assert spooled.each == Limits(size=5, files=16)
 
 
 @pytest.mark.parametrize(
