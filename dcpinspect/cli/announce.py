@@ -65,6 +65,6 @@ class Announcer:
         width = self._output.width() or columns_asked()
         looked = LookedAt.from_reading(self._reading, damage=damage(self._reading))
         lines = report_lines(
-            findings, files, self._output.painter(), with_effects=True, width=width, looked=looked
+            findings, files, self._output.painter(), width=width, looked=looked, most=None
         )
         self._output.write_piece("".join(f"{line}\n" for line in ("", *lines)))

@@ -435,9 +435,10 @@ def report_of(
     from dcpinspect.findings.finding_records import finding_records
     from dcpinspect.findings.registry import RULES
     from dcpinspect.output.export.sarif import sarif_log
-    from dcpinspect.output.render.finding_text import report_lines
+    from dcpinspect.output.render.finding_text import SCREEN, report_lines, with_their_effects
     from dcpinspect.output.render.lint_text import lint_lines
-    from dcpinspect.output.render.verdict import LookedAt
+    from dcpinspect.output.render.verdict import LookedAt, verdict
+    from dcpinspect.tables.times import in_words
 
     findings = checked.found
     rules = checked.rules
@@ -454,15 +455,17 @@ def report_of(
         )
         # otherwise the report would say that nothing is wrong
         instead = None if checked.is_checked else UNCHECKED
+        if instead is None and span is not None:
+            causes, _ = with_their_effects(findings)
+            instead = f"{verdict(causes, looked)} · {in_words(span)}"
         report = report_lines(
             findings,
             files,
             paint,
-            with_effects=effects,
             width=width,
             looked=looked,
             instead=instead,
-            span=span,
+            most=None if effects else SCREEN,
         )
         return [
             *report,

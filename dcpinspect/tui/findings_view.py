@@ -228,7 +228,7 @@ class FindingsView(View):
         if findings:
             records = finding_records(findings, RULES, inspection.files)
             lines = partial(
-                report_lines, findings, inspection.files, lambda text, _: text, with_effects=True
+                report_lines, findings, inspection.files, lambda text, _: text, most=None
             )
             offered.append(
                 table(f"the {counted(len(findings), 'finding')}", "findings", records, lines)

@@ -14,7 +14,6 @@ from dcpinspect.findings.finding import Finding, MessagePlace, connections_of, r
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.verdict import LookedAt, clock, verdict
 from dcpinspect.reading.numbering import STEP
-from dcpinspect.tables.times import in_words
 from dcpinspect.text import MOST_NAME, clip, escape, escape_rest
 
 TextPaint = Callable[[str, str], str]
@@ -65,45 +64,34 @@ def report_lines(
     files: Sequence[str],
     paint: TextPaint,
     *,
-    with_effects: bool = False,
     width: int | None = None,
     looked: LookedAt | None = None,
     instead: str | None = None,
-    span: tuple[int, int] | None = None,
-    most: int = SCREEN,
+    most: int | None = SCREEN,
 ) -> Iterator[str]:
     """Yields the report: a verdict, then the findings with their evidence. ``findings``: the worst
     first.
 
-    ``with_effects``: shows everything, with the effects of each cause below it; otherwise as much
-    as fits ``most`` lines. ``width``: of lines; None shows whole lines, without a limit of lines.
-    ``looked``: how much was checked. ``instead``: replaces the verdict. ``span``: of time, if
-    nothing else is shown.
+    ``width``: of lines; None shows whole lines, without a limit of lines. ``looked``: how much was
+    checked. ``instead``: replaces the verdict. ``most``: number of lines that it may take; None
+    shows everything, with the effects of each cause below it.
     """
     causes, effects = with_their_effects(findings)
-    page = _Page(files, paint, width, effects, is_all=with_effects)
-    head = list(
-        page.wrapped(
-            instead
-            or " · ".join(filter(None, [verdict(causes, looked), in_words(span) if span else ""])),
-            "",
-            "  ",
-        )
-    )
+    page = _Page(files, paint, width, effects, is_all=most is None)
+    head = list(page.wrapped(instead or verdict(causes, looked), "", "  "))
     yield from (paint(line, "bold") for line in head)
     if not causes:
         return
     yield ""
-    hint = list(page.wrapped(_HINT if with_effects else f"{_MORE}{_HINT}", "", "  "))
-    notes_aside = [] if with_effects or looked is None else _aside(causes, looked.without_dcp)
-    last = list(page.aside(notes_aside)) if notes_aside else []
-    most_lines = most - 2 - len(head) - len(hint) - len(last)
-    yield from (
-        page.all_in_full(causes)
-        if with_effects
-        else page.fitted([finding for finding in causes if finding not in notes_aside], most_lines)
-    )
-    yield from last
+    hint = list(page.wrapped(_HINT if most is None else f"{_MORE}{_HINT}", "", "  "))
+    if most is None:
+        yield from page.all_in_full(causes)
+    else:
+        aside = [] if looked is None else _aside(causes, looked.without_dcp)
+        last = list(page.aside(aside)) if aside else []
+        shown = [finding for finding in causes if finding not in aside]
+        yield from page.fitted(shown, most - 2 - len(head) - len(hint) - len(last))
+        yield from last
     yield ""
     yield from hint
 

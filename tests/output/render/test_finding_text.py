@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dcpinspect.findings.finding import Finding, MessagePlace
-from dcpinspect.output.render.finding_text import report_lines
+from dcpinspect.output.render.finding_text import SCREEN, report_lines
 from dcpinspect.output.render.verdict import LookedAt
 
 
@@ -40,7 +40,9 @@ def lines(
     width: int | None = 100,
 ) -> list[str]:
     return list(
-        report_lines(findings, files, lambda text, _: text, with_effects=everything, width=width)
+        report_lines(
+            findings, files, lambda text, _: text, width=width, most=None if everything else SCREEN
+        )
     )
 
 
@@ -183,7 +185,12 @@ def beside(*findings: Finding, everything: bool = False) -> list[str]:
     """The report where connections 2 to 4 carry no DCP, and others do."""
     looked = LookedAt(9, 1, 9, 9, without_dcp=frozenset((2, 3, 4)))
     told = report_lines(
-        findings, ["a"], lambda text, _: text, with_effects=everything, width=100, looked=looked
+        findings,
+        ["a"],
+        lambda text, _: text,
+        width=100,
+        looked=looked,
+        most=None if everything else SCREEN,
     )
     return [line for line in told if line and line[0] in "✖!·"]
 
@@ -322,5 +329,5 @@ def test_nothing_of_the_wire_steers_the_terminal_from_an_effect() -> None:
     effect.message = "a\x1b[31m"
     assert not any(
         "\x1b" in line
-        for line in report_lines([cause, effect], ["a"], lambda text, _: text, with_effects=True)
+        for line in report_lines([cause, effect], ["a"], lambda text, _: text, most=None)
     )
