@@ -14,6 +14,8 @@ _KEY = Field("key", 0, FieldKind.KEY, "key of the document", "Key")
 _DOCUMENT = (Field("value", 0, FieldKind.DOCUMENT, "the document", "Value"),)
 _FLAGS = Field("item_flags", 0, FieldKind.U32, "the client's own flags", "flags")
 _EXPIRY = "when the document expires"
+_EXPIRATION = (Field("expiration", 0, FieldKind.TIME, _EXPIRY, "expiration"),)
+_COLLECTION = Field("collection_id", 0, FieldKind.ID, "only this collection", "collection id")
 
 MUTATION_SEQNO = (
     Field(
@@ -52,8 +54,7 @@ def _get_family() -> tuple[Layout, ...]:
             Opcode.GET_EX_REPLICA,
         )
     }
-    expiry = (Field("expiration", 0, FieldKind.TIME, _EXPIRY, "expiration"),)
-    requests[Opcode.GAT] = requests[Opcode.GATQ] = [expiry]
+    requests[Opcode.GAT] = requests[Opcode.GATQ] = [_EXPIRATION]
     requests[Opcode.GET_LOCKED] = [
         (),
         (Field("lock_seconds", 0, FieldKind.U32, "seconds to lock; 0: the default", "lock time"),),
@@ -89,8 +90,12 @@ def _get_family() -> tuple[Layout, ...]:
         )
         for opcode in (Opcode.GETK, Opcode.GETKQ)
     ]
-    layouts += [
-        _layout(Opcode.TOUCH, "request", extras=expiry, key=_KEY),
+    return tuple(layouts)
+
+
+def _key_family() -> tuple[Layout, ...]:
+    return (
+        _layout(Opcode.TOUCH, "request", extras=_EXPIRATION, key=_KEY),
         _layout(Opcode.TOUCH, "response"),
         _layout(Opcode.TOUCH, "response", extras=(_FLAGS,)),
         _layout(Opcode.UNLOCK_KEY, "request", key=_KEY),
@@ -102,21 +107,24 @@ def _get_family() -> tuple[Layout, ...]:
             value=(Field("value", 0, FieldKind.TEXT, "text", "Value"),),
             value_required=False,
         ),
+    )
+
+
+def _other_keys_family() -> tuple[Layout, ...]:
+    return (
         _layout(Opcode.GET_RANDOM_KEY, "request"),
         _layout(
             Opcode.GET_RANDOM_KEY,
             "request",
             generation="collection",
-            extras=(
-                Field("collection_id", 0, FieldKind.ID, "only this collection", "collection id"),
-            ),
+            extras=(_COLLECTION,),
         ),
         _layout(
             Opcode.GET_RANDOM_KEY,
             "request",
             generation="xattr",
             extras=(
-                Field("collection_id", 0, FieldKind.ID, "only this collection", "collection id"),
+                _COLLECTION,
                 Field(
                     "include_xattr",
                     4,
@@ -149,8 +157,7 @@ def _get_family() -> tuple[Layout, ...]:
             value=(Field("value", 0, FieldKind.BYTES, "keys, each after its u16 length", "Value"),),
             value_required=False,
         ),
-    ]
-    return tuple(layouts)
+    )
 
 
 def _store_family() -> tuple[Layout, ...]:
@@ -217,4 +224,4 @@ def _store_family() -> tuple[Layout, ...]:
     return tuple(layouts)
 
 
-LAYOUTS = _get_family() + _store_family()
+LAYOUTS = _get_family() + _key_family() + _other_keys_family() + _store_family()
