@@ -116,27 +116,11 @@ def timeline(
                     reading, _why_nothing(reading, vbucket, connection, filter_, bounds)
                 )
             if format_ is JSON:
-                from dcpinspect.output.export.bounded import command_bound, fitted
-                from dcpinspect.output.export.json_table import plain_json
-
-                history_record = history.to_dict()
-                target.write_piece(
-                    plain_json(
-                        history_record
-                        if command_bound.room is None
-                        else fitted(history_record, command_bound.room)
-                    )
-                    + b"\n"
-                )
+                _write_json(history, target)
             elif history.streams:
-                picture = _Picture(
-                    history,
-                    lines if messages else None,
-                    target,
-                    width or target.width(),
-                    ascii_ or wants_ascii(),
-                )
-                picture.write(drawn)
+                shown = lines if messages else None
+                is_ascii = ascii_ or wants_ascii()
+                _Picture(history, shown, target, width or target.width(), is_ascii).write(drawn)
         return remarks(reading, stats=input_.stats)
 
 
@@ -153,6 +137,16 @@ def _format(context: typer.Context, result: options.OutputFormat, width: int | N
     if width is not None and not NARROWEST <= width <= WIDEST:
         raise UsageError(f"--width {width}: write a number from {NARROWEST} to {WIDEST}")
     return format_
+
+
+def _write_json(history: VbucketHistory, target: Target) -> None:
+    from dcpinspect.output.export.bounded import command_bound, fitted  # deferred, as above
+    from dcpinspect.output.export.json_table import plain_json
+
+    record = history.to_dict()
+    if command_bound.room is not None:
+        record = fitted(record, command_bound.room)
+    target.write_piece(plain_json(record) + b"\n")
 
 
 def _seqnos(text: str) -> range:
