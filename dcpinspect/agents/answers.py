@@ -52,11 +52,12 @@ def answer(
     total: int | None = None,
     title: str = "",
     frame: str = FROM_CAPTURE,
+    narrower: str = "",
 ) -> Answer:
     """Returns as many entries as fit, from entry ``skip`` on, as the list ``name`` of the data.
 
     ``about``: what is said before them. ``total``: how many entries there are; None: they are
-    counted, up to a limit.
+    counted, up to a limit. ``narrower``: parameters of the tool that show more at once.
     """
     about = fitted(about, room // 2)
     title = title if len(title) <= room // 2 else f"{title[: room // 2]}…"
@@ -93,8 +94,8 @@ def answer(
     if further:
         data["left_out"] = further
         data["more"] = (
-            f"skip={skip + len(records)} shows what follows; a filter, fewer columns or a "
-            "greater max_characters shows more at once"
+            f"skip={skip + len(records)} shows what follows; "
+            f"{f'{narrower}, or ' if narrower else ''}a greater max_characters shows more at once"
         )
     count = f"{'more than ' if is_more else ''}{further:,}"
     last = [f"{count} more {name} are left out: {data['more']}"] if further else []

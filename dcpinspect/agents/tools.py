@@ -4,7 +4,7 @@ and parameters are for agents.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -105,6 +105,20 @@ _HOLE = "capture-hole"
 _OF_GAP = ("vbucket", "after_seqno", "before_seqno")
 _GAPS = 20
 """Number of gaps that a finding names; the table gaps has all."""
+_OVER = {
+    "recovered": "over: recovered",
+    "open": "over: open",
+    "unknown": "not known whether it is over",
+}
+_CLOCK = "Times are seconds since the first packet of the captures; Stream is # and its ordinal."
+_FOR_TOOLS = {
+    "with 'dcpinspect timeline --vbucket N --messages'": "with the tool messages, by vbucket",
+    "'dcpinspect rollbacks'": "the table rollbacks",
+    "'dcpinspect explain STATUS'": "the tool explain",
+    "'dcpinspect explain'": "the tool explain",
+    ", --copies shows both; 'connections' says": "; the table connections says",
+}
+"""Phrases of advice that name a command or an option, and the tools that answer the same."""
 _GLYPHS = {"error": "✖", "warning": "!", "note": "·"}
 
 
@@ -200,6 +214,7 @@ class Tools:
                 room=max_characters,
                 total=len(findings),
                 title=title,
+                narrower="rule or severity",
             )
 
     def vbucket(
@@ -223,28 +238,13 @@ class Tools:
                     f"{ranges(vbuckets) or 'none'}"
                 )
             connections = [short(connection) for connection in history.to_dict()["connections"]]
-            cases: list[dict[str, Any]] = [
-                {
-                    "rule": finding.rule,
-                    "severity": finding.severity,
-                    "message": case.message,
-                    "rows": [evidence.row for evidence in case.places],
-                }
-                for finding in recording.findings()
-                for case in finding.case_of_each
-                if vbucket in case.vbuckets
-            ]
+            cases = _cases(recording, lambda case: vbucket in case.vbuckets)
             about = {"vbucket": vbucket, "connections": connections, "findings": cases}
-            heading_lines = [
-                (
-                    f"{finding_case['severity']} {finding_case['rule']}: "
-                    f"{finding_case['message']}; rows {_listed(finding_case['rows'])}"
-                )
-                for finding_case in cases
-            ]
+            heading_lines = _case_lines(cases)
             heading_lines += [plain_json(connection).decode() for connection in connections]
             events = list(folded(history.events))
             lines = history.lines(events, None)
+            heading_lines += [_CLOCK, lines.heading]
             entries = [
                 (short(event.record()), "\n".join(lines.lines_of(event))) for event in events
             ]
@@ -302,6 +302,7 @@ class Tools:
                 skip=skip,
                 room=max_characters,
                 total=len(records),
+                narrower="filter or columns",
             )
 
     def messages(
@@ -333,21 +334,26 @@ class Tools:
                 skip=skip,
                 room=max_characters,
                 total=len(rows),
+                narrower="filter or columns",
             )
 
     def message(
         self, question: Question, captures: CapturesArgument, row: int, max_characters: Room = USUAL
     ) -> Answer:
-        """One message with every field: offset, bytes, value, meaning, and what is wrong."""
+        """One message with every field: offset, bytes, value, meaning, and what is wrong; and the
+        findings that name its row.
+        """
         with self._library.reading(captures, question) as recording:
             message = recording.annotate(row)
+            cases = _cases(recording, lambda case: row in [place.row for place in case.places])
             return answer(
-                {},
+                {"findings": cases},
                 "message",
                 [(message.to_dict(values=_VALUE), str(message))],
                 skip=0,
                 room=max_characters,
                 total=1,
+                title="\n".join(_case_lines(cases)),
             )
 
     def sql(
@@ -399,7 +405,7 @@ class Tools:
         bytes in hex. Without a word, lists the rules, the columns of tables, and what else has an
         explanation.
         """
-        lines = str(explain(what)).splitlines() if what.strip() else _explainable()
+        lines = _for_tools(str(explain(what))).splitlines() if what.strip() else _explainable()
         return answer(
             {},
             "lines",
@@ -445,6 +451,8 @@ def _finding(
     shown_fields = {
         name: record[name] for name in _OF_FINDING if record[name] not in (None, "", [], 0)
     }
+    if "next" in shown_fields:
+        shown_fields["next"] = _for_tools(shown_fields["next"])
     gaps = (
         [
             gap
@@ -463,11 +471,10 @@ def _finding(
     where += [connections] if (connections := connections_of(finding)) else []
     where += [f"vb {ranges(shown_fields['vbuckets'])}"] if "vbuckets" in shown_fields else []
     where += [f"rows {_listed(shown_fields['rows'])}"] if "rows" in shown_fields else []
-    where += [
-        f"whose: {shown_fields['whose']}",
-        f"over: {shown_fields['over']}"
-        + (f" in row {shown_fields['over_row']}" if "over_row" in shown_fields else ""),
-    ]
+    over = _OVER[finding.over]
+    if "over_row" in shown_fields:
+        over += f"{'' if finding.over == 'recovered' else '; a part of it is,'} in row {finding.over_row}"
+    where += [f"whose: {shown_fields['whose']}", over]
     lines = [
         (
             f"{_GLYPHS[shown_fields['severity']]} {shown_fields['severity']} "
@@ -490,6 +497,35 @@ def _finding(
         f"    case {plain_json(short(case)).decode()}" for case in shown_fields.get("cases", ())
     ]
     return shown_fields, "\n".join(lines)
+
+
+def _for_tools(advice: str) -> str:
+    """Returns advice with the tools in place of commands."""
+    for command, tool in _FOR_TOOLS.items():
+        advice = advice.replace(command, tool)
+    return advice
+
+
+def _cases(recording: Recording, is_about: Callable[[Finding], bool]) -> list[dict[str, Any]]:
+    """Returns the cases of findings for which this is true, in short."""
+    return [
+        {
+            "rule": finding.rule,
+            "severity": finding.severity,
+            "message": case.message,
+            "rows": [evidence.row for evidence in case.places],
+        }
+        for finding in recording.findings()
+        for case in finding.case_of_each
+        if is_about(case)
+    ]
+
+
+def _case_lines(cases: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [
+        f"{case['severity']} {case['rule']}: {case['message']}; rows {_listed(case['rows'])}"
+        for case in cases
+    ]
 
 
 def _explainable() -> list[str]:

@@ -19,6 +19,18 @@ def test_what_does_not_fit_is_counted_and_how_to_ask_for_it_is_said() -> None:
     )
 
 
+def test_only_parameters_that_the_tool_has_are_named() -> None:
+    entries = [({"row": number}, f"row {number}") for number in range(200)]
+    more = [
+        answer({}, "rows", entries, skip=0, room=1000, total=200, narrower=narrower).data["more"]
+        for narrower in ("", "rule or severity")
+    ]
+    assert [text.split("what follows; ")[1] for text in more] == [
+        "a greater max_characters shows more at once",
+        "rule or severity, or a greater max_characters shows more at once",
+    ]
+
+
 def test_an_entry_that_is_too_long_by_itself_is_cut_and_says_of_what() -> None:
     [entry] = answer(
         {},

@@ -10,6 +10,7 @@ from typing import Any
 
 from mcp import Client
 
+from dcpinspect.agents.tools import _for_tools
 from dcpinspect.findings.registry import RULES
 from tests import builders
 from tests.agents.asking import ask, refused, talk, text
@@ -157,6 +158,25 @@ def test_the_text_of_findings_says_what_its_words_are_and_has_short_pseudonyms()
     assert "\n1 finding\n" in said
     assert "; whose: unknown; over: recovered in row 117\n" in said
     assert re.search(r"client [0-9a-f]{16} \(", said)
+
+
+def test_a_message_names_the_findings_that_it_shows_and_a_history_says_what_times_are() -> None:
+    async def body(client: Client) -> tuple[dict[str, Any], str, str]:
+        given = {**ROLLBACK, "row": 100}
+        data = await ask(client, "message", **given)
+        said = text(await client.call_tool("message", given))
+        history = text(await client.call_tool("vbucket", {**ROLLBACK, "vbucket": 7}))
+        return data, said, history
+
+    data, said, history = talk(body, SAMPLES)
+    assert [(one["rule"], one["severity"]) for one in data["findings"]] == [("rollback", "note")]
+    assert "\nnote rollback: " in said
+    assert "\nTimes are seconds since the first packet of the captures" in history
+
+
+def test_advice_names_tools_in_place_of_commands() -> None:
+    advice = [_for_tools(rule.next) for rule in RULES.values() if rule.family not in ("log",)]
+    assert not [text for text in advice if "'dcpinspect " in text]
 
 
 def test_capture_loss_is_named_as_the_captures_own() -> None:

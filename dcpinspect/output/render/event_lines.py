@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.message_lines import seconds_text, summary
 from dcpinspect.output.render.shape import answered, unread
@@ -20,7 +21,7 @@ from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.story import StreamStory
 from dcpinspect.streams.tcp_facts import TcpConnection
-from dcpinspect.streams.words import NO_STREAM_END
+from dcpinspect.streams.words import CAUSES, LOSS, NO_STREAM_END, ROLLBACK, UNEXPLAINED
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import escape, wrap
 
@@ -163,8 +164,9 @@ def _of_stream(
         _request(stream, story),
         stream["first_time"],
     )
-    for row in _rows(story.snapshots):
-        yield VbucketEvent(row["row"], 2, *stream_ids, "snapshot", _snapshot(row), row["time"])
+    for row, came in _snapshots(story):
+        text = f"{_snapshot(row)}: {came}"
+        yield VbucketEvent(row["row"], 2, *stream_ids, "snapshot", text, row["time"])
     for row in _rows(
         story.gaps, ("after_seqno", "before_seqno", "width", "cause", "evidence", "rows")
     ):
@@ -233,28 +235,85 @@ def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
     return f"request {', '.join(texts)}: {answered(story)}"
 
 
+def _snapshots(story: StreamStory) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yields each snapshot of a stream, and what came of it in words."""
+    rows = _rows(story.snapshots)
+    begins = [row["row"] for row in rows]
+    missing: dict[int, list[tuple[int, int, str]]] = {}
+    lost_gaps = np.flatnonzero(np.isin(story.cause, (LOSS, UNEXPLAINED))).tolist()
+    gap_rows = story.gap_rows.tolist() if lost_gaps else []
+    for number in lost_gaps:
+        index = bisect_right(begins, gap_rows[number]) - 1
+        if index >= 0:
+            first, last = int(story.after[number]) + 1, int(story.before[number]) - 1
+            if rows[index]["end_seqno"] is not None:
+                first = max(first, rows[index]["start_seqno"])
+                last = min(last, rows[index]["end_seqno"])
+            if first <= last:
+                cause = CAUSES[int(story.cause[number])]
+                missing.setdefault(index, []).append((first, last, cause))
+    in_order = np.argsort(story.item_row, kind="stable")
+    borders = np.searchsorted(story.item_row[in_order], [*begins, np.iinfo(np.int64).max])
+    for index, row in enumerate(rows):
+        state = row["state"]
+        if index in missing and state.startswith("complete"):
+            state = f"end reached, {_lacks(missing[index])}"
+        yield row, f"{state}, {_came(row, story, in_order[borders[index] : borders[index + 1]])}"
+
+
+def _lacks(gaps: Sequence[tuple[int, int, str]]) -> str:
+    """Says which seqnos did not come, and why."""
+    (first, last, _), more = gaps[0], sum(last - first + 1 for first, last, _ in gaps[1:])
+    causes = ", ".join(dict.fromkeys(cause for _, _, cause in gaps))
+    return f"{_missing(first, last)}{f' and {more:,} more' if more else ''} did not come ({causes})"
+
+
+def _came(row: Mapping[str, Any], story: StreamStory, entries: IntArray) -> str:
+    """Says which items came; those outside of the marker's range are not of the snapshot.
+
+    ``entries``: indices of the items from the marker up to the next one.
+    """
+    if row["first_seqno"] is None:
+        return "no items"
+    start, end = row["start_seqno"], row["end_seqno"]
+    all_items = f"{_counted(row['items'], 'item')}, {row['first_seqno']} to {row['last_seqno']}"
+    if end is None or start <= row["first_seqno"] <= row["last_seqno"] <= end:
+        return all_items
+    first, last = story.item_first[entries], story.item_last[entries]
+    inside, outside = (first >= start) & (last <= end), (last < start) | (first > end)
+    if not (inside | outside).all() or not outside.any():  # one entry has several items
+        return f"{all_items}, not all in its range"
+    span = f"{first[outside].min()} to {last[outside].max()}"
+    beyond = int(story.item_count[entries][outside].sum())
+    text = f"{_counted(beyond, 'item')}, {span}, without a marker of their own"
+    if not inside.any():
+        return f"no items; then {text}"
+    own = f"{first[inside].min()} to {last[inside].max()}"
+    return f"{_counted(row['items'] - beyond, 'item')}, {own}; then {text}"
+
+
 def _snapshot(row: Mapping[str, Any]) -> str:
     flags = [flag for flag in row["flags"] if flag != row["type"]]
     span = "" if row["start_seqno"] is None else f" {row['start_seqno']}-{row['end_seqno']}"
     kind = "out-of-order" if row["type"] == "oso" else row["type"]
-    came = (
-        "no items"
-        if row["first_seqno"] is None
-        else f"{_counted(row['items'], 'item')}, {row['first_seqno']} to {row['last_seqno']}"
-    )
     texts = [
         f"{kind} snapshot{span}",
         *flags,
         "its start fits no convention" if row["convention"] == "irregular" else "",
     ]
-    return f"{', '.join(text for text in texts if text)}: {row['state']}, {came}"
+    return ", ".join(text for text in texts if text)
 
 
 def _gap(row: Mapping[str, Any]) -> str:
     return (
-        f"{_missing(row['after_seqno'] + 1, row['before_seqno'] - 1)} did not come, "
+        f"{_missing(row['after_seqno'] + 1, row['before_seqno'] - 1)} {in_gap(row['cause'])}, "
         f"{row['cause']}: {row['evidence']}"
     )
+
+
+def in_gap(cause: str) -> str:
+    """Says what became of the seqnos of a gap."""
+    return "must be discarded by the client" if cause == CAUSES[ROLLBACK] else "did not come"
 
 
 def _missing(first: int, last: int) -> str:
@@ -280,7 +339,8 @@ def folded(all_events: Sequence[VbucketEvent]) -> Iterator[VbucketEvent]:
             continue
         width = sum(event.gap["width"] for event in run if event.gap is not None)
         span = (
-            f"{width} seqnos between {first['after_seqno']} and {last['before_seqno']} did not come"
+            f"{width} seqnos between {first['after_seqno']} and {last['before_seqno']} "
+            f"{in_gap(first['cause'])}"
         )
         same = all(
             event.gap is not None and event.gap["evidence"] == first["evidence"] for event in run

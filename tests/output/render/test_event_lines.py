@@ -49,6 +49,42 @@ def test_runs_of_gaps_with_one_cause_are_one_line() -> None:
     assert len(shown) == len(texts(first)) - 1
 
 
+def snapshots(talk: Told) -> list[str]:
+    return [text.split("snapshot: ")[1] for text in texts(talk) if " snapshot: " in text]
+
+
+def test_items_outside_of_a_markers_range_are_not_of_its_snapshot() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 3, "memory")
+    for seqno in range(1, 10):
+        stream.mutation(seqno, "a")
+    assert snapshots(talk) == [
+        (
+            "memory snapshot 0-3: complete, 3 items, 1 to 3; then 6 items, 4 to 9, without a "
+            "marker of their own"
+        )
+    ]
+
+
+def test_a_snapshot_with_a_hole_has_reached_its_end_but_is_not_called_complete() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(1, "a")
+    with talk.lost():
+        for seqno in (2, 3):
+            stream.mutation(seqno, "b")
+    for seqno in range(4, 10):
+        stream.mutation(seqno, "c")
+    assert snapshots(talk) == [
+        (
+            "memory snapshot 0-9: end reached, seqnos 2 to 3 did not come (capture-loss), 7 "
+            "items, 1 to 9"
+        )
+    ]
+
+
 def test_what_was_asked_and_what_was_answered() -> None:
     talk = opened()
     talk.stream_answer(
@@ -65,7 +101,7 @@ def test_what_was_asked_and_what_was_answered() -> None:
         "5 request: request from 30, to 90, uuid 0x0000000000000005, snapshot 20-40, "
         '{"uid":"\\\\u001b[31m"}: rollback to 10'
     )
-    assert gap.startswith("6 gap: seqnos 11 to 30 did not come, rollback: ")
+    assert gap.startswith("6 gap: seqnos 11 to 30 must be discarded by the client, rollback: ")
     assert refused == "7 request: request from 0, no end: refused: erange"
     assert unanswered == "9 request: request from 0, no end: unanswered"
     assert never.endswith("before any seqno")
