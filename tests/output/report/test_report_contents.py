@@ -43,7 +43,7 @@ def test_the_tables_and_the_map_are_in_the_order_of_vbucket_numbers() -> None:
         "6 caught-up",
         "677 caught-up",
         "723 caught-up",
-        "900 backfilling",
+        "900 stalled",
         "952 caught-up",
     ]
 
