@@ -120,7 +120,8 @@ def _missing(context: Context, ones: list[MissingEvents], *, with_keys: bool) ->
         missing_text = f"{f'{key_text(first.event)} ' if with_keys else ''}seqno {seqnos[0]} was"
     else:
         missing_text = f"{len(seqnos)} documents, seqnos {ranges(seqnos)}, were"
-    message = f"{missing_text} sent to {elsewhere(context, first.stream, first.other)}, not here"
+    message = f"{missing_text} sent to {elsewhere(context, first.stream, first.other)}, not to "
+    message += elsewhere(context, first.other, first.stream)
     gap_places = [
         context.marker(missing_event.snapshot)
         if missing_event.gap is None
@@ -227,7 +228,9 @@ def elsewhere(context: Context, stream: int, other_stream: int) -> str:
     if own_row.connection != other_row.connection:
         return f"connection {other_row.connection}"
     if own_row.sid != other_row.sid:
-        return f"stream-id {other_row.sid}"
+        return (
+            f"stream-id {other_row.sid}" if other_row.sid >= 0 else "the stream without a stream-id"
+        )
     return f"stream #{other_row.ordinal}"
 
 

@@ -185,10 +185,13 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     is_told = context.tells_hidden(int(context.streams.connection[stream])) or sees_all
     end = plain(row.end)
     if row.reached > LEAST:
-        reached, first = f"{plain(row.reached)} of {end}", plain(row.reached) + 1
+        reached, first = f"had come to seqno {plain(row.reached)} of {end}", plain(row.reached) + 1
     else:
         before = plain(row.before) + 1 if row.has_before else 0
-        reached, first = f"nothing of the snapshot up to {end}", max(plain(row.start), before)
+        reached, first = (
+            f"nothing of the snapshot up to {end} had come",
+            max(plain(row.start), before),
+        )
     evidence = [context.marker(number), *([context.marker(after)] if after >= 0 else [])]
     came = "the next marker came" if after >= 0 else "the stream ended"
     missing = f"seqno {end}" if first >= end else f"seqnos {first}–{end}"

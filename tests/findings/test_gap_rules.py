@@ -236,7 +236,7 @@ def test_a_change_that_another_stream_brought_had_to_come() -> None:
     (found,) = of("item-missing", one, two)
     assert (found.severity, found.message) == (
         "error",
-        "k4 seqno 4 was sent to connection 1, not here",
+        "k4 seqno 4 was sent to connection 1, not to connection 2",
     )
     assert (found.connections, found.vbuckets, found.seqnos) == ((2,), (7,), (4,))
     (gap,) = tables(one, two).gaps
@@ -259,7 +259,10 @@ def test_all_changes_that_had_to_come_are_counted_and_named() -> None:
         stream.snapshot(3, 12, "memory", "checkpoint")
         events(stream, range(3, 13) if talk is talks[0] else (3, 7, 9, 10, 11, 12))
     (found,) = of("item-missing", *talks)
-    assert found.message == "4 documents, seqnos 4–6, 8, were sent to connection 1, not here"
+    assert (
+        found.message
+        == "4 documents, seqnos 4–6, 8, were sent to connection 1, not to connection 2"
+    )
     assert (found.count, found.seqnos, len(found.places)) == (4, (4, 5, 6, 8), 4)
 
 
@@ -276,7 +279,7 @@ def test_files_are_read_again_for_it(tmp_path: Path) -> None:
         for _ in reading:
             pass
         assert [one.message for one in reading.findings() if one.rule == "item-missing"] == [
-            "k4 seqno 4 was sent to connection 1, not here"
+            "k4 seqno 4 was sent to connection 1, not to connection 2"
         ]
         assert reading.by_name()["gaps"].values("cause") == ["unexplained"]
 
@@ -294,7 +297,7 @@ def test_where_keys_are_replaced_none_is_named(tmp_path: Path) -> None:
         for _ in reading:
             pass
         assert [one.message for one in reading.findings() if one.rule == "item-missing"] == [
-            "seqno 4 was sent to connection 1, not here"
+            "seqno 4 was sent to connection 1, not to connection 2"
         ]
 
 
@@ -307,7 +310,7 @@ def test_of_two_stream_ids_on_one_connection_the_other_is_named() -> None:
         stream.snapshot(3, 9, "memory", "checkpoint")
         events(stream, [seqno for seqno in range(3, 10) if seqno != 4 or sid == 1])
     assert [one.message for one in of("item-missing", talk)] == [
-        "k4 seqno 4 was sent to stream-id 1, not here"
+        "k4 seqno 4 was sent to stream-id 1, not to stream-id 2"
     ]
 
 
@@ -335,7 +338,7 @@ def test_the_same_stream_again_after_a_reconnect_lacks_a_document_out_of_order()
     stream.oso("end")
     (found,) = of("item-missing", before, after)
     assert (found.message, found.seqnos, found.connection) == (
-        "k5 seqno 5 was sent to connection 1, not here",
+        "k5 seqno 5 was sent to connection 1, not to connection 2",
         (5,),
         2,
     )

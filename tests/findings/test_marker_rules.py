@@ -86,7 +86,7 @@ def test_a_snapshot_that_another_marker_cuts_short(
     features: tuple[str, ...], severity: str, what: str
 ) -> None:
     assert of("snapshot-incomplete", cut_short(*features)) == [
-        (severity, f"8 of 9 when the next marker came: {what}")
+        (severity, f"had come to seqno 8 of 9 when the next marker came: {what}")
     ]
 
 
@@ -101,7 +101,7 @@ def test_seqnos_that_did_not_come_are_named() -> None:
     (one,) = found  # of the same vbucket
     assert (one.message, one.count) == (
         (
-            "nothing of the snapshot up to 9 when the next marker came: seqnos 5–9 did not come, "
+            "nothing of the snapshot up to 9 had come when the next marker came: seqnos 5–9 did not come, "
             "nor a SeqnoAdvanced"
         ),
         2,
@@ -173,7 +173,7 @@ def test_whether_collections_are_on_nobody_knows_where_the_hello_may_be_lost() -
     stream.mutation(8, "k")
     stream.snapshot(10, 12, "memory", "checkpoint")
     assert of("snapshot-incomplete", talk) == [
-        ("note", "8 of 9 when the next marker came: seqno 9 did not come")
+        ("note", "had come to seqno 8 of 9 when the next marker came: seqno 9 did not come")
     ]
     assert "negotiate" not in advice(talk)
     assert "whether collections are on" in advice(talk)
@@ -640,7 +640,7 @@ def test_what_came_of_an_incomplete_snapshot_is_what_lies_inside_of_it() -> None
     stream.mutation(30, "b")
     stream.snapshot(40, 50, "memory")
     assert [message for _, message in of("snapshot-incomplete", talk)] == [
-        "4 of 9 when the next marker came: seqnos 5–9 did not come, nor a SeqnoAdvanced"
+        "had come to seqno 4 of 9 when the next marker came: seqnos 5–9 did not come, nor a SeqnoAdvanced"
     ]
 
 
