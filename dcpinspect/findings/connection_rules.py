@@ -130,7 +130,7 @@ RULES = (
             "nothing; findings have one of the two; so have tables and counts, --copies shows both; "
             "'connections' says which is a copy of which"
         ),
-        whose="capture",
+        whose="normal",
     ),
     Rule(
         "connection-reuse-inferred",
@@ -141,7 +141,10 @@ RULES = (
             "without a SYN"
         ),
         "",
-        "nothing; they were read as a new connection, whose settings are unknown",
+        (
+            "start the capture before the client connects; they were read as a new connection, "
+            "whose settings are unknown"
+        ),
         whose="capture",
     ),
 )
