@@ -228,8 +228,14 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         for severity in SEVERITIES:
             if one.found[severity]:
                 sign_style = style + Style(bold=severity != "note")
-                if severity != "note" and not (self.has_focus and one.number == self.connection):
-                    sign_style += theme.style_of(self.app, f"severity-{severity}")
+                if severity != "note":
+                    sign = theme.style_of(self.app, f"severity-{severity}")
+                    is_here = one.number == self.connection
+                    sign_style = (
+                        theme.sign_on_cursor(sign, self.rich_style)
+                        if is_here
+                        else sign_style + sign
+                    )
                 yield self._glyphs.of_severity(severity), sign_style
                 yield f" {one.found[severity]}  ", style
 

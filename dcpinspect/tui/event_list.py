@@ -20,8 +20,9 @@ _PAINTS = {
     **{"request": "kind-request", "first-seen": "kind-request", "snapshot": "kind-marker"},
     **{"system-event": "kind-system-event", "vbucket-state": "kind-system-event"},
     **{"stream-end": "kind-end", "connection-closed": "kind-upkeep"},
+    **{"error": "severity-error", "warning": "severity-warning"},
 }
-"""Colours of events, by kind."""
+"""Colours of events, by kind; a finding has its severity as its kind."""
 
 
 class EventList(LineView, can_focus=False, inherit_bindings=False):
@@ -44,14 +45,23 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
 
     def show(self, events: Sequence[Told], first_ns: int) -> None:
         """Shows the events of another vbucket, or more of the same."""
-        self._events, self._first_ns = events, first_ns
+        signs = {"error": f"{self._glyphs.error} ", "warning": f"{self._glyphs.warning} "}
+        self._events = [
+            listed
+            if listed.finding is None
+            else listed._replace(
+                event=listed.event._replace(text=signs[listed.event.kind] + listed.event.text)
+            )
+            for listed in events
+        ]
+        self._first_ns = first_ns
         self._lay_out()
         self.point(min(self.at, max(0, len(events) - 1)))
 
     def _lay_out(self) -> None:
         stream_events = [event.event for event in self._events]
         self._short = EventLines(stream_events, self._first_ns, None)
-        self._whole = EventLines(stream_events, self._first_ns, max(40, visible_width(self) - 1))
+        self._whole = EventLines(stream_events, self._first_ns, max(40, visible_width(self) - 2))
         self._all = []
         if self.count + self.HEAD <= self.size.height:
             lines = [self._whole.lines_of(event) for event in stream_events]
@@ -61,6 +71,11 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
     def count(self) -> int:
         """Number of events."""
         return len(self._events)
+
+    @property
+    def lines(self) -> int:
+        """Height of the whole list, in lines."""
+        return int(self.virtual_size.height)
 
     @property
     def event(self) -> Told | None:
@@ -116,9 +131,16 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
             ("unexplained", "capture-loss")
         ):
             style = base + theme.style_of(self.app, "severity-warning")
+        sign = theme.style_of(self.app, _PAINTS.get(event.kind, ""))
         style += self.cursor_style() if is_here else Style()
         short = self._chosen if is_here else self._short.lines_of(event)
         text = (self._all[number] if self._all else short)[line - self.lines_of(number)[0]]
-        return strip(
-            [(self._glyphs.cursor if is_here else " ", style), (text, style)], width, style
-        )
+        pieces = [(self._glyphs.cursor if is_here else " ", style), (text, style)]
+        if is_here and self._events[number].finding is not None and event.text[:2] in text:
+            before, glyph, after = text.partition(event.text[:1])
+            pieces[1:] = [
+                (before, style),
+                (glyph, theme.sign_on_cursor(sign, base)),
+                (after, style),
+            ]
+        return strip(pieces, width - 1, style).adjust_cell_length(width, style)

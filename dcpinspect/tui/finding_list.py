@@ -346,6 +346,8 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     def _pieces(self, place: int, style: Style) -> Iterator[Piece]:
         item, strong = self._items[place], style + Style(bold=True)
         dim = style if place == self.at else self.dim_style()
+        if item.is_effect:  # the count of its severity is without it
+            style = strong = dim
         if item.finding is None:
             counts = Counter(
                 finding.severity
@@ -362,10 +364,16 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
             return
         finding = self.findings[item.finding]
         sign = theme.style_of(self.app, f"severity-{finding.severity}")
+        if item.is_effect:
+            sign_style = style
+        elif place == self.at:
+            sign_style = theme.sign_on_cursor(sign, self.rich_style)
+        else:
+            sign_style = strong + sign
         yield f" {'  ' * (item.is_effect + (item.connection is not None))}", style
         yield (
             self._glyphs.of_severity(finding.severity),
-            style + Style(bold=True) + (Style() if place == self.at and self.has_focus else sign),
+            sign_style,
         )
         yield f" {finding.rule}", strong
         yield f"  {self._where(finding, item)}", dim

@@ -24,8 +24,9 @@ from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import cells, clip
 from dcpinspect.tui import theme
-from dcpinspect.tui.strips import Piece, strip, visible_width
+from dcpinspect.tui.strips import Piece, strip, visible_width, wrapped
 from dcpinspect.tui.timeline_cursor import HEAD, Row, TimelineCursor
+from dcpinspect.tui.tracks import Track
 from dcpinspect.tui.vbucket_cells import whole_numbers
 
 _NARROW = 2
@@ -77,7 +78,8 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             if several and (track.source, track.connection) != connection:
                 connection = track.source, track.connection
                 yield Row(number, "")
-            yield Row(number, "title")
+            for line in range(len(self._title(track))):
+                yield Row(number, "title", line)
             if track.key in self._folded:
                 continue
             for lane in track.words:
@@ -105,7 +107,7 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         base = self.rich_style
         if y == 0:
             return strip(
-                [(clip(self._heading(), self.size.width), base + Style(bold=True))],
+                [(clip(f" {self._heading()}", self.size.width - 1), base + Style(bold=True))],
                 self.size.width,
                 base,
             )
@@ -120,7 +122,7 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         row = self._rows[line]
         track = self.tracks[row.track]
         if row.lane == "vbucket":
-            return strip([(f"vb {track.vbucket}", base + Style(bold=True))], self.size.width, base)
+            return strip([(f" vb {track.vbucket}", base + Style(bold=True))], self.size.width, base)
         if not row.lane:
             name = (
                 self.told.connections.get((track.source, track.connection), "")
@@ -134,7 +136,12 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             )
             dim = self.dim_style()
             return strip(
-                [(clip(f"{where}connection {track.connection}  {name}", self.size.width), dim)],
+                [
+                    (
+                        clip(f" {where}connection {track.connection}  {name}", self.size.width - 1),
+                        dim,
+                    )
+                ],
                 self.size.width,
                 base,
             )
@@ -142,13 +149,11 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         if row.lane == "title":
             dim = self.dim_style()
             fold = self._lane_glyphs.closed if track.key in self._folded else self._lane_glyphs.open
-            title = " · ".join(
-                f"no {lane}" if text == "none" else text for lane, text in track.words.items()
-            )
+            label = "" if row.part else f"{fold} {track.name}"
             return strip(
                 [
-                    (f"{fold} {track.name}".ljust(LABEL), label_style),
-                    (clip(title, self._columns), dim),
+                    (label.ljust(LABEL), label_style),
+                    (self._title(track)[row.part], dim),
                 ],
                 self.size.width,
                 base,
@@ -159,6 +164,15 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         return self._line(
             "" if row.part else f"  {row.lane}", self._painted(row, text, base), row.track, base
         )
+
+    def _title(self, track: Track) -> list[str]:
+        """Returns a stream in words: in one line, or whole if it is alone on a high screen."""
+        title = " · ".join(
+            f"no {lane}" if text == "none" else text for lane, text in track.words.items()
+        )
+        if len(self.tracks) > 1 or not self.screen.has_class("-tall"):
+            return [clip(title, self._columns)]
+        return wrapped(title, self._columns)
 
     def _lanes_of(self, place: int) -> Lanes:
         drawn = self._drawn.get(place)
@@ -174,6 +188,12 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
 
     def has_sign(self, sign: Sign) -> bool:
         """Whether a sign of the legend is drawn anywhere."""
+        if sign.paint.startswith("severity-"):
+            return any(
+                f"severity-{mark.severity}" == sign.paint
+                for track in self.tracks
+                for _, mark in track.found_at(self.axis)
+            )
         for number, track in enumerate(self.tracks):
             drawn = self._lanes_of(number)
             lane = {"s": drawn.snapshots, "c": drawn.gaps}.get(
@@ -313,6 +333,12 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         # background, so that their content stays visible.
         edge = high if high - low <= _NARROW else low + 1
         cursor_strip = _over(line.crop(low, edge), self.cursor_style())
+        sign = (self._lane_glyphs.error, self._lane_glyphs.warning)
+        if line.crop(low, low + 1).text in sign:
+            # the cursor's colour would hide that of the sign
+            [(text, style, _), *_] = line.crop(low, low + 1)
+            colored = theme.sign_on_cursor(style or base, base)
+            cursor_strip = Strip.join([Strip([Segment(text, colored)]), cursor_strip.crop(1)])
         ground = _over(
             line.crop(edge, high), self.get_component_rich_style("lanes--column", partial=True)
         )
@@ -333,7 +359,7 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             "span": f"{seconds(scale, scale.first)}–{seconds(scale, scale.last + 1)} s"
             if is_time
             else f"seqnos {scale.first:,}–{scale.last:,}",
-            "cell": f"a cell is {lasting(scale.step) if is_time else counted(scale.step, 'seqno')}",
+            "cell": self._cell_in_words(),
             "other": f"d: {'seqnos' if is_time else 'time'}",
             "connection": connections[0][0]
             if len(connections) == 1
@@ -343,10 +369,15 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             "name": connections[0][1] if len(connections) == 1 else "",
         }
         for left_out in _LEFT_OUT:
-            if cells(_joined(phrases)) <= visible_width(self):
+            if cells(_joined(phrases)) <= visible_width(self) - 2:
                 break
             phrases[left_out] = ""
         return _joined(phrases)
+
+    def _cell_in_words(self) -> str:
+        scale, width = self.scale, self._columns / self.scale.cells
+        amount = lasting(scale.step) if self.axis == "time" else counted(scale.step, "seqno")
+        return f"a cell is {amount}" if width < 1.05 else f"{amount} in {width:.1f} columns"
 
 
 def _joined(parts: Mapping[str, str]) -> str:

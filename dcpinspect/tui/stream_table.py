@@ -351,7 +351,10 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         severity = self.severity(stream["connection"], stream["vbucket"])
         sign = style
         if severity is not None:
-            sign = style + theme.style_of(self.app, f"severity-{severity}") + Style(bold=True)
+            color = theme.style_of(self.app, f"severity-{severity}")
+            sign = (
+                theme.sign_on_cursor(color, base) if is_here else style + color + Style(bold=True)
+            )
         pieces: list[Piece] = [
             (self._glyphs.cursor if is_here else " ", style),
             (f"{self._glyphs.of_severity(severity)} ", sign),

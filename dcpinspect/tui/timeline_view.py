@@ -5,10 +5,12 @@ order.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from rich.style import Style
 from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
@@ -16,18 +18,21 @@ from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.output.render.lane_paint import legend, legend_lines
+from dcpinspect.output.render.lane_paint import Sign, legend, legend_lines
 from dcpinspect.output.render.lanes import ASCII, LETTERS, UNICODE
-from dcpinspect.text import escape
+from dcpinspect.text import clip, escape
 from dcpinspect.tui import theme
 from dcpinspect.tui.event_list import EventList
 from dcpinspect.tui.export_choices import Choice, of_vbucket
 from dcpinspect.tui.progress_text import Progress
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.stream_lanes import Timeline
-from dcpinspect.tui.strips import LineView
+from dcpinspect.tui.strips import LineView, wrapped
 from dcpinspect.tui.tracks import Tracks, together, tracks_of
 from dcpinspect.tui.view import Host, Spot, View
+
+_MOST_SPOKEN = 2
+"""Greatest height of the description of what is under the cursor, in lines of a low screen."""
 
 
 class _Asked(NamedTuple):
@@ -81,12 +86,7 @@ class TimelineView(View):
         """
         self.lanes.styles.height = max(3, min(self.lanes.lines, self.size.height // 2))
         text, width = Text(), max(20, self.size.width - 2)
-        signs = [
-            sign
-            for group in legend(self._lane_glyphs)
-            for sign in group
-            if self.lanes.has_sign(sign)
-        ]
+        signs = [sign for group in self._signs() for sign in group if self.lanes.has_sign(sign)]
         for line in legend_lines(signs, width) if signs else ():
             text.append_text(
                 Text.assemble(
@@ -95,6 +95,19 @@ class TimelineView(View):
             )
         text.rstrip()
         self._legend.update(text)
+        # a low screen has room for it if the events leave some
+        used = self.lanes.lines + _MOST_SPOKEN + 1 + self.events.lines
+        lines = str(text).count("\n") + 1
+        self._legend.display = not self.screen.has_class("-tiny") and (
+            not self.screen.has_class("-short") or used + lines <= self.size.height
+        )
+
+    def _signs(self) -> list[list[Sign]]:
+        """Returns the meanings of all signs: of lanes, of gaps, of events, of findings."""
+        glyphs = self._lane_glyphs
+        signs = zip((glyphs.error, glyphs.warning), ("error", "warning"), strict=True)
+        findings = [Sign(glyph, f"severity-{word}", word) for glyph, word in signs]
+        return [*legend(glyphs), findings]
 
     def action_pane(self, what: str, *arguments: int) -> None:
         """Does what the lanes do; up and down, screens and ends move in the list of events."""
@@ -137,7 +150,12 @@ class TimelineView(View):
             number for number, event in enumerate(stories.events) if event.track == lanes.stream
         ]
         if lanes.chosen_row:
-            before = [
+            about = [
+                number
+                for number in stream_events
+                if lanes.finding is not None and stories.events[number].finding == lanes.finding
+            ]
+            before = about or [
                 number
                 for number in stream_events
                 if stories.events[number].event.row <= lanes.chosen_row
@@ -300,13 +318,26 @@ class TimelineView(View):
     @on(LineView.Moved, "#lanes")
     def arrive(self) -> None:
         """Describes what is under the cursor."""
-        self._spoken.update(Text(self.lanes.spoken()))
+        self._spoken.update(self._spoken_text())
         self.events.border_title = (
             f"events of vb {self.lanes.vbucket}" if self.events.count else "events"
         )
         if self.lanes.waiting:
             self.events.show((), 0)
         self._follow()
+
+    def _spoken_text(self) -> Text:
+        """Returns the description of what is under the cursor, in as many lines as there may be."""
+        most = _MOST_SPOKEN if self.screen.has_class("-short") else 4
+        width = self._spoken.content_size.width or 78
+        lines = wrapped(self.lanes.spoken(), width)
+        if len(lines) > most:
+            lines[most - 1 :] = [clip(f"{lines[most - 1]} {lines[most]}", width)]
+        text = Text("\n".join(lines))
+        for sign in self._signs()[-1]:
+            style = theme.style_of(self.app, sign.paint) + Style(bold=True)
+            text.highlight_regex(rf"(?:^|(?<=· )){re.escape(sign.glyph)}(?= )", style)
+        return text
 
     def spot(self) -> Spot:
         """Returns vbucket, stream, and seqno or time."""
@@ -336,7 +367,7 @@ class TimelineView(View):
         """Returns the legend of lanes and gaps."""
         lines = [
             "".join(text for text, _ in line)
-            for signs in legend(self._lane_glyphs)
+            for signs in self._signs()
             for line in legend_lines(signs, 70)
         ]
         return [*lines, f"a cell shows its worst gap, in this order: {' '.join(LETTERS.values())}"]

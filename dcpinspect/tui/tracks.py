@@ -48,6 +48,8 @@ class FindingMark(NamedTuple):
     """Number of the finding."""
     severity: Severity
     text: str
+    is_offender: bool
+    """Whether the finding is about this message; others are more evidence."""
 
 
 class _Found(NamedTuple):
@@ -106,11 +108,13 @@ class Track:
         return [back.get(row, seqno) for row, seqno in zip(rows, seqnos, strict=True)]
 
     def found_at(self, axis: Axis) -> list[tuple[int, FindingMark]]:
-        """Returns the errors and warnings with their places on the axis, rising."""
+        """Returns the errors and warnings with their places on the axis, rising: those of the
+        messages that they are about.
+        """
         return sorted(
             (mark.seqno if axis == "seqno" else mark.time, mark)
             for mark in self.found
-            if mark.severity != "note"
+            if mark.severity != "note" and mark.is_offender
         )
 
 
@@ -123,6 +127,8 @@ class Told(NamedTuple):
     seqno: int
     time: int
     """Nanoseconds since the capture began."""
+    finding: int | None = None
+    """Number of the finding, if the event is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +275,7 @@ def _events(
         ):
             gap = events[number].gap
             seqnos[number] = seqno if gap is None else gap["after_seqno"] + 1
-    return [
+    in_order = [
         Told(
             event if event.time_ns is not None else event._replace(time_ns=time),
             track_number,
@@ -278,6 +284,34 @@ def _events(
         )
         for event, track_number, seqno, time in zip(events, owner, seqnos, times, strict=True)
     ]
+    for track_number, track in enumerate(tracks):
+        for bad in _of_findings(track, track_number, first_ns):
+            later = (
+                index
+                for index, listed in enumerate(in_order)
+                if (listed.event.row, listed.time) > (bad.event.row, bad.time)
+            )
+            in_order.insert(next(later, len(in_order)), bad)
+    return in_order
+
+
+def _of_findings(track: Track, number: int, first_ns: int) -> Iterator[Told]:
+    """Yields the errors and warnings of a stream as events, each at the last message of it."""
+    last = {mark.finding: mark for mark in track.found}
+    connection, sid, ordinal = track.story.key
+    for finding in dict.fromkeys(mark.finding for _, mark in track.found_at("time")):
+        mark = last[finding]
+        event = VbucketEvent(
+            mark.row,
+            0,
+            connection,
+            ordinal,
+            None if sid == -1 else sid,
+            mark.severity,
+            mark.text,
+            first_ns + mark.time,
+        )
+        yield Told(event, number, mark.seqno, mark.time, finding)
 
 
 def _noted(inspection: Inspection, rows: RowNumbers) -> list[MessageEvent]:
@@ -355,6 +389,7 @@ def _finding_marks(
                         number,
                         case.severity,
                         f"{case.rule}: {one_line(case.message)}",
+                        _is_offender(case, row),
                     ),
                 )
             )
@@ -373,6 +408,14 @@ def _case(one: Finding, vbucket: int, connection: int) -> Finding | None:
         ),
         None,
     )
+
+
+def _is_offender(case: Finding, row: int) -> bool:
+    """Whether a case is about this message. Evidence of a case that happened once is about the first."""
+    if row == case.places[0].row or case.count == 1:
+        return row == case.places[0].row
+    index = int(np.searchsorted(case.rows, row))
+    return index < len(case.rows) and int(case.rows[index]) == row
 
 
 def _of_stream(found: Sequence[_Found], track: Track, end: int) -> list[FindingMark]:

@@ -306,8 +306,8 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             words = clip(f" {number:<4} {self._words(number)}", max(0, bar_width - 2)).ljust(
                 max(0, bar_width - 2)
             )
-            if cell_style is not base:
-                style = Style()  # the cursor's colour would hide that of the sign
+            if cell_style is not base:  # the cursor's colour would hide that of the sign
+                style = theme.sign_on_cursor(style, base) if style.reverse else Style()
             return [(" ", cell_style), (sign, cell_style + style), (words, cell_style), *gap]
         is_letter = bool(style.reverse)
         text = (
@@ -318,6 +318,11 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             else sign * bar_width
         )
         if place == self.at and self.has_focus:
+            if is_letter and part == 0 and wide > 1:
+                # the cursor's colour would hide that of the sign: it stands beside it
+                side = " " * ((bar_width - 1) // 2), cell_style
+                end = " " * (wide - len(side[0]) - 1), cell_style
+                return [side, (sign, theme.sign_on_cursor(style, base)), end]
             text, style = (
                 (f"{sign}".center(bar_width), Style(reverse=False, bold=True))
                 if part == 0

@@ -116,7 +116,7 @@ def test_errors_and_warnings_are_walked_and_lead_to_findings() -> None:
         await settled(app, pilot)
         await press(app, pilot, "n")
         assert lanes_of(app).stream == 1
-        assert lanes_of(app).row[0] == 80
+        assert lanes_of(app).row[0] == 79
         assert (
             "! rollback: asked for seqno 60, rolled back to 0: tombstones" in lanes_of(app).spoken()
         )

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from rich.style import Style
 
+from dcpinspect.tui import theme
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
-from tests.tui.screens import SAMPLES, Keys, lanes_of, play, press, screen, settled
+from tests.tui.screens import SAMPLES, Keys, lanes_of, play, press, screen, settled, until
 
 pytestmark = pytest.mark.slow
 
@@ -204,3 +206,44 @@ def test_events_are_wrapped_where_there_is_room_and_all_have_a_time() -> None:
         assert all(event.event.time_ns for event in app.navigation.timeline.events._events)
 
     play("orphans.pcap", scene)
+
+
+def test_an_error_stands_among_the_events_with_its_sign_and_colour() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        ((number, row),) = [
+            (number, case.places[0].row)
+            for number, finding in enumerate(app.inspection.results.findings)
+            for case in finding.case_of_each
+            if finding.rule == "rollback-loop" and 31 in case.vbuckets
+        ]
+        app.navigation.to_vbucket(31, row=row)
+        await settled(app, pilot)
+        timeline = app.navigation.timeline
+        await until(pilot, lambda: timeline.events.at > 0 and timeline.lanes.chosen_row == row)
+        await pilot.pause()
+        chosen = timeline.events.event
+        assert chosen is not None
+        assert (chosen.finding, chosen.event.kind) == (number, "error")
+        assert f"{app.glyphs.error} rollback-loop: " in screen(app)
+        track = timeline.lanes.track
+        assert track is not None
+        assert [
+            (mark.finding, mark.row)
+            for _, mark in track.found_at("seqno")
+            if mark.finding == number
+        ] == [(number, row)], "one sign, at the message that the error is about"
+        assert f"{app.glyphs.error} error" in screen(app), "the legend"
+        sign = _style_of(app, app.glyphs.error, f"{app.glyphs.error} rollback-loop: ")
+        assert sign.bgcolor == theme.style_of(app, "severity-error").color, "under the cursor, too"
+
+    play("loop.pcap", scene, size=(120, 50))
+
+
+def _style_of(app: InspectApp, glyph: str, words: str) -> Style:
+    """Returns the style of a sign in the line of the events that has these words."""
+    events = app.navigation.timeline.events
+    lines = [events.render_line(y) for y in range(events.size.height)]
+    (line,) = [line for line in lines if words in line.text]
+    (style,) = [style for text, style, _ in line if text == glyph]
+    assert style is not None
+    return style
