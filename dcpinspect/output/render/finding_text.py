@@ -374,7 +374,8 @@ def place_of(finding: Finding) -> str:
     if len(finding.vbuckets) <= SHOWN_BY_NUMBER:
         vbuckets = f"vb {numbers}{sid}" if finding.vbuckets else ""
     else:
-        vbuckets = f"{count}{sid}" if numbers in finding.message else f"{count}: {numbers}{sid}"
+        is_named = numbers in (finding.what or finding.message)
+        vbuckets = f"{count}{sid}" if is_named else f"{count}: {numbers}{sid}"
     return ", ".join(filter(None, [connections_of(finding), vbuckets]))
 
 
