@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Literal
 
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.finding import Over, Whose
+from dcpinspect.findings.finding import Whose
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.message import Severity
 
@@ -88,11 +88,9 @@ class Rule:
     needs: tuple[Need, ...] = ()
     """What the tracker has to follow for the rule."""
 
-    def cost_of(self, cause: str | None, over: Over = "unknown") -> Cost | None:
-        """Returns what a finding of this cause costs; a cost of its cause alone ends with it."""
-        if not isinstance(self.cost, Mapping):
-            return self.cost
-        return self.cost.get(cause or "") if over != "recovered" else None
+    def cost_of(self, cause: str | None) -> Cost | None:
+        """Returns what a finding of this cause costs."""
+        return self.cost.get(cause or "") if isinstance(self.cost, Mapping) else self.cost
 
     def whose_is(self, cause: str | None, direction: str | None, producer: int = 1) -> Whose:
         """Returns who has to act on a finding of this cause.

@@ -156,7 +156,7 @@ def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
             (finding.whose in ("client", "server") and finding.over != "recovered")
             or (
                 finding.rule in RULES
-                and (cost := RULES[finding.rule].cost_of(finding.cause, finding.over)) is not None
+                and (cost := RULES[finding.rule].cost_of(finding.cause)) is not None
                 and cost.is_usual
             )
             for finding in notes
@@ -215,11 +215,7 @@ def _cost_phrases(findings: Sequence[Finding]) -> list[str]:
     met: dict[Cost, _Met] = {}
     other_counts: Counter[str] = Counter()
     for finding in findings:
-        cost = (
-            RULES[finding.rule].cost_of(finding.cause, finding.over)
-            if finding.rule in RULES
-            else None
-        )
+        cost = RULES[finding.rule].cost_of(finding.cause) if finding.rule in RULES else None
         if cost is None or (finding.severity == "note" and not cost.is_usual):
             other_counts[finding.severity] += 1
         else:
