@@ -89,8 +89,8 @@ class CheckOutput(Choices):
         typer.Option(
             "--all",
             help=(
-                "Text only. Print everything of each finding: effects below their cause, rows and "
-                "frames, exact times, and who has to act. Other formats always have it."
+                "Text only. Also print the effects below their cause. Other formats always have "
+                "them."
             ),
         ),
     ] = False

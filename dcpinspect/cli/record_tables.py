@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 READABLE = {
     "connections": (
         *("connection", "client", "server", "name", "role", "verdict", "closed_by", "streams"),
-        *("copy_of", "window_bytes", "outstanding_bytes", "holes", "skipped_bytes", "tls"),
+        *("window_bytes", "outstanding_bytes", "holes", "skipped_bytes", "tls"),
     ),
     "streams": (
         *(
@@ -181,19 +181,17 @@ READABLE = {
 }
 """Columns of text output in order, but those without a value. Other formats have all."""
 FIRST = {
-    "connections": (
-        *("connection", "client", "verdict", "closed_by", "copy_of", "name", "server", "streams"),
-    ),
+    "connections": ("connection", "client", "name", "verdict", "server", "streams"),
     "streams": (
         "connection",
         "vbucket",
         "verdict",
         "end_reason",
         "last_seqno",
-        "requested_end",
         "items",
         "answer",
         "requested_start",
+        "requested_end",
     ),
     "snapshots": (
         "connection",

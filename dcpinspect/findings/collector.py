@@ -553,7 +553,7 @@ class Collector(Portable):
         rule = self._rules.get(finding.rule)
         return (
             SEVERITIES.index(finding.severity),
-            rule is None or rule.cost_of(finding.cause) is None,
+            rule is None or rule.cost is None,
             finding.places[:1],
             finding.rule,
             finding.vbuckets,

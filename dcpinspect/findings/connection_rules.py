@@ -130,7 +130,7 @@ RULES = (
             "nothing; findings have one of the two; so have tables and counts, --copies shows both; "
             "'connections' says which is a copy of which"
         ),
-        whose="normal",
+        whose="capture",
     ),
     Rule(
         "connection-reuse-inferred",
@@ -141,10 +141,7 @@ RULES = (
             "without a SYN"
         ),
         "",
-        (
-            "start the capture before the client connects; they were read as a new connection, "
-            "whose settings are unknown"
-        ),
+        "nothing; they were read as a new connection, whose settings are unknown",
         whose="capture",
     ),
 )

@@ -16,7 +16,6 @@ from dcpinspect.text import escape
 from dcpinspect.transport.tls.alerts import ALERTS, HARMLESS
 from dcpinspect.transport.tls.certificates import host_named, read_certificate
 from dcpinspect.transport.tls.connection import (
-    IN_MESH,
     MISFIT,
     MISMATCHES,
     PLAIN_TO_TLS,
@@ -37,7 +36,7 @@ RULES = (
         "note",
         "a connection is encrypted, and no key log was given",
         "",
-        f"{_GIVE}; in a service mesh, {IN_MESH}",
+        _GIVE,
         whose="capture",
     ),
     Rule(

@@ -100,14 +100,12 @@ def is_over(streams: Streams, ends: Ends) -> BoolArray:
 
 def answers(streams: Streams, ends: Ends) -> IntArray:
     """Returns the number of each stream's answer. A request without one counts as unanswered if
-    nothing could hide the answer. A stream without a request was accepted if its messages came
-    behind such an answer.
+    nothing could hide the answer.
     """
     answer_codes = streams.answer.copy()
     is_asked = (streams.request.form > 0) | (streams.request.filter == CUT_VALUE)
     waits = (streams.state == REQUESTED) & is_asked
     answer_codes[waits & ~ends.is_lost] = w.A_UNANSWERED
-    answer_codes[~is_asked & (streams.orphans > 0) & (streams.markers > 0)] = w.A_ACCEPTED
     return answer_codes
 
 

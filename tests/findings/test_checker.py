@@ -127,7 +127,7 @@ def test_findings_are_worst_first_then_what_costs_somebody_then_by_row() -> None
     order = [
         (
             SEVERITIES.index(one.severity),
-            RULES[one.rule].cost_of(one.cause) is None,
+            RULES[one.rule].cost is None,
             one.places[0].row if one.places else 0,
         )
         for one in found

@@ -75,8 +75,7 @@ def _lines() -> Iterator[str]:
         )
         for rule in rules:
             reports = f" ({', '.join(rule.reports)})" if rule.reports else ""
-            costs = dict.fromkeys(filter(None, map(rule.cost_of, ("", *rule.causes))))
-            cost = ", or ".join(f"a {cost.of} {cost.one}" for cost in costs)
+            cost = f"a {rule.cost.of} {rule.cost.one}" if rule.cost is not None else ""
             cells = (
                 f'<a id="{rule.id}"></a>`{rule.id}`',
                 rule.severity,

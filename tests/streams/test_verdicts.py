@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.reading.reading import Reading
-from tests.captures import field
 from tests.peers.script import Stream
 from tests.streams.told import Record, Seen, Told, opened, packets, tables
 
@@ -513,12 +511,3 @@ def test_an_event_whose_seqno_was_captured_counts_whatever_of_it_was_cut() -> No
     ]
     assert seen.gaps == whole.gaps
     assert seen.anomalies == []
-
-
-def test_an_answer_whose_request_was_not_captured_says_that_the_stream_was_accepted() -> None:
-    with Reading([str(field("q09b-only-src-port"))], track=True) as reading:
-        for _ in reading:
-            pass
-        streams = reading.tables.streams.records()
-    assert {one["answer"] for one in streams} == {"accepted"}
-    assert {one["requested_start"] for one in streams} == {None}

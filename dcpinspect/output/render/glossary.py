@@ -4,16 +4,11 @@ from __future__ import annotations
 
 GLOSSARY: dict[str, dict[str, str]] = {
     "answer of a stream": {
-        "accepted": (
-            "the server granted the stream; where no request was captured, an answer and the "
-            "stream's messages show it"
-        ),
+        "accepted": "the server granted the stream",
         "rollback": "the server asked the client to roll back to rollback_seqno",
         "refused": "any other status",
         "unanswered": "no answer came, and no capture loss can hide one",
-        "unknown": (
-            "neither a request nor its answer was captured, or capture loss may hide the answer"
-        ),
+        "unknown": "the request was not captured, or capture loss may hide the answer",
     },
     "verdict of a stream": {
         "never-answered": (

@@ -152,13 +152,10 @@ def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
     if worse:
         phrases = [*_cost_phrases(worse), damage_, counted(len(notes), "note") if notes else ""]
     else:
-        has_happened = any(
-            (finding.whose in ("client", "server") and finding.over != "recovered")
-            or (
-                finding.rule in RULES
-                and (cost := RULES[finding.rule].cost_of(finding.cause)) is not None
-                and cost.is_usual
-            )
+        is_usual = any(
+            finding.rule in RULES
+            and (cost := RULES[finding.rule].cost) is not None
+            and cost.is_usual
             for finding in notes
         )
         nothing = NOTHING if looked is None else looked.nothing
@@ -166,7 +163,7 @@ def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
         calm = nothing.replace(NOTHING, _CALM)
         phrases = (
             [f"{calm}: {note_costs[0]}", *note_costs[1:], *checked, damage_]
-            if has_happened
+            if is_usual
             else [": ".join([nothing, *checked]), damage_, *note_costs]
         )
     return " · ".join(filter(None, phrases))
@@ -215,7 +212,7 @@ def _cost_phrases(findings: Sequence[Finding]) -> list[str]:
     met: dict[Cost, _Met] = {}
     other_counts: Counter[str] = Counter()
     for finding in findings:
-        cost = RULES[finding.rule].cost_of(finding.cause) if finding.rule in RULES else None
+        cost = RULES[finding.rule].cost if finding.rule in RULES else None
         if cost is None or (finding.severity == "note" and not cost.is_usual):
             other_counts[finding.severity] += 1
         else:
