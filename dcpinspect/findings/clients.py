@@ -140,12 +140,14 @@ class _VBucketRequest(NamedTuple):
     """Until when a stream lasted; 0 if none was granted."""
     granted_row: int
     """The latest message of a stream that was granted; 0 if none was."""
+    granted_ns: int
+    """The time of the latest one; 0 if none was."""
 
 
 def _latest(requests: Sequence[_VBucketRequest]) -> _VBucketRequest:
     if requests:
         return _VBucketRequest(*map(max, zip(*requests, strict=True)))
-    return _VBucketRequest(-1, -1, -1, 0, 0)
+    return _VBucketRequest(-1, -1, -1, 0, 0, 0)
 
 
 _Moves = tuple[Mapping[int, tuple[int, str]], Mapping[str, str]]
@@ -415,6 +417,7 @@ class Clients:
             streams.opened.time,
             np.minimum(until, closed[streams.connection]),
             np.where(is_granted, streams.latest.row, 0),
+            np.where(is_granted, streams.latest.time, 0),
         )
         return (
             groups,
@@ -460,8 +463,11 @@ class Clients:
         """Returns whether the client of a stream request, or who may be that client, has a stream
         of the vbucket later.
         """
-        answer_row = int(self._context.streams.answered.row[stream])  # times may be equal
-        return self._requests_beside(stream)[0].granted_row > answer_row
+        answered, request = self._context.streams.answered, self._requests_beside(stream)[0]
+        # times may be equal, and rows of a connection without its beginning may come late
+        return request.granted_row > int(answered.row[stream]) or request.granted_ns > int(
+            answered.time[stream]
+        )
 
     def may_have_said(
         self, connection: int, since_ns: int, until_ns: int | None = None, *, vbucket: int

@@ -224,7 +224,7 @@ class Claims:
             self._no(f"the verdict is {stream.record['verdict']!r}", record)
         if not is_silent and record["end_reason"] not in [
             one.record["end_reason"] for one in streams
-        ] + [None]:
+        ] + [None, "unknown"]:
             self._no(f"the end reason is {stream.record['end_reason']}", record)
         if record["items"] > sum(one.record["items"] for one in streams):
             self._no(f"there were {stream.record['items']} items", record)

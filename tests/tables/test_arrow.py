@@ -98,6 +98,8 @@ def differences(batch: MessageBatch) -> list[tuple[Any, ...]]:
         said: list[Any] = [record.get(name) for record in records]
         if name == "time":
             own = [f"{time:%Y-%m-%dT%H:%M:%S.%f}" for time in own]
+        elif name == "end_seqno":
+            own = ["no end" if seqno == 2**64 - 1 else seqno for seqno in own]
         elif name == "value":
             own = [
                 {"json": orjson.loads(one)} if isinstance(wanted, dict) else one
