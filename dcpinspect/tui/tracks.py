@@ -109,12 +109,13 @@ class Track:
 
     def found_at(self, axis: Axis) -> list[tuple[int, FindingMark]]:
         """Returns the errors and warnings with their places on the axis, rising: those of the
-        messages that they are about.
+        messages that they are about, or all where these are of other streams.
         """
+        about_messages = {mark.finding for mark in self.found if mark.is_offender}
         return sorted(
             (mark.seqno if axis == "seqno" else mark.time, mark)
             for mark in self.found
-            if mark.severity != "note" and mark.is_offender
+            if mark.severity != "note" and (mark.is_offender or mark.finding not in about_messages)
         )
 
 

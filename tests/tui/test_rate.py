@@ -49,7 +49,7 @@ def test_bars_signs_and_labels_stand_at_their_time_up_to_the_last_packet(
         lines = [rate.render_line(line).text[LABEL:] for line in range(rate.size.height)]
         times = inspection.store.messages(np.arange(1, inspection.store.rows + 1)).time_ns
         begin_ns, end_ns = int(times.min()), inspection.ends[1]
-        length_s, columns = (end_ns - begin_ns) / 1e9, rate.size.width - LABEL
+        length_s, columns = (end_ns - begin_ns) / 1e9, rate.size.width - LABEL - 1
 
         def column(seconds: float) -> float:
             """Column of a time since the first message."""
