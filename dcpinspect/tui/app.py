@@ -129,7 +129,7 @@ class InspectApp(ThemedApp):
         """When reading began."""
         self._said = ""
         self._notices = 0
-        self._type_ahead = TypeAhead(self, super().on_event)
+        self._type_ahead = TypeAhead(self, super().on_event, lambda: self.navigation.is_at_rest)
 
     def _new_packets(self, host: Host) -> PacketsView:
         from dcpinspect.tui.filter_bar import FilterBar

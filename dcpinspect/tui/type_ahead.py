@@ -8,6 +8,7 @@ number behind it never gets there. Pasted text and slow lines do that.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -22,10 +23,18 @@ PATIENCE = 1.0
 class TypeAhead:
     """The keys that were typed and have not taken effect yet."""
 
-    def __init__(self, app: App[Any], hear: Callable[[Event], Awaitable[None]]) -> None:
-        """Makes the queue. ``hear``: gives a key to the focused widget."""
+    def __init__(
+        self,
+        app: App[Any],
+        hear: Callable[[Event], Awaitable[None]],
+        is_shown: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Makes the queue. ``hear``: gives a key to the focused widget. ``is_shown``: whether the
+        view is there that the latest key asked for.
+        """
         self._app = app
         self._hear = hear
+        self._is_shown = is_shown
         self._waiting: asyncio.Queue[Event] = asyncio.Queue()
         self._busy = False
 
@@ -52,6 +61,9 @@ class TypeAhead:
             # Waiting on these queues waits for them.
             for pump in (*keys, app.screen, app, app.screen, app):
                 await _passed(pump)
+            latest = time.monotonic() + PATIENCE
+            while not self._is_shown() and time.monotonic() < latest:
+                await asyncio.sleep(0.005)  # a view is made when it is first shown
             self._busy = False
 
 
