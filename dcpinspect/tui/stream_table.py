@@ -59,7 +59,7 @@ COLUMNS = (
     Column("first_seqno", "first", 9, is_wide=True),
     Column("last_seqno", "last", 9),
     Column("items", "items", 8),
-    Column("snapshots", "snaps", 5),
+    Column("snapshots", "snaps", 6),
     Column("gaps", "gaps", 5),
     Column("rollback_seqno", "back to", 8, is_wide=True),
     Column("open_row", "row", 8, is_wide=True),
