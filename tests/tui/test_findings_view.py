@@ -26,7 +26,7 @@ def test_evidence_is_walked_and_opened() -> None:
         assert app.packets.list.row == one.places[1].row
         await press(app, pilot, "backspace", "v")
         assert "#1        row 279" in screen(app), "streams above it are scrolled out of the way"
-        assert screen(app).splitlines()[1].startswith("vb 30 · "), "what is shown stays at the top"
+        assert screen(app).splitlines()[1].startswith(" vb 30 · "), "what is shown stays at the top"
 
     play("loop.pcap", scene)
 
