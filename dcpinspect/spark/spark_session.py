@@ -473,7 +473,9 @@ def _poll(
 ) -> None:
     if _is_remote(spark):
         return
-    tracker, idle_since = spark.sparkContext.statusTracker(), time.monotonic()
+    context = spark.sparkContext
+    tracker = context.statusTracker()
+    idle_since = math.inf if context.master.startswith("local") else time.monotonic()
     while not ended.wait(POLL):
         try:
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]

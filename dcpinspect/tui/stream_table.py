@@ -54,7 +54,7 @@ COLUMNS = (
     Column("vbucket", "vb", 5),
     Column("sid", "sid", 5),
     Column("stream", "#", 3),
-    Column("verdict", "state", 13, is_left=True),
+    Column("verdict", "state", 12, is_left=True),
     Column("requested_start", "from", 9, is_wide=True),
     Column("first_seqno", "first", 9, is_wide=True),
     Column("last_seqno", "last", 9),

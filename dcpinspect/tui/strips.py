@@ -152,11 +152,11 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Opened(self))
 
     def bad(self, *, back: bool = False) -> bool:
-        """Moves the cursor to the next place with an error or a warning, or to the one before.
-        Returns whether there is one.
+        """Moves the cursor to the next place with an error or a warning, or to the one before; the
+        first follows the last. Returns whether there is another.
         """
-        candidates = range(self.at - 1, -1, -1) if back else range(self.at + 1, self.count)
-        target = next(filter(self.is_bad, candidates), None)
+        others = [*range(self.at + 1, self.count), *range(self.at)]
+        target = next(filter(self.is_bad, reversed(others) if back else others), None)
         if target is not None:
             self.set_cursor(target)
         return target is not None

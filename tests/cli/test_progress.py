@@ -146,7 +146,7 @@ def test_ctrl_c_takes_the_bar_away(tmp_path: Path) -> None:
 
 def test_steps_that_somebody_else_counts_are_shown_by_what_they_are() -> None:
     code = (
-        "from dcpinspect.cli.progress import Steps\nwith Steps() as steps: "
+        "from dcpinspect.cli.progress import StepProgress\nwith StepProgress() as steps: "
         "steps.show('reading', 1, 4); steps.show('following', 2, 3)"
     )
     printed = shown(f'{sys.executable} -c "{code}"')

@@ -21,6 +21,7 @@ from dcpinspect.output.export.message_writers import WriterOptions
 from dcpinspect.output.report.report_contents import of_reading
 from dcpinspect.output.report.written import format_of, written
 from dcpinspect.output.statistics import Statistics
+from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.reading.reading import Reading
 from dcpinspect.reading.store.store import Store
 from tests.fuzz import conversations
@@ -130,6 +131,8 @@ def check_files(programs: Sequence[bytes]) -> list[set[Hashable]]:
             for name in line.keys() & row.keys()
             if isinstance(row[name], int | str) and isinstance(line[name], int | str)
         }
+        if line.get("end_seqno") == "no end":
+            line["end_seqno"] = ENDLESS
         assert {name: str(line[name]) for name in same} == {name: str(row[name]) for name in same}
         found[owners[line["connection"] - 1]].add((line.get("name"), line.get("problem") is None))
     return found

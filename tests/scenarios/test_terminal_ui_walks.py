@@ -104,8 +104,8 @@ WALKS = (
             Step(
                 ("2", "n"),
                 "`2` `n`",
-                "Of nine vbuckets, the first with an error is 42.",
-                ("✖ 42 orphaned", "findings 1 error"),
+                "Of nine vbuckets, 48 has the worst error. 42 is the next with one.",
+                ("✖ 42 orphaned", "✖ orphaned-vbucket"),
             ),
             Step(
                 ("enter",),

@@ -18,14 +18,27 @@ def test_the_messages_of_a_vbucket_are_one_key_away() -> None:
     play("rollback.pcap", scene)
 
 
-def test_the_last_bad_vbucket_is_the_last() -> None:
+def test_the_first_bad_vbucket_follows_the_last() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "2", "end", "n")
-        assert "no other vbucket has an error or a warning" in screen(app)
+        vbucket_map = app.navigation.vbuckets.map
+        await press(app, pilot, "2", "end")
+        visited = []
+        for _ in range(4):
+            await press(app, pilot, "n")
+            visited.append(vbucket_map.vbucket)
+        assert visited == [42, 45, 48, 42]
         await press(app, pilot, "N")
-        assert app.navigation.vbuckets.map.vbucket < app.navigation.vbuckets.map.cells.numbers[-1]
+        assert vbucket_map.vbucket == 48
 
-    play("loop.pcap", scene)
+    play("orphans.pcap", scene)
+
+
+def test_a_capture_without_a_bad_vbucket_says_so() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2", "n")
+        assert "no other vbucket has an error or a warning" in screen(app)
+
+    play("rollback.pcap", scene)
 
 
 def test_brackets_walk_the_vbuckets_that_have_streams() -> None:
