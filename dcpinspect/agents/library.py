@@ -132,12 +132,12 @@ class Library:
             self._forget(MOST_KEPT)
             return entry
 
-    def _forget(self, most: int) -> None:
-        """Closes those that were not asked about for longest, until ``most`` are kept; one that is
+    def _forget(self, limit: int) -> None:
+        """Closes those that were not asked about for longest, until ``limit`` are kept; one that is
         in use stays.
         """
         for key, entry in list(self._kept.items()):
-            if len(self._kept) > most and not entry.asked_by:
+            if len(self._kept) > limit and not entry.asked_by:
                 entry.recording.close()
                 del self._kept[key]
 

@@ -544,9 +544,9 @@ def _columns(table: str) -> list[str]:
     return [column.name for column in CONTRACTS[table].columns]
 
 
-def _listed(rows: Sequence[int], most: int = 20) -> str:
+def _listed(rows: Sequence[int], limit: int = 20) -> str:
     return ", ".join(
-        [*map(str, rows[:most]), *([f"{len(rows) - most} more"] if len(rows) > most else [])]
+        [*map(str, rows[:limit]), *([f"{len(rows) - limit} more"] if len(rows) > limit else [])]
     )
 
 

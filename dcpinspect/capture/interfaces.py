@@ -61,11 +61,11 @@ class PacketSource(Protocol):
     def has_more(self) -> bool:
         """Whether ``write_waiting`` has left packets."""
 
-    def write_waiting(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
+    def write_waiting(self, out: ByteArray, limit: int = MOST) -> tuple[int, int]:
         """Writes what waits as blocks of a pcapng file to the start of ``out``; returns bytes and
         packets written.
 
-        It writes at most ``most`` packets, and as many as there is room for.
+        It writes at most ``limit`` packets, and as many as there is room for.
         """
 
     def error(self) -> OSError | None:

@@ -124,11 +124,11 @@ class PacketSocket:
         self._received = self._dropped = 0
         return blocks * BLOCK_BYTES
 
-    def write_waiting(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
+    def write_waiting(self, out: ByteArray, limit: int = MOST) -> tuple[int, int]:
         """Writes what waits as blocks of a pcapng file to the start of ``out``; returns bytes and
         packets written.
 
-        It writes at most ``most`` packets, and as many as there is room for; ``has_more`` says
+        It writes at most ``limit`` packets, and as many as there is room for; ``has_more`` says
         whether others are left.
         """
         state = self._state
@@ -141,7 +141,7 @@ class PacketSocket:
                 if not status & 1:
                     break
                 state[OFFSET], state[LEFT] = first, count
-            write_packets(block, self.is_cooked, self.number, most - packets, out, size, state)
+            write_packets(block, self.is_cooked, self.number, limit - packets, out, size, state)
             size += int(state[WRITTEN])
             packets += int(state[PACKETS])
             if state[LEFT]:

@@ -128,7 +128,7 @@ def write_packets(
     block: ByteArray,
     is_cooked: bool,
     interface: int,
-    most: int,
+    limit: int,
     target: ByteArray,
     block_start: int,
     state: IntArray,
@@ -136,14 +136,14 @@ def write_packets(
     """Writes packets of a block of the ring to ``target`` from ``block_start`` on, each as an
     enhanced packet block of an ``interface``.
 
-    It writes at most ``most`` packets, and as many as there is room for. One step for each packet.
+    It writes at most ``limit`` packets, and as many as there is room for. One step for each packet.
 
     Frames get back the VLAN tag that the kernel has taken out. If the socket is cooked, they get a
     header that says where they came from.
     """
     start = block_start
     state[PACKETS] = 0
-    while state[LEFT] > 0 and state[PACKETS] < most:
+    while state[LEFT] > 0 and state[PACKETS] < limit:
         offset = state[OFFSET]
         size = min(le32(block, offset + 12), MAX_PACKET - COOKED_BYTES - TAG_BYTES)
         if block_start + size + MOST_GROWN > len(target):

@@ -37,13 +37,13 @@ class ScapySocket:
     def fileno(self) -> None:
         """Returns None: there is nothing that a caller can wait for."""
 
-    def write_waiting(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
+    def write_waiting(self, out: ByteArray, limit: int = MOST) -> tuple[int, int]:
         """Writes what waits, as ``PacketSource.write_waiting``. It needs a call for each packet, so
         it loses packets that come fast.
         """
         written = packets = 0
         while (block := self._next()) is not None:
-            if packets >= most or written + len(block) > len(out):
+            if packets >= limit or written + len(block) > len(out):
                 self._left = block
                 break
             out[written : written + len(block)] = np.frombuffer(block, np.uint8)

@@ -126,14 +126,14 @@ class RemoteInterface:
         """Whether ``write_waiting`` had no room for all packets."""
         return self._given < len(self._ends)
 
-    def write_waiting(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
+    def write_waiting(self, out: ByteArray, limit: int = MOST) -> tuple[int, int]:
         """Writes what waits, as ``PacketSource.write_waiting``."""
         if not self.has_more:
             self._read()
             self._walk()
         start = int(self._ends[self._given - 1]) if self._given else 0
         last = int(np.searchsorted(self._ends, start + len(out), "right"))
-        last = max(self._given, min(last, self._given + most))
+        last = max(self._given, min(last, self._given + limit))
         end = int(self._ends[last - 1]) if last else 0
         out[: end - start] = self._blocks[start:end]
         packets, self._given = last - self._given, last

@@ -465,7 +465,7 @@ def report_of(
             width=width,
             looked=looked,
             instead=instead,
-            most=None if effects else SCREEN,
+            limit=None if effects else SCREEN,
         )
         return [
             *report,

@@ -178,10 +178,10 @@ class FindingConditions(Choices):
 
         saved = options.saved_filters(config)
         return Choosing(
-            vbuckets=number_ranges(self.vbucket, "--vbucket", most=0xFFFF)
+            vbuckets=number_ranges(self.vbucket, "--vbucket", limit=0xFFFF)
             if self.vbucket is not None
             else (),
-            connections=number_ranges(self.connection, "--connection", most=(1 << 31) - 1)
+            connections=number_ranges(self.connection, "--connection", limit=(1 << 31) - 1)
             if self.connection is not None
             else (),
             client=self.client,

@@ -90,7 +90,7 @@ class ComparedSides(Choices):
 
         named = ((self.a_connection, "--a-connection"), (self.b_connection, "--b-connection"))
         return [
-            number_ranges(text, option, most=(1 << 31) - 1) if text is not None else ()
+            number_ranges(text, option, limit=(1 << 31) - 1) if text is not None else ()
             for text, option in named
         ]
 

@@ -520,14 +520,14 @@ class Conditions(Choices):
         from dcpinspect.tables import select  # deferred: NumPy, which --help does not need
 
         return select.Selection(
-            numbers=select.number_ranges(row, "--row", most=(1 << 63) - 2)
+            numbers=select.number_ranges(row, "--row", limit=(1 << 63) - 2)
             if row is not None
             else (),
-            vbuckets=select.number_ranges(self.vbucket, "--vbucket", most=0xFFFF)
+            vbuckets=select.number_ranges(self.vbucket, "--vbucket", limit=0xFFFF)
             if self.vbucket is not None
             else (),
             commands=select.commands(self.opcode) if self.opcode is not None else None,
-            connections=select.number_ranges(self.connection, "--connection", most=(1 << 31) - 1)
+            connections=select.number_ranges(self.connection, "--connection", limit=(1 << 31) - 1)
             if self.connection is not None
             else (),
             keys=select.key_pattern(self.key) if self.key is not None else None,

@@ -110,7 +110,7 @@ def watch(
     tables.output = output = local_path(tables.output, "tables of 'pipeline watch' are written")
     arrivals, run_options = waiting.arrivals(captures, output), tables.run_options(())
     notifier, told_before = telling.notifier(context), kept_told(output)
-    teller = Teller(StandardOutput(), manner, notifier=notifier, known=told_before)
+    teller = Teller(StandardOutput(), manner, notifier=notifier, announced=told_before)
     alarms = Alarms(output, teller, told_before, rules)
     check_installed()  # now, and not with the first capture
     complain(
@@ -251,11 +251,11 @@ class Alarms:
     """Runs the pipeline, and tells findings in all captures so far."""
 
     def __init__(
-        self, out: str, teller: Teller, known: AnnouncedFindings, rules: Sequence[str]
+        self, out: str, teller: Teller, announced: AnnouncedFindings, rules: Sequence[str]
     ) -> None:
         self._out = out
         self._teller = teller
-        self._known = known
+        self._known = announced
         self._rules = rules
         self._scene: Scene | None = None
         self._latest: NewestRun | None = None

@@ -324,10 +324,10 @@ class TableChoices(Choices):
         if vbucket is not None and "vbucket" not in {column.name for column in table.columns}:
             raise UsageError(f"--vbucket: a {table.name} has no vbucket")
         selection = RecordSelection(
-            vbuckets=number_ranges(vbucket, "--vbucket", most=0xFFFF)
+            vbuckets=number_ranges(vbucket, "--vbucket", limit=0xFFFF)
             if vbucket is not None
             else (),
-            connections=number_ranges(connection, "--connection", most=(1 << 31) - 1)
+            connections=number_ranges(connection, "--connection", limit=(1 << 31) - 1)
             if connection is not None
             else (),
             filter=parse_record_filter(self.filter_, table, saved=options.saved_filters(config))

@@ -194,9 +194,9 @@ class Teller:
         *,
         around: RecentPackets | None = None,
         notifier: Notifier | None = None,
-        known: AnnouncedFindings | None = None,
+        announced: AnnouncedFindings | None = None,
     ) -> None:
-        """``known``: findings that were told before."""
+        """``announced``: findings that were told before."""
         self._output = output
         self._manner = manner
         self._severities = (
@@ -207,7 +207,7 @@ class Teller:
         self._around = around
         self._notifier = notifier
         self._is_journal = manner.is_text and isinstance(output, StandardOutput) and _is_journal()
-        self._known = AnnouncedFindings() if known is None else known
+        self._known = AnnouncedFindings() if announced is None else announced
         self._due, self._absent_due = 0.0, 0.0
         self._since: dict[bool, dict[tuple[Case, str], tuple[int, int]]] = {False: {}, True: {}}
         """Findings that are not told yet, with the time of the first check that showed them, and

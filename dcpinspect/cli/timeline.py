@@ -86,7 +86,7 @@ def timeline(
     format_ = _format(context, result, width)
     drawn = _seqnos(seqnos) if seqnos is not None else None
     connections = (
-        number_ranges(connection, "--connection", most=(1 << 31) - 1)
+        number_ranges(connection, "--connection", limit=(1 << 31) - 1)
         if connection is not None
         else ()
     )

@@ -93,13 +93,13 @@ class Shelves:
                     yield from stored
 
 
-def groups(counts: Iterable[int], most: int) -> Iterator[list[int]]:
-    """Yields the numbers of files to compare together: as many as have at most ``most`` events in
+def groups(counts: Iterable[int], limit: int) -> Iterator[list[int]]:
+    """Yields the numbers of files to compare together: as many as have at most ``limit`` events in
     all, or a single one.
     """
     group, size = list[int](), 0
     for number, count in enumerate(counts):
-        if group and size + count > most:
+        if group and size + count > limit:
             yield group
             group, size = [], 0
         group.append(number)

@@ -381,7 +381,7 @@ class Metrics:
     """The numbers of a reading. Feed it with every batch, from the reading's thread."""
 
     def __init__(
-        self, reading: MeasuredReading, *, with_vbuckets: bool = False, most: int = MOST_PAIRS
+        self, reading: MeasuredReading, *, with_vbuckets: bool = False, limit: int = MOST_PAIRS
     ) -> None:
         """Starts before the first batch; from now on the reading tracks streams."""
         if isinstance(reading, Reading):
@@ -390,7 +390,7 @@ class Metrics:
             reading.forget_what_is_over()
         self._reading = reading
         self._with_vbuckets = with_vbuckets
-        self._most = most
+        self._most = limit
         self._pairs: dict[Pair, _Totals] = {}
         self._messages: dict[int, IntArray] = {}
         """Counts since their pairs were last looked up, by connection and command."""

@@ -453,38 +453,40 @@ class BriefDirections:
         connections: list[int] = unique((due_directions >> 1) + 1).tolist()
         return connections
 
-    def _make_room(self, most: int) -> None:
-        if most >= len(self._state):
-            self._state = grown(self._state, most + 1)
+    def _make_room(self, limit: int) -> None:
+        if limit >= len(self._state):
+            self._state = grown(self._state, limit + 1)
             spoke = np.flatnonzero(self._state & ~np.uint8(_ENDED | _LEFT))
             self._release, self._at = (
                 _widened(column, len(self._state), spoke) for column in (self._release, self._at)
             )
 
-    def _keep(self, data: ByteArray, new: FirstBytesRows, file_places: RowNumbers | None) -> None:
+    def _keep(
+        self, data: ByteArray, first_bytes: FirstBytesRows, file_places: RowNumbers | None
+    ) -> None:
         """Copies bytes that are still needed: the buffer of the batch is not kept."""
-        if not len(new):
+        if not len(first_bytes):
             return
         if 2 * self._live < self._count and self._count >= MANY:
             self._compact()
-        octets, start = gathered(data, new.start, new.length)
+        octets, start = gathered(data, first_bytes.start, first_bytes.length)
         if self._used + len(octets) > len(self._bytes):
             self._bytes = grown(self._bytes, self._used + len(octets))
-        if self._count + len(new) > len(self._kept):
-            self._kept = FirstBytesRows(grown(self._kept.array, self._count + len(new)))
+        if self._count + len(first_bytes) > len(self._kept):
+            self._kept = FirstBytesRows(grown(self._kept.array, self._count + len(first_bytes)))
         self._bytes[self._used : self._used + len(octets)] = octets
-        rows = self._count + np.arange(len(new))
-        self._kept[rows] = new
+        rows = self._count + np.arange(len(first_bytes))
+        self._kept[rows] = first_bytes
         if file_places is not None:
             if len(self._places) < len(self._kept):
                 self._places = grown(self._places, len(self._kept))
             self._places[rows] = file_places
         self._kept.start[rows] = self._used + start
-        self._at[new.way] = rows
-        self._state[new.way] |= _HELD
+        self._at[first_bytes.way] = rows
+        self._state[first_bytes.way] |= _HELD
         self._used += len(octets)
-        self._count += len(new)
-        self._live += len(new)
+        self._count += len(first_bytes)
+        self._live += len(first_bytes)
 
     def _drop(self, numbers: RowNumbers) -> tuple[FirstBytesRows, RowNumbers]:
         """Drops what was kept of these directions, and returns it with its places in the file; its

@@ -48,12 +48,12 @@ class ByteKeeper(Protocol):
         self,
         packets: PacketBatch | None,
         chunks: Sequence[StreamChunk],
-        told: Sequence[BriefMessages],
+        briefs: Sequence[BriefMessages],
     ) -> None:
         """Takes what ``packets`` added to the streams, with places, before the messages that it
         completed.
 
-        ``packets``: None if only time passed, or the input ended. ``told``: messages that are in no
+        ``packets``: None if only time passed, or the input ended. ``briefs``: messages that are in no
         chunk.
         """
 
@@ -212,11 +212,11 @@ class Engine:
             self._framed(self._chunks_for_framing(None, self.transport.end_reset(before_ns)))
         )
 
-    def decode(self, found: Frames) -> MessageBatch | None:
+    def decode(self, frames: Frames) -> MessageBatch | None:
         """Does the second half of ``feed``, ``pass_time`` and ``finish``; call this once for
         everything that was found, in order.
         """
-        return self._decoding.decode(found, self._origin_ns or 0)
+        return self._decoding.decode(frames, self._origin_ns or 0)
 
     @property
     def coverage(self) -> Coverage:

@@ -433,7 +433,11 @@ class Manifest:
         return replace(self, tables=versions)
 
     def _committed(
-        self, name: str, new: Sequence[WrittenFile], base: int | None, gone: Collection[str] | None
+        self,
+        name: str,
+        files: Sequence[WrittenFile],
+        base: int | None,
+        gone: Collection[str] | None,
     ) -> int:
         folder = self.path(name)
         form = delta.TableForm(
@@ -443,7 +447,7 @@ class Manifest:
             delta.add_action(
                 written.path.removeprefix(f"{folder}/"), written.size, written.statistics, form.by
             )
-            for written in new
+            for written in files
         ]
         return delta.commit(folder, form, added, run=self.number + 1, base=base, gone=gone)
 

@@ -49,14 +49,14 @@ class _HistoryShare:
 
 def compare(
     tasks: Tasks,
-    found: RunResults,
+    results: RunResults,
     secrets: Secrets,
     stem: str,
     wanted: EventQuery,
     pairs: StreamPairs,
 ) -> tuple[list[Contradiction], int]:
     """Compares streams as ``Differ`` says. ``stem``: path of temporary files."""
-    looks = found.looks(wanted, secrets)
+    looks = results.looks(wanted, secrets)
     shares = max(SHARES * tasks.processors, len(looks))
     change_files = tasks.map(
         "comparing streams",
@@ -72,7 +72,7 @@ def compare(
         changes = [written[share] for written, _ in change_files if share in written]
         if len(share_pairs) and changes:
             items.append(
-                _HistoryShare([path for path, _ in changes], share_pairs, found.manifest.salt)
+                _HistoryShare([path for path, _ in changes], share_pairs, results.manifest.salt)
             )
             sizes.append(sum(size for _, size in changes))
     return list(chain(*tasks.map("comparing streams", _differing, items, sizes))), behind

@@ -119,11 +119,11 @@ def checked_options(options: Options, keylog: Path | Sequence[Path], on_error: s
     return replace(options, secrets=secrets, fails=on_error == "fail")
 
 
-def paths_of(given: Path | Sequence[Path]) -> list[str]:
+def paths_of(paths: Path | Sequence[Path]) -> list[str]:
     """Returns one path, or several, as a list of texts."""
-    if isinstance(given, (str, os.PathLike)):
-        return [os.fspath(given)]
-    return [os.fspath(path) for path in given]
+    if isinstance(paths, (str, os.PathLike)):
+        return [os.fspath(paths)]
+    return [os.fspath(path) for path in paths]
 
 
 def run(
@@ -260,10 +260,10 @@ class _PipelineRun:
                 )
         return self.summary
 
-    def _new(self, found: Sequence[Unit]) -> list[Unit]:
+    def _new(self, units: Sequence[Unit]) -> list[Unit]:
         """Returns the captures that were not read before."""
-        new = plan.new_units(self.manifest, found)
-        self.summary.known, self.summary.copies = len(found) - len(new), plan.copies_in(found)
+        new = plan.new_units(self.manifest, units)
+        self.summary.known, self.summary.copies = len(units) - len(new), plan.copies_in(units)
         return new
 
     def expire(self, before_ns: int, tasks_of: TasksOf) -> Summary:
@@ -314,7 +314,7 @@ class _PipelineRun:
         self,
         tasks: Tasks,
         manifest: Manifest,
-        new: Sequence[Unit],
+        units: Sequence[Unit],
         *,
         is_stale: bool,
         opened_files: Collection[str],
@@ -324,7 +324,7 @@ class _PipelineRun:
         if secrets.keylogs:
             manifest = replace(manifest, options={**manifest.options, "decrypted": True})
         with self._timed("scan"):
-            read = self._scanned(tasks, new)
+            read = self._scanned(tasks, units)
         with self._timed("stitch"):
             manifest, is_renumbered = plan.numbered(manifest, read)
             if any(report.report.secrets for report in read):
@@ -361,7 +361,8 @@ class _PipelineRun:
             messages = [report for report in self.written if report.path.endswith(".parquet")]
             verify([*self.written, *chain(*rows.values())])
             tables.update(
-                (name, WrittenAnew(new, manifest.of_parts_gone(name))) for name, new in rows.items()
+                (name, WrittenAnew(units, manifest.of_parts_gone(name)))
+                for name, units in rows.items()
             )
             manifest = manifest.with_tables(
                 tables, messages, _gone(self.manifest.parts, manifest_parts)
@@ -372,23 +373,23 @@ class _PipelineRun:
         self._sum_up(manifest, works=len(works))
         return manifest
 
-    def _scanned(self, tasks: Tasks, new: Sequence[Unit]) -> list[ReadUnit]:
-        total = max(1, sum(unit.size for unit in new))
-        counts = [-(-tasks.processors * unit.size // total) for unit in new]
-        begun = plan.begins_of(self.manifest, new)
+    def _scanned(self, tasks: Tasks, units: Sequence[Unit]) -> list[ReadUnit]:
+        total = max(1, sum(unit.size for unit in units))
+        counts = [-(-tasks.processors * unit.size // total) for unit in units]
+        begun = plan.begins_of(self.manifest, units)
         skipped = [0 if new_scan is None else new_scan.report.packets for new_scan in begun]
         scan_works = [
             (unit, [] if skip else stretches(unit.path, unit.size, count), skip)
-            for unit, count, skip in zip(new, counts, skipped, strict=True)
+            for unit, count, skip in zip(units, counts, skipped, strict=True)
         ]
         scans = self._scans(tasks, scan_works)
         again = [number for number, (report, _) in enumerate(scans) if report is None]
         for number, new_scan in zip(
-            again, self._scans(tasks, [(new[number], [], 0) for number in again]), strict=True
+            again, self._scans(tasks, [(units[number], [], 0) for number in again]), strict=True
         ):
             scans[number] = new_scan
         read = []
-        for unit, before, (report, pieces) in zip(new, begun, scans, strict=True):
+        for unit, before, (report, pieces) in zip(units, begun, scans, strict=True):
             assert report is not None, "a capture that is scanned in one stretch has no guesses"
             if report.error is not None and self.options.fails:
                 raise CaptureError(
@@ -476,7 +477,7 @@ class _PipelineRun:
         )
 
     def _with_rows(
-        self, tasks: Tasks, manifest: Manifest, new: Sequence[NewRows]
+        self, tasks: Tasks, manifest: Manifest, new_rows: Sequence[NewRows]
     ) -> tuple[list[ManifestPart], dict[str, list[WrittenFile]]]:
         """Returns the parts with files of the tables that are written per part, and the new ones of
         these files.
@@ -492,7 +493,7 @@ class _PipelineRun:
                 folders[name],
                 manifest.salt,
             )
-            for rows_of_part in new
+            for rows_of_part in new_rows
             for name in SET_APART
         ]
         # each table is a task, since a large connection is one part
@@ -504,13 +505,13 @@ class _PipelineRun:
         )
         of_parts = dict(
             zip(
-                product((rows_of_part.part for rows_of_part in new), SET_APART),
+                product((rows_of_part.part for rows_of_part in new_rows), SET_APART),
                 written,
                 strict=True,
             )
         )
         rows: dict[str, list[WrittenFile]] = {name: [] for name in SET_APART}
-        for rows_of_part in new:
+        for rows_of_part in new_rows:
             of_part = {
                 name: file
                 for name in SET_APART

@@ -170,7 +170,7 @@ def _nullable(column: Any) -> NumberColumn:
 
 
 def _message_facts(
-    messages: Any, rows: Mapping[int, Sequence[str]], most: Limits
+    messages: Any, rows: Mapping[int, Sequence[str]], limits: Limits
 ) -> Iterator[EvidenceMessage]:
     """Yields the facts about these messages from the table of messages."""
     if not rows:
@@ -183,7 +183,7 @@ def _message_facts(
     }
     for index, row in enumerate(shown_rows["row"].to_pylist()):
         row_texts = {
-            name: one_line(column[index])[: 8 * most.value]
+            name: one_line(column[index])[: 8 * limits.value]
             for name, column in texts.items()
             if column[index]
         }

@@ -26,7 +26,7 @@ PART_BYTES = 8 << 20
 PARTS_A_PROCESSOR = 2
 
 
-def new_units(manifest: Manifest, found: Iterable[Unit]) -> list[Unit]:
+def new_units(manifest: Manifest, units: Iterable[Unit]) -> list[Unit]:
     """Returns units that have not been read, each once, and those that could not be opened."""
     identities = {
         _identity(unit_read.unit)
@@ -34,16 +34,16 @@ def new_units(manifest: Manifest, found: Iterable[Unit]) -> list[Unit]:
         if unit_read.begins or not unit_read.continued
     }
     new = []
-    for unit in found:
+    for unit in units:
         if not unit.head or _identity(unit) not in identities:
             identities.add(_identity(unit))
             new.append(unit)
     return new
 
 
-def copies_in(found: Sequence[Unit]) -> int:
+def copies_in(units: Sequence[Unit]) -> int:
     """Returns how many of the units have the same bytes as another one of them."""
-    return len(found) - len(set(map(_identity, found)))
+    return len(units) - len(set(map(_identity, units)))
 
 
 def _identity(unit: Unit) -> tuple[Any, ...]:

@@ -17,9 +17,9 @@ ENDING = ".looks"
 """Ending of such a file."""
 
 
-def write_looks(part: str, found: Collector, salt: Salt | None) -> str:
+def write_looks(part: str, collector: Collector, salt: Salt | None) -> str:
     """Writes the problems, and returns the path of the file."""
-    files.write(f"{part}{ENDING}", to_bytes(found), salt)
+    files.write(f"{part}{ENDING}", to_bytes(collector), salt)
     return f"{part}{ENDING}"
 
 

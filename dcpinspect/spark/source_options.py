@@ -244,14 +244,14 @@ def _by_name(options: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
-def _on_error(given: Mapping[str, str]) -> OnError | None:
+def _on_error(options: Mapping[str, str]) -> OnError | None:
     """Returns what to do with captures that cannot be read, or None. Raises UsageError."""
-    if "mode" in given:
-        if "on_error" in given:
+    if "mode" in options:
+        if "on_error" in options:
             raise UsageError("option mode: is the same as on_error; give one of the two")
-        upper = {**given, "mode": given["mode"].upper()}
+        upper = {**options, "mode": options["mode"].upper()}
         return MODES[_one_of(upper, "mode", tuple(MODES), "")]
-    return _one_of(given, "on_error", get_args(OnError), "") if "on_error" in given else None
+    return _one_of(options, "on_error", get_args(OnError), "") if "on_error" in options else None
 
 
 def _columns(text: str | None, *, shows_errors: bool) -> list[str]:
@@ -288,11 +288,11 @@ def _check_types(schema: Mapping[str, str]) -> None:
             )
 
 
-def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
-    several = json.loads(given.get("paths") or "[]")
+def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
+    several = json.loads(options.get("paths") or "[]")
     paths = tuple(
         path_or_uri(path, "captures are read")
-        for path in (*([given["path"]] if given.get("path") else []), *several)
+        for path in (*([options["path"]] if options.get("path") else []), *several)
     )
     if not paths:
         raise UsageError('name captures, as in spark.read.format("dcp").load("captures/")')
@@ -327,18 +327,18 @@ def _most_files(text: str | None) -> int | None:
     return None if text is None else int(text)
 
 
-def _selection(given: Mapping[str, str]) -> select.Selection:
+def _selection(options: Mapping[str, str]) -> select.Selection:
     def option_of(name: str, read: Callable[[str], Any], none: Any = ()) -> Any:
-        return _option_value(name, read, given[name]) if name in given else none
+        return _option_value(name, read, options[name]) if name in options else none
 
     return select.Selection(
         vbuckets=option_of(
-            "vbuckets", lambda text: select.number_ranges(text, "option vbuckets", most=0xFFFF)
+            "vbuckets", lambda text: select.number_ranges(text, "option vbuckets", limit=0xFFFF)
         ),
         commands=option_of("opcodes", select.commands, None),
         connections=option_of(
             "connections",
-            lambda text: select.number_ranges(text, "option connections", most=(1 << 31) - 1),
+            lambda text: select.number_ranges(text, "option connections", limit=(1 << 31) - 1),
         ),
         keys=option_of("keys", select.key_pattern, None),
         statuses=option_of("statuses", select.statuses),
@@ -361,11 +361,11 @@ def _option_value(name: str, read: Callable[[str], Any], text: str) -> Any:
         ) from None
 
 
-def _time(given: Mapping[str, str], name: str) -> int | None:
+def _time(options: Mapping[str, str], name: str) -> int | None:
     """Returns a time, in the form that filters use, as nanoseconds since 1970."""
-    if name not in given:
+    if name not in options:
         return None
-    quoted = given[name].replace("'", "''")
+    quoted = options[name].replace("'", "''")
     condition = parse_filter(f"time = '{quoted}'", name=f"option {name}").condition
     assert isinstance(condition, Compare)
     assert isinstance(condition.right, Constant)
@@ -384,8 +384,8 @@ def _ports(text: str | None) -> tuple[tuple[int, ...], bool]:
     return tuple(int(word) for word in words if word != "auto"), "auto" in words
 
 
-def _one_of(given: Mapping[str, str], name: str, known: Sequence[str], usual: str) -> Any:
-    value = given.get(name, usual)
+def _one_of(options: Mapping[str, str], name: str, known: Sequence[str], usual: str) -> Any:
+    value = options.get(name, usual)
     if value not in known:
         raise UsageError(
             f"option {name}: {escape(value)} is not known; write {', '.join(known[:-1])} or "

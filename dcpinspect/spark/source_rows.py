@@ -30,7 +30,7 @@ BYTES = 8 << 20
 
 
 def record_batches(
-    asked: SourceOptions, part: CaptureSlice, conditions: FilterRows | None = None
+    asked: SourceOptions, capture_slice: CaptureSlice, conditions: FilterRows | None = None
 ) -> Iterator[Any]:
     """Yields the wanted messages of some captures, which are read as one, and rows for captures
     that could not be read, if ``asked`` wants them.
@@ -40,16 +40,18 @@ def record_batches(
     Raises CaptureError, which says what to do, for a capture that cannot be read, if the job is to
     fail then.
     """
-    readable, failures = _tried(part.files)
+    readable, failures = _tried(capture_slice.files)
     for failure in failures:
-        yield from _failure(asked, part, failure)
+        yield from _failure(asked, capture_slice, failure)
     if not readable:
         return
-    before, _ = _tried(part.before)
+    before, _ = _tried(capture_slice.before)
     readable = before + readable
     seen = 0
     keys = (
-        Secrets(tuple(map(of_point, asked.keylogs)), asked.tls_search).of_point(part.point).read()
+        Secrets(tuple(map(of_point, asked.keylogs)), asked.tls_search)
+        .of_point(capture_slice.point)
+        .read()
     )
     try:
         with Reading(
@@ -57,17 +59,19 @@ def record_batches(
         ) as reading:
             for batch in reading:
                 for problem in reading.capture.problems[seen:]:
-                    yield from _damage(asked, part, problem)
+                    yield from _damage(asked, capture_slice, problem)
                 seen = len(reading.capture.problems)
-                yield from _messages(asked, part, batch, conditions)
+                yield from _messages(asked, capture_slice, batch, conditions)
             for problem in reading.capture.problems[seen:]:
-                yield from _damage(asked, part, problem)
-            if part.is_cut and (lost := _lost(reading)):
+                yield from _damage(asked, capture_slice, problem)
+            if capture_slice.is_cut and (lost := _lost(reading)):
                 message = (
                     f"{lost:,} bytes are of messages that begin or end in other files of "
-                    f"{part.point}; with unit=point they are read"
+                    f"{capture_slice.point}; with unit=point they are read"
                 )
-                yield from _failure(asked, part, CaptureError(part.files[0], None, message))
+                yield from _failure(
+                    asked, capture_slice, CaptureError(capture_slice.files[0], None, message)
+                )
     except CaptureError as error:
         if asked.on_error == "fail":
             raise
@@ -76,7 +80,7 @@ def record_batches(
             error.offset,
             f"{error.what}; what comes after it at this capture point was not read",
         )
-        yield from _failure(asked, part, more)
+        yield from _failure(asked, capture_slice, more)
 
 
 def _lost(reading: Reading) -> int:
@@ -104,29 +108,38 @@ def _tried(files: tuple[str, ...]) -> tuple[list[str], list[CaptureError]]:
     return readable, failures
 
 
-def _damage(asked: SourceOptions, part: CaptureSlice, found: FileDamage) -> Iterator[Any]:
-    if found.file not in part.before:  # the task of that file has reported it
-        yield from _failure(asked, part, CaptureError(found.file, found.offset, found.what))
+def _damage(asked: SourceOptions, capture_slice: CaptureSlice, damage: FileDamage) -> Iterator[Any]:
+    if damage.file not in capture_slice.before:  # the task of that file has reported it
+        yield from _failure(
+            asked, capture_slice, CaptureError(damage.file, damage.offset, damage.what)
+        )
 
 
-def _failure(asked: SourceOptions, part: CaptureSlice, error: CaptureError) -> Iterator[Any]:
+def _failure(
+    asked: SourceOptions, capture_slice: CaptureSlice, error: CaptureError
+) -> Iterator[Any]:
     if asked.on_error == "fail":
         advice = (
             "option on_error=skip leaves out what cannot be read, and on_error=row has a row for it"
         )
         raise CaptureError(error.path, error.offset, error.what, advice)
     if asked.on_error == "row":
-        values = {"file": error.path, POINT.name: part.point, ERROR.name: str(error)}
+        values = {"file": error.path, POINT.name: capture_slice.point, ERROR.name: str(error)}
         columns = [pa.array([values.get(name)], SCHEMA.field(name).type) for name in asked.columns]
         yield pa.RecordBatch.from_arrays(columns, schema=asked.schema)
 
 
 def _messages(
-    asked: SourceOptions, part: CaptureSlice, batch: MessageBatch, conditions: FilterRows | None
+    asked: SourceOptions,
+    capture_slice: CaptureSlice,
+    batch: MessageBatch,
+    conditions: FilterRows | None,
 ) -> Iterator[Any]:
     rows = _within(asked, batch)
-    if part.before:
-        earlier_files = [number for number, name in enumerate(batch.files) if name in part.before]
+    if capture_slice.before:
+        earlier_files = [
+            number for number, name in enumerate(batch.files) if name in capture_slice.before
+        ]
         rows = rows[~np.isin(batch.last_file[rows], earlier_files)]
     if conditions is not None:
         rows = conditions.rows(batch, rows)
@@ -135,7 +148,7 @@ def _messages(
         made = message_rows(
             batch, chunk, [name for name in asked.columns if name not in (POINT.name, ERROR.name)]
         )
-        constants = {POINT.name: part.point, ERROR.name: None}
+        constants = {POINT.name: capture_slice.point, ERROR.name: None}
         columns = [
             pa.repeat(pa.scalar(constants[name], pa.string()), len(chunk))
             if name in constants

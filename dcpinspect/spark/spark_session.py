@@ -475,7 +475,7 @@ def _poll(
         return
     context = spark.sparkContext
     tracker = context.statusTracker()
-    idle_since = math.inf if context.master.startswith("local") else time.monotonic()
+    idle_since = math.inf if str(context.master).startswith("local") else time.monotonic()
     while not ended.wait(POLL):
         try:
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]

@@ -24,7 +24,7 @@ class Balance:
     def __init__(self) -> None:
         self.greatest: dict[int, int] = {}
         """Greatest balance in bytes, by connection."""
-        self.by_time = Series(kind="level", most=CHARTED)
+        self.by_time = Series(kind="level", limit=CHARTED)
         """Greatest balance in each span of time, for the first ``CHARTED`` connections."""
         self._now: dict[int, int] = {}
 

@@ -59,7 +59,7 @@ class Contents(Portable):
 
     def __init__(
         self,
-        most: int = MOST,
+        limit: int = MOST,
         *,
         share: VbucketShare = ALL,
         hashed_by: tuple[int, int] | None = None,
@@ -67,11 +67,11 @@ class Contents(Portable):
         """``share``: the vbuckets whose keys are followed. ``hashed_by``: secrets by which keys are
         hashed. Only what was hashed by the same secrets can be ``joined``.
         """
-        self.most = most
+        self.most = limit
         """Number of keys that are remembered; only to be changed before the first batch."""
         self._share = share
         self._tables = tables = event_keys.KeyTables()
-        tables.entries = event_keys.KeyRows.zeros(min(_FIRST, most))
+        tables.entries = event_keys.KeyRows.zeros(min(_FIRST, limit))
         tables.slots = np.full(2 * len(tables.entries), -1, dtype=np.int64)
         tables.marks = event_keys.KeyFill.single()
         tables.events = event_keys.KeyEvents.zeros(0)

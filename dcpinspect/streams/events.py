@@ -468,8 +468,8 @@ class FoundEvents(Portable):
 class RecentEvents:
     """The latest events of a reading that cannot be repeated."""
 
-    def __init__(self, most: int = RECENT) -> None:
-        self._most = most
+    def __init__(self, limit: int = RECENT) -> None:
+        self._most = limit
         self._latest = LatestRows(Events)
         self._forgotten: dict[int, tuple[int, int]] = {}
 
@@ -483,7 +483,7 @@ class RecentEvents:
         self._latest.add(events_of(batch, with_values=with_values))
 
     def forget(self) -> None:
-        """Forgets the older half of the events; of more than ``most``, half of ``most`` stay."""
+        """Forgets the older half of the events; of more than ``limit``, half of ``limit`` stay."""
         count = len(self) - min(self._most, len(self)) // 2
         old = self._latest.rows[:count]
         keys, number = np.unique(

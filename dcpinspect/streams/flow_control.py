@@ -160,13 +160,13 @@ class FlowControl(Follower):
 
     travels = ("watched", "unasked")
 
-    def __init__(self, most: int = MOST, most_of_all: int = MOST_OF_ALL) -> None:
-        """``most``, ``most_of_all``: most messages remembered of a connection, and of all."""
+    def __init__(self, limit: int = MOST, most_of_all: int = MOST_OF_ALL) -> None:
+        """``limit``, ``most_of_all``: most messages remembered of a connection, and of all."""
         self.watched: PerConnection[int, WindowWatcher] = PerConnection()
         """The windows of connections that ever had one, by number of the connection."""
         self.unasked: PerConnection[int, Examples[MessagePosition]] = PerConnection()
         """Places of acknowledgements on connections without flow control, by connection."""
-        self._most, self._most_of_all = most, most_of_all
+        self._most, self._most_of_all = limit, most_of_all
         self.keeps_rows = False
         """Whether somebody wants the rows of everything that is found."""
         self._has_window = np.zeros(0, dtype=np.bool_)

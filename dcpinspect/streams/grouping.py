@@ -73,11 +73,11 @@ class Groups:
         """Returns the rows of each group."""
         return map(self.__getitem__, range(len(self)))
 
-    def before(self, row: int, most: int) -> list[int]:
+    def before(self, row: int, limit: int) -> list[int]:
         """Returns the rows before a row in its group, at most so many, the nearest first."""
         position = int(self._positions[row])
         earlier_rows: list[int] = self.rows[
-            max(int(self.begins[self.of[row]]), position - most) : position
+            max(int(self.begins[self.of[row]]), position - limit) : position
         ][::-1].tolist()
         return earlier_rows
 

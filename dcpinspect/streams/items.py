@@ -58,14 +58,14 @@ class VbucketItems:
     """
 
     def __init__(
-        self, vbucket: int, connections: Sequence[range] = (), *, most: int = MOST
+        self, vbucket: int, connections: Sequence[range] = (), *, limit: int = MOST
     ) -> None:
         """``connections``: only events of these connections; of all if empty."""
         self.last_rows: dict[int, int] = {}
         """Row of the vbucket's latest message on each connection."""
         self._vbucket = vbucket
         self._connections = connections
-        self._most = most
+        self._most = limit
         self._kept = Items.zeros(0)
         self._fresh: list[Items] = []
         self._size = 0

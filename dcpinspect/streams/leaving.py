@@ -114,13 +114,13 @@ def _padded(table: npt.NDArray[T], rows: int) -> npt.NDArray[T]:
     return padded
 
 
-def stale_gaps(gaps: Gaps, cause: IntArray, before_row: int, most: int) -> BoolArray:
+def stale_gaps(gaps: Gaps, cause: IntArray, before_row: int, limit: int) -> BoolArray:
     """Returns a mask of gaps that ended before a row and whose cause is certain: they may leave.
-    ``most``: greatest number of others that stay.
+    ``limit``: greatest number of others that stay.
     """
     is_old = gaps.ends.row < before_row
     unexplained = is_old & (cause == w.UNEXPLAINED)
-    return is_old & ~_latest(unexplained, gaps.ends.row, most)
+    return is_old & ~_latest(unexplained, gaps.ends.row, limit)
 
 
 def stale_snapshots(
@@ -129,12 +129,12 @@ def stale_snapshots(
     gaps: Gaps,
     other_streams: IntArray,
     before_row: int,
-    most: int,
+    limit: int,
 ) -> BoolArray:
     """Returns a mask of snapshots that were over before a row and that nothing needs any more.
 
     ``gaps``: the gaps that stay. ``other_streams``: numbers of snapshots that somebody else needs.
-    ``most``: greatest number of unusual snapshots that stay.
+    ``limit``: greatest number of unusual snapshots that stay.
     """
     count = len(snapshots)
     order = np.lexsort((snapshots.place.row, snapshots.stream))
@@ -179,34 +179,34 @@ def stale_snapshots(
         is_wanted[numbers[numbers >= 0]] = True
     is_over &= ~is_wanted[order]
     mask = np.zeros(count, dtype=np.bool_)
-    mask[order] = is_over & ~_latest(is_over & unusual, row, most)
+    mask[order] = is_over & ~_latest(is_over & unusual, row, limit)
     return mask
 
 
-def _latest(mask: BoolArray, row: IntArray, most: int) -> BoolArray:
-    """Returns a mask of the latest of the chosen ones, ``most`` at most."""
+def _latest(mask: BoolArray, row: IntArray, limit: int) -> BoolArray:
+    """Returns a mask of the latest of the chosen ones, ``limit`` at most."""
     numbers = np.flatnonzero(mask)
-    kept_numbers = numbers[np.argsort(row[numbers], kind="stable")[-most:]]
+    kept_numbers = numbers[np.argsort(row[numbers], kind="stable")[-limit:]]
     latest = np.zeros(len(mask), dtype=np.bool_)
     latest[kept_numbers] = True
     return latest
 
 
-def stale_losses(losses: SeqnoLosses, most: int) -> BoolArray:
+def stale_losses(losses: SeqnoLosses, limit: int) -> BoolArray:
     """Returns a mask of losses that leave.
 
     The first losses of each direction stay, and the latest of all. Those between become the last of
     them, which casts the doubt of all.
     """
     count, owner = len(losses), 2 * losses.connection + losses.direction
-    if count <= most:
+    if count <= limit:
         return np.zeros(count, dtype=np.bool_)
     order, position = np.argsort(owner, kind="stable"), np.arange(count)
     ordered_owners = owner[order]
     begins = np.maximum.accumulate(
         np.where(np.append(True, ordered_owners[1:] != ordered_owners[:-1]), position, 0)
     )
-    is_between = (order < count - most) & (position - begins >= FIRST)
+    is_between = (order < count - limit) & (position - begins >= FIRST)
     goes_on = is_between & np.append(
         is_between[1:] & (ordered_owners[1:] == ordered_owners[:-1]), False
     )
@@ -225,7 +225,7 @@ def stale_losses(losses: SeqnoLosses, most: int) -> BoolArray:
     return mask
 
 
-def stale_streams(streams: Streams, keys: Keys, most: int) -> BoolArray:
+def stale_streams(streams: Streams, keys: Keys, limit: int) -> BoolArray:
     """Returns a mask of old streams that their key no longer refers to: they are over, or were
     asked for again. The newest ones stay.
     """
@@ -234,7 +234,7 @@ def stale_streams(streams: Streams, keys: Keys, most: int) -> BoolArray:
         is_over[numbers[numbers >= 0]] = False
     over = np.flatnonzero(is_over)
     mask = np.zeros(len(streams), dtype=np.bool_)
-    mask[over[np.argsort(streams.latest.row[over], kind="stable")[: max(0, len(over) - most)]]] = (
+    mask[over[np.argsort(streams.latest.row[over], kind="stable")[: max(0, len(over) - limit)]]] = (
         True
     )
     return mask

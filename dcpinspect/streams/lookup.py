@@ -82,12 +82,12 @@ def refill_slots(state: ReadingState) -> None:
 
 
 @inline
-def clear(place: MessageRow) -> None:
+def clear(row: MessageRow) -> None:
     """Marks a place as that of no message."""
-    place.row = 0
-    place.offset = 0
-    place.frame = 0
-    place.time = 0
+    row.row = 0
+    row.offset = 0
+    row.frame = 0
+    row.time = 0
 
 
 @inline

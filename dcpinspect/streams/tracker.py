@@ -106,15 +106,15 @@ class Tracker(Portable):
         "_spans",
     )
 
-    def __init__(self, *, remembers: bool = False, most: int = RECENT) -> None:
+    def __init__(self, *, remembers: bool = False, limit: int = RECENT) -> None:
         """Starts without any message.
 
-        ``remembers``: keep the latest events, ``most`` at most, to compare streams with each other.
+        ``remembers``: keep the latest events, ``limit`` at most, to compare streams with each other.
         Live readings need that: their messages cannot be read again.
         """
-        self._recent = RecentEvents(most) if remembers else None
+        self._recent = RecentEvents(limit) if remembers else None
         self._told: dict[int, Comparison] = {}
-        self._most = most
+        self._most = limit
         self.most_streams = MOST_STREAMS
         """Number of the latest finished streams that stay in the tables of a reading without end.
         """
@@ -530,10 +530,10 @@ class Tracker(Portable):
             mask[numbers] = judge(numbers, asked_streams, branches[numbers])
         return mask
 
-    def _leave(self, row: int, most: int, but: BoolArray | None = None) -> None:
+    def _leave(self, row: int, limit: int, but: BoolArray | None = None) -> None:
         """Lets snapshots, gaps and losses that are over leave the tables.
 
-        ``row``: row of the next message. ``most``: as in ``leaving``. ``but``: as in ``set_apart``.
+        ``row``: row of the next message. ``limit``: as in ``leaving``. ``but``: as in ``set_apart``.
         """
         recent, state = self._recent, self.state
         before_row = recent.first_row if recent else row
@@ -547,17 +547,17 @@ class Tracker(Portable):
         for name, tale in self._told.items():
             if tale.cause >= 0:
                 cause[position_of[name]] = tale.cause
-        go = stale_gaps(every, cause, before_row, most) & ~stays[every.stream]
+        go = stale_gaps(every, cause, before_row, limit) & ~stays[every.stream]
         stay, stay_unordered = np.split(~go, [len(gaps)])
         self._out_of_order.leave(stay_unordered)
         gone = (
             stale_snapshots(
-                snapshots, streams, gaps[stay], self._out_of_order.snapshots, before_row, most
+                snapshots, streams, gaps[stay], self._out_of_order.snapshots, before_row, limit
             )
             & ~stays[snapshots.stream]
         )
         self._left.count(len(streams), snapshots[gone], every[go], cause[go])
-        staying = {"gaps": stay, "snapshots": ~gone, "losses": ~stale_losses(losses, most)}
+        staying = {"gaps": stay, "snapshots": ~gone, "losses": ~stale_losses(losses, limit)}
         self._take_leave(staying, names[: len(gaps)][stay], names[len(gaps) :][stay_unordered])
         self._stayed = self._bulk
         self._is_due = False

@@ -194,34 +194,34 @@ def _unreadable(character: str) -> str:
     return f"{escape(character)} is not part of the language of filters"
 
 
-def _token(match: re.Match[str], place: TextPosition) -> Token:
+def _token(match: re.Match[str], position: TextPosition) -> Token:
     """Returns the token of a match. It is unreadable if engines read it in different ways."""
     text = match[0]
     if match["bytes"]:
         if re.fullmatch(r"(?:[0-9a-fA-F]{2})*", match["digits"]) is None:
             return Token(
-                "unreadable", "bytes are pairs of hexadecimal digits, as in x'00ff'", place
+                "unreadable", "bytes are pairs of hexadecimal digits, as in x'00ff'", position
             )
-        return Token("bytes", match["digits"], place)
+        return Token("bytes", match["digits"], position)
     if match["text"]:
         if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
             problem = (
                 "text is UTF-8 without NUL; other keys are compared as bytes, as in "
                 "key_bytes = x'00ff'"
             )
-            return Token("unreadable", problem, place)
-        return Token("text", text[1:-1].replace("''", "'"), place)
+            return Token("unreadable", problem, position)
+        return Token("text", text[1:-1].replace("''", "'"), position)
     if match["number"]:
         if text.isdecimal() or _HEX.fullmatch(text):
-            return Token("number", text, place)
-        return Token("unreadable", f"{clip(escape(text), _SHOWN)} is no whole number", place)
+            return Token("number", text, position)
+        return Token("unreadable", f"{clip(escape(text), _SHOWN)} is no whole number", position)
     if match["saved"]:
-        return Token("saved", text[1:], place)
+        return Token("saved", text[1:], position)
     if match["word"]:
-        return Token("word", text.lower(), place)
+        return Token("word", text.lower(), position)
     if text in _INSTEAD:
-        return Token("unreadable", _INSTEAD[text], place)
-    return Token("sign", text, place)
+        return Token("unreadable", _INSTEAD[text], position)
+    return Token("sign", text, position)
 
 
 class _Parser:
@@ -307,10 +307,10 @@ class _Parser:
             raise self._next.place.error(what)
         return token
 
-    def _deeper(self, place: TextPosition) -> None:
+    def _deeper(self, position: TextPosition) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise place.error(f"conditions are nested more than {MAX_DEPTH} deep")
+            raise position.error(f"conditions are nested more than {MAX_DEPTH} deep")
 
     # -- conditions --
 

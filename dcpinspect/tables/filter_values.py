@@ -64,9 +64,9 @@ def comparison(
     operator: Operator,
     left_side: ColumnName | Constant,
     right_side: ColumnName | Constant,
-    place: TextPosition,
+    position: TextPosition,
 ) -> Condition:
-    """Returns the condition of a comparison. ``place``: of the operator. Raises PlacedError."""
+    """Returns the condition of a comparison. ``position``: of the operator. Raises PlacedError."""
     if isinstance(left_side, Constant):
         if isinstance(right_side, Constant):
             raise left_side.place.error("both sides are values; compare a column with a value")
@@ -82,12 +82,12 @@ def comparison(
                 if left_side.column.kind == "numbers"
                 else "a word (= 'x') or not (<> 'x')"
             )
-            raise place.error(
+            raise position.error(
                 f"{left_side.column.name} is {_family_text(left_side.column)}: it has {possible}, and no order"
             )
         return Holds(left_side, value) if operator == "=" else Not(Holds(left_side, value))
     if family(left_side.column) == "truth" and operator not in ("=", "<>"):
-        raise place.error(f"{left_side.column.name} is true or false, and has no order")
+        raise position.error(f"{left_side.column.name} is true or false, and has no order")
     return Compare(operator, _numeric_time(left_side), value)
 
 
@@ -102,11 +102,11 @@ def membership(column: ColumnName, values: list[Constant]) -> Condition:
 
 
 def likeness(
-    column: ColumnName, pattern: Constant, escape_by: Constant | None, place: TextPosition
+    column: ColumnName, pattern: Constant, escape_by: Constant | None, position: TextPosition
 ) -> Condition:
-    """Returns the condition of ``like``. ``place``: of the operator. Raises PlacedError."""
+    """Returns the condition of ``like``. ``position``: of the operator. Raises PlacedError."""
     if family(column.column) not in ("text", "hex"):
-        raise place.error(
+        raise position.error(
             f"like is for text, and {column.column.name} is {_family_text(column.column)}"
         )
     if not isinstance(pattern.value, str):
@@ -123,10 +123,10 @@ def likeness(
     return Like(column, text, sign)
 
 
-def _sign(given: Constant) -> str:
-    if not isinstance(given.value, str) or len(given.value) != 1 or given.value in "%_":
-        raise given.place.error("escape takes one character, as in escape '!'")
-    return given.value
+def _sign(constant: Constant) -> str:
+    if not isinstance(constant.value, str) or len(constant.value) != 1 or constant.value in "%_":
+        raise constant.place.error("escape takes one character, as in escape '!'")
+    return constant.value
 
 
 def _check_families(left: ColumnName, right: ColumnName) -> None:
@@ -140,15 +140,15 @@ def _check_families(left: ColumnName, right: ColumnName) -> None:
         raise right.place.error("lists cannot be compared with each other")
 
 
-def constant(column: ColumnName, given: Constant) -> Constant:
+def constant(column: ColumnName, constant: Constant) -> Constant:
     """Returns a value in the form of the column that it is compared with. Raises PlacedError if the
     column cannot have it.
     """
-    return Constant(_value(column.column, given), given.place)
+    return Constant(_value(column.column, constant), constant.place)
 
 
-def _value(column: Column, given: Constant) -> int | str | bytes | bool:
-    value, error = given.value, given.place.error
+def _value(column: Column, constant: Constant) -> int | str | bytes | bool:
+    value, error = constant.value, constant.place.error
     match family(column):
         case "number" if type(value) is int:
             low, high = _RANGES[column.kind]
@@ -158,7 +158,7 @@ def _value(column: Column, given: Constant) -> int | str | bytes | bool:
         case "list" if type(value) is int and column.kind == "numbers":
             return value
         case "text" | "list" if isinstance(value, str) and column.kind != "numbers":
-            return _word(column, value, given.place)
+            return _word(column, value, constant.place)
         case "hex" if isinstance(value, str) and (digits := _HEX.fullmatch(value)):
             return f"0x{digits[1].lower():0>16}"
         case "hex" if type(value) is int and 0 <= value < 2**64:
@@ -213,7 +213,7 @@ def _advice(column: Column, value: int | str | bytes | bool) -> str:
     return ": put it in single quotes" if kind in ("text", "list") and type(value) is int else ""
 
 
-def _word(column: Column, word: str, place: TextPosition) -> str:
+def _word(column: Column, word: str, position: TextPosition) -> str:
     """Returns a word in the spelling of the column: it may be written without ``dcp_``, in
     capitals, or with other dashes.
 
@@ -221,7 +221,7 @@ def _word(column: Column, word: str, place: TextPosition) -> str:
     """
     shown_word = clip(escape(word), _SHOWN)
     if _is_of_messages(column) and column.name in _ADDRESSES and not re.search(r":\d+$", word):
-        raise place.error(
+        raise position.error(
             f"{column.name} has a port, as in '10.0.0.9:50312'; for any port write "
             f"{column.name} like '{shown_word}:%'"
         )
@@ -245,7 +245,7 @@ def _word(column: Column, word: str, place: TextPosition) -> str:
         if name in words:
             return name
     close = did_you_mean(word, words.words)
-    raise place.error(
+    raise position.error(
         f"{column.name} is never '{shown_word}'{close or '; it is ' + _listed(words.words)}"
     )
 

@@ -17,9 +17,9 @@ class RoundTrips:
     """Measures the batches of a reading that it is fed with."""
 
     def __init__(self) -> None:
-        self.answers = Series(kind="peak", most=CHARTED)
+        self.answers = Series(kind="peak", limit=CHARTED)
         """Longest waits for answers in nanoseconds, by connection, without noops."""
-        self.noops = Series(kind="peak", most=CHARTED)
+        self.noops = Series(kind="peak", limit=CHARTED)
         """Longest waits of noops in nanoseconds, by connection."""
 
     def feed(self, batch: MessageBatch) -> None:

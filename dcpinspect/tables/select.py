@@ -123,7 +123,7 @@ def within(values: Array, ranges: Sequence[range]) -> BoolArray:
     return keep
 
 
-def number_ranges(text: str, option: str, *, most: int) -> tuple[range, ...]:
+def number_ranges(text: str, option: str, *, limit: int) -> tuple[range, ...]:
     """Parses ``1,5-9,0x1f`` to ranges. Raises UsageError."""
     ranges = []
     for piece in text.split(","):
@@ -141,8 +141,8 @@ def number_ranges(text: str, option: str, *, most: int) -> tuple[range, ...]:
                 f"{option} {text!r}: {piece.strip()!r} ends before it begins; write "
                 f"{high.strip()}-{low.strip()}"
             )
-        if not 0 <= first <= last <= most:
-            raise UsageError(f"{option} {text!r}: {piece.strip()!r} is not within 0-{most}")
+        if not 0 <= first <= last <= limit:
+            raise UsageError(f"{option} {text!r}: {piece.strip()!r} is not within 0-{limit}")
         ranges.append(range(first, last + 1))
     return tuple(ranges)
 
@@ -154,7 +154,7 @@ def collections(texts: str) -> Collections:
     for text in (piece.strip() for piece in texts.split(",")):
         unnamed = text.removeprefix("?")
         if _IDS.fullmatch(unnamed):
-            numbers += number_ranges(unnamed, "--collection", most=0xFFFF_FFFF)
+            numbers += number_ranges(unnamed, "--collection", limit=0xFFFF_FFFF)
         elif _COLLECTION.fullmatch(text):
             names.add(text)
         else:
@@ -233,7 +233,7 @@ def statuses(texts: str) -> tuple[range, ...]:
         elif name in _STATUSES:
             ranges.append(range(_STATUSES[name], _STATUSES[name] + 1))
         elif name[:1].isdigit():
-            ranges += number_ranges(text, "--status", most=0xFFFF)
+            ranges += number_ranges(text, "--status", limit=0xFFFF)
         else:
             raise UsageError(
                 f"--status {escape(text.strip())}: no status has this "

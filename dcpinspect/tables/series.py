@@ -32,13 +32,13 @@ class Series:
     of its values, see ``Kind``.
     """
 
-    def __init__(self, *, kind: SeriesKind = "sum", most: int = 1 << 10) -> None:
-        """``most``: number of groups that are kept, the first ones to come; others are ignored."""
+    def __init__(self, *, kind: SeriesKind = "sum", limit: int = 1 << 10) -> None:
+        """``limit``: number of groups that are kept, the first ones to come; others are ignored."""
         self.start_ns: int | None = None
         self.span_ns = FIRST_SPAN_NS
         self.rows: dict[int, IntArray] = {}
         self._is_level, self._is_sum = kind == "level", kind == "sum"
-        self._most = most
+        self._most = limit
         # for levels: nanoseconds since the start, and value
         self._last: dict[int, tuple[int, int]] = {}
 

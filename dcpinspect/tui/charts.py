@@ -86,13 +86,13 @@ class TimeAxis(NamedTuple):
         return columns
 
 
-def columns(values: Values, height: int, *, most: float | None = None) -> list[str]:
+def columns(values: Values, height: int, *, limit: float | None = None) -> list[str]:
     """Returns lines from the top down, with one column per value. A column is as high as the share
-    of its value in ``most``.
+    of its value in ``limit``.
 
-    Without ``most``, the greatest value counts as the whole. Only the value 0 has an empty column.
+    Without ``limit``, the greatest value counts as the whole. Only the value 0 has an empty column.
     """
-    top = max(float(values.max(initial=0)), 0) if most is None else most
+    top = max(float(values.max(initial=0)), 0) if limit is None else limit
     share = values / top if top > 0 else np.zeros(len(values))
     eighths = np.clip(np.ceil(share * height * 8), 0, height * 8).astype(np.int64)
     glyphs = np.array([" ", *BLOCKS])
@@ -123,7 +123,7 @@ def chart(
     spans = TimeAxis.filling(*ends, columns_wide).spans(ends[0], span_ns, len(values))
     drawn = np.maximum.reduceat(values, spans) / each if len(values) else np.zeros(0)
     top = max(float(drawn.max(initial=0)), limit or 0)
-    lines = columns(drawn, height, most=top)
+    lines = columns(drawn, height, limit=top)
     if limit is not None and top:
         row = min(height - 1, int((1 - limit / top) * height))
         lines[row] = "".join("─" if glyph == " " else glyph for glyph in lines[row])

@@ -141,11 +141,11 @@ def commands() -> list[Command]:
 _KEY_WIDTH = 9
 
 
-def rank(one: Command, words: Sequence[str]) -> int:
+def rank(command: Command, words: Sequence[str]) -> int:
     """Returns how well an entry matches the typed words, which are in lower case; 0 if the entry
     lacks one of them.
     """
-    title, about = one.title.casefold(), one.about.casefold()
+    title, about = command.title.casefold(), command.about.casefold()
     ranks = [
         3 if re.search(rf"\b{re.escape(word)}", title) else 2 if word in title else word in about
         for word in words
@@ -156,17 +156,17 @@ def rank(one: Command, words: Sequence[str]) -> int:
 class Commands(Provider):
     """Gives the entries to Textual's palette."""
 
-    def _run(self, one: Command) -> None:
+    def _run(self, command: Command) -> None:
         app: InspectApp = self.app  # type: ignore[assignment] # no other application has this palette
-        app.call_later(app.do, one)
+        app.call_later(app.do, command)
 
-    def _line(self, one: Command, words: Sequence[str] = ()) -> Content:
-        title = Content(one.title)
+    def _line(self, command: Command, words: Sequence[str] = ()) -> Content:
+        title = Content(command.title)
         for word in words:
             title = title.highlight_regex(
                 re.compile(re.escape(word), re.IGNORECASE), style=self.match_style or "reverse"
             )
-        return Content.assemble((f"{one.shown:>{_KEY_WIDTH}}  ", "dim"), title)
+        return Content.assemble((f"{command.shown:>{_KEY_WIDTH}}  ", "dim"), title)
 
     async def discover(self) -> Hits:
         """Yields all entries; Textual asks for them before anything is typed."""

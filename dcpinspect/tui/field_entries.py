@@ -86,17 +86,17 @@ class Entries:
     # -- fields
     # -------------------------------------------------------------------------------------------
 
-    def _fields(self, fields: Sequence[FieldValue], above: str, most: int) -> list[Entry]:
+    def _fields(self, fields: Sequence[FieldValue], above: str, limit: int) -> list[Entry]:
         seen: dict[str, int] = {}
         entries = [
-            self._field(field, f"{above}{_step(field.name, seen)}") for field in fields[:most]
+            self._field(field, f"{above}{_step(field.name, seen)}") for field in fields[:limit]
         ]
         return (
             entries
-            if len(fields) <= most
+            if len(fields) <= limit
             else [
                 *entries,
-                _more(above, fields[most].depth, fields[most], f"{len(fields) - most:,} more"),
+                _more(above, fields[limit].depth, fields[limit], f"{len(fields) - limit:,} more"),
             ]
         )
 
@@ -180,13 +180,13 @@ class Entries:
     # -------------------------------------------------------------------------------------------
 
     def _part_entries(
-        self, path: str, field: FieldValue, inside: Part, depth: int, most: int
+        self, path: str, field: FieldValue, inside: Part, depth: int, limit: int
     ) -> list[Entry]:
         text = self._content(field)
         entries: list[Entry] = []
         seen: dict[str, int] = {}
         base = None if field.inflated else _base(field, text)
-        level = json_parts.level(text, inside, most)
+        level = json_parts.level(text, inside, limit)
         for json_part in level.parts:
             part_path = f"{path}/{_step(json_part.name, seen)}"
             label = f'"{json_part.name}"' if inside.kind == "object" else json_part.name
@@ -257,21 +257,21 @@ class Entries:
         return partial(self._lines, path, depth, field, text)
 
     def _lines(
-        self, path: str, depth: int, field: FieldValue | None, text: str, most: int
+        self, path: str, depth: int, field: FieldValue | None, text: str, limit: int
     ) -> list[Entry]:
         width = max(8, self._width - 2 * depth - 5)
-        lines = wrapped(text[: (most + 1) * width], width)
+        lines = wrapped(text[: (limit + 1) * width], width)
         entries = [
             Entry(f"{path}/~{number}", "text", depth + 1, field, text=line)
-            for number, line in enumerate(lines[:most])
+            for number, line in enumerate(lines[:limit])
         ]
         return (
             entries
-            if len(lines) <= most
+            if len(lines) <= limit
             else [*entries, _more(f"{path}/", depth + 1, field, "more")]
         )
 
-    def _dump(self, path: str, field: FieldValue, most: int) -> list[Entry]:
+    def _dump(self, path: str, field: FieldValue, limit: int) -> list[Entry]:
         width = self._width - 2 * field.depth - 5
         content, columns = (
             self._content(field),
@@ -279,7 +279,7 @@ class Entries:
         )
         base = None if field.inflated else _base(field, content)
         entries: list[Entry] = []
-        for offset in range(0, min(len(content), most * columns), columns):
+        for offset in range(0, min(len(content), limit * columns), columns):
             row = content[offset : offset + columns]
             letters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
             span = None if base is None else (base + offset, base + offset + len(row))
@@ -297,7 +297,7 @@ class Entries:
             )
         return (
             entries
-            if len(content) <= most * columns
+            if len(content) <= limit * columns
             else [*entries, _more(f"{path}/", field.depth + 1, field, "more")]
         )
 

@@ -292,14 +292,14 @@ class FilterBar(Horizontal):
         self.completions.point(error.at, for_keys(error.what))
         self.show_status(f"✖ at {error.at + 1}", is_error=True)
 
-    def _count_rows(self, text: str, found: Filter) -> None:
+    def _count_rows(self, text: str, condition: Filter) -> None:
         self._rest = None
         self.run_worker(
-            partial(self._look_behind, text, found), thread=True, group="judge", exclusive=True
+            partial(self._look_behind, text, condition), thread=True, group="judge", exclusive=True
         )
 
-    def _look_behind(self, text: str, found: Filter) -> None:
-        odd = self._judge(found)
+    def _look_behind(self, text: str, condition: Filter) -> None:
+        odd = self._judge(condition)
         if odd and self.app.is_running:
             self.app.call_from_thread(self._show_oddity, text, odd)
 

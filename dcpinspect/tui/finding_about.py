@@ -40,7 +40,7 @@ _ASKS_AGAIN = (
 
 
 def about(
-    one: Finding | None,
+    finding: Finding | None,
     glyphs: Glyphs,
     rows: RowNumbers = NO_ROWS,
     evidence: int = 0,
@@ -58,35 +58,40 @@ def about(
     ``rollbacks``: the table of rollbacks.
     """
     text_lines = Text()
-    if one is None:
+    if finding is None:
         return text_lines
-    when, _, whose = told_of(one).partition("; ")
+    when, _, whose = told_of(finding).partition("; ")
     sections = [
-        ("what", one_line(one.message)),
-        ("who", " · ".join(filter(None, [escape(one.who), escape(one.server), one.where, when]))),
+        ("what", one_line(finding.message)),
+        (
+            "who",
+            " · ".join(
+                filter(None, [escape(finding.who), escape(finding.server), finding.where, when])
+            ),
+        ),
         ("whose", whose),
-        ("next", one_line(for_keys(one.next)) if one.next else _cause_of(one, others)),
+        ("next", one_line(for_keys(finding.next)) if finding.next else _cause_of(finding, others)),
     ]
     for name, text in sections:
         for number, line in enumerate(wrapped(text, width - _NAME) if text else ()):
             text_lines.append(f"{'' if number else name:<{_NAME}}", "bold")
             text_lines.append(f"{line}\n")
-    for request in _requests_that_work(one, rollbacks):
+    for request in _requests_that_work(finding, rollbacks):
         for number, line in enumerate(wrapped(request, width - _NAME - 2)):
             text_lines.append(f"{'':<{_NAME}}{'  ' if number else ''}{line}\n")
     text_lines.append_text(_evidence(rows, evidence, told or {}, glyphs, width))
-    effects = [effect for effect in others if effect.effect_of == one.id]
+    effects = [effect for effect in others if effect.effect_of == finding.id]
     if effects:
         text_lines.append(f"\nExplains {effects_in_words(effects)}.\n")
-    text_lines.append("\n" if one.cases else "")
-    for case in one.cases[:MOST_CASES]:
+    text_lines.append("\n" if finding.cases else "")
+    for case in finding.cases[:MOST_CASES]:
         for number, line in enumerate(
             wrapped(f"{case.where}: {one_line(case.message)}", width - 2)
         ):
             text_lines.append(f"{'  ' if number else ''}{line}\n")
-    if len(one.cases) > MOST_CASES:
-        text_lines.append(f"and {len(one.cases) - MOST_CASES:,} more\n")
-    rule = RULES[one.rule]
+    if len(finding.cases) > MOST_CASES:
+        text_lines.append(f"and {len(finding.cases) - MOST_CASES:,} more\n")
+    rule = RULES[finding.rule]
     for name, text in (
         ("Found when ", rule.fires),
         ("Not when ", rule.unless),
@@ -98,9 +103,9 @@ def about(
     return text_lines
 
 
-def _cause_of(one: Finding, others: Sequence[Finding]) -> str:
+def _cause_of(finding: Finding, others: Sequence[Finding]) -> str:
     """Returns where the advice about an effect is."""
-    cause = next((candidate for candidate in others if candidate.id == one.effect_of), None)
+    cause = next((candidate for candidate in others if candidate.id == finding.effect_of), None)
     return (
         ""
         if cause is None
@@ -155,9 +160,9 @@ def in_words(store: Store, rows: Sequence[int]) -> dict[int, str]:
     return words_of_row
 
 
-def _requests_that_work(one: Finding, rollbacks: Records | None) -> Iterator[str]:
+def _requests_that_work(finding: Finding, rollbacks: Records | None) -> Iterator[str]:
     """Yields what the client can request instead, for the latest rollback of each vbucket."""
-    if rollbacks is None or one.rule not in _ASKS_AGAIN:
+    if rollbacks is None or finding.rule not in _ASKS_AGAIN:
         return
     names = (
         "connection",
@@ -172,8 +177,8 @@ def _requests_that_work(one: Finding, rollbacks: Records | None) -> Iterator[str
         *(rollbacks.values(name) for name in names), strict=True
     ):
         if (
-            vbucket in one.vbuckets
-            and connection in one.connections
+            vbucket in finding.vbuckets
+            and connection in finding.connections
             and start is not None
             and uuid is not None
         ):

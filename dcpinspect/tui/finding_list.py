@@ -196,14 +196,14 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self._lay_out()
         super().set_cursor(place)
 
-    def needed(self, most: int) -> int:
-        """Returns how many of ``most`` lines all findings take if each is told in full."""
+    def needed(self, limit: int) -> int:
+        """Returns how many of ``limit`` lines all findings take if each is told in full."""
         lines = self.count
         for item in range(self.count):
-            if lines >= most:
-                return most
+            if lines >= limit:
+                return limit
             lines += len(self._lines_in_full(item))
-        return min(most, max(1, lines))
+        return min(limit, max(1, lines))
 
     def _lay_out(self) -> None:
         """Makes the lines that tell findings in full: the chosen one, and from the top on as many
@@ -380,13 +380,15 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         if not self._more[place]:
             yield f"  {self._sentence(finding, item)}", style
 
-    def _where(self, one: Finding, item: _Item) -> str:
+    def _where(self, finding: Finding, item: _Item) -> str:
         """Returns the vbuckets and connections of a finding, or of its cases on one connection, and
         how often it was.
         """
-        spot, count = where(one), one.count
+        spot, count = where(finding), finding.count
         if item.connection is not None:
-            own_cases = [case for case in one.case_of_each if item.connection in case.connections]
+            own_cases = [
+                case for case in finding.case_of_each if item.connection in case.connections
+            ]
             vbuckets = sorted({vbucket for case in own_cases for vbucket in case.vbuckets})
             spot, count = (
                 f"vb {ranges(vbuckets)}" if vbuckets else "the connection",
@@ -394,25 +396,27 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
             )
         return f"{spot}, {count:,} times" if count > 1 else spot
 
-    def _sentence(self, one: Finding, item: _Item) -> str:
+    def _sentence(self, finding: Finding, item: _Item) -> str:
         own_cases = (
-            [case for case in one.case_of_each if item.connection in case.connections]
+            [case for case in finding.case_of_each if item.connection in case.connections]
             if item.connection is not None
             else []
         )
-        return one_line(own_cases[0].message if len(own_cases) == 1 else one.what or one.message)
+        return one_line(
+            own_cases[0].message if len(own_cases) == 1 else finding.what or finding.message
+        )
 
 
-def _key_of(one: Finding) -> tuple[object, ...]:
+def _key_of(finding: Finding) -> tuple[object, ...]:
     """Returns what identifies a finding, so that it is found again in later results."""
-    return one.rule, one.cause, one.connections, one.vbuckets
+    return finding.rule, finding.cause, finding.connections, finding.vbuckets
 
 
 def _key(findings: Sequence[Finding], item: _Item) -> tuple[object, ...]:
     return () if item.finding is None else _key_of(findings[item.finding])
 
 
-def where(one: Finding) -> str:
+def where(finding: Finding) -> str:
     """Writes the vbuckets and connections of a finding by number: ``vb 30–31, con 5``."""
-    connections = f"con {ranges(one.connections)}"
-    return f"vb {ranges(one.vbuckets)}, {connections}" if one.vbuckets else connections
+    connections = f"con {ranges(finding.connections)}"
+    return f"vb {ranges(finding.vbuckets)}, {connections}" if finding.vbuckets else connections

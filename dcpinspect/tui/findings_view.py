@@ -107,18 +107,18 @@ class FindingsView(View):
         """Wraps the text to the new width."""
         self.call_after_refresh(self.arrive)
 
-    def _vbucket(self, one: Finding, row: int | None) -> int | None:
+    def _vbucket(self, finding: Finding, row: int | None) -> int | None:
         """Returns the vbucket whose timeline shows a message of a finding; None if the finding is
         about no vbucket.
         """
         store = self.host.inspection.store
         if row is not None and store.first_row <= row <= store.rows:
             number = store.numbers([row], ("vbucket",))[0].value_at(0)
-            if number in one.vbuckets:
+            if number in finding.vbuckets:
                 return number
         case = next(
-            (case for case in one.case_of_each if any(spot.row == row for spot in case.places)),
-            one,
+            (case for case in finding.case_of_each if any(spot.row == row for spot in case.places)),
+            finding,
         )
         return case.vbuckets[0] if case.vbuckets else None
 
@@ -228,7 +228,7 @@ class FindingsView(View):
         if findings:
             records = finding_records(findings, RULES, inspection.files)
             lines = partial(
-                report_lines, findings, inspection.files, lambda text, _: text, most=None
+                report_lines, findings, inspection.files, lambda text, _: text, limit=None
             )
             offered.append(
                 table(f"the {counted(len(findings), 'finding')}", "findings", records, lines)

@@ -68,13 +68,13 @@ def root(text: bytes) -> Part | None:
     return Part("", "object" if bracket == b"{" else "array", start, end)
 
 
-def level(text: bytes, inside: Part, most: int) -> Level:
-    """Returns the first ``most`` values directly inside an object or array."""
+def level(text: bytes, inside: Part, limit: int) -> Level:
+    """Returns the first ``limit`` values directly inside an object or array."""
     members: list[Part] = []
     offset, steps_left = inside.start + 1, STEPS
     if _EMPTY.match(text, offset):
         return Level(())
-    while len(members) < most:
+    while len(members) < limit:
         name = str(len(members))
         if inside.kind == "object":
             named = _NAME.match(text, offset, inside.end)

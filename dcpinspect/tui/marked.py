@@ -12,12 +12,14 @@ from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.tui.row_index import RowIndex
 
 
-def rows_of(one: Finding) -> RowNumbers:
+def rows_of(finding: Finding) -> RowNumbers:
     """Returns all rows that show a finding, rising: those of its evidence, and those of similar
     messages.
     """
-    evidence = np.array([spot.row for case in one.case_of_each for spot in case.places], np.int64)
-    return np.unique(np.concatenate((evidence, one.rows)))
+    evidence = np.array(
+        [spot.row for case in finding.case_of_each for spot in case.places], np.int64
+    )
+    return np.unique(np.concatenate((evidence, finding.rows)))
 
 
 class Marked:

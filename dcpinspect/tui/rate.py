@@ -164,7 +164,7 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
             self._values, self._span_of_column
         )  # no peak is lost
         mark = short(int(values.max())) if y == 0 else "0" if y == high - 1 else ""
-        text = columns(values / max(int(values.max()), 1), high, most=1)[y]
+        text = columns(values / max(int(values.max()), 1), high, limit=1)[y]
         paint = base + theme.style_of(self.app, "chart-bar")
         return self._with_cursor(
             strip([(f"{mark:>{LABEL - 1}} ", dim), (text, paint)], self.size.width, base)

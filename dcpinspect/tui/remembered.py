@@ -30,9 +30,9 @@ class History:
     is no error.
     """
 
-    def __init__(self, path: Path | None = None, most: int = MOST) -> None:
+    def __init__(self, path: Path | None = None, limit: int = MOST) -> None:
         self._path = path
-        self._most = most
+        self._most = limit
         self.texts = self._read()
 
     def add(self, text: str) -> None:
@@ -85,9 +85,9 @@ class Memory:
     """What the terminal UI remembers from other runs."""
 
     filters: History = field(default_factory=History)
-    captures: History = field(default_factory=lambda: History(most=CAPTURES))
+    captures: History = field(default_factory=lambda: History(limit=CAPTURES))
     """Whole paths of captures."""
-    themes: History = field(default_factory=lambda: History(most=1))
+    themes: History = field(default_factory=lambda: History(limit=1))
     """The theme that was chosen last."""
     notes: Path | None = None
     """Folder for notes on captures whose own folder cannot be written. None: notes are forgotten

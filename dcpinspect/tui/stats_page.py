@@ -60,20 +60,20 @@ def page(
     *,
     width: int,
     measure: Measure,
-    found: Sequence[Happened] = (),
+    events: Sequence[Happened] = (),
 ) -> Iterator[Line]:
     """Yields all lines.
 
-    ``ends``: when the capture began and ended, in nanoseconds since 1970. ``found``: findings to
+    ``ends``: when the capture began and ended, in nanoseconds since 1970. ``events``: findings to
     mark in charts of connections.
     """
     if charts.used:
         for section in (
             _throughput(charts, ends, width),
             _commands(charts, ends, width, measure),
-            _windows(charts, ends, width, found),
-            _round_trips(charts.round_trips, "slowest answer to a request", ends, width, found),
-            _round_trips(charts.noops, "slowest answer to a noop", ends, width, found),
+            _windows(charts, ends, width, events),
+            _round_trips(charts.round_trips, "slowest answer to a request", ends, width, events),
+            _round_trips(charts.noops, "slowest answer to a noop", ends, width, events),
             _answers(charts),
             _sizes(charts),
         ):
@@ -152,7 +152,7 @@ def _commands(
 
 
 def _windows(
-    charts: Charts, ends: tuple[int, int], width: int, found: Sequence[Happened]
+    charts: Charts, ends: tuple[int, int], width: int, events: Sequence[Happened]
 ) -> Iterator[Line]:
     for connection, window, start_ns, series_span_ns, row in charts.windows[:WINDOWS]:
         if not row.any():
@@ -169,7 +169,7 @@ def _windows(
         title = f"connection {connection}: bytes not acknowledged, at most {most:,}{share}"
         since = _since_begin(start_ns, ends)
         lines = chart(title, values, span_ns, since, width=width, height=HEIGHT, limit=window)
-        yield from _with_marks(lines, connection, since, ends, width, found)
+        yield from _with_marks(lines, connection, since, ends, width, events)
     if len(charts.windows) > WINDOWS:
         yield f"and {len(charts.windows) - WINDOWS} more connections with windows, see below", ""
 
@@ -179,7 +179,7 @@ def _round_trips(
     what: str,
     ends: tuple[int, int],
     width: int,
-    found: Sequence[Happened],
+    events: Sequence[Happened],
 ) -> Iterator[Line]:
     """Yields charts of how long connections took to answer, the slowest first."""
     slowest = sorted(series, key=lambda one: -int(one[3].max(initial=0)))
@@ -190,7 +190,7 @@ def _round_trips(
         since = _since_begin(start_ns, ends)
         title = f"connection {connection}: {what}, at most {int(values.max()) / 1000:,.0f} us"
         lines = chart(title, values, span_ns, since, width=width, height=HEIGHT, each=1000)
-        yield from _with_marks(lines, connection, since, ends, width, found)
+        yield from _with_marks(lines, connection, since, ends, width, events)
     if len(slowest) > WINDOWS:
         yield f"and {len(slowest) - WINDOWS} more, which took less", ""
 
@@ -201,7 +201,7 @@ def _with_marks(
     since: tuple[int, int],
     ends: tuple[int, int],
     width: int,
-    found: Sequence[Happened],
+    events: Sequence[Happened],
 ) -> Iterator[Line]:
     """Yields a chart, a line with a sign below each column that has findings, and the findings in
     words, each in its colour.
@@ -211,7 +211,7 @@ def _with_marks(
     begin, end = since
     happenings = [
         happened
-        for happened in found
+        for happened in events
         if happened.connection == connection and begin <= happened.time_ns - ends[0] <= end
     ]
     axis = TimeAxis.filling(begin, end, max(1, width - LABEL))

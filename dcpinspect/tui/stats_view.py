@@ -72,7 +72,7 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
             ends,
             width=width,
             measure=self.measure,
-            found=self._happenings(),
+            events=self._happenings(),
         ):
             drawn = Text(f"{line}\n", Style(bold=style == "heading"))
             if style == "chart":

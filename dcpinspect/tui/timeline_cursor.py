@@ -122,18 +122,18 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self._arrange()
         self.post_message(self.Moved(self))
 
-    def show(self, told: Tracks, seqno: int | None = None, at: int | None = None) -> None:
+    def show(self, tracks: Tracks, seqno: int | None = None, at: int | None = None) -> None:
         """Shows another vbucket, or more of the same, with the cursor at a seqno or at a place of
         the axis.
         """
-        is_same = told.vbucket == self.vbucket and not self.waiting
-        self.told, self.waiting = told, ""
+        is_same = tracks.vbucket == self.vbucket and not self.waiting
+        self.told, self.waiting = tracks, ""
         if not is_same:
             self._part, self.range = None, None
             self._folded.clear()
             if at is None:
                 self.stream = 0
-        self.stream = min(self.stream, max(0, len(told.tracks) - 1))
+        self.stream = min(self.stream, max(0, len(tracks.tracks) - 1))
         self._arrange()
         if self._part is None:
             self.fit()

@@ -267,13 +267,13 @@ class TimelineView(View):
             if self.lanes.waiting:
                 self.lanes.wait(asked.vbucket, f"it could not be read: {why}")
 
-    def _show_tracks(self, asked: _Asked, told: Tracks) -> None:
+    def _show_tracks(self, asked: _Asked, tracks: Tracks) -> None:
         if asked is self._asked:
             self._asked = None
-            if len(told.vbuckets) > 1:
+            if len(tracks.vbuckets) > 1:
                 self.lanes.show_axis("time")  # seqnos of different vbuckets cannot be compared
-            self.lanes.show(told, asked.seqno, asked.at)
-            self.events.show(told.events, self.host.inspection.reading.first_time_ns or 0)
+            self.lanes.show(tracks, asked.seqno, asked.at)
+            self.events.show(tracks.events, self.host.inspection.reading.first_time_ns or 0)
             self._fit()
             if asked.stream is not None:
                 self.lanes.go_to_stream(asked.stream)

@@ -397,14 +397,14 @@ def _finding_marks(
     return marks
 
 
-def _case(one: Finding, vbucket: int, connection: int) -> Finding | None:
+def _case(finding: Finding, vbucket: int, connection: int) -> Finding | None:
     """Returns the case of a finding that is about a vbucket on a connection; None if there is
     none.
     """
     return next(
         (
             case
-            for case in one.case_of_each
+            for case in finding.case_of_each
             if vbucket in case.vbuckets and connection in case.connections
         ),
         None,

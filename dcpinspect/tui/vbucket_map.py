@@ -151,11 +151,11 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         """Makes the cells as large as fit now."""
         self._arrange()
 
-    def needed(self, width: int, most: int) -> int:
-        """Returns how many of ``most`` lines the map takes at a width."""
+    def needed(self, width: int, limit: int) -> int:
+        """Returns how many of ``limit`` lines the map takes at a width."""
         count = len(self.cells.numbers)
         return (
-            min(most, fitting(count, width, most, self._word_cell).lines(count))
+            min(limit, fitting(count, width, limit, self._word_cell).lines(count))
             if self.cells.by_number
             else 1
         )

@@ -48,7 +48,7 @@ def alarms(out: Path, output: Kept, known: AnnouncedFindings | None = None) -> A
     tells = Teller(
         output,
         TellingStyle(is_text=False, severity="warning", patience_ns=60 * SECOND),
-        known=known,
+        announced=known,
     )
     return Alarms(str(out), tells, known, ORDINARY)
 

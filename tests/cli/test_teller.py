@@ -59,7 +59,9 @@ def _always_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_was_told_is_not_told_again_by_who_goes_on_later() -> None:
     seen, known, out = scene(SAMPLES / "loop.pcap"), AnnouncedFindings(), Kept()
-    tells = Teller(out, TellingStyle(is_text=False, severity="warning", settle_ns=5), known=known)
+    tells = Teller(
+        out, TellingStyle(is_text=False, severity="warning", settle_ns=5), announced=known
+    )
     assert tells.check_when_due(lambda: seen, 1)
     assert out.lines == []
     assert tells.waiting_since_ns is not None
@@ -70,7 +72,7 @@ def test_what_was_told_is_not_told_again_by_who_goes_on_later() -> None:
     again = Teller(
         out,
         TellingStyle(is_text=False, severity="warning"),
-        known=AnnouncedFindings.from_rows(json.loads(json.dumps(known.rows()))),
+        announced=AnnouncedFindings.from_rows(json.loads(json.dumps(known.rows()))),
     )
     again.end(seen, 7, is_whole=False)
     assert not again.counts

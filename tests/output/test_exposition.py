@@ -33,7 +33,7 @@ def measured(
 ) -> list[Snapshot]:
     """The numbers after every batch."""
     with Reading(open_capture([str(path)], batch_bytes=batch_bytes)) as reading:
-        metrics = Metrics(reading, with_vbuckets=with_vbuckets, most=most)
+        metrics = Metrics(reading, with_vbuckets=with_vbuckets, limit=most)
         found = []
         for batch in reading:
             metrics.feed(batch)

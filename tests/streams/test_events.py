@@ -246,7 +246,7 @@ def test_the_latest_events_are_remembered_and_what_was_forgotten_is_known() -> N
     other.mutation(1, "k")
     table = streams((1, 7, -1, 1, 99), (1, 7, -1, 40, 99), (1, 8, -1, 1, 99))
     wanted = EventQuery(table, {number: [(LEAST, GREATEST)] for number in range(3)})
-    everything, recent = RecentEvents(), RecentEvents(most=20)
+    everything, recent = RecentEvents(), RecentEvents(limit=20)
     for batch in read(talk, *(2,) * 60):
         everything.feed(batch)
         recent.feed(batch)

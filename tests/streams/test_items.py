@@ -19,7 +19,7 @@ def gathered(
     sizes: tuple[int, ...] = (),
     connections: tuple[range, ...] = (),
 ) -> VbucketItems:
-    engine, found = Engine(["told.pcap"], ports=(PORT,)), VbucketItems(7, connections, most=most)
+    engine, found = Engine(["told.pcap"], ports=(PORT,)), VbucketItems(7, connections, limit=most)
     for batch in [*(engine.feed(part) for part in batches(packets(talk), sizes)), engine.finish()]:
         if batch is not None:
             found.feed(batch)

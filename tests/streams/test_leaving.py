@@ -43,7 +43,7 @@ def watched(
     talk: Told, *, most: int, forgets: bool = True
 ) -> tuple[Tracker, Tables, list[Finding]]:
     """What is known at the end of a reading that remembers so many events."""
-    engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=True, most=most)
+    engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=True, limit=most)
     if forgets:
         tracker.forget_what_is_over()
     checker = Checker(tracker)
@@ -153,7 +153,7 @@ def losses(*ways: tuple[int, int]) -> SeqnoLosses:
 
 def test_between_the_first_losses_of_a_direction_and_the_latest_one_stands_for_all() -> None:
     table = losses(*[(1, 0), (2, 1)] * 10)
-    gone = stale_losses(table, most=6)
+    gone = stale_losses(table, limit=6)
     assert np.flatnonzero(gone).tolist() == [6, 7, 8, 9, 10, 11]
     for place, first in ((12, 6), (13, 7)):
         loss = table[place]
@@ -163,7 +163,7 @@ def test_between_the_first_losses_of_a_direction_and_the_latest_one_stands_for_a
             100 * first,
         )
         assert (loss.end, loss.previous) == (100 * place + 50, first - 2)
-    assert not stale_losses(losses(*[(1, 0)] * 6), most=6).any()
+    assert not stale_losses(losses(*[(1, 0)] * 6), limit=6).any()
 
 
 def test_four_times_as_many_losses_take_no_more_rows(monkeypatch: pytest.MonkeyPatch) -> None:

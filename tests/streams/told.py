@@ -137,7 +137,7 @@ class Seen:
         """
         engine, self.tracker = (
             Engine(["told.pcap"], ports=(PORT,)),
-            Tracker(remembers=remembers, most=most),
+            Tracker(remembers=remembers, limit=most),
         )
         self.tracker.contents = Contents(keys)
         found = []

@@ -90,7 +90,7 @@ def test_a_key_of_which_bytes_are_missing_matches_nothing() -> None:
     ],
 )
 def test_numbers_and_ranges_are_read(text: str, ranges: tuple[range, ...]) -> None:
-    assert number_ranges(text, "--vbucket", most=65535) == ranges
+    assert number_ranges(text, "--vbucket", limit=65535) == ranges
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_numbers_and_ranges_are_read(text: str, ranges: tuple[range, ...]) -> No
 )
 def test_what_is_no_range_is_refused(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=f"^{re.escape(says)}$"):
-        number_ranges(text, "--vbucket", most=65535)
+        number_ranges(text, "--vbucket", limit=65535)
 
 
 @each("op", [*Opcode, *ServerOpcode])

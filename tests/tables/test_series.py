@@ -74,7 +74,7 @@ def test_spans_become_longer_and_lose_nothing() -> None:
 
 
 def test_only_so_many_groups_are_kept() -> None:
-    found = fed(Series(most=2), [(7, 0, 1), (8, 1, 1), (9, 2, 1), (7, 3, 1)], 2)
+    found = fed(Series(limit=2), [(7, 0, 1), (8, 1, 1), (9, 2, 1), (7, 3, 1)], 2)
     assert {group: int(row.sum()) for group, row in found.rows.items()} == {7: 2, 8: 1}
 
 

@@ -68,7 +68,7 @@ def test_charts_of_a_connection_mark_when_something_was_found() -> None:
         Happened(99, at, "!", "warning", "of another connection"),
     ]
     lines = [
-        line for line, _ in page(charts, rows, ends, width=100, measure="messages", found=found)
+        line for line, _ in page(charts, rows, ends, width=100, measure="messages", events=found)
     ]
     title = next(
         place

@@ -180,10 +180,10 @@ def redacted(event: LogEvent, redactor: Redactor) -> LogEvent:
     prefix = PRODUCER if event.name is not None and event.name.startswith(PRODUCER) else ""
     name = None if event.name is None else prefix + redactor.text(event.name.removeprefix(prefix))
 
-    def word(found: re.Match[str]) -> str:
-        if _WORDS.fullmatch(found[0]) or _NUMBER.fullmatch(found[0]):
-            return found[0]
-        return redactor.text(found[0])
+    def word(match: re.Match[str]) -> str:
+        if _WORDS.fullmatch(match[0]) or _NUMBER.fullmatch(match[0]):
+            return match[0]
+        return redactor.text(match[0])
 
     reason, state = (
         None if text is None else _TOKEN.sub(word, text) for text in (event.reason, event.state)
@@ -198,9 +198,9 @@ def redacted(event: LogEvent, redactor: Redactor) -> LogEvent:
     )
 
 
-def event_records(events: Iterable[LogEvent], most: int = MOST_EVENTS) -> Records:
-    """Returns the table of events in order; of more than ``most``, the first."""
-    first_events = list(islice(events, most))
+def event_records(events: Iterable[LogEvent], limit: int = MOST_EVENTS) -> Records:
+    """Returns the table of events in order; of more than ``limit``, the first."""
+    first_events = list(islice(events, limit))
     columns: dict[str, list[Any]] = {}
     for field in fields(LogEvent):
         values = [getattr(event, field.name) for event in first_events]

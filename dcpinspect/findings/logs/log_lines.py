@@ -102,13 +102,13 @@ class TextFile:
             else:
                 yield self.lines, remainder.rstrip(b"\r")
 
-    def whole(self, most: int) -> bytes:
-        """Returns all bytes. Raises CaptureError if there are more than ``most``."""
+    def whole(self, limit: int) -> bytes:
+        """Returns all bytes. Raises CaptureError if there are more than ``limit``."""
         content = bytearray()
         for piece in self._pieces():
             content += piece
-            if len(content) > most:
+            if len(content) > limit:
                 raise CaptureError(
-                    self.path, None, f"has more than {most >> 20} MiB, which no such document has"
+                    self.path, None, f"has more than {limit >> 20} MiB, which no such document has"
                 )
         return bytes(content)

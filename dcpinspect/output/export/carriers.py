@@ -79,9 +79,9 @@ class Carriers:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> None:
+    def add(self, chunks: Sequence[StreamChunk], briefs: Sequence[BriefMessages]) -> None:
         """Adds the arguments of ``engine.Keeper.keep``."""
-        fresh = [*map(_of_chunk, chunks), *map(_of_told, told)]
+        fresh = [*map(_of_chunk, chunks), *map(_of_told, briefs)]
         self._fresh += fresh
         self._count += sum(map(len, fresh))
 
@@ -140,7 +140,7 @@ class Carriers:
         return self._line
 
 
-def ends(chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> Iterator[End]:
+def ends(chunks: Sequence[StreamChunk], briefs: Sequence[BriefMessages]) -> Iterator[End]:
     """Yields the ends of directions among the arguments of ``Carriers.add``."""
     for chunk in chunks:
         last = _of_chunk(chunk)[-1:] if chunk.is_end else ()
@@ -151,7 +151,7 @@ def ends(chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> Iterat
                 int(piece["packet"]),
                 int(piece["time_ns"]),
             )
-    for outside in told:
+    for outside in briefs:
         carried = outside.carried
         yield from map(
             End._make,
@@ -179,8 +179,8 @@ def _of_chunk(chunk: StreamChunk) -> CarrierPieces:
     )
 
 
-def _of_told(told: BriefMessages) -> CarrierPieces:
-    carried = told.carried
+def _of_told(brief: BriefMessages) -> CarrierPieces:
+    carried = brief.carried
     return _pieces(
         carried.way + 2,
         carried.first,

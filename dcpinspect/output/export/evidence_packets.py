@@ -131,23 +131,25 @@ def _messages(batch: MessageBatch, key: EvidenceKey) -> RowNumbers:
     return np.flatnonzero(is_of_key)
 
 
-def _moments(one: Finding) -> Iterator[tuple[int, int, str]]:
+def _moments(finding: Finding) -> Iterator[tuple[int, int, str]]:
     """Yields when cases of a finding began and ended, where no message shows it, as with a TCP
     window of 0: connection, time, comment.
     """
-    for case in one.case_of_each:
+    for case in finding.case_of_each:
         times = {case.first_time_ns, case.last_time_ns} - {place.time_ns for place in case.places}
         for connection in case.connections if len(case.connections) == 1 else ():
-            yield from ((connection, time_ns, _comment(one)) for time_ns in times if time_ns)
+            yield from ((connection, time_ns, _comment(finding)) for time_ns in times if time_ns)
 
 
-def _comment(one: Finding, row: int | None = None, advice: str = "") -> str:
+def _comment(finding: Finding, row: int | None = None, advice: str = "") -> str:
     place = "" if row is None else f" (row {row})"
-    return escape(f"{one.severity} {one.rule}, {one.where}: {one.message}{place}.{advice}")
+    return escape(
+        f"{finding.severity} {finding.rule}, {finding.where}: {finding.message}{place}.{advice}"
+    )
 
 
-def comments(one: Finding) -> Iterator[tuple[MessagePlace, str]]:
+def comments(finding: Finding) -> Iterator[tuple[MessagePlace, str]]:
     """Yields, for each message that shows a finding, the text of the comment on its last packet."""
-    for number, message in enumerate(one.places):
-        advice = f" Next: {one.next}" if one.next and not number else ""
-        yield message, _comment(one, message.row, advice)
+    for number, message in enumerate(finding.places):
+        advice = f" Next: {finding.next}" if finding.next and not number else ""
+        yield message, _comment(finding, message.row, advice)

@@ -176,11 +176,14 @@ class LineProgram:
                 rt.DATE_NS if form == "absolute" else rt.ELAPSED, COLUMN["time_ns"], width
             )
 
-    def _add_number(self, place: FieldPosition, width: int = 0) -> None:
+    def _add_number(self, position: FieldPosition, width: int = 0) -> None:
         decoded, index = self._batch.decoded, self._index
-        section = decoded.value.start[index] if place.is_in_value else decoded.extras_at[index]
+        section = decoded.value.start[index] if position.is_in_value else decoded.extras_at[index]
         self._builder.add(
-            rt.NUMBER, int(section - self._batch.start[index]) + place.offset, place.size, width
+            rt.NUMBER,
+            int(section - self._batch.start[index]) + position.offset,
+            position.size,
+            width,
         )
 
     def _add_seqno(self, width: int) -> None:

@@ -133,7 +133,7 @@ class Subset:
         self,
         packets: PacketBatch | None,
         chunks: Sequence[StreamChunk],
-        told: Sequence[BriefMessages],
+        briefs: Sequence[BriefMessages],
     ) -> None:
         """Takes packets, chunks and messages; see ``engine.Keeper``."""
         assert self._reading is not None
@@ -143,9 +143,9 @@ class Subset:
             self._note(packets)
         self._companions += self._reading.engine.transport.take_companions()
         self._carriers.forget(self._reading.engine.held_from)
-        self._carriers.add(chunks, told)
+        self._carriers.add(chunks, briefs)
         if self._plain is not None:
-            for end in ends(chunks, told):
+            for end in ends(chunks, briefs):
                 if self._reading.engine.transport.has_fin(end.flow // 2, end.flow % 2):
                     self._plain.end(*end)
 
@@ -172,14 +172,14 @@ class Subset:
         if self._plain is not None:
             self._plain.want(kept.rows)
 
-    def comment(self, place: MessagePlace, text: str) -> None:
+    def comment(self, message: MessagePlace, text: str) -> None:
         """Marks the last packet of a message as wanted, and adds a comment to it; a packet can have
         several comments.
         """
-        if self._plain is not None and self._is_made(place.connection):
-            self._plain.comment(place.row, text)
+        if self._plain is not None and self._is_made(message.connection):
+            self._plain.comment(message.row, text)
             return
-        packet = self._files[place.file].first_packet + place.frame - 1
+        packet = self._files[message.file].first_packet + message.frame - 1
         self._marks.add(np.array([packet]))
         self._comments.setdefault(packet, []).append(text)
 

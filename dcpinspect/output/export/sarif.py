@@ -112,17 +112,17 @@ def _plain(text: str) -> str:
     return re.sub(r"([\\`*_<>\[\]|#])", r"\\\1", text)
 
 
-def _by_connection(one: Finding) -> Iterator[Finding]:
+def _by_connection(finding: Finding) -> Iterator[Finding]:
     """Splits a finding by connection: facts about one are the same whatever else is read."""
-    if len(one.connections) < 2:
-        yield one
+    if len(finding.connections) < 2:
+        yield finding
         return
-    for number in one.connections:
-        cases = [case for case in one.cases if number in case.connections]
+    for number in finding.connections:
+        cases = [case for case in finding.cases if number in case.connections]
         vbuckets = sorted({vbucket for case in cases for vbucket in case.vbuckets})
         yield replace(
-            one,
-            message=one.what if len(cases) > 1 else cases[0].message,
+            finding,
+            message=finding.what if len(cases) > 1 else cases[0].message,
             connections=(number,),
             vbuckets=tuple(vbuckets),
             places=places_of(cases)[0],
@@ -181,36 +181,38 @@ def _result(
 
 
 def _location(
-    place: MessagePlace, files: Sequence[str], links: Mapping[int, TcpConnection]
+    message: MessagePlace, files: Sequence[str], links: Mapping[int, TcpConnection]
 ) -> dict[str, Any]:
     return {
-        "physicalLocation": {"artifactLocation": _artifact(files, place.file, index=place.file)},
+        "physicalLocation": {
+            "artifactLocation": _artifact(files, message.file, index=message.file)
+        },
         "logicalLocations": [
             {
-                "name": f"row {place.row}",
+                "name": f"row {message.row}",
                 "kind": "message",
-                "fullyQualifiedName": f"{_ends(place.connection, links)}/{place.direction}/{place.stream_offset}",
+                "fullyQualifiedName": f"{_ends(message.connection, links)}/{message.direction}/{message.stream_offset}",
             }
         ],
         "properties": {
-            "row": place.row,
-            "frame": place.frame,
-            "connection": place.connection,
-            "direction": place.direction,
-            "streamOffset": place.stream_offset,
+            "row": message.row,
+            "frame": message.frame,
+            "connection": message.connection,
+            "direction": message.direction,
+            "streamOffset": message.stream_offset,
         },
     }
 
 
 def _connection(
-    one: Finding, files: Sequence[str], links: Mapping[int, TcpConnection]
+    finding: Finding, files: Sequence[str], links: Mapping[int, TcpConnection]
 ) -> dict[str, Any]:
     """Returns the place of a finding that no message shows."""
-    number = next(iter(one.connections), None)
+    number = next(iter(finding.connections), None)
     if number is None:  # a finding in a log or a checkpoint, which is no artifact of the run
         return {
             "logicalLocations": [
-                {"name": one.where, "kind": "module", "fullyQualifiedName": one.where}
+                {"name": finding.where, "kind": "module", "fullyQualifiedName": finding.where}
             ]
         }
     file = links[number].first_file if number in links else 0

@@ -123,15 +123,15 @@ def interfaces(files: Sequence[CaptureFile]) -> Iterator[tuple[str, InterfaceCou
             yield f"{counts.name} of {file.name}" if len(files) > 1 else counts.name, counts
 
 
-def drops(files: Sequence[CaptureFile], most: int = 10) -> Iterator[str]:
-    """Yields a line for each interface that dropped packets, at most ``most`` lines."""
+def drops(files: Sequence[CaptureFile], limit: int = 10) -> Iterator[str]:
+    """Yields a line for each interface that dropped packets, at most ``limit`` lines."""
     lost = [(interface, counts.lost) for interface, counts in interfaces(files) if counts.lost]
-    for interface, count in lost[:most]:
+    for interface, count in lost[:limit]:
         yield f"{count:>12,} dropped at {escape(interface)} before they were captured"
-    if len(lost) > most:
+    if len(lost) > limit:
         yield (
-            f"{sum(count for _, count in lost[most:]):>12,} dropped at "
-            f"{_counted(len(lost) - most, 'more interface')}"
+            f"{sum(count for _, count in lost[limit:]):>12,} dropped at "
+            f"{_counted(len(lost) - limit, 'more interface')}"
         )
 
 

@@ -67,30 +67,30 @@ def report_lines(
     width: int | None = None,
     looked: LookedAt | None = None,
     instead: str | None = None,
-    most: int | None = SCREEN,
+    limit: int | None = SCREEN,
 ) -> Iterator[str]:
     """Yields the report: a verdict, then the findings with their evidence. ``findings``: the worst
     first.
 
     ``width``: of lines; None shows whole lines, without a limit of lines. ``looked``: how much was
-    checked. ``instead``: replaces the verdict. ``most``: number of lines that it may take; None
+    checked. ``instead``: replaces the verdict. ``limit``: number of lines that it may take; None
     shows everything, with the effects of each cause below it.
     """
     causes, effects = with_their_effects(findings)
-    page = _Page(files, paint, width, effects, is_all=most is None)
+    page = _Page(files, paint, width, effects, is_all=limit is None)
     head = list(page.wrapped(instead or verdict(causes, looked), "", "  "))
     yield from (paint(line, "bold") for line in head)
     if not causes:
         return
     yield ""
-    hint = list(page.wrapped(_HINT if most is None else f"{_MORE}{_HINT}", "", "  "))
-    if most is None:
+    hint = list(page.wrapped(_HINT if limit is None else f"{_MORE}{_HINT}", "", "  "))
+    if limit is None:
         yield from page.all_in_full(causes)
     else:
         aside = [] if looked is None else _aside(causes, looked.without_dcp)
         last = list(page.aside(aside)) if aside else []
         shown = [finding for finding in causes if finding not in aside]
-        yield from page.fitted(shown, most - 2 - len(head) - len(hint) - len(last))
+        yield from page.fitted(shown, limit - 2 - len(head) - len(hint) - len(last))
         yield from last
     yield ""
     yield from hint
@@ -153,43 +153,43 @@ class _Page:
         """Returns all findings in full."""
         return _apart([self.entry(finding, _FULL) for finding in causes])
 
-    def fitted(self, causes: Sequence[Finding], most: int) -> list[str]:
-        """Returns as much as fits into ``most`` lines, with a note on what is left out: first of
+    def fitted(self, causes: Sequence[Finding], limit: int) -> list[str]:
+        """Returns as much as fits into ``limit`` lines, with a note on what is left out: first of
         notes, then of warnings, then of all but the worst. Blank lines between findings are left
         out where they would cost the advice on an error or a warning.
         """
-        lines, levels = self._fitted(causes, most)
+        lines, levels = self._fitted(causes, limit)
         if any(
             level < _ADVICE and finding.severity != "note"
             for finding, level in zip(causes, levels, strict=True)
         ):
             self._is_dense = True
-            lines, _ = self._fitted(causes, most)
+            lines, _ = self._fitted(causes, limit)
         return lines
 
-    def _fitted(self, causes: Sequence[Finding], most: int) -> tuple[list[str], list[int]]:
+    def _fitted(self, causes: Sequence[Finding], limit: int) -> tuple[list[str], list[int]]:
         """Returns the lines, and how much is said of each finding."""
         levels = {"error": _FULL, "warning": _FULL, "note": _SHORT}
         for change in _FOLDING:
             levels.update(change)
             chosen_levels = [levels[finding.severity] for finding in causes]
             lines = self._lines_at(causes, chosen_levels)
-            if len(lines) <= most or self._width is None:
-                return self._raised(causes, chosen_levels, lines, most)
+            if len(lines) <= limit or self._width is None:
+                return self._raised(causes, chosen_levels, lines, limit)
         return [
-            *lines[: most - 1],
-            f"and {len(lines) - most + 1:,} more lines (--all)",
+            *lines[: limit - 1],
+            f"and {len(lines) - limit + 1:,} more lines (--all)",
         ], chosen_levels
 
     def _raised(
-        self, causes: Sequence[Finding], levels: list[int], lines: list[str], most: int
+        self, causes: Sequence[Finding], levels: list[int], lines: list[str], limit: int
     ) -> tuple[list[str], list[int]]:
         """Adds more about each finding, the worst first, as long as lines are left."""
         for severity, level in _RAISED:
             for index, finding in enumerate(causes):
-                if finding.severity == severity and levels[index] < level and len(lines) < most:
+                if finding.severity == severity and levels[index] < level and len(lines) < limit:
                     raised_levels = [*levels[:index], level, *levels[index + 1 :]]
-                    if len(raised_lines := self._lines_at(causes, raised_levels)) <= most:
+                    if len(raised_lines := self._lines_at(causes, raised_levels)) <= limit:
                         levels, lines = raised_levels, raised_lines
         return lines, levels
 
@@ -438,11 +438,11 @@ def by_packets(text: str, finding: Finding, files: Sequence[str]) -> str:
     return _ROW.sub(named, text) if place_by_row else text
 
 
-def message_of(place: MessagePlace, files: Sequence[str]) -> str:
+def message_of(message: MessagePlace, files: Sequence[str]) -> str:
     """Names a message by row, or by packet where rows are packet numbers, as in a pipeline."""
-    if place.row < STEP:
-        return f"row {place.row}"
-    return f"packet {place.frame} of {escape(files[place.file])}"
+    if message.row < STEP:
+        return f"row {message.row}"
+    return f"packet {message.frame} of {escape(files[message.file])}"
 
 
 def _listed(noun: str, numbers: Sequence[str]) -> str:

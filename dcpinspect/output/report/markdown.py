@@ -48,29 +48,29 @@ _TICKS = re.compile(r"`+")
 _MARKUP = re.compile(r"([\\`*_{}\[\]#|~@])")
 
 
-def markdown(told: Contents) -> str:
+def markdown(contents: Contents) -> str:
     """Returns the report."""
     head = [
-        f"# {plain(told.title)}",
+        f"# {plain(contents.title)}",
         "",
-        f"**{plain(told.verdict)}**",
+        f"**{plain(contents.verdict)}**",
         "",
         *(
             f"- {label}: {plain('; '.join(texts))}"
-            for label, texts in told.facts
+            for label, texts in contents.facts
             if texts and label not in _SHORTER
         ),
         "",
     ]
     tail = [
-        *_verdicts(told),
-        *_table("rollbacks", told.rollbacks),
-        *_table("connections", told.connections),
+        *_verdicts(contents),
+        *_table("rollbacks", contents.rollbacks),
+        *_table("connections", contents.connections),
     ]
-    redacted = "keys, values and names are replaced" if told.is_redacted else "not redacted"
+    redacted = "keys, values and names are replaced" if contents.is_redacted else "not redacted"
     tail += [f"dcpinspect {__version__}, {redacted}."]
     room = MOST_LINES - len(head) - len(tail)
-    return "\n".join([*head, *_findings(told, room), *tail]) + "\n"
+    return "\n".join([*head, *_findings(contents, room), *tail]) + "\n"
 
 
 def plain(text: str) -> str:
@@ -78,23 +78,26 @@ def plain(text: str) -> str:
     return _MARKUP.sub(r"\\\1", clip(text, _WIDE)).replace("<", "&lt;")
 
 
-def _findings(told: Contents, room: int) -> Iterator[str]:
+def _findings(contents: Contents, room: int) -> Iterator[str]:
     """Yields the findings in at most ``room`` lines: the block that the command ``check`` prints,
     where nothing is markup.
     """
-    several = [*told.causes, *(effect for effects in told.effects.values() for effect in effects)]
+    several = [
+        *contents.causes,
+        *(effect for effects in contents.effects.values() for effect in effects),
+    ]
     lines = list(
         report_lines(
             several,
-            told.files,
+            contents.files,
             lambda text, _: text,
             width=_BLOCK,
-            instead=told.verdict,
-            most=room - 3,
+            instead=contents.verdict,
+            limit=room - 3,
         )
     )
     yield from ("## Findings", "")
-    if not told.causes:
+    if not contents.causes:
         yield from ("Nothing was found.", "")
         return
     # longer than any of the block's own, so that none ends it
@@ -102,8 +105,8 @@ def _findings(told: Contents, room: int) -> Iterator[str]:
     yield from (fence, *lines[lines.index("") + 1 :], fence, "")
 
 
-def _verdicts(told: Contents) -> list[str]:
-    counts = Counter(told.vbuckets.values("verdict"))
+def _verdicts(contents: Contents) -> list[str]:
+    counts = Counter(contents.vbuckets.values("verdict"))
     said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())
     return ["## Vbuckets", "", f"{said}.", ""] if said else []
 

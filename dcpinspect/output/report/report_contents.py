@@ -241,31 +241,31 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
     )
 
 
-def places_of(one: Finding, most: Limits) -> list[MessagePlace]:
+def places_of(finding: Finding, limits: Limits) -> list[MessagePlace]:
     """Returns the messages of a finding that a report shows: some of each case, so that every case
     has its turn.
     """
-    of_cases = [list(case.places) for case in one.case_of_each[: most.cases]]
+    of_cases = [list(case.places) for case in finding.case_of_each[: limits.cases]]
     turns = (
-        places[turn] for turn in range(most.of_one) for places in of_cases if turn < len(places)
+        places[turn] for turn in range(limits.of_one) for places in of_cases if turn < len(places)
     )
-    return sorted(dict.fromkeys([*one.places[:1], *turns]), key=lambda place: place.row)[
-        : most.of_one
+    return sorted(dict.fromkeys([*finding.places[:1], *turns]), key=lambda place: place.row)[
+        : limits.of_one
     ]
 
 
-def _evidence_rows(findings: Iterable[Finding], most: Limits) -> dict[int, list[str]]:
+def _evidence_rows(findings: Iterable[Finding], limits: Limits) -> dict[int, list[str]]:
     """Returns the rows to show, with the ids of their findings; the worst choose first."""
     rows: dict[int, list[str]] = {}
     for one in findings:
-        for place in places_of(one, most):
-            if place.row in rows or len(rows) < most.evidence:
+        for place in places_of(one, limits):
+            if place.row in rows or len(rows) < limits.evidence:
                 rows.setdefault(place.row, []).append(one.id)
     return rows
 
 
 def _messages(
-    store: Store, rows: Mapping[int, Sequence[str]], reading: Reading, most: Limits
+    store: Store, rows: Mapping[int, Sequence[str]], reading: Reading, limits: Limits
 ) -> Iterator[EvidenceMessage]:
     there = [row for row in sorted(rows) if store.first_row <= row <= store.rows]
     if not there:
@@ -279,8 +279,8 @@ def _messages(
         yield EvidenceMessage(
             row,
             lines.cells(batch, index, times[index]),
-            field_table(message, limit=most.value),
-            list(_byte_lines(message, most.value)),
+            field_table(message, limit=limits.value),
+            list(_byte_lines(message, limits.value)),
             rows[row],
         )
 
@@ -293,7 +293,7 @@ def _byte_lines(message: Message, limit: int) -> Iterator[str]:
         yield f"        {message.size - len(cells):,} more bytes"
 
 
-def _vbuckets_that_matter(source: Source, most: int) -> tuple[list[int], int]:
+def _vbuckets_that_matter(source: Source, limit: int) -> tuple[list[int], int]:
     """Returns the vbuckets whose timelines are drawn, in rising order, and how many more would
     deserve one.
 
@@ -308,12 +308,12 @@ def _vbuckets_that_matter(source: Source, most: int) -> tuple[list[int], int]:
         weights[number] += 10
     well = sorted(set(source.by_name["vbuckets"].values("vbucket")))[:_WELL]
     ordered = sorted(weights, key=lambda number: (-weights[number], number)) or well
-    return sorted(ordered[:most]), max(0, len(ordered) - most)
+    return sorted(ordered[:limit]), max(0, len(ordered) - limit)
 
 
-def _timeline(source: Source, vbucket: int, most: Limits) -> Timeline:
+def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:
     found = stories(source.tables, vbucket, (), source.events_of(vbucket))
-    shown = found[-most.streams :]
+    shown = found[-limits.streams :]
     several = any(story.stream["sid"] is not None for story in shown)
     return Timeline(
         vbucket,

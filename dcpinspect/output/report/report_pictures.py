@@ -371,7 +371,7 @@ def _gaps(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, int]]
 
 
 def over_time(
-    charts: Charts, end_ns: int, *, of_bytes: bool, most: int = 6
+    charts: Charts, end_ns: int, *, of_bytes: bool, limit: int = 6
 ) -> tuple[Element, list[str]] | None:
     """Returns curves of messages or bytes over time, stacked by command, with the names of the
     commands. The axis ends at ``end_ns``, when the capture ends.
@@ -393,10 +393,10 @@ def over_time(
     ranked = [charts.commands[position] for position in np.argsort(-largest, kind="stable")]
     layers = [
         (f"{command.name}{'' if command.side == 'request' else ' answer'}", values(command))
-        for command in ranked[:most]
+        for command in ranked[:limit]
     ]
-    if len(ranked) > most:
-        layers.append(("others", np.sum([values(command) for command in ranked[most:]], axis=0)))
+    if len(ranked) > limit:
+        layers.append(("others", np.sum([values(command) for command in ranked[limit:]], axis=0)))
     unit = "bytes" if of_bytes else "messages"
     svg = _svg(170, f"{unit} over time, by command", kind="chart")
     total = np.sum([layer for _, layer in layers], axis=0)
@@ -416,11 +416,11 @@ def over_time(
     return svg, [title for title, _ in layers]
 
 
-def windows(charts: Charts, end_ns: int, most: int = 8) -> Iterator[tuple[int, Element]]:
+def windows(charts: Charts, end_ns: int, limit: int = 8) -> Iterator[tuple[int, Element]]:
     """Yields a chart for each connection with a flow-control window: the bytes that were not
     acknowledged, against the window. The axis ends at ``end_ns`` at the latest.
     """
-    for connection, window, start_ns, span_ns, values in charts.windows[:most]:
+    for connection, window, start_ns, span_ns, values in charts.windows[:limit]:
         used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 1
         length_ns = _length(end_ns - start_ns, used, span_ns)
         svg = _svg(

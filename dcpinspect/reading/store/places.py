@@ -93,7 +93,7 @@ def joined(tables: Sequence[Places]) -> Places:
 
 def located(
     chunks: Sequence[StreamChunk],
-    told: Sequence[BriefMessages],
+    briefs: Sequence[BriefMessages],
     put_beside: Callable[[ByteArray], int],
 ) -> Places:
     """Returns the places of the bytes of chunks, and of messages that are in no chunk.
@@ -103,7 +103,7 @@ def located(
     return joined(
         [
             _of_chunks(chunks, put_beside),
-            *(_of_told(carried_outside, put_beside) for carried_outside in told),
+            *(_of_told(carried_outside, put_beside) for carried_outside in briefs),
         ]
     )
 
@@ -129,13 +129,13 @@ def _of_chunks(chunks: Sequence[StreamChunk], put_beside: Callable[[ByteArray], 
     return _typed_places(*(column[is_placed] for column in columns))
 
 
-def _of_told(told: BriefMessages, put_beside: Callable[[ByteArray], int]) -> Places:
-    carried = told.carried
+def _of_told(brief: BriefMessages, put_beside: Callable[[ByteArray], int]) -> Places:
+    carried = brief.carried
     file_offset, file = carried.place.copy(), carried.file.copy()
     for index in np.flatnonzero(file_offset == SCATTERED).tolist():
         start = int(carried.start[index])
         file_offset[index] = put_beside(
-            told.framed.data[start : start + int(carried.length[index])]
+            brief.framed.data[start : start + int(carried.length[index])]
         )
         file[index] = BESIDE
     return _typed_places(carried.way + 2, carried.first, carried.length, file, file_offset)

@@ -173,7 +173,7 @@ class Store:
         self,
         packets: PacketBatch | None,
         chunks: Sequence[StreamChunk],
-        told: Sequence[BriefMessages],
+        briefs: Sequence[BriefMessages],
     ) -> None:
         """Keeps the places of packets, as ``engine.Keeper`` describes."""
         assert self._reading is not None, "fill the store with the reading that it is the keeper of"
@@ -188,7 +188,9 @@ class Store:
                 )
                 self._drop()
         located_bytes = pl.located(
-            chunks, told, lambda data: self._originals.put_beside(data, is_bounded=self._is_stream)
+            chunks,
+            briefs,
+            lambda data: self._originals.put_beside(data, is_bounded=self._is_stream),
         )
         if len(located_bytes):
             self._waiting.append(located_bytes)

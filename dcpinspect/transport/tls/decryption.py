@@ -322,7 +322,7 @@ class TlsDecryption:
                 for random, secrets in known_secrets.items()
                 if random not in self._shared.randoms
             } or known_secrets
-        fit = search.find([*side_of_record], known_secrets.values(), suites, most=keys.search)
+        fit = search.find([*side_of_record], known_secrets.values(), suites, limit=keys.search)
         if fit is None:
             self._shared.in_vain += 1
             return False
@@ -381,7 +381,7 @@ class TlsDecryption:
         search = Search()
         role = C2S if side.number == self._client_side else S2C
         fit = search.find(
-            [CandidateRecord(sample, role)], [about.secrets], [about.suite], most=self._keys.search
+            [CandidateRecord(sample, role)], [about.secrets], [about.suite], limit=self._keys.search
         )
         if fit is not None:
             side.begin_at(fit.keys, fit.sequence)

@@ -57,17 +57,17 @@ class Search:
         known_secrets: Iterable[Secrets],
         suites: Sequence[Suite],
         *,
-        most: int,
+        limit: int,
     ) -> FittingKeys | None:
         """Returns keys, from the secrets of one known connection, that open one of the records;
-        None for none after ``most`` trials.
+        None for none after ``limit`` trials.
         """
         known_secrets = [
             secrets
             for secrets in known_secrets
             if any(TRAFFIC[candidate.role] in secrets for candidate in candidates)
         ]
-        tried = known_secrets[: max(1, most // (FEW * max(1, len(candidates) * len(suites))))]
+        tried = known_secrets[: max(1, limit // (FEW * max(1, len(candidates) * len(suites))))]
         self.known, self.tried = len(known_secrets), len(tried)
         possible_fits = [
             FittingKeys(candidate, secrets, Tls13(secrets[TRAFFIC[candidate.role]], suite), 0)
@@ -78,7 +78,7 @@ class Search:
             if len(secrets[TRAFFIC[candidate.role]]) == suite.secret_bytes
         ]
         # Low numbers of all secrets come before high numbers of any.
-        while possible_fits and (count := min(AT_ONCE, most // len(possible_fits))):
+        while possible_fits and (count := min(AT_ONCE, limit // len(possible_fits))):
             for possible_fit in possible_fits:
                 record = possible_fit.asked.record
                 for sequence in possible_fit.keys.may_have(record, self.numbers, count):
@@ -87,17 +87,17 @@ class Search:
                             possible_fit.asked, possible_fit.secrets, possible_fit.keys, sequence
                         )
             self.numbers += count
-            most -= count * len(possible_fits)
+            limit -= count * len(possible_fits)
         return None
 
 
-def outward(known_number: int, likely: int, most: int) -> Iterator[int]:
-    """Yields the known number, 0, then the numbers below ``most`` from the likely one outward."""
+def outward(known_number: int, likely: int, limit: int) -> Iterator[int]:
+    """Yields the known number, 0, then the numbers below ``limit`` from the likely one outward."""
     yield known_number
     if known_number:
         yield 0
-    for distance in range(most + 1):
-        if 0 < likely + distance < most:
+    for distance in range(limit + 1):
+        if 0 < likely + distance < limit:
             yield likely + distance
-        if distance and 0 < likely - distance < most:
+        if distance and 0 < likely - distance < limit:
             yield likely - distance

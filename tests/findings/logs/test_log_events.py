@@ -45,7 +45,7 @@ def test_what_comes_from_the_log_is_escaped() -> None:
 
 def test_of_many_events_the_first_are_kept() -> None:
     assert (
-        len(event_records((LogEvent("a.log", number, "rollback") for number in range(10)), most=3))
+        len(event_records((LogEvent("a.log", number, "rollback") for number in range(10)), limit=3))
         == 3
     )
 

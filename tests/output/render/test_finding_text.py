@@ -41,7 +41,7 @@ def lines(
 ) -> list[str]:
     return list(
         report_lines(
-            findings, files, lambda text, _: text, width=width, most=None if everything else SCREEN
+            findings, files, lambda text, _: text, width=width, limit=None if everything else SCREEN
         )
     )
 
@@ -190,7 +190,7 @@ def beside(*findings: Finding, everything: bool = False) -> list[str]:
         lambda text, _: text,
         width=100,
         looked=looked,
-        most=None if everything else SCREEN,
+        limit=None if everything else SCREEN,
     )
     return [line for line in told if line and line[0] in "✖!·"]
 
@@ -329,5 +329,5 @@ def test_nothing_of_the_wire_steers_the_terminal_from_an_effect() -> None:
     effect.message = "a\x1b[31m"
     assert not any(
         "\x1b" in line
-        for line in report_lines([cause, effect], ["a"], lambda text, _: text, most=None)
+        for line in report_lines([cause, effect], ["a"], lambda text, _: text, limit=None)
     )

@@ -35,7 +35,7 @@ def test_a_record_is_found_among_secrets_numbers_and_suites(suite: Suite) -> Non
     known = secrets(suite.secret_bytes, 5)
     record = sealed(known[3][TRAFFIC[1]], suite, 12_345, b"plain" * 20)
     asked = [CandidateRecord(record, 0), CandidateRecord(record, 1)]
-    fit = Search().find(asked, known, SEARCHED, most=1_000_000)
+    fit = Search().find(asked, known, SEARCHED, limit=1_000_000)
     assert fit is not None
     assert (fit.asked, fit.secrets, fit.keys.suite, fit.sequence) == (
         asked[1],
@@ -50,9 +50,9 @@ def test_trials_are_bounded_and_what_was_tried_is_told() -> None:
     known = secrets(32, 4)
     asked = [CandidateRecord(sealed(known[3][TRAFFIC[0]], suite, 5000, b"plain"), 0)]
     search = Search()
-    assert search.find(asked, known, [suite], most=20_000 - 1) is None
+    assert search.find(asked, known, [suite], limit=20_000 - 1) is None
     assert (search.known, search.tried, search.numbers) == (4, 4, 4999)
-    fit = search.find(asked, known, [suite], most=20_004)
+    fit = search.find(asked, known, [suite], limit=20_004)
     assert fit is not None
     assert fit.sequence == 5000
 
@@ -61,15 +61,15 @@ def test_of_very_many_secrets_the_first_ones_are_tried() -> None:
     known = secrets(32, 50)
     asked = [CandidateRecord(sealed(bytes(32), SEARCHED[0], 0, b"plain"), 0)]
     search = Search()
-    assert search.find(asked, known, SEARCHED[:1], most=10 * FEW) is None
+    assert search.find(asked, known, SEARCHED[:1], limit=10 * FEW) is None
     assert (search.known, search.tried, search.numbers) == (50, 10, FEW)
 
 
 def test_nothing_to_try_finds_nothing() -> None:
     search, asked = Search(), [CandidateRecord(bytes(30), 0)]
-    assert search.find(asked, [], SEARCHED, most=1000) is None
-    assert search.find(asked, [{"CLIENT_RANDOM": bytes(48)}], SEARCHED, most=1000) is None
+    assert search.find(asked, [], SEARCHED, limit=1000) is None
+    assert search.find(asked, [{"CLIENT_RANDOM": bytes(48)}], SEARCHED, limit=1000) is None
     assert (search.known, search.numbers) == (0, 0)
-    assert search.find(asked, secrets(32, 1), SEARCHED, most=0) is None
+    assert search.find(asked, secrets(32, 1), SEARCHED, limit=0) is None
     assert (search.known, search.numbers) == (1, 0)
-    assert search.find([], secrets(32, 1), SEARCHED, most=1000) is None
+    assert search.find([], secrets(32, 1), SEARCHED, limit=1000) is None
