@@ -27,3 +27,5 @@ class Candidates:
     """What several of the messages have in common; None: what their words have in common."""
     cause: str | None = None
     """The kind by which the rule's findings are told apart, if it has kinds."""
+    vbuckets: Callable[[int], tuple[int, ...]] | None = None
+    """Returns other vbuckets that one of the messages is about, too."""

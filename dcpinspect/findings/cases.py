@@ -42,7 +42,9 @@ def case_of(heap: Heap, rule: Rule) -> Finding:
         message=first.message,
         next=_advice([heap]) or rule.next,
         connections=(first.connection,) if first.connection > 0 else (),
-        vbuckets=first.vbuckets if first.vbucket is None else (first.vbucket,),
+        vbuckets=first.vbuckets
+        if first.vbucket is None
+        else tuple(sorted({first.vbucket, *first.vbuckets})),
         sid=first.sid,
         places=evidence,
         seqnos=first.seqnos,

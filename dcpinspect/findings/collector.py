@@ -257,6 +257,7 @@ class Collector(Portable):
                 sid,
                 cause,
                 seqnos=candidates.seqnos(row) if candidates.seqnos is not None else (),
+                vbuckets=candidates.vbuckets(row) if candidates.vbuckets is not None else (),
                 shared=candidates.shared,
                 rows=batch.row[rows[len(shown_indices) - 1 :]]
                 if is_last and self._keeps_rows
@@ -511,8 +512,9 @@ class Collector(Portable):
         apart: bool = False,
         judged: Callable[[Finding], Finding | None] = lambda case: case,
     ) -> list[Finding]:
-        """Returns what was found, worst first; of equal severity, first what costs somebody; then
-        in order of the first message that shows it.
+        """Returns what was found, worst first; of equal severity, first what lost data, then what
+        does not go on, other costs, refusals, and what costs nobody; then in order of the first
+        message that shows it.
 
         ``silences``: for each rule, rules that have nothing to add about a message that it speaks
         of. ``of_connection``: for each rule, rules that have nothing to add about its connection in
@@ -551,9 +553,11 @@ class Collector(Portable):
 
     def _in_order(self, finding: Finding) -> tuple[object, ...]:
         rule = self._rules.get(finding.rule)
+        cost = rule.cost if rule is not None else None
         return (
             SEVERITIES.index(finding.severity),
-            rule is None or rule.cost is None,
+            cost is None,
+            cost.rank if cost is not None and finding.severity != "note" else 0,
             finding.places[:1],
             finding.rule,
             finding.vbuckets,

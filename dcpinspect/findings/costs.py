@@ -28,9 +28,20 @@ class Cost:
     """Whether it goes on until somebody acts, so that the report says since when."""
     is_usual: bool = False
     """Whether it also happens where nothing is wrong, so that a note names it, too."""
+    is_loss: bool = False
+    """Whether data was lost, or may have been."""
+
+    @property
+    def rank(self) -> int:
+        """The place among costs of one severity: what lost data, what does not go on, all others,
+        refusals.
+        """
+        if self.is_loss:
+            return 0
+        return 1 if self.lasts else 3 if self == REFUSED else 2
 
 
-LOST = Cost("vbucket", "lost data", "lost data")
+LOST = Cost("vbucket", "lost data", "lost data", is_loss=True)
 REFUSED = Cost("vbucket", "was refused", "were refused", is_usual=True)
 WRONG_DATA = Cost(
     "vbucket", "has messages that break the protocol", "have messages that break the protocol"

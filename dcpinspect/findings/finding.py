@@ -67,7 +67,9 @@ class Occurrence:
     """What to do; None: the rule's own text says it."""
     seqnos: tuple[int, ...] = ()
     vbuckets: tuple[int, ...] = ()
-    """Sorted vbuckets of an occurrence that is about several at once; ``vbucket`` is then None."""
+    """Sorted vbuckets of an occurrence that is about several at once, and ``vbucket`` is None; or
+    others that it is about beside ``vbucket``.
+    """
     shared: str | None = None
     """The message if many vbuckets share it, without one's numbers; None: ``message`` itself."""
     count: int = 1

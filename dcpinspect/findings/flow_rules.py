@@ -192,7 +192,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
         link = context.by_number.get(number)
         if link is None:
             continue
-        yield from _stalls(context, link, watched, is_whole=is_whole)
+        yield from _stalls(finished, link, watched)
         yield from _under(context, link, watched, is_whole=is_whole)
         yield from _over(context, link, watched, is_whole=is_whole)
         yield from _overruns(context, link, watched, is_whole=is_whole)
@@ -238,6 +238,7 @@ def _occurrences(
     is_over: bool | None = None,
     shared: str | None = None,
     rows: RowNumbers = NO_ROWS,
+    vbuckets: tuple[int, ...] = (),
 ) -> Iterator[Occurrence]:
     """Yields occurrences for something that happened ``count`` times, of which ``evidence`` are
     told.
@@ -263,6 +264,7 @@ def _occurrences(
             count=times,
             last_time_ns=until_ns,
             closes=closes,
+            vbuckets=vbuckets,
         )
         yield replace(overrun, is_over=is_over, shared=shared, rows=rows if number == 0 else ())
 
@@ -294,13 +296,21 @@ def _is_starved(context: Context, link: TcpConnection, watched: WindowWatcher) -
     """Returns whether the producer waits for an acknowledgement at the end of what was read."""
     if not _is_known(context, link, watched) or watched.window.balance < watched.window.size:
         return False
-    states = context.streams.state[context.streams_of(link.number)]
-    return bool(((states >= ACCEPTED) & (states <= STREAMING)).any())
+    return bool(_waiting(context, link))
+
+
+def _waiting(context: Context, link: TcpConnection) -> tuple[int, ...]:
+    """Returns the vbuckets with open streams, which wait as long as the window is full."""
+    numbers = context.streams_of(link.number)
+    states = context.streams.state[numbers]
+    is_open = (states >= ACCEPTED) & (states <= STREAMING)
+    return tuple(sorted(set(context.streams.vbucket[numbers[is_open]].tolist())))
 
 
 def _stalls(
-    context: Context, link: TcpConnection, watched: WindowWatcher, *, is_whole: bool
+    finished: ReadingEnd, link: TcpConnection, watched: WindowWatcher
 ) -> Iterator[Occurrence]:
+    context, is_whole = finished.context, finished.is_whole
     events, count = [*watched.stalls.occurrences], watched.stalls.count
     last = _last_stall(context, link, watched) if is_whole else None
     if last is not None:
@@ -336,6 +346,9 @@ def _stalls(
         full = context.report_place(link.number, event.at)
         ack = context.report_place(link.number, event.ack, of_consumer=True)
         evidence.append([full, ack] if ack.row else [full])
+    control = context.session(link.number).controls.get("connection_buffer_size")
+    if control is not None and control.row < worst.at.row and control.row in finished.places:
+        evidence[0].append(finished.places[control.row])
     until = max(event.at.time_ns + event.time_ns for event in events)
     is_open = last is not None and last.time_ns >= LONG_NS
     severity: Severity = "error" if is_open else "warning" if worst.time_ns >= LONG_NS else "note"
@@ -350,6 +363,7 @@ def _stalls(
         closes=closes,
         is_over=last is None,
         rows=watched.stalls.rows,
+        vbuckets=_waiting(context, link) if last is not None else (),
         shared="the window is full, and nothing is acknowledged",
     )
 

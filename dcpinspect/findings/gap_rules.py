@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import LOST, Cost
-from dcpinspect.findings.finding import MessagePlace, Occurrence, ranges
+from dcpinspect.findings.finding import Occurrence, ranges
 from dcpinspect.findings.heaps import SHOWN
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.changes import key_text
 from dcpinspect.streams.gaps import MissingEvents
-from dcpinspect.streams.records import Gap, Gaps
+from dcpinspect.streams.records import Gaps
 from dcpinspect.streams.server_reports import MessagePosition
 
 RULES = (
@@ -35,7 +35,9 @@ RULES = (
             "that wants every change did not get some"
         ),
         whose="producer",
-        cost=Cost("vbucket", "has a gap in its history", "have gaps in their history"),
+        cost=Cost(
+            "vbucket", "has a gap in its history", "have gaps in their history", is_loss=True
+        ),
     ),
     Rule(
         "item-missing",
@@ -94,13 +96,9 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
         np.int64,
     )
     is_hidden = ~np.isin(context.streams.connection[in_history.stream], seeing)
-    yield from _bulk(
-        context, in_history[~is_hidden], "gap-in-history-snapshot", "warning", _in_history
-    )
-    yield from _bulk(context, in_history[is_hidden], "gap-in-history-snapshot", "note", _in_history)
-    yield from _bulk(
-        context, gaps.table[unexplained.without_cause], "gap-unexplained", "note", _without_cause
-    )
+    yield from _bulk(context, in_history[~is_hidden], "gap-in-history-snapshot", "warning")
+    yield from _bulk(context, in_history[is_hidden], "gap-in-history-snapshot", "note")
+    yield from _bulk(context, gaps.table[unexplained.without_cause], "gap-unexplained", "note")
     missing = groupby(sorted(unexplained.missing, key=_between), key=_between)
     yield from (
         _missing(context, list(alike), with_keys=finished.with_keys) for _, alike in missing
@@ -154,9 +152,11 @@ def _missing(context: Context, ones: list[MissingEvents], *, with_keys: bool) ->
     return replace(missing_documents, rows=[message_place.row for message_place in gap_places])
 
 
-def _bulk(
-    context: Context, gaps: Gaps, rule: str, severity: Severity, words: Callable[[int, int], str]
-) -> Iterator[Occurrence]:
+_WHERE = {"gap-in-history-snapshot": " in a history snapshot", "gap-unexplained": ", no cause fits"}
+"""What is said of missing seqnos."""
+
+
+def _bulk(context: Context, gaps: Gaps, rule: str, severity: Severity) -> Iterator[Occurrence]:
     """Yields, for each vbucket, stream-id and connection, the first gaps and the last one, which
     counts for those between.
     """
@@ -172,54 +172,29 @@ def _bulk(
         for index, number in enumerate(shown_gaps):
             gap = gaps[number]
             after, before = plain(gap.after), plain(gap.before)
-            evidence = (
+            evidence = [
                 context.producer_place(gap.stream, MessagePosition.from_record(message_place))
                 for message_place in (gap.ends, gap.begins)
-            )
+            ]
             other_rows = gaps.ends.row[numbers[SHOWN:]] if index == SHOWN else ()
-            gap_occurrence = _occurrence(
+            width = before - after - 1
+            gap_occurrence = occurrence(
                 context,
+                gap.stream,
                 rule,
                 severity,
-                words(after, before),
-                gap,
-                *evidence,
+                f"{width} seqno{'s' if width > 1 else ''} missing between {after} and {before}"
+                f"{_WHERE[rule]}",
+                evidence,
                 seqnos=(after, before),
+                shared=f"seqnos are missing{_WHERE[rule]}",
+                facts={"after": after, "before": before},
             )
             yield (
                 replace(gap_occurrence, count=len(other_rows), rows=other_rows)
                 if len(other_rows)
                 else gap_occurrence
             )
-
-
-def _occurrence(
-    context: Context,
-    rule: str,
-    severity: Severity,
-    message: str,
-    gap: Gap,
-    *evidence: MessagePlace,
-    seqnos: tuple[int, ...],
-) -> Occurrence:
-    stream = context.streams[gap.stream]
-    sid = stream.sid if stream.sid >= 0 else None
-    return Occurrence(
-        rule, severity, message, stream.connection, evidence, stream.vbucket, sid, seqnos=seqnos
-    )
-
-
-def _seqnos(after: int, before: int) -> str:
-    width = before - after - 1
-    return "1 seqno" if width == 1 else f"{width} seqnos"
-
-
-def _in_history(after: int, before: int) -> str:
-    return f"{_seqnos(after, before)} missing in a history snapshot"
-
-
-def _without_cause(after: int, before: int) -> str:
-    return f"{_seqnos(after, before)} missing between {after} and {before}, no cause fits"
 
 
 def elsewhere(context: Context, stream: int, other_stream: int) -> str:

@@ -65,7 +65,9 @@ RULES = (
         (NOT_TOLD, HIDDEN),
         reports=("MB-38733", "MB-50183", "MB-73354", "JDCP-175", "couchbase/sync_gateway#5719"),
         whose={NOT_TOLD: "producer", HIDDEN: "normal"},
-        cost=Cost("vbucket", "has an incomplete snapshot", "have an incomplete snapshot"),
+        cost=Cost(
+            "vbucket", "has an incomplete snapshot", "have an incomplete snapshot", is_loss=True
+        ),
     ),
 )
 

@@ -230,7 +230,7 @@ RULES = (
         ),
         causes=("not-received", "not-captured"),
         whose={"not-received": "consumer", "not-captured": "unknown"},
-        cost=Cost("vbucket", "skipped seqnos", "skipped seqnos"),
+        cost=Cost("vbucket", "skipped seqnos", "skipped seqnos", is_loss=True),
     ),
 )
 

@@ -338,9 +338,9 @@ class _Anomaly:
     streams: Streams
 
     @property
-    def owner(self) -> str:
-        """The vbucket of the open stream of the connection that has ``a`` as its opaque, in words;
-        empty if there is none.
+    def owners(self) -> tuple[int, ...]:
+        """The vbucket of the open stream of the connection that has ``a`` as its opaque; empty if
+        there is none.
         """
         streams, row = self.streams, int(self.batch.row[self.index])
         is_its = (streams.connection == int(self.batch.connection[self.index])) & (
@@ -349,8 +349,7 @@ class _Anomaly:
         is_its &= (streams.begun_row < row) & (
             (streams.finished.row <= 0) | (streams.finished.row > row)
         )
-        vbuckets = streams.vbucket[is_its]
-        return f"; the opaque is that of vbucket {vbuckets[-1]}'s stream" if len(vbuckets) else ""
+        return tuple(streams.vbucket[is_its][-1:].tolist())
 
     @property
     def name(self) -> str:
@@ -393,6 +392,10 @@ def _plain(biased: int) -> int:
     return biased - LEAST
 
 
+def _owner(seen: _Anomaly) -> str:
+    return "".join(f"; the opaque is that of vbucket {number}'s stream" for number in seen.owners)
+
+
 def _event(seen: _Anomaly) -> str:
     seqno = seen.batch.number("by_seqno", seen.index)
     return seen.name if seqno is None else f"{seen.name} of seqno {seqno}"
@@ -423,7 +426,7 @@ _CASES = {
     w.OPAQUE_MISMATCH: _Case(
         "opaque-mismatch",
         lambda seen: (
-            f"{seen.name} has opaque 0x{seen.a:08x}, its stream 0x{seen.b:08x}{seen.owner}"
+            f"{seen.name} has opaque 0x{seen.a:08x}, its stream 0x{seen.b:08x}{_owner(seen)}"
         ),
         _stray,
         shared="a message has another opaque than its stream",
@@ -602,6 +605,9 @@ def _anomalies(
                 lambda index, case=case, seen=seen: case.seqnos(seen[index]),  # type: ignore[misc]
                 seen.contradicted_places,
                 case.shared,
+                vbuckets=(lambda index, seen=seen: seen[index].owners)  # type: ignore[misc]
+                if code == w.OPAQUE_MISMATCH
+                else None,
             )
 
 

@@ -38,7 +38,8 @@ def test_10_a_consumer_that_stops_to_acknowledge(tmp_path: Path) -> None:
         f"flow-control window full for 63.0 s, {used:,} of 64,000 bytes not acknowledged, last "
         "acknowledgement 63.0 s before"
     )
-    assert case.shows("flow-control-stall") == ["mutation", "buffer_acknowledgement"]
+    assert case.shows("flow-control-stall") == ["mutation", "buffer_acknowledgement", "control"]
+    assert found.vbuckets == (7,)
     assert found.next == (
         "look for what stops the client from processing its messages, or restart it; a client "
         "has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect it"
@@ -81,7 +82,8 @@ def test_10_framing_extras_that_a_consumer_does_not_count(tmp_path: Path) -> Non
     assert case.finding("flow-control-stall").message.startswith(
         f"flow-control window full for 63.0 s, {talk.counted:,} of 1,000 bytes"
     )
-    assert case.shows("flow-control-stall") == ["mutation", "buffer_acknowledgement"]
+    assert case.shows("flow-control-stall") == ["mutation", "buffer_acknowledgement", "control"]
+    assert case.finding("flow-control-stall").vbuckets == (7,)
 
 
 def test_11_answers_that_a_consumer_acknowledges(tmp_path: Path) -> None:

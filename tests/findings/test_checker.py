@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.findings.checker import Checker
+from dcpinspect.findings.costs import LOST, REFUSED, STUCK, WRONG_DATA
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES
@@ -122,17 +123,25 @@ def test_only_the_rules_that_are_asked_for() -> None:
     }
 
 
-def test_findings_are_worst_first_then_what_costs_somebody_then_by_row() -> None:
-    found = check(SAMPLES / "tour.pcapng")
+@pytest.mark.parametrize("name", ["tour.pcapng", "orphans.pcap"])
+def test_findings_are_worst_first_then_by_what_they_cost_then_by_row(name: str) -> None:
+    found = check(SAMPLES / name)
+    costs = [RULES[one.rule].cost for one in found]
     order = [
         (
             SEVERITIES.index(one.severity),
-            RULES[one.rule].cost is None,
+            cost is None,
+            cost.rank if cost is not None and one.severity != "note" else 0,
             one.places[0].row if one.places else 0,
         )
-        for one in found
+        for one, cost in zip(found, costs, strict=True)
     ]
     assert order == sorted(order)
+
+
+def test_lost_data_comes_before_what_does_not_go_on_and_refusals_come_last() -> None:
+    ranks = [cost.rank for cost in (LOST, STUCK, WRONG_DATA, REFUSED)]
+    assert ranks == [0, 1, 2, 3]
 
 
 @each("rule", RULES.values())

@@ -76,15 +76,27 @@ def test_a_full_window_up_to_an_acknowledgement(seconds: float, severity: str) -
         "not acknowledged,"
         f" last acknowledgement {seconds}.0 s before"
     )
-    assert [place.direction for place in found.places] == ["s2c", "c2s"]
+    full, acked, control = found.places
+    assert (full.direction, acked.direction, control.direction) == ("s2c", "c2s", "c2s")
+    assert control.row < full.row, "what asked for the window is shown, too"
+    assert found.vbuckets == (), "nobody waits any more"
 
 
-def test_a_full_window_up_to_the_end() -> None:
+def test_a_full_window_up_to_the_end_names_the_vbuckets_that_wait() -> None:
     talk = stalled(30)
     talk.noop()
     (found,) = check(talk)
-    assert (found.rule, found.severity) == ("flow-control-stall", "error")
+    assert (found.rule, found.severity, found.vbuckets) == ("flow-control-stall", "error", (7,))
     assert "for 30.0 s" in found.message
+
+
+def test_a_window_that_was_asked_for_after_the_stall_does_not_show_it() -> None:
+    talk = stalled(6)
+    ack(talk, 100)
+    talk.control("connection_buffer_size", "100000")
+    (found,) = check(talk)
+    assert found.rule == "flow-control-stall"
+    assert [place.direction for place in found.places] == ["s2c", "c2s"]
 
 
 def test_a_full_window_up_to_the_end_of_another_connection() -> None:

@@ -52,7 +52,7 @@ def test_history_lacks_nothing_between_two_events() -> None:
     (found,) = of("gap-in-history-snapshot", talk)
     assert (found.severity, found.message, found.vbuckets, found.seqnos) == (
         "warning",
-        "1 seqno missing in a history snapshot",
+        "1 seqno missing between 2 and 4 in a history snapshot",
         (7,),
         (2, 4),
     )
@@ -155,6 +155,17 @@ def test_gaps_of_many_vbuckets_are_one_finding() -> None:
         events(upr(talk, vbucket), (4, 9))
     (found,) = of("gap-unexplained", talk)
     assert (found.count, found.vbuckets) == (8, (3, 4, 5, 9))
+
+
+def test_gaps_that_differ_are_one_finding_whose_cases_say_between_which_seqnos() -> None:
+    talk = opened()
+    for vbucket, seqno in ((3, 4), (4, 9), (5, 20), (6, 31)):
+        events(upr(talk, vbucket), (seqno,))
+    (found,) = of("gap-unexplained", talk)
+    assert found.what == "seqnos are missing, no cause fits"
+    assert [dict(case.facts) for case in found.cases] == [
+        {"after": 0, "before": seqno} for seqno in (4, 9, 20, 31)
+    ]
 
 
 def test_what_lies_outside_of_its_marker_or_before_any_is_not_told_twice() -> None:
@@ -355,8 +366,7 @@ def test_gaps_are_told_in_order_of_rows_whatever_their_order_in_the_table() -> N
     seen = tables(talk)
     context, gaps = Context(seen.tracker, seen.links), seen.tables.all_gaps.table
     one, other = (
-        list(rules._bulk(context, some, "gap-unexplained", "note", rules._without_cause))
-        for some in (gaps, gaps[::-1])
+        list(rules._bulk(context, some, "gap-unexplained", "note")) for some in (gaps, gaps[::-1])
     )
     assert len(one) == 4
     assert one == other

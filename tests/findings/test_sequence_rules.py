@@ -374,7 +374,7 @@ def test_a_message_of_another_stream_is_one_fault_and_the_stream_is_named(seqno:
     talk, one, other = two_streams()
     Stream(talk, other.vbucket, one.opaque).mutation(seqno, "b")
     (found,) = findings(talk)
-    assert (found.rule, found.vbuckets) == ("opaque-mismatch", (8,))
+    assert (found.rule, found.vbuckets) == ("opaque-mismatch", (7, 8))
     assert found.message.endswith("; the opaque is that of vbucket 7's stream")
 
 

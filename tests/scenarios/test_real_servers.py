@@ -24,13 +24,13 @@ IN_MOST = {"credentials-in-clear"}
 FINDINGS = {
     "6.0.5-dcp1": [
         "warning duplicate-stream-request: connection 2, vb 0: client",
-        "warning stream-refused (not-my-vbucket): connection 2, vb 9, 63: normal",
         "warning unknown-vbucket-uuid (uuid-never-given): connection 2, vb 3: client",
         "  warning rollback (uuid-never-given): connection 2, vb 3: client",
         "warning rollback-not-honoured: connection 2, vb 3: client",
         "warning ack-missing: connection 2, vb 6: client",
         "warning name-clash: connection 3: client",
         "  note connection-closed (by-server): connection 2: client",
+        "warning stream-refused (not-my-vbucket): connection 2, vb 9, 63: normal",
         "note bad-stream-range (start-above-snapshot): connection 2, vb 3: client",
         "note stream-end-reason (state-changed): connection 2, vb 2, 4–5: normal",
         "note flow-control-stall: connection 2: client",
@@ -103,7 +103,6 @@ FINDINGS = {
     ],
     "name-clash-dup": [
         "error dcp-before-open: connection 4, vb 0: client",
-        "warning stream-refused (not-my-vbucket): connection 2, vb 50, 2000: normal",
         "warning over-acknowledged: connection 2: client",
         "warning name-clash: connection 3: client",
         "  warning silent-connection: connection 2: client",
@@ -112,6 +111,7 @@ FINDINGS = {
         "  note connection-closed (by-server): connection 3: client",
         "warning unexpected-section: connection 5: client",
         "warning open-refused (einval): connection 6: client",
+        "warning stream-refused (not-my-vbucket): connection 2, vb 50, 2000: normal",
         "note duplicate-stream-request: connection 2, vb 0: client",
         "note close-refused: connection 2, vb 9: client",
         "note control-unknown-key (no_such): connection 2: client",
@@ -140,8 +140,8 @@ FINDINGS = {
     "resume": [
         "error bad-stream-range (start-below-snapshot): connection 4, vb 3: client",
         "error bad-stream-range (start-above-end): connection 4, vb 3: client",
-        "warning rollback (uuid-never-given): connection 4, vb 1: client",
         "warning resume-skipped (not-received): connection 4, vb 2: client",
+        "warning rollback (uuid-never-given): connection 4, vb 1: client",
         "warning rollback (start-never-received): connection 4, vb 3: client",
         "warning rollback (no-uuid): connection 4, vb 3: client",
         "note connection-closed (by-client): connection 3–4: client",
@@ -150,8 +150,8 @@ FINDINGS = {
     "resume-lost": [
         "error bad-stream-range (start-below-snapshot): connection 4, vb 3: client",
         "error bad-stream-range (start-above-end): connection 4, vb 3: client",
-        "warning rollback (uuid-never-given): connection 4, vb 1: client",
         "warning resume-skipped (not-received): connection 4, vb 2: client",
+        "warning rollback (uuid-never-given): connection 4, vb 1: client",
         "warning rollback (start-never-received): connection 4, vb 3: client",
         "warning rollback (no-uuid): connection 4, vb 3: client",
         "note capture-hole (s2c): connection 3–4: capture",
@@ -216,7 +216,7 @@ FINDINGS = {
         "note connection-closed (by-client): connection 7–8: client",
     ],
     "v85-stuck-disconnect": [
-        "error flow-control-stall: connection 2: client",
+        "error flow-control-stall: connection 2, vb 0: client",
         "  note connection-closed (reset): connection 2: client",
     ],
 }
