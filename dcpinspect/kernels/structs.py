@@ -6,9 +6,9 @@ A ``Struct`` declares its fields as a dataclass does::
     class Gap(Struct[T]):
         stream: T = number("Stream that it is in.", of="streams")
         after: T = number("Last seqno before it, biased.")
-        begins: Place[T] = nested(Place, "Message that gave ``after``.")
+        begins: MessageRow[T] = nested(MessageRow, "Message that gave ``after``.")
 
-    class Gaps(Gap[Ints], Rows[Gap]):
+    class Gaps(Gap[IntArray], StructRows[Gap]):
         \"\"\"The gaps of a reading.\"\"\"
 
 ``Gap`` is one record, whose fields are integers: ``gaps[7].begins.row``. ``Gaps`` is a table, whose

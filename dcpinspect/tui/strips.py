@@ -155,8 +155,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         """Moves the cursor to the next place with an error or a warning, or to the one before; the
         first follows the last. Returns whether there is another.
         """
-        others = [*range(self.at + 1, self.count), *range(self.at)]
-        target = next(filter(self.is_bad, reversed(others) if back else others), None)
+        candidates = [*range(self.at + 1, self.count), *range(self.at)]
+        target = next(filter(self.is_bad, reversed(candidates) if back else candidates), None)
         if target is not None:
             self.set_cursor(target)
         return target is not None

@@ -5,8 +5,8 @@ Chunks of cipher text with holes become chunks of plain text with holes. Offsets
 plain text; packets and times stay those of the bytes on the wire. What cannot be opened becomes a
 hole. Connections without TLS, and those without secrets, pass unchanged.
 
-``doubt`` finds out which connections are TLS; ``talk`` finds their keys; ``direction`` opens the
-records. Without any secret everything passes unchanged, and is only looked at.
+``doubt`` finds out which connections are TLS; ``decryption`` finds their keys; ``direction`` opens
+the records. Without any secret everything passes unchanged, and is only looked at.
 """
 
 from __future__ import annotations
