@@ -25,7 +25,7 @@ from dcpinspect.spark.bundles import BundleWriter
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.stretches import Stretch, StretchPackets
 from dcpinspect.spark.units import digests, size_of, why_not
-from dcpinspect.transport.clock_steps import LEAST_NS, ClockSteps
+from dcpinspect.transport.clock_steps import ClockSteps, is_apart
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs
 from dcpinspect.transport.headers import (
     CLASS_NAMES,
@@ -218,12 +218,11 @@ def _may_be_set(report: ScanReport, later: ScanReport) -> bool:
     """Returns whether the clock of the capture may have been set in one of two stretches, or
     between them: one scan has to read all.
     """
-    is_apart = (
-        report.last_ns is not None
-        and later.first_ns is not None
-        and abs(later.first_ns - report.last_ns) > LEAST_NS
-    )
-    return report.may_be_set or later.may_be_set or is_apart
+    if report.may_be_set or later.may_be_set:
+        return True
+    if report.last_ns is None or later.first_ns is None:
+        return False
+    return bool(is_apart(np.array([later.first_ns - report.last_ns])).any())
 
 
 class _Sorter:

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcpinspect.arrays import IntArray
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.transport.headers import (
+    ACK,
     ACKED,
     FIN,
     FLAGS,
@@ -32,8 +33,12 @@ from dcpinspect.transport.headers import (
 )
 from dcpinspect.transport.whose import MASK, WINDOW, distance
 
-LEAST_NS = 2_000_000_000
-"""No smaller step is looked for: no rule takes a shorter wait for trouble."""
+_LEAST_NS = 2_000_000_000
+"""No smaller step forward is looked for: no rule takes a shorter wait for trouble."""
+_LEAST_BACK_NS = 10_000_000
+"""No smaller step back is looked for: several queues may write packets so much later. A greater one
+makes what came later the earlier.
+"""
 BEFORE, BEHIND = 256, 64
 """Greatest number of packets before a gap, and behind it, of which one sender is looked for."""
 _HEAD = 192
@@ -54,6 +59,8 @@ class _Gap(NamedTuple):
     """Number of the second packet of the reading."""
     ns: int
     """From the time of the first packet to that of the second."""
+    from_ns: int
+    """The time of the first one."""
 
 
 class ClockStep(NamedTuple):
@@ -95,7 +102,7 @@ class ClockSteps:
             self._heads = self._gap = None
         steady = replace(batch, time_ns=batch.time_ns - self.ahead_ns) if self.ahead_ns else batch
         latest_ns = steady.time_ns[0] if self._heads is None else self._heads.time_ns[-1]
-        is_gap = np.abs(np.diff(steady.time_ns, prepend=latest_ns)) > LEAST_NS
+        is_gap = is_apart(np.diff(steady.time_ns, prepend=latest_ns))
         if is_gap.any() or self._gap is not None:
             steady = replace(steady, time_ns=self._corrected(steady, np.flatnonzero(is_gap)))
         self._packets += len(batch)
@@ -109,17 +116,21 @@ class ClockSteps:
         both = heads if self._heads is None else _joined(self._heads, heads)
         first = len(both) - len(batch)
         headers = self._parser.columns(both)
-        places = [*(gap_places + first).tolist(), len(both)]
+        edges = [*(gap_places + first).tolist(), len(both)]
         if self._gap is not None:
-            places.insert(0, self._gap.packet - self._packets + first)
-        for place, next_place in pairwise(places):
+            edges.insert(0, self._gap.packet - self._packets + first)
+        for place, next_place in pairwise(edges):
             if self._gap is None or place != self._gap.packet - self._packets + first:
                 before_ns, after_ns = both.time_ns[place - 1 : place + 1].tolist()
-                self._gap = _Gap(self._packets + place - first, after_ns - before_ns)
+                self._gap = _Gap(self._packets + place - first, after_ns - before_ns, before_ns)
                 self._may_be_set |= self._gap.packet < BEFORE
             bounds = (place - BEFORE, place, max(place, first), min(place + BEHIND, next_place))
             low, high, begin, end = np.searchsorted(headers.index, bounds).tolist()
             for row in range(begin, end):
+                is_back = self._gap.ns > -_LEAST_NS and self._gap.ns < 0
+                if is_back and both.time_ns[headers.index[row]] >= self._gap.from_ns:
+                    self._gap = None  # two clocks take turns, or packets were late
+                    break
                 step_ns = _step(both, headers, (low, high), row, self._gap.ns)
                 if step_ns is not None:
                     both.time_ns[headers.index[row] :] -= step_ns
@@ -134,6 +145,13 @@ class ClockSteps:
             if self._gap is not None and place + BEHIND <= next_place:
                 self._gap = None
         return both.time_ns[first:]
+
+
+def is_apart(apart_ns: IntArray) -> BoolArray:
+    """Returns whether packets are so far apart that a step of the clock is looked for, given the
+    times from each one to the next.
+    """
+    return np.asarray((apart_ns > _LEAST_NS) | (apart_ns < -_LEAST_BACK_NS), dtype=np.bool_)
 
 
 def _step(
@@ -154,13 +172,19 @@ def _step(
     sent, acked, size = (
         distance(int(tcp[row, column]), int(tcp[latest, column])) for column in (SEQ, ACKED, WIRE)
     )
+    if not tcp[latest, FLAGS] & ACK:
+        acked = 0  # a SYN acknowledges nothing
     if not 0 <= sent < WINDOW or acked < 0 or sent == acked == size == 0:
         return None  # packets that are read twice show nothing
-    first_ticks, latest_ticks, ticks = (_timestamp(batch, tcp[at]) for at in (first, latest, row))
+    first_ns, latest_ns, row_ns = (
+        int(batch.time_ns[index[at_row]]) for at_row in (first, latest, row)
+    )
+    first_ticks, latest_ticks, ticks = (
+        _timestamp(batch, tcp[at_row]) for at_row in (first, latest, row)
+    )
     if first_ticks is None or latest_ticks is None or ticks is None:
         length = int(tcp[latest, WIRE]) + bool(tcp[latest, FLAGS] & (SYN | FIN))
-        return gap_ns if gap_ns < 0 and sent == length else None
-    first_ns, latest_ns, row_ns = (int(batch.time_ns[index[at]]) for at in (first, latest, row))
+        return gap_ns if row_ns < latest_ns and gap_ns < 0 and sent == length else None
     passed, span_ns = int(distance(ticks, latest_ticks)), latest_ns - first_ns
     passed_before = int(distance(latest_ticks, first_ticks))
     if passed < 0 or passed_before < span_ns * _SLOWEST_HZ // 1_000_000_000:
@@ -168,7 +192,10 @@ def _step(
     rate = passed_before * 1e9 / span_ns if span_ns >= _LEAST_SPAN_NS else 0
     if gap_ns > 0 and row_ns - latest_ns - passed * 1e9 / (rate or _SLOWEST_HZ) < gap_ns / 2:
         return 0
-    return min(gap_ns, row_ns - latest_ns - int(passed * 1e9 / (rate or _USUAL_HZ)))
+    if gap_ns < 0 and not rate and passed_before > 2 + 2 * _USUAL_HZ * span_ns // 1_000_000_000:
+        return gap_ns if row_ns < latest_ns + gap_ns / 2 else None  # it ticks faster than usual
+    step_ns = row_ns - latest_ns - int(passed * 1e9 / (rate or _USUAL_HZ))
+    return None if 0 > gap_ns < 2 * step_ns else min(gap_ns, step_ns)
 
 
 def _timestamp(batch: PacketBatch, row: IntArray) -> int | None:

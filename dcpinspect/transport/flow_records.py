@@ -34,6 +34,11 @@ SHUT_NS = 1_000_000_000
 none of interest.
 """
 
+CUT_NS = 20_000_000
+"""A packet that snaplen cut may be captured once more, whole, at most so long after it: at another
+interface, or before it went through a tunnel.
+"""
+
 RECENT_HOLES = 8
 """Number of holes remembered for each flow, to tell late bytes from duplicates."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,10 @@ import dcpinspect
 from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
 from dcpinspect.transport.clock_steps import ClockSteps
+from tests import doubled
+from tests.builders import Recorded
+from tests.captures import field, real_server
+from tests.doubled import tcp_of
 from tests.peers.truth import SAMPLES
 
 CAPTURES = Path(__file__).parents[1] / "captures" / "real-server"
@@ -130,7 +136,7 @@ def test_packets_that_are_read_twice_are_no_step(tmp_path: Path) -> None:
     (path := tmp_path / "twice.pcap").write_bytes(data + data[24:])
     with open_capture(str(path)) as capture:
         clock = ClockSteps()
-        assert all(clock.steady(batch) is batch for batch in capture)
+        assert all(np.array_equal(clock.steady(batch).time_ns, batch.time_ns) for batch in capture)
 
 
 @pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
@@ -146,3 +152,88 @@ def test_steps_do_not_depend_on_how_packets_are_cut(
             times.append(np.concatenate([clock.steady(batch).time_ns for batch in capture]))
     assert (times[0] == times[1]).all()
     assert (times[1] == times[2]).all()
+
+
+# -- steps back of less than a second
+# --------------------------------------------------------------------------------------------------
+
+BACK = {
+    f"by {ms} ms at {place}": (place, ms * 1_000_000) for ms in (30, 300) for place in (0.5, 0.8)
+}
+
+
+def set_back(packets: list[Recorded], place: float, by_ns: int) -> list[Recorded]:
+    first = int(len(packets) * place)
+    return [*packets[:first], *(later_by(-by_ns, one) for one in packets[first:])]
+
+
+def later_by(by_ns: int, packet: Recorded) -> Recorded:
+    return replace(packet, time_ns=packet.time_ns + by_ns)
+
+
+@pytest.mark.parametrize("back", BACK.values(), ids=BACK)
+@pytest.mark.parametrize(
+    "path",
+    [
+        SAMPLES / "loop.pcap",
+        SAMPLES / "rollback.pcap",
+        field("r01-tmpfail-not-retried"),
+        real_server("resume-lost"),
+    ],
+    ids=lambda path: path.name,
+)
+def test_findings_are_the_same_with_a_clock_that_was_set_back_a_little(
+    path: Path, back: tuple[float, int], tmp_path: Path
+) -> None:
+    packets = doubled.packets_of(path)
+    after = doubled.written(tmp_path, set_back(packets, *back))
+    assert told(after) == told(doubled.written(tmp_path, packets, "before.pcap"))
+
+
+def steps_of(path: Path) -> list[int]:
+    with open_capture(str(path)) as capture:
+        clock = ClockSteps()
+        for batch in capture:
+            clock.steady(batch)
+    return [step.ns for step in clock.steps]
+
+
+@pytest.mark.parametrize("has_timestamps", [True, False])
+def test_two_clocks_that_take_turns_are_no_step(has_timestamps: bool, tmp_path: Path) -> None:
+    packets = doubled.packets_of(SAMPLES / "loop.pcap")
+    if not has_timestamps:
+        packets = [without_timestamp(one) for one in packets]
+    turns = [later_by(0 if tcp_of(one).to_server() else -30_000_000, one) for one in packets]
+    assert steps_of(doubled.written(tmp_path, turns)) == []
+    twice = [two for one in packets for two in (one, later_by(-30_000_000, one))]
+    assert steps_of(doubled.written(tmp_path, twice)) == []
+
+
+def test_packets_that_a_slow_queue_writes_late_are_no_step(tmp_path: Path) -> None:
+    packets = doubled.packets_of(SAMPLES / "loop.pcap")
+    size = len(packets) // 5
+    late = [
+        one
+        for first in range(0, len(packets), size)
+        for to_server in (True, False)
+        for one in packets[first : first + size]
+        if tcp_of(one).to_server() == to_server
+    ]
+    assert min(two.time_ns - one.time_ns for one, two in pairwise(late)) < -10_000_000
+    assert steps_of(doubled.written(tmp_path, late)) == []
+
+
+def without_timestamp(packet: Recorded) -> Recorded:
+    data = bytearray(packet.data)
+    at = data.index(b"\x08\x0a", 14 + 20 + 20)
+    data[at : at + 10] = b"\x01" * 10
+    return replace(packet, data=bytes(data))
+
+
+@pytest.mark.parametrize("has_timestamps", [True, False])
+def test_a_small_step_back_is_told_once(has_timestamps: bool, tmp_path: Path) -> None:
+    packets = doubled.packets_of(SAMPLES / "loop.pcap")
+    if not has_timestamps:
+        packets = [without_timestamp(one) for one in packets]
+    (step,) = steps_of(doubled.written(tmp_path, set_back(packets, 0.5, 300_000_000)))
+    assert -300_000_000 <= step < -290_000_000
