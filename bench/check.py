@@ -39,7 +39,6 @@ def main() -> None:
         "reading": [sys.executable, "-c", READING, str(path)],
         "`dcpinspect check`": check,
         "`dcpinspect check`, family wire": [*check, "--family", "wire"],
-        "`dcpinspect check`, SARIF": [*check, "--format", "sarif"],
         "`dcpinspect check -w`": [*check, "-w", str(arguments.folder / "evidence.pcapng")],
     }
     for command in jobs.values():

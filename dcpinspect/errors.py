@@ -136,10 +136,8 @@ def reason(error: OSError) -> str:
 
 
 _NO_MEMORY = re.compile(
-    (
-        r"failed to map segment|cannot allocate memory|can't start new thread|cannot apply "
-        r"additional memory protection|out of memory"
-    ),
+    r"failed to map segment|cannot allocate memory|can't start new thread|cannot apply "
+    r"additional memory protection|out of memory",
     re.IGNORECASE,
 )
 """What the dynamic linker, the threads of Python and DuckDB say where memory has ended."""
@@ -168,6 +166,5 @@ def memory_ended(error: BaseException) -> str | None:
     )
     return (
         f"memory has ended{amount}; raise the limit of this process (ulimit -v) or of its "
-        "container,"
-        " or split the capture with editcap -c 100000, which needs less"
+        "container, or split the capture with editcap -c 100000, which needs less"
     )

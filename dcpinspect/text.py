@@ -40,6 +40,11 @@ East Asian ones know. The apostrophe is included: it stands before such texts in
 """
 
 
+def words_of(text: str) -> tuple[str, ...]:
+    """Returns the words of a text: a long list of names, written as one."""
+    return tuple(text.split())
+
+
 def escape(data: bytes | str) -> str:
     """Makes text in which every character can be seen; different inputs give different texts.
 

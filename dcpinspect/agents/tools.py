@@ -25,7 +25,7 @@ from dcpinspect.output.render.message_lines import counted, seqno_text, summary
 from dcpinspect.tables.arrow import record_batch
 from dcpinspect.tables.record_rows import RecordSelection, parse_record_filter
 from dcpinspect.tables.schema import BY_NAME, column_name
-from dcpinspect.text import did_you_mean, escape
+from dcpinspect.text import did_you_mean, escape, words_of
 
 INSTRUCTIONS = """\
 Reads packet captures of Couchbase's Database Change Protocol (DCP). Ask in this order: info, which lists the captures, or says what one \
@@ -69,35 +69,12 @@ _MOST_AT_ONCE = 500
 """Number of rows from which an answer is made; no answer has more."""
 _VALUE = 2000
 """Number of bytes of a document that a message shows."""
-_USUAL_COLUMNS = (
-    "row",
-    "time",
-    "connection",
-    "direction",
-    "name",
-    "status_name",
-    "vbucket",
-    "sid",
-    "by_seqno",
-    "opaque",
-    "key",
-    "problem",
+_USUAL_COLUMNS = words_of(
+    "row time connection direction name status_name vbucket sid by_seqno opaque key problem"
 )
 _OF_FINDING = (
-    *(
-        "id",
-        "rule",
-        "severity",
-        "cause",
-        "message",
-        "next",
-        "whose",
-        "who",
-        "server",
-        "connections",
-        "vbuckets",
-        "rows",
-        "left_out",
+    *words_of(
+        "id rule severity cause message next whose who server connections vbuckets rows left_out"
     ),
     *("first_time", "last_time", "count", "over", "over_row", "effect_of", "cases"),
 )

@@ -97,8 +97,7 @@ _TITLE = re.compile(r"([A-Z][\w ()-]{0,60}) \((\d{1,9}) bytes?\):?\s*")
 _NODE = re.compile(r"Node ([01]): (\S{1,253}):(\d{1,5})\s*")
 _LOG = re.compile(
     r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.(\d{3})\] +\d+ms \[\w{1,4}\] \[\d+,\d+\] (?:\[MCBP, "
-    r"(IN|OUT)\] host=\"([^\"]{1,253})\","
-    r" (?:sport=(\d{1,5}), d)?port=(\d{1,5}), (?:rc=ok, "
+    r"(IN|OUT)\] host=\"([^\"]{1,253})\", (?:sport=(\d{1,5}), d)?port=(\d{1,5}), (?:rc=ok, "
     r")?(?:buffer_size|bytes_received)=(\d{1,9})$)?.*"
 )
 

@@ -361,8 +361,7 @@ class LiveCapture:
         if not self._stopped:
             self._tell(
                 f"{escape(self.files[0].name)}: what is shown is {seconds:.0f} s behind, "
-                f"{self.unread:,} packets wait;"
-                " they are recorded, and will be read"
+                f"{self.unread:,} packets wait; they are recorded, and will be read"
             )
 
     def _wait(self, seconds: float) -> None:
@@ -453,9 +452,7 @@ class LiveCapture:
             buffer_size = "" if self.buffer_bytes is None else f" of {self.buffer_bytes // MIB} MiB"
             self._tell(
                 f"{escape(self.files[0].name)}: the kernel's buffer{buffer_size} was full and "
-                "packets were dropped;"
-                " messages may be missing;"
-                " give --buffer more MiB"
+                "packets were dropped; messages may be missing; give --buffer more MiB"
             )
 
     def __enter__(self) -> Self:

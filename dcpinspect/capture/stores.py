@@ -59,20 +59,16 @@ LONG, SHORT = StorageTimeouts(10, 60.0, 120), StorageTimeouts(2, 5.0, 2)
 no such settings: it takes 6 s.
 """
 _NOISE = re.compile(
-    (
-        r"\A.*Azure Error: |google::cloud::Status\(| error_info=.*|\(?(Request|Host) ?I[Dd]:.*|\. "
-        r"Detail: \[errno.*"
-    ),
+    r"\A.*Azure Error: |google::cloud::Status\(| error_info=.*|\(?(Request|Host) ?I[Dd]:.*|\. "
+    r"Detail: \[errno.*",
     re.DOTALL,
 )
 """Matches what clients say before the reason of an error, and after it."""
 _LIBRARY = re.compile(r"(?:Unable|Prior attempt) to load (libjvm|libhdfs)")
 _HADOOP = "set JAVA_HOME, HADOOP_HOME, and CLASSPATH to what 'hadoop classpath --glob' prints"
 _NO_ANSWER = re.compile(
-    (
-        r"AWS Error NETWORK_CONNECTION.*Details: (?P<s3>.*)|CURL error "
-        r"\[\d+\]=(?P<google>.*)|(?P<azure>Fail to get a new connection.*)"
-    ),
+    r"AWS Error NETWORK_CONNECTION.*Details: (?P<s3>.*)|CURL error "
+    r"\[\d+\]=(?P<google>.*)|(?P<azure>Fail to get a new connection.*)",
     re.DOTALL,
 )
 """Matches what clients say if no server answers, with the reason as a group."""
@@ -120,10 +116,8 @@ def reach(name: str) -> None:
     if file_info.type == FileType.NotFound and requested_path == bucket:
         raise OSError(
             errno.ENOENT,
-            (
-                f"there is no bucket {one_line(bucket)} in storage{of_store}; check the name and "
-                f"{setting}"
-            ),
+            f"there is no bucket {one_line(bucket)} in storage{of_store}; check the name and "
+            f"{setting}",
         )
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from contextlib import closing, nullcontext
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.choosing import FindingConditions
-from dcpinspect.cli.output import choose_format, open_output
+from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import UNCHECKED, remarks
 from dcpinspect.cli.subset import EvidenceFile, EvidencePackets
 from dcpinspect.cli.terminal import columns_asked, complain, put_folded
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.output.export.formats import FORMATS, SARIF, Format, ReportFormat, TableFormat
+from dcpinspect.output.export.formats import Format, ReportFormat
+from dcpinspect.text import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from dcpinspect.reading.reading import Reading
     from dcpinspect.streams.tcp_facts import TcpConnection
 
-if TYPE_CHECKING:
-    CheckFormat = str
-else:
-    CheckFormat = Literal[(*FORMATS, SARIF.name)]
 FOUND = 1
 """Exit status if there are findings that ``--fail-on`` asks about."""
 
@@ -70,20 +66,9 @@ def print_rules(is_asked: bool) -> None:
         raise typer.Exit
 
 
-class CheckOutput(Choices):
+class CheckOutput(options.Output):
     """What is shown of findings, where, in which format, and what makes the exit status 1."""
 
-    title = "The output"
-    format_name: Annotated[
-        CheckFormat | None,
-        typer.Option(
-            "--format",
-            "-f",
-            show_default=False,
-            help="The format. By default, the name of -o FILE chooses it, or it is text.",
-        ),
-    ] = None
-    output: options.OutputFile = None
     effects: Annotated[
         bool,
         typer.Option(
@@ -95,8 +80,6 @@ class CheckOutput(Choices):
         ),
     ] = False
     columns: Annotated[str | None, options.columns_option("rule,count,who")] = None
-    max_bytes: options.MaxBytes = None
-    csv_guard: options.CsvGuard = True
     list_rules: Annotated[
         bool,
         typer.Option(
@@ -113,25 +96,13 @@ class CheckOutput(Choices):
         ),
     ] = FailOn.ERROR
 
-    def format(self, context: typer.Context) -> Format:
-        """Returns the format asked for. Raises UsageError for options that it does not use."""
-        name, output = self.format_name, self.output
-        is_sarif = name == SARIF.name or (
-            name is None and output is not None and output.lower().endswith(tuple(SARIF.suffixes))
-        )
-        format_ = SARIF if is_sarif else choose_format(name, output)
-        options.refuse_unused(context, format_)
-        return format_
-
-    def names(self, format_: Format, *, with_files: bool) -> list[str] | None:
+    def names(self, *, with_files: bool) -> list[str] | None:
         """Returns the columns that are asked for. Raises UsageError."""
         if self.columns is None:
             return None
         from dcpinspect.cli.record_tables import columns_asked_for
         from dcpinspect.findings.finding_records import FINDINGS, FINDINGS_WITH_FILES
 
-        if not isinstance(format_, TableFormat):
-            raise UsageError(f"--columns: {format_} has no columns")
         return columns_asked_for(
             self.columns, "findings", FINDINGS_WITH_FILES if with_files else FINDINGS
         )
@@ -193,7 +164,7 @@ def check(
         choice=conditions.choosing(context.obj, times.span_of_whole()),
         result=result,
         format=format_,
-        columns=result.names(format_, with_files=len(captures) > 1),
+        columns=result.names(with_files=len(captures) > 1),
         redactor=redactor,
         evidence=_evidence(logs, checkpoints, redactor),
         beside=[
@@ -323,32 +294,9 @@ def _remarks(
     return status
 
 
-_WITHOUT_CAPTURE = (
-    *(
-        "log",
-        "checkpoint",
-        "rule",
-        "family",
-        "no_rule",
-        "effects",
-        "vbucket",
-        "client",
-        "severity",
-        "filter_",
-        "limit",
-        "columns",
-    ),
-    *(
-        "redact",
-        "redact_salt",
-        "baseline",
-        "list_rules",
-        "fail_on",
-        "format_name",
-        "output",
-        "csv_guard",
-        "max_bytes",
-    ),
+_WITHOUT_CAPTURE = words_of(
+    "log checkpoint rule family no_rule effects vbucket client severity filter_ limit columns "
+    "redact redact_salt baseline list_rules fail_on format_name output csv_guard max_bytes"
 )
 """Options that make sense for logs and checkpoints without a capture."""
 
@@ -396,7 +344,7 @@ def write_report(
     target: Target, format_: Format, report: ReportFormat, columns: list[str] | None, *, guard: bool
 ) -> None:
     """Writes findings in the form of the format, or as a table of these columns."""
-    if columns is not None and isinstance(format_, TableFormat):
+    if columns is not None:
         format_.records(target, report.records(), columns, guard=guard)
     else:
         format_.report(target, report, guard=guard)
@@ -434,7 +382,6 @@ def report_of(
     """
     from dcpinspect.findings.finding_records import finding_records
     from dcpinspect.findings.registry import RULES
-    from dcpinspect.output.export.sarif import sarif_log
     from dcpinspect.output.render.finding_text import SCREEN, report_lines, with_their_effects
     from dcpinspect.output.render.lint_text import lint_lines
     from dcpinspect.output.render.verdict import LookedAt, verdict
@@ -475,7 +422,4 @@ def report_of(
     return ReportFormat(
         lines=lines,
         records=lambda: finding_records(findings, RULES, files),
-        sarif=lambda: sarif_log(
-            findings, [RULES[rule] for rule in rules], files, links, is_whole=checked.is_checked
-        ),
     )

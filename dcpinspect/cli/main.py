@@ -409,8 +409,7 @@ def _with_command(arguments: list[str]) -> list[str]:
     if not is_terminal():
         raise UsageError(
             f"{escape(first)}: a capture alone opens the terminal UI, and this is no terminal; "
-            "'dcpinspect read' prints"
-            f" messages, 'check' what is wrong"
+            "'dcpinspect read' prints messages, 'check' what is wrong"
         )
     return ["tui", *arguments]
 

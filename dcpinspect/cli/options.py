@@ -21,7 +21,7 @@ from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.output import choose_format
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
-from dcpinspect.output.export.formats import FORMATS, Format, TableFormat
+from dcpinspect.output.export.formats import FORMATS, Format
 from dcpinspect.text import did_you_mean, escape
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class OutputFormat(Choices):
     output: OutputFile = None
     max_bytes: MaxBytes = None
 
-    def format(self, context: typer.Context) -> TableFormat:
+    def format(self, context: typer.Context) -> Format:
         """Returns the format. Raises UsageError for options that it does not use."""
         format_ = choose_format(self.format_name, self.output)
         refuse_unused(context, format_)

@@ -13,7 +13,7 @@ from dcpinspect.cli.config import config_path
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 from dcpinspect.output.export import bounded
-from dcpinspect.output.export.formats import FORMATS, TEXT, Format, TableFormat, format_of
+from dcpinspect.output.export.formats import FORMATS, TEXT, Format, format_of
 from dcpinspect.output.export.target import Target
 from dcpinspect.text import escape, to_ascii
 
@@ -21,7 +21,7 @@ STDOUT = ("-", "/dev/stdout")
 """Names of standard output."""
 
 
-def choose_format(name: str | None, path: str | None) -> TableFormat:
+def choose_format(name: str | None, path: str | None) -> Format:
     """Returns the format that is asked for, by name or by the file's name. Raises UsageError."""
     if name is not None:
         return FORMATS[name]

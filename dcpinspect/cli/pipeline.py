@@ -122,7 +122,7 @@ def check(
             "compared with each other"
         )
     comparison = compared(manifest, secrets, few=True).merged
-    columns = result.names(format_, with_files=len(comparison.files) > 1)
+    columns = result.names(with_files=len(comparison.files) > 1)
     assert comparison.checker is not None
     checker = comparison.checker.only(rules)
     findings = choice.matching(

@@ -24,7 +24,7 @@ from dcpinspect.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dcpinspect.capture.open import FileDamage
-    from dcpinspect.output.export.formats import TableFormat
+    from dcpinspect.output.export.formats import Format
     from dcpinspect.output.export.json import ValueLimit
     from dcpinspect.output.export.message_writers import WriterOptions
     from dcpinspect.output.export.packet_subset import Subset
@@ -109,9 +109,7 @@ class MessageForm(Choices):
         ),
     ] = True
 
-    def wishes(
-        self, context: typer.Context, format_: TableFormat, *, csv_guard: bool
-    ) -> WriterOptions:
+    def wishes(self, context: typer.Context, format_: Format, *, csv_guard: bool) -> WriterOptions:
         """Returns how to write messages. Raises UsageError for options that do not fit together."""
         # deferred: --help and completion do not need it
         from dcpinspect.output.export.message_writers import WriterOptions
@@ -234,7 +232,7 @@ class _Messages:
     source: MessageSource
     selection: Selection
     order: MessageOrder
-    format: TableFormat
+    format: Format
     wishes: WriterOptions
     redactor: Redactor | None
     output: str | None

@@ -16,11 +16,11 @@ from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import no_such_connections, remarks
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
-from dcpinspect.text import did_you_mean, escape
+from dcpinspect.text import did_you_mean, escape, words_of
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
-    from dcpinspect.output.export.formats import TableFormat
+    from dcpinspect.output.export.formats import Format
     from dcpinspect.output.export.target import Target
     from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.record_rows import RecordSelection
@@ -28,238 +28,67 @@ if TYPE_CHECKING:
     from dcpinspect.tables.times import TimeSpan
 
 READABLE = {
-    "connections": (
-        *("connection", "client", "server", "name", "role", "verdict", "closed_by", "streams"),
-        *("window_bytes", "outstanding_bytes", "holes", "skipped_bytes", "tls"),
+    "connections": words_of(
+        "connection client server name role verdict closed_by streams window_bytes "
+        "outstanding_bytes holes skipped_bytes tls"
     ),
-    "streams": (
-        *(
-            "connection",
-            "vbucket",
-            "sid",
-            "stream",
-            "requested_start",
-            "requested_end",
-            "answer",
-            "verdict",
-            "end_reason",
-        ),
-        *("items", "first_seqno", "last_seqno", "snapshots", "gap_seqnos", "open_row", "end_row"),
+    "streams": words_of(
+        "connection vbucket sid stream requested_start requested_end answer verdict end_reason "
+        "items first_seqno last_seqno snapshots gap_seqnos open_row end_row"
     ),
-    "snapshots": (
-        *(
-            "connection",
-            "vbucket",
-            "sid",
-            "stream",
-            "index",
-            "start_seqno",
-            "end_seqno",
-            "type",
-            "layout",
-            "convention",
-        ),
-        *("items", "first_seqno", "last_seqno", "state", "row"),
+    "snapshots": words_of(
+        "connection vbucket sid stream index start_seqno end_seqno type layout convention items "
+        "first_seqno last_seqno state row"
     ),
-    "gaps": (
-        "connection",
-        "vbucket",
-        "sid",
-        "stream",
-        "cause",
-        "width",
-        "after_seqno",
-        "before_seqno",
-        "evidence",
+    "gaps": words_of("connection vbucket sid stream cause width after_seqno before_seqno evidence"),
+    "rollbacks": words_of(
+        "connection vbucket sid cause requested_start rollback_seqno resume_start "
+        "resume_snapshot_start resume_snapshot_end resume_uuid snapshot_start snapshot_end "
+        "vbucket_uuid request_row log_row failover_log explanation"
     ),
-    "rollbacks": (
-        *(
-            "connection",
-            "vbucket",
-            "sid",
-            "cause",
-            "requested_start",
-            "rollback_seqno",
-            "resume_start",
-        ),
-        *(
-            "resume_snapshot_start",
-            "resume_snapshot_end",
-            "resume_uuid",
-            "snapshot_start",
-            "snapshot_end",
-            "vbucket_uuid",
-        ),
-        *("request_row", "log_row", "failover_log", "explanation"),
+    "differences": words_of(
+        "kind bucket vbucket lacks first_seqno last_seqno events collection_id key fields a_name "
+        "b_name a_cas b_cas a_connection b_connection a_row b_row evidence"
     ),
-    "differences": (
-        *(
-            "kind",
-            "bucket",
-            "vbucket",
-            "lacks",
-            "first_seqno",
-            "last_seqno",
-            "events",
-            "collection_id",
-            "key",
-            "fields",
-            "a_name",
-            "b_name",
-        ),
-        *("a_cas", "b_cas", "a_connection", "b_connection", "a_row", "b_row", "evidence"),
+    "paths": words_of(
+        "a_connection b_connection direction client_side clock_offset_ns clock_error_ns clock_from "
+        "segments delay_min_ns delay_median_ns delay_p99_ns delay_max_ns lost lost_bytes "
+        "a_missed_bytes b_missed_bytes answers answer_median_ns answerer_median_ns "
+        "network_median_ns answer_max_ns"
     ),
-    "paths": (
-        *(
-            "a_connection",
-            "b_connection",
-            "direction",
-            "client_side",
-            "clock_offset_ns",
-            "clock_error_ns",
-            "clock_from",
-            "segments",
-        ),
-        *(
-            "delay_min_ns",
-            "delay_median_ns",
-            "delay_p99_ns",
-            "delay_max_ns",
-            "lost",
-            "lost_bytes",
-            "a_missed_bytes",
-            "b_missed_bytes",
-        ),
-        *(
-            "answers",
-            "answer_median_ns",
-            "answerer_median_ns",
-            "network_median_ns",
-            "answer_max_ns",
-        ),
+    "log_events": words_of(
+        "time event vbucket sid name reason start_seqno rollback_seqno last_seqno high_seqno "
+        "snapshot_start snapshot_end vbucket_uuid end_seqno purge_seqno failover_log state level "
+        "bucket role conn_id versions file line"
     ),
-    "log_events": (
-        *(
-            "time",
-            "event",
-            "vbucket",
-            "sid",
-            "name",
-            "reason",
-            "start_seqno",
-            "rollback_seqno",
-            "last_seqno",
-            "high_seqno",
-        ),
-        *(
-            "snapshot_start",
-            "snapshot_end",
-            "vbucket_uuid",
-            "end_seqno",
-            "purge_seqno",
-            "failover_log",
-            "state",
-            "level",
-        ),
-        *("bucket", "role", "conn_id", "versions", "file", "line"),
-    ),
-    "vbuckets": (
-        *(
-            "client",
-            "vbucket",
-            "verdict",
-            "findings",
-            "connections",
-            "streams",
-            "first_seqno",
-            "last_seqno",
-            "high_seqno",
-            "behind",
-        ),
-        *("items", "bytes", "gap_seqnos", "snapshots", "rollbacks"),
+    "vbuckets": words_of(
+        "client vbucket verdict findings connections streams first_seqno last_seqno high_seqno "
+        "behind items bytes gap_seqnos snapshots rollbacks"
     ),
 }
 """Columns of text output in order, but those without a value. Other formats have all."""
 FIRST = {
-    "connections": ("connection", "client", "name", "verdict", "server", "streams"),
-    "streams": (
-        "connection",
-        "vbucket",
-        "verdict",
-        "end_reason",
-        "last_seqno",
-        "items",
-        "answer",
-        "requested_start",
-        "requested_end",
+    "connections": words_of("connection client name verdict server streams"),
+    "streams": words_of(
+        "connection vbucket verdict end_reason last_seqno items answer requested_start "
+        "requested_end"
     ),
-    "snapshots": (
-        "connection",
-        "vbucket",
-        "state",
-        "start_seqno",
-        "end_seqno",
-        "type",
-        "items",
-        "index",
+    "snapshots": words_of("connection vbucket state start_seqno end_seqno type items index"),
+    "gaps": words_of("connection vbucket cause width after_seqno before_seqno evidence"),
+    "rollbacks": words_of(
+        "connection vbucket resume_start resume_uuid resume_snapshot_end resume_snapshot_start "
+        "cause rollback_seqno requested_start explanation sid"
     ),
-    "gaps": ("connection", "vbucket", "cause", "width", "after_seqno", "before_seqno", "evidence"),
-    "rollbacks": (
-        "connection",
-        "vbucket",
-        "resume_start",
-        "resume_uuid",
-        "resume_snapshot_end",
-        "resume_snapshot_start",
-        "cause",
-        "rollback_seqno",
-        "requested_start",
-        "explanation",
-        "sid",
+    "differences": words_of(
+        "kind vbucket lacks first_seqno last_seqno events key fields evidence a_row b_row"
     ),
-    "differences": (
-        "kind",
-        "vbucket",
-        "lacks",
-        "first_seqno",
-        "last_seqno",
-        "events",
-        "key",
-        "fields",
-        "evidence",
-        "a_row",
-        "b_row",
+    "paths": words_of(
+        "a_connection b_connection direction delay_median_ns delay_max_ns lost answers "
+        "network_median_ns"
     ),
-    "paths": (
-        "a_connection",
-        "b_connection",
-        "direction",
-        "delay_median_ns",
-        "delay_max_ns",
-        "lost",
-        "answers",
-        "network_median_ns",
-    ),
-    "log_events": (
-        "time",
-        "event",
-        "vbucket",
-        "reason",
-        "start_seqno",
-        "rollback_seqno",
-        "last_seqno",
-        "name",
-    ),
-    "vbuckets": (
-        "client",
-        "vbucket",
-        "verdict",
-        "findings",
-        "last_seqno",
-        "high_seqno",
-        "behind",
-        "gap_seqnos",
-        "rollbacks",
+    "log_events": words_of("time event vbucket reason start_seqno rollback_seqno last_seqno name"),
+    "vbuckets": words_of(
+        "client vbucket verdict findings last_seqno high_seqno behind gap_seqnos rollbacks"
     ),
 }
 """The most important of these columns; others are left out for them if not all fit the width."""
@@ -350,15 +179,13 @@ class TableView:
     columns: list[str] | None
     choices: TableChoices
 
-    def write(self, out: Target, records: Records, format_: TableFormat, *, guard: bool) -> int:
+    def write(self, out: Target, records: Records, format_: Format, *, guard: bool) -> int:
         """Writes the rows that are asked for, and returns how many met the conditions."""
         selected = self.selection.matching(records)
         self.write_rows(out, selected, format_, guard=guard)
         return len(selected)
 
-    def write_rows(
-        self, out: Target, chosen: Records, format_: TableFormat, *, guard: bool
-    ) -> None:
+    def write_rows(self, out: Target, chosen: Records, format_: Format, *, guard: bool) -> None:
         """Writes the first of the rows that met the conditions."""
         first_rows = chosen if self.choices.limit is None else chosen.head(self.choices.limit)
         if not format_.is_text:
@@ -483,8 +310,6 @@ snapshots = command(
 gaps = command("gaps", "Print every run of seqnos that a stream did not deliver, and why.")
 rollbacks = command(
     "rollbacks",
-    (
-        "Print every rollback: the request, the server's history, the cause, and a request that "
-        "would work."
-    ),
+    "Print every rollback: the request, the server's history, the cause, and a request that "
+    "would work.",
 )

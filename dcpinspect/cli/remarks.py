@@ -179,9 +179,8 @@ def _counted_twice(connections: Collection[int]) -> Iterator[str]:
             f" and {len(connections) - MOST_NAMED:,} more" if len(connections) > MOST_NAMED else ""
         )
         yield (
-            f"counted twice, since a pipe is read once: connection {numbers}{more}; save it to "
-            "a file first "
-            "('dcpinspect connections' has copy_of)"
+            f"counted twice, since a pipe is read once: connection {numbers}{more}; save it to a "
+            "file first ('dcpinspect connections' has copy_of)"
         )
 
 

@@ -18,7 +18,7 @@ from dcpinspect.output.export.formats import JSON, TEXT
 from dcpinspect.text import escape, escape_rest
 
 if TYPE_CHECKING:
-    from dcpinspect.output.export.formats import TableFormat
+    from dcpinspect.output.export.formats import Format
     from dcpinspect.output.export.target import Target
     from dcpinspect.output.render.lane_paint import Painted
     from dcpinspect.output.render.lanes import Scale
@@ -124,7 +124,7 @@ def timeline(
         return remarks(reading, stats=input_.stats)
 
 
-def _format(context: typer.Context, result: options.OutputFormat, width: int | None) -> TableFormat:
+def _format(context: typer.Context, result: options.OutputFormat, width: int | None) -> Format:
     from dcpinspect.output.render.timeline_text import NARROWEST  # deferred, as above
 
     format_ = choose_format(result.format_name, result.output)

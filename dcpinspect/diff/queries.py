@@ -11,24 +11,14 @@ from __future__ import annotations
 from dcpinspect.diff.difference_columns import FIELDS, SIDES
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.text import words_of
 
 _PENDING = f"({Opcode.DCP_PREPARE:d}, {Opcode.DCP_ABORT:d})"
 _DELETIONS = f"({Opcode.DCP_DELETION:d}, {Opcode.DCP_EXPIRATION:d})"
 _SYSTEM = f"{Opcode.DCP_SYSTEM_EVENT:d}"
 _AS_STORED = 0xFF & ~SNAPPY
 """Bits of the datatype that do not depend on the way to the client: any value may be compressed."""
-_TOLD = (
-    "opcode",
-    "collection",
-    "key",
-    "cas",
-    "datatype",
-    "row",
-    "time",
-    "connection",
-    "stream",
-    "snapshot",
-)
+_TOLD = words_of("opcode collection key cas datatype row time connection stream snapshot")
 """What is recorded of an event that is not the same on both sides."""
 
 ONCE = """
@@ -240,16 +230,7 @@ other. It has parted from the other if it has events of that branch which the ot
 It may also have parted if the other was on its branch before the other's history began anew.
 """
 
-RANKS = (
-    "deduplicated",
-    "capture-loss",
-    "not-sent",
-    "unknown",
-    "filtered",
-    "purged",
-    "not-reached",
-    "not-asked",
-)
+RANKS = words_of("deduplicated capture-loss not-sent unknown filtered purged not-reached not-asked")
 """Kinds in order of preference, for an event that several streams of a side could have had."""
 
 REASONS = """

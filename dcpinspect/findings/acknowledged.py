@@ -35,15 +35,11 @@ RULES = (
         "ack-missing",
         "snapshot",
         "warning",
-        (
-            "a marker asks for an acknowledgement, its snapshot is complete, and the consumer does "
-            "not send one"
-        ),
+        "a marker asks for an acknowledgement, its snapshot is complete, and the consumer does "
+        "not send one",
         "incomplete snapshots; streams that the consumer closes; a hole that may hide the answer",
-        (
-            "look at the consumer's log, because the producer waits for this answer, and during a "
-            "takeover it waits forever; a consumer has to answer each marker that asks for it"
-        ),
+        "look at the consumer's log, because the producer waits for this answer, and during a "
+        "takeover it waits forever; a consumer has to answer each marker that asks for it",
         whose="consumer",
         cost=Cost(
             "vbucket",
@@ -57,10 +53,8 @@ RULES = (
         "note",
         "a snapshot is acknowledged before its last message",
         "less than one round trip, because the two directions cannot be compared that closely",
-        (
-            "update the consumer, because a crash can lose what it acknowledged; it may "
-            "acknowledge a snapshot only after all of it is stored"
-        ),
+        "update the consumer, because a crash can lose what it acknowledged; it may "
+        "acknowledge a snapshot only after all of it is stored",
         whose="consumer",
     ),
 )

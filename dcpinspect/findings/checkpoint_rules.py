@@ -14,7 +14,7 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.streams.failover_logs import KnownLog, told_at
 from dcpinspect.streams.rollback import UndecidedError
-from dcpinspect.text import escape
+from dcpinspect.text import escape, words_of
 
 if TYPE_CHECKING:  # only those who have logs need to read them
     from dcpinspect.findings.logs.checkpoint_files import Checkpoint
@@ -25,28 +25,17 @@ RULES = (
         "checkpoint-rollback",
         "log",
         "warning",
-        "a stream request from the checkpoint has to roll back, by the vbucket's failover log, "
-        "its high seqno and its purge seqno; or the"
-        " server's log has that it was rolled back before",
-        (
-            "checkpoints on the newest branch where the high seqno is not known; streams of "
-            "collections that have nothing above the seqno"
-        ),
-        (
-            "expect that items are sent again; the client has to undo what it has above the seqno, "
-            "and to resume there"
-        ),
+        "a stream request from the checkpoint has to roll back, by the vbucket's failover log, its "
+        "high seqno and its purge seqno; or the server's log has that it was rolled back before",
+        "checkpoints on the newest branch where the high seqno is not known; streams of "
+        "collections that have nothing above the seqno",
+        "expect that items are sent again; the client has to undo what it has above the seqno, "
+        "and to resume there",
         whose="normal",
         cost=Cost("vbucket", "will be rolled back", "will be rolled back"),
-        causes=(
-            "strict-uuid",
-            "unknown-uuid",
-            "no-uuid",
-            "leading-consumer",
-            "snapshot-mismatch",
-            "purge",
-            "consumer-ahead",
-            "unknown",
+        causes=words_of(
+            "strict-uuid unknown-uuid no-uuid leading-consumer snapshot-mismatch purge "
+            "consumer-ahead unknown"
         ),
     ),
     Rule(
@@ -55,10 +44,8 @@ RULES = (
         "error",
         "the seqno of a checkpoint is outside its snapshot",
         "",
-        (
-            "remove this checkpoint, because servers answer ERANGE; the client's author has to "
-            "find out how it came to be saved"
-        ),
+        "remove this checkpoint, because servers answer ERANGE; the client's author has to "
+        "find out how it came to be saved",
         whose="client",
         cost=Cost(
             "vbucket",
@@ -72,10 +59,8 @@ RULES = (
         "note",
         "nothing that was given decides whether a checkpoint can be resumed from",
         "",
-        (
-            "add the failover logs and seqnos of the vbuckets with --log: the output of cbstats "
-            "failovers and of cbstats vbucket-seqno"
-        ),
+        "add the failover logs and seqnos of the vbuckets with --log: the output of cbstats "
+        "failovers and of cbstats vbucket-seqno",
         whose="capture",
     ),
 )

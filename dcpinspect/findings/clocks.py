@@ -33,15 +33,11 @@ RULES = (
         "the CAS of a change has a time more than 65 min after its capture. Other changes of "
         "the server, which are more, have the time of "
         "their capture; or it is 100 years after, which no clock shows",
-        (
-            "captures whose clock may be wrong, because most changes that are as new as the "
-            "capture are ahead"
-        ),
-        (
-            "find the node whose clock was ahead, because where the latest change wins, as in XDCR "
-            "by timestamp, this one wins until that time; a client must not read a CAS as the time "
-            "of the change"
-        ),
+        "captures whose clock may be wrong, because most changes that are as new as the "
+        "capture are ahead",
+        "find the node whose clock was ahead, because where the latest change wins, as in XDCR "
+        "by timestamp, this one wins until that time; a client must not read a CAS as the time "
+        "of the change",
         (AHEAD, IMPOSSIBLE),
         ("MB-62383",),
         whose="producer",

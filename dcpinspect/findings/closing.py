@@ -31,15 +31,11 @@ RULES = (
         "connection-closed",
         "session",
         "note",
-        (
-            "a connection is closed while streams are open; if the server closes it because of "
-            "another finding, that rule is named"
-        ),
+        "a connection is closed while streams are open; if the server closes it because of "
+        "another finding, that rule is named",
         "",
-        (
-            "look in the logs of both sides for why it was closed; a client has to connect again, "
-            "and to resume its streams where they were"
-        ),
+        "look in the logs of both sides for why it was closed; a client has to connect again, "
+        "and to resume its streams where they were",
         ("by-client", "by-server", "reset"),
         whose={"by-client": "client", "by-server": "server", "reset": "unknown"},
     ),

@@ -31,10 +31,8 @@ RULES = (
         "control-rejected",
         "session",
         "note",
-        (
-            "a setting is answered with a status other than success; nodes that replicate ask for "
-            "all settings that they know"
-        ),
+        "a setting is answered with a status other than success; nodes that replicate ask for "
+        "all settings that they know",
         "settings that dcpinspect does not know",
         "compare the setting with the server's version; a client must not rely on it",
         whose="consumer",
@@ -45,25 +43,19 @@ RULES = (
         "note",
         "the client asks for a setting that dcpinspect does not know",
         "",
-        (
-            "compare the versions, because a newer server may know it; the client's author has to "
-            "check the spelling"
-        ),
+        "compare the versions, because a newer server may know it; the client's author has to "
+        "check the spelling",
         whose="consumer",
     ),
     Rule(
         "hello-key-not-json",
         "session",
         "note",
-        (
-            "the key of a HELLO has members of JSON but is no JSON object, because its braces are "
-            "missing or it was cut off"
-        ),
+        "the key of a HELLO has members of JSON but is no JSON object, because its braces are "
+        "missing or it was cut off",
         "keys that are plain text",
-        (
-            "operators have nothing to do, but the server does not know the connection's id; a "
-            "client has to send a JSON object with the agent as member a and the id as member i"
-        ),
+        "operators have nothing to do, but the server does not know the connection's id; a "
+        "client has to send a JSON object with the agent as member a and the id as member i",
         reports=("JDCP-248",),
         whose="client",
     ),
@@ -73,10 +65,8 @@ RULES = (
         "note",
         "bytes of a connection were not captured",
         "bytes that the snapshot length cut off",
-        (
-            "capture nearer to the node, with a larger buffer; gaps that come from this have the "
-            "cause capture-loss"
-        ),
+        "capture nearer to the node, with a larger buffer; gaps that come from this have the "
+        "cause capture-loss",
         whose="capture",
         cost=_LOSS,
         adds_up=True,
@@ -98,10 +88,8 @@ RULES = (
         "note",
         "the capture begins inside a connection",
         "connections that were read as a whole from there on, and carry no DCP",
-        (
-            "start the capture before the client connects; here, the settings of the connection "
-            "are unknown"
-        ),
+        "start the capture before the client connects; here, the settings of the connection "
+        "are unknown",
         whose="capture",
     ),
     Rule(
@@ -118,28 +106,20 @@ RULES = (
         "seen-twice",
         "capture",
         "note",
-        (
-            "two connections show one conversation: before and after address translation or a "
-            "proxy, or recorded twice with different clocks"
-        ),
-        (
-            "two clients that say the same at the same time; a client that connects again: it has "
-            "other sequence numbers"
-        ),
-        (
-            "nothing; findings have one of the two; so have tables and counts, --copies shows both; "
-            "'connections' says which is a copy of which"
-        ),
+        "two connections show one conversation: before and after address translation or a "
+        "proxy, or recorded twice with different clocks",
+        "two clients that say the same at the same time; a client that connects again: it has "
+        "other sequence numbers",
+        "nothing; findings have one of the two; so have tables and counts, --copies shows both; "
+        "'connections' says which is a copy of which",
         whose="capture",
     ),
     Rule(
         "connection-reuse-inferred",
         "capture",
         "note",
-        (
-            "packets with unrelated sequence numbers come on the addresses of a connection, "
-            "without a SYN"
-        ),
+        "packets with unrelated sequence numbers come on the addresses of a connection, "
+        "without a SYN",
         "",
         "nothing; they were read as a new connection, whose settings are unknown",
         whose="capture",
@@ -279,8 +259,7 @@ def _unseen(link: TcpConnection) -> Occurrence:
     port = link.server.rpartition(":")[2]
     next_ = (
         f"the filter caught one direction only: capture with 'tcp port {port}', without src or "
-        "dst; a tap or a mirror port may also show"
-        " only one"
+        "dst; a tap or a mirror port may also show only one"
     )
     message = f"nothing of the {('client', 'server')[link.unseen]} was captured{size}"
     return _occurrence("capture-hole", link.number, message, cause="one-direction", next_=next_)
@@ -339,10 +318,8 @@ def _missing(context: Context, direction_coverage: DirectionCoverage) -> Iterato
         yield _occurrence(
             "capture-cut",
             direction_coverage.connection,
-            (
-                f"{counted(direction_coverage.cut, 'byte')} cut off by the snapshot length, "
-                f"{_SENT[name]}"
-            ),
+            f"{counted(direction_coverage.cut, 'byte')} cut off by the snapshot length, "
+            f"{_SENT[name]}",
             cause=name,
         )
 

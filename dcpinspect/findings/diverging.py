@@ -21,20 +21,15 @@ RULES = (
         "diverging-history",
         "snapshot",
         "error",
-        "two streams have the same seqno of the same branch of a vbucket, but the document, "
-        "the kind of change, the "
-        "CAS or the value is different; one history cannot have both",
-        "another branch; seqnos after a failover that any log shows; CAS 0; a commit that "
-        "other streams get as a mutation or deletion;"
-        " values of deletions; compressed values; values that the opens ask for in different "
-        "forms; messages that are not completely"
-        " captured; events that do not fit in memory (the last vbuckets of files, the oldest "
-        "events of pipes)",
-        (
-            "compare both rows, the failover logs and the nodes, and report them with the "
-            "producer's version; a client has to read the vbucket again, because one of the two "
-            "streams is not what the vbucket has"
-        ),
+        "two streams have the same seqno of the same branch of a vbucket, but the document, the "
+        "kind of change, the CAS or the value is different; one history cannot have both",
+        "another branch; seqnos after a failover that any log shows; CAS 0; a commit that other "
+        "streams get as a mutation or deletion; values of deletions; compressed values; values "
+        "that the opens ask for in different forms; messages that are not completely captured; "
+        "events that do not fit in memory (the last vbuckets of files, the oldest events of pipes)",
+        "compare both rows, the failover logs and the nodes, and report them with the "
+        "producer's version; a client has to read the vbucket again, because one of the two "
+        "streams is not what the vbucket has",
         CAUSES,
         needs=("histories",),
         whose="producer",

@@ -28,18 +28,13 @@ RULES = (
         "stream-end-missing",
         "stream",
         "warning",
-        "a stream has reached its requested end and its snapshot is complete, but no stream "
-        "end comes within 2 s, or ten times the time"
-        " that earlier ones took; or the connection closes first. It is no error, because the "
-        "consumer has all that it asked for",
-        (
-            "the window is full; the consumer closed the stream, or the connection before the end "
-            "could arrive; after a hole"
-        ),
-        (
-            "report it with the producer's version; a client can close the stream and go on, "
-            "because it has all that it asked for"
-        ),
+        "a stream has reached its requested end and its snapshot is complete, but no stream end "
+        "comes within 2 s, or ten times the time that earlier ones took; or the connection closes "
+        "first. It is no error, because the consumer has all that it asked for",
+        "the window is full; the consumer closed the stream, or the connection before the end "
+        "could arrive; after a hole",
+        "report it with the producer's version; a client can close the stream and go on, "
+        "because it has all that it asked for",
         reports=("MB-31481", "couchbase/couchbase-kafka-connector#11"),
         causes=(GOES_ON, CLOSED, SILENT),
         whose={GOES_ON: "producer", CLOSED: "producer", SILENT: "unknown"},
@@ -49,18 +44,12 @@ RULES = (
         "closed-before-stream-end",
         "stream",
         "warning",
-        (
-            "the consumer closes the connection while streams with an end seqno have neither "
-            "reached it nor ended"
-        ),
-        (
-            "resets; connections that the producer closes; streams without an end; streams that "
-            "the consumer closes; after a hole"
-        ),
-        (
-            "run the job again if it has to have everything; a client has to wait for the stream "
-            "end of each stream before it closes the connection"
-        ),
+        "the consumer closes the connection while streams with an end seqno have neither "
+        "reached it nor ended",
+        "resets; connections that the producer closes; streams without an end; streams that "
+        "the consumer closes; after a hole",
+        "run the job again if it has to have everything; a client has to wait for the stream "
+        "end of each stream before it closes the connection",
         reports=("MB-31481", "couchbase/couchbase-kafka-connector#16"),
         whose="consumer",
         cost=Cost("connection", "was closed too early", "were closed too early"),
@@ -182,10 +171,8 @@ def _unended_streams(
     yield Occurrence(
         "closed-before-stream-end",
         "warning",
-        (
-            f"{SIDES[consumer]} closed with {len(left_streams)} of {len(numbers)} finite streams "
-            "unfinished"
-        ),
+        f"{SIDES[consumer]} closed with {len(left_streams)} of {len(numbers)} finite streams "
+        "unfinished",
         link.number,
         tuple(
             dict.fromkeys(message_place for message_place in evidence if message_place is not None)

@@ -20,29 +20,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from dcpinspect.findings import wire_rules
+from dcpinspect.text import words_of
 
-_IN_A_STREAM = (
-    *(
-        "event-before-marker",
-        "seqno-not-increasing",
-        "seqno-repeated-after-advanced",
-        "seqno-outside-snapshot",
-    ),
-    *(
-        "seqno-below-request-start",
-        "marker-overlap",
-        "marker-behind",
-        "first-marker-start",
-        "snapshot-incomplete",
-        "gap-unexplained",
-    ),
-    *(
-        "duplicate-key-in-snapshot",
-        "cas-regress",
-        "commit-without-prepare",
-        "collection-outside-filter",
-    ),
-    *("event-for-unknown-collection", "event-after-collection-end", "manifest-uid-backwards"),
+_IN_A_STREAM = words_of(
+    "event-before-marker seqno-not-increasing seqno-repeated-after-advanced seqno-outside-snapshot "
+    "seqno-below-request-start marker-overlap marker-behind first-marker-start snapshot-incomplete "
+    "gap-unexplained duplicate-key-in-snapshot cas-regress commit-without-prepare "
+    "collection-outside-filter event-for-unknown-collection event-after-collection-end "
+    "manifest-uid-backwards"
 )
 """Rules about a message's place in its stream: they mean nothing for another stream's message."""
 SILENCES: Mapping[str, Collection[str]] = {
@@ -59,11 +44,8 @@ SILENCES: Mapping[str, Collection[str]] = {
     "seqno-not-increasing": ("seqno-outside-snapshot",),
     "seqno-outside-snapshot": ("gap-unexplained",),
     "commit-order": ("commit-without-prepare",),
-    "event-before-marker": (
-        "seqno-below-request-start",
-        "seqno-not-increasing",
-        "seqno-outside-snapshot",
-        "gap-unexplained",
+    "event-before-marker": words_of(
+        "seqno-below-request-start seqno-not-increasing seqno-outside-snapshot gap-unexplained"
     ),
     "sid-missing": ("message-without-stream", "message-after-stream-end", "opaque-mismatch"),
     "sid-unexpected": ("message-without-stream", "message-after-stream-end", "opaque-mismatch"),
@@ -79,22 +61,16 @@ SILENCES: Mapping[str, Collection[str]] = {
 """Rules that have nothing to add about a message that a more specific rule speaks of."""
 
 SILENCES_OF_CONNECTION: Mapping[str, Collection[str]] = {
-    "flow-control-stall": (
-        "stream-end-missing",
-        "server-owes-seqno",
-        "snapshot-stalled",
-        "silent-connection",
+    "flow-control-stall": words_of(
+        "stream-end-missing server-owes-seqno snapshot-stalled silent-connection"
     ),
     **dict.fromkeys(
         ("proxy-header", "wrong-port"), ("missing-response", "tls-alert", "slow-responses")
     ),
     "tcp-window-zero": (
-        *(
-            "flow-control-stall",
-            "stream-end-missing",
-            "server-owes-seqno",
-            "snapshot-stalled",
-            "silent-connection",
+        *words_of(
+            "flow-control-stall stream-end-missing server-owes-seqno snapshot-stalled "
+            "silent-connection"
         ),
         *("missing-response", "noop-unanswered", "slow-stream"),
     ),
@@ -118,19 +94,13 @@ long as noops are apart, and the client said nothing else.
 REFUSABLE = (
     *(rule.id for rule in wire_rules.RULES if rule.severity != "note"),
     *(rule for rule in _IN_A_STREAM if rule != "gap-unexplained"),
-    *(
-        "sid-missing",
-        "sid-unexpected",
-        "message-without-stream",
-        "message-after-stream-end",
-        "opaque-mismatch",
-        "delete-times-mismatch",
+    *words_of(
+        "sid-missing sid-unexpected message-without-stream message-after-stream-end "
+        "opaque-mismatch delete-times-mismatch"
     ),
-    *(
-        "marker-version-not-negotiated",
-        "oso-not-negotiated",
-        "seqno-advanced-without-collections",
-        "expiry-not-negotiated",
+    *words_of(
+        "marker-version-not-negotiated oso-not-negotiated seqno-advanced-without-collections "
+        "expiry-not-negotiated"
     ),
     *("prepare-not-negotiated", "oso-structure"),
 )

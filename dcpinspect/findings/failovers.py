@@ -31,14 +31,10 @@ RULES = (
         f"within {PATIENCE_NS // 10**9} s, one node sends a client new newest branches of "
         f"{MANY_VBUCKETS} vbuckets or more; the client knew"
         " their newest branches before, and then has a stream on each new branch",
-        (
-            "one of these vbuckets is not streamed on the new branch; logs without the old branch, "
-            "because that is another history"
-        ),
-        (
-            "the cluster's log shows whether a node "
-            "failed over or came back from a crash; the client went on, so it has nothing to do"
-        ),
+        "one of these vbuckets is not streamed on the new branch; logs without the old branch, "
+        "because that is another history",
+        "the cluster's log shows whether a node "
+        "failed over or came back from a crash; the client went on, so it has nothing to do",
         is_told_once=True,
         whose="normal",
         cost=Cost(

@@ -38,19 +38,13 @@ RULES = (
         "rollback-loop",
         "stream",
         "error",
-        "a consumer is rolled back to the same seqno again, after an accepted stream or with "
-        "the same request; or three "
-        "times in a row to a seqno that is not lower; or its stream ends twice with reason "
-        "rollback, and it does not "
-        "ask from a higher seqno in between",
-        (
-            "a chain of rollbacks, each to a lower seqno; a producer whose history has changed in "
-            "between"
-        ),
-        (
-            "stop or update the client, because each round sends everything again; it has to use "
-            "the request that 'dcpinspect rollbacks' shows"
-        ),
+        "a consumer is rolled back to the same seqno again, after an accepted stream or with the "
+        "same request; or three times in a row to a seqno that is not lower; or its stream ends "
+        "twice with reason rollback, and it does not ask from a higher seqno in between",
+        "a chain of rollbacks, each to a lower seqno; a producer whose history has changed in "
+        "between",
+        "stop or update the client, because each round sends everything again; it has to use "
+        "the request that 'dcpinspect rollbacks' shows",
         ("purge", "uuid", "stream-end", "repeated"),
         ("couchbase/sync_gateway#6170", "MB-27604", "MB-27800", "MB-56084"),
         whose="consumer",
@@ -61,16 +55,11 @@ RULES = (
         "stream",
         "warning",
         "a consumer is rolled back twice; the second request has a uuid that is not the newest "
-        "branch at or below its "
-        "start in the consumer's failover log",
-        (
-            "first requests, which have the branch of their data; consumers that have no failover "
-            "log yet"
-        ),
-        (
-            "report the client's version to its author; it has to take the newest entry of the "
-            "failover log whose seqno is at or below the start"
-        ),
+        "branch at or below its start in the consumer's failover log",
+        "first requests, which have the branch of their data; consumers that have no failover "
+        "log yet",
+        "report the client's version to its author; it has to take the newest entry of the "
+        "failover log whose seqno is at or below the start",
         ("not-in-log", "older-branch"),
         ("couchbase/sync_gateway#6170", "GOCBC-1401"),
         whose="consumer",
@@ -88,10 +77,8 @@ RULES = (
         "uuid 0; no failover log of the vbucket is in the capture; consumers that already have "
         "a failover log; consumers of which "
         "something was not captured; no vbucket of the connection has a common history",
-        (
-            "find out whether the checkpoint is from another bucket, or from a branch that the "
-            "producer has lost; the client has to start again from 0"
-        ),
+        "find out whether the checkpoint is from another bucket, or from a branch that the "
+        "producer has lost; the client has to start again from 0",
         WRONG_UUIDS,
         ("couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
         whose=dict.fromkeys(WRONG_UUIDS, "consumer"),
@@ -103,14 +90,11 @@ RULES = (
         "no-common-history",
         "stream",
         "warning",
-        "all requests of a connection that resume, for two vbuckets or more, are rolled back "
-        "to 0, and no later "
-        "failover log has their uuids",
+        "all requests of a connection that resume, for two vbuckets or more, are rolled back to 0, "
+        "and no later failover log has their uuids",
         "one of them is accepted, or rolled back to another seqno; no failover log comes later",
-        (
-            "find out whether the bucket was created again, was flushed, or is in another cluster; "
-            "the client has to start again from 0"
-        ),
+        "find out whether the bucket was created again, was flushed, or is in another cluster; "
+        "the client has to start again from 0",
         reports=("couchbase/sync_gateway#1198", "couchbase/sync_gateway#1104"),
         whose="unknown",
         cost=Cost("vbucket", "has no common history", "have no common history"),
@@ -260,9 +244,8 @@ def _wrong_entry(
         ),
         cause="older-branch" if log.has(uuid) else "not-in-log",
         next_=(
-            "report the client's version to its author; it has to ask from "
-            f"{start} with uuid 0x{right:016x}, the newest entry of the failover log at or below "
-            "the start"
+            f"report the client's version to its author; it has to ask from {start} with uuid "
+            f"0x{right:016x}, the newest entry of the failover log at or below the start"
         ),
         seqnos=(start,),
         shared="used uuids that the failover log does not have for their start",

@@ -29,15 +29,11 @@ RULES = (
         "lint-name",
         "lint",
         "warning",
-        (
-            "the name of a connection is not of the form service:unique, has more than 200 bytes, "
-            "or was another connection's before"
-        ),
+        "the name of a connection is not of the form service:unique, has more than 200 bytes, "
+        "or was another connection's before",
         "names on other servers or buckets",
-        (
-            "name connections service:unique, with a part that is never used again, such as a "
-            "counter or a time"
-        ),
+        "name connections service:unique, with a part that is never used again, such as a "
+        "counter or a time",
         whose="client",
     ),
     Rule(
@@ -46,10 +42,8 @@ RULES = (
         "warning",
         "a connection is opened without a HELLO before it",
         _UNKNOWN,
-        (
-            "send HELLO first; it names the agent, and only it can ask for compressed values and "
-            "collections"
-        ),
+        "send HELLO first; it names the agent, and only it can ask for compressed values and "
+        "collections",
         whose="client",
     ),
     Rule(
@@ -58,10 +52,8 @@ RULES = (
         "warning",
         "streams are requested before enable_noop is true",
         f"{_UNKNOWN}; {_UNUSED}",
-        (
-            "set enable_noop to true right after the open; without noops, nobody notices a dead "
-            "connection"
-        ),
+        "set enable_noop to true right after the open; without noops, nobody notices a dead "
+        "connection",
         whose="client",
     ),
     Rule(
@@ -79,20 +71,16 @@ RULES = (
         "warning",
         "connection_buffer_size is not set, or is 0",
         f"{_UNKNOWN}; {_UNUSED}",
-        (
-            "set connection_buffer_size; without it, a slow client must buffer all that the server "
-            "sends"
-        ),
+        "set connection_buffer_size; without it, a slow client must buffer all that the server "
+        "sends",
         whose="client",
     ),
     Rule(
         "lint-ack-pace",
         "lint",
         "warning",
-        (
-            "acknowledgements are smaller than 1 % of the window on average; a note if some come "
-            "when more than half of it is used"
-        ),
+        "acknowledgements are smaller than 1 % of the window on average; a note if some come "
+        "when more than half of it is used",
         "less than four acknowledgements; flow control off, or unknown",
         "acknowledge after 50 KB or 20 % of the window, whichever comes first",
         ("too-often", "late"),
@@ -105,10 +93,8 @@ RULES = (
         "warning",
         "neither supports_cursor_dropping nor supports_cursor_dropping_vulcan is true",
         f"{_UNKNOWN}; {_UNUSED}",
-        (
-            "set supports_cursor_dropping to true; a slow client then causes a backfill, and does "
-            "not fill the memory of the node"
-        ),
+        "set supports_cursor_dropping to true; a slow client then causes a backfill, and does "
+        "not fill the memory of the node",
         whose="client",
     ),
     Rule(
@@ -126,25 +112,19 @@ RULES = (
         "warning",
         "a client that must roll back to a seqno above 0 asks again from 0",
         f"{_UNKNOWN}; no rollback to a seqno above 0",
-        (
-            "resume at the rollback seqno, with the uuid of its branch in the failover log; from "
-            "0, everything is sent again"
-        ),
+        "resume at the rollback seqno, with the uuid of its branch in the failover log; from "
+        "0, everything is sent again",
         whose="client",
     ),
     Rule(
         "lint-resume-range",
         "lint",
         "warning",
-        (
-            "a client resumes in the middle of a snapshot, and gives its start seqno as both ends "
-            "of the snapshot"
-        ),
+        "a client resumes in the middle of a snapshot, and gives its start seqno as both ends "
+        "of the snapshot",
         f"{_UNKNOWN}; the snapshot was complete; no stream is resumed",
-        (
-            "store the range of the snapshot with the seqno, and send both; otherwise the server "
-            "may miss that a rollback is needed"
-        ),
+        "store the range of the snapshot with the seqno, and send both; otherwise the server "
+        "may miss that a rollback is needed",
         whose="client",
     ),
     Rule(
@@ -153,25 +133,19 @@ RULES = (
         "note",
         "a stream is closed and send_stream_end_on_client_close_stream is not true",
         f"{_UNKNOWN}; no stream is closed",
-        (
-            "set send_stream_end_on_client_close_stream to true; the stream end then shows that no "
-            "more messages come"
-        ),
+        "set send_stream_end_on_client_close_stream to true; the stream end then shows that no "
+        "more messages come",
         whose="client",
     ),
     Rule(
         "lint-active-only",
         "lint",
         "note",
-        (
-            "streams are requested with neither the flag for active vbuckets only (0x10) nor the "
-            "flag to the latest seqno (0x04)"
-        ),
+        "streams are requested with neither the flag for active vbuckets only (0x10) nor the "
+        "flag to the latest seqno (0x04)",
         f"{_UNKNOWN}; {_UNUSED}",
-        (
-            "set flag 0x10 (active vbucket only); the server then refuses instead of streaming "
-            "from a replica"
-        ),
+        "set flag 0x10 (active vbucket only); the server then refuses instead of streaming "
+        "from a replica",
         whose="client",
     ),
     Rule(
@@ -180,10 +154,8 @@ RULES = (
         "note",
         "enable_expiry_opcode is not true",
         f"{_UNKNOWN}; {_UNUSED}",
-        (
-            "set enable_expiry_opcode to true if the client must distinguish expired documents "
-            "from deleted ones"
-        ),
+        "set enable_expiry_opcode to true if the client must distinguish expired documents "
+        "from deleted ones",
         whose="client",
     ),
     Rule(
@@ -192,20 +164,16 @@ RULES = (
         "note",
         "collections are on and flatbuffers_system_events is not true",
         f"{_UNKNOWN}; collections off or unknown; {_UNUSED}",
-        (
-            "set flatbuffers_system_events to true; the server then also sends changes of "
-            "collections, not only their begin and end"
-        ),
+        "set flatbuffers_system_events to true; the server then also sends changes of "
+        "collections, not only their begin and end",
         whose="client",
     ),
     Rule(
         "lint-purge-seqno",
         "lint",
         "note",
-        (
-            "streams are resumed and max_marker_version is not 2.2, or no request has the "
-            "purge_seqno of a marker"
-        ),
+        "streams are resumed and max_marker_version is not 2.2, or no request has the "
+        "purge_seqno of a marker",
         f"{_UNKNOWN}; collections off or unknown; no stream is resumed",
         "set max_marker_version to 2.2 and send purge_seqno when resuming; this avoids rollbacks",
         whose="client",
@@ -243,10 +211,8 @@ RULES = (
         "note",
         "v7_dcp_status_codes is not true",
         f"{_UNKNOWN}; {_UNUSED}",
-        (
-            "set v7_dcp_status_codes to true; unknown streams and wrong opaques then have their "
-            "own statuses"
-        ),
+        "set v7_dcp_status_codes to true; unknown streams and wrong opaques then have their "
+        "own statuses",
         whose="client",
     ),
     Rule(

@@ -42,18 +42,14 @@ RULES = (
         "login-refused",
         "session",
         "warning",
-        "SASL or SELECT_BUCKET is answered with an error, or other commands with NO_BUCKET "
-        "because no bucket was selected, and nothing of "
-        "the kind succeeds on the connection. It is a note if the client comes in with a later "
-        "connection. It is an error if no connection of the client's host gets in and the client "
-        "goes on: it asks 3 times over 5 s, or for no bucket",
-        "an attempt that is followed by one that succeeds, as with another mechanism; a hole "
-        "that may hide that one; requests for the "
-        "cluster map, which need no bucket",
-        (
-            "check user, password and mechanism, the name of the bucket, and the rights of the "
-            "user on it; a client should tell its user the status, and pause before it asks again"
-        ),
+        "SASL or SELECT_BUCKET is answered with an error, or other commands with NO_BUCKET because "
+        "no bucket was selected, and nothing of the kind succeeds on the connection. It is a note "
+        "if the client comes in with a later connection. It is an error if no connection of the "
+        "client's host gets in and the client goes on: it asks 3 times over 5 s, or for no bucket",
+        "an attempt that is followed by one that succeeds, as with another mechanism; a hole that "
+        "may hide that one; requests for the cluster map, which need no bucket",
+        "check user, password and mechanism, the name of the bucket, and the rights of the "
+        "user on it; a client should tell its user the status, and pause before it asks again",
         (*_WHOSE, GONE),
         ("kafka-connect-couchbase#57", "kafka-connect-couchbase#41", "libcouchbase#40"),
         whose=_WHOSE,

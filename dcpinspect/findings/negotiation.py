@@ -63,9 +63,8 @@ RULES = (
         "session",
         "error",
         "stream-ids are on, and a message of a stream, or a close, has none",
-        "answers; prepares, commits and aborts, which never have a stream-id; stream-ids left "
-        "out of the header; broken framing "
-        "extras; unknown settings",
+        "answers; prepares, commits and aborts, which never have a stream-id; stream-ids left out "
+        "of the header; broken framing extras; unknown settings",
         ASK,
         whose="sender",
         cost=UNASKED,
@@ -84,10 +83,8 @@ RULES = (
         "marker-version-not-negotiated",
         "session",
         "warning",
-        (
-            "a V2.2 marker without max_marker_version 2.2, or a V2.0 marker without "
-            "max_marker_version and without enable_sync_writes"
-        ),
+        "a V2.2 marker without max_marker_version 2.2, or a V2.0 marker without "
+        "max_marker_version and without enable_sync_writes",
         "unknown settings",
         FAULT,
         whose="producer",
@@ -127,15 +124,11 @@ RULES = (
         "delete-times-mismatch",
         "session",
         "warning",
-        (
-            "a deletion has its time although the open did not ask for it, or has no time although "
-            "the open did"
-        ),
+        "a deletion has its time although the open did not ask for it, or has no time although "
+        "the open did",
         "enable_expiry_opcode, which switched times on in 6.5 and 6.6; an unknown open",
-        (
-            "report this message with the producer's version; a client can tell the two forms "
-            "apart by the length of the extras"
-        ),
+        "report this message with the producer's version; a client can tell the two forms "
+        "apart by the length of the extras",
         whose="producer",
         cost=UNASKED,
     ),
@@ -164,10 +157,8 @@ RULES = (
         "warning",
         "DCP is opened on a connection to which UnorderedExecution was granted",
         "an unknown HELLO",
-        (
-            "leave UnorderedExecution out of HELLO, in the client's settings or in its code; the "
-            "server refuses such an open"
-        ),
+        "leave UnorderedExecution out of HELLO, in the client's settings or in its code; the "
+        "server refuses such an open",
         whose="producer",
         cost=Cost(
             "connection",

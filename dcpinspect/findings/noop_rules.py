@@ -27,17 +27,13 @@ RULES = (
         "noop-unanswered",
         "noop",
         "warning",
-        (
-            "a noop has no answer within its interval, 5 s at most; an error if the producer then "
-            "closes the connection"
-        ),
+        "a noop has no answer within its interval, 5 s at most; an error if the producer then "
+        "closes the connection",
         "answers with another opaque; less than 2 s, or, without any answer, than ten times the "
         "slowest answer before; after a hole on the consumer's side, "
         "or without any message of the consumer",
-        (
-            "look for what stops the client, or restart it; a client has to answer noops at once, "
-            "and not after data that it processes"
-        ),
+        "look for what stops the client, or restart it; a client has to answer noops at once, "
+        "and not after data that it processes",
         reports=("couchbaselabs/dcp-documentation#26", "couchbaselabs/dcp-documentation#35"),
         needs=("noops",),
         causes=(GOES_ON, ACKNOWLEDGED, SILENT),
@@ -50,9 +46,8 @@ RULES = (
         "warning",
         "a noop is sent while the one before has no answer",
         "an answer that is late by no more than earlier answers took; after a hole on the "
-        "consumer's side, or without any message of "
-        "the consumer",
-        ("report it with the producer's version; a client has to answer each noop with its opaque"),
+        "consumer's side, or without any message of the consumer",
+        "report it with the producer's version; a client has to answer each noop with its opaque",
         needs=("noops",),
         whose="producer",
         cost=Cost("connection", "has noops that overlap", "have noops that overlap"),
@@ -62,14 +57,10 @@ RULES = (
         "noop",
         "warning",
         "a noop is answered with another opaque",
-        (
-            "while the noop may still get its own answer, after a hole or in a capture that begins "
-            "inside the connection"
-        ),
-        (
-            "report the client's version to its author; it has to repeat the four bytes of the "
-            "opaque, because a producer closes the connection when it gets another"
-        ),
+        "while the noop may still get its own answer, after a hole or in a capture that begins "
+        "inside the connection",
+        "report the client's version to its author; it has to repeat the four bytes of the "
+        "opaque, because a producer closes the connection when it gets another",
         reports=("gocbcore 5518977",),
         needs=("noops",),
         whose="consumer",
@@ -79,17 +70,12 @@ RULES = (
         "silent-connection",
         "noop",
         "warning",
-        (
-            "noops are on, their interval is known, and the producer sends nothing for more than "
-            "two intervals"
-        ),
-        "less than 2 s; while a noop waits for its answer, or has one with another opaque; at "
-        "the end of the capture; "
-        "after a hole on the producer's side",
-        (
-            "look whether the producer or the network hangs; a client has to close the connection "
-            "and connect again"
-        ),
+        "noops are on, their interval is known, and the producer sends nothing for more than "
+        "two intervals",
+        "less than 2 s; while a noop waits for its answer, or has one with another opaque; at the "
+        "end of the capture; after a hole on the producer's side",
+        "look whether the producer or the network hangs; a client has to close the connection "
+        "and connect again",
         needs=("noops",),
         whose="unknown",
         cost=Cost("connection", "fell silent", "fell silent"),

@@ -38,14 +38,10 @@ RULES = (
         "session",
         "error",
         "a client sends a DCP command, but it did not open the connection for DCP, or was refused",
-        (
-            "captures that begin inside the connection; a hole that may hide the open; commands "
-            "sent before the refusal arrived"
-        ),
-        (
-            "report the client's version to its author; it has to open first and wait for success, "
-            "because the server answers EINVAL to all else"
-        ),
+        "captures that begin inside the connection; a hole that may hide the open; commands "
+        "sent before the refusal arrived",
+        "report the client's version to its author; it has to open first and wait for success, "
+        "because the server answers EINVAL to all else",
         whose="client",
         cost=Cost("connection", "was not opened for DCP", "were not opened for DCP"),
     ),
@@ -55,10 +51,8 @@ RULES = (
         "warning",
         "DCP open is answered with a status other than success",
         "",
-        (
-            "check the user's privileges and the client's settings; a client has to change what "
-            "the status names, the flags of the open or the name"
-        ),
+        "check the user's privileges and the client's settings; a client has to change what "
+        "the status names, the flags of the open or the name",
         whose="client",
         cost=Cost("connection", "could not open DCP", "could not open DCP"),
     ),
@@ -68,10 +62,8 @@ RULES = (
         "warning",
         "a connection that is open for DCP is opened again",
         "a failed first open; after a hole",
-        (
-            "report the client's version to its author; it has to use one connection for one DCP "
-            "name, because the server answers EINVAL"
-        ),
+        "report the client's version to its author; it has to use one connection for one DCP "
+        "name, because the server answers EINVAL",
         whose="client",
         cost=Cost("connection", "was opened twice", "were opened twice"),
     ),
@@ -79,18 +71,12 @@ RULES = (
         "name-clash",
         "session",
         "warning",
-        (
-            "a connection opens with the name of another open connection, and the server closes "
-            "the older one"
-        ),
-        (
-            "older connections that are already closed, or on which the server goes on to speak; "
-            "another server or bucket; a refused open"
-        ),
-        (
-            "look for a second instance of this client with the same name; a client should make "
-            "its names unique, for instance with a uuid"
-        ),
+        "a connection opens with the name of another open connection, and the server closes "
+        "the older one",
+        "older connections that are already closed, or on which the server goes on to speak; "
+        "another server or bucket; a refused open",
+        "look for a second instance of this client with the same name; a client should make "
+        "its names unique, for instance with a uuid",
         reports=(
             "couchbase/sync_gateway#2514",
             "couchbase/sync_gateway#1406",
@@ -423,9 +409,8 @@ def _is_closed_for(context: Context, newer: DcpOpen, held: TcpConnection) -> boo
 def _clash(newer: DcpOpen, link: TcpConnection, older: DcpOpen, held: TcpConnection) -> Occurrence:
     after = (held.closed_ns - newer.place.time_ns) / 1e6
     message = (
-        f"name {newer.name} opened by connection {link.number} while connection {held.number} "
-        "held it;"
-        f" server closed connection {held.number} {after:.0f} ms later, in frame "
+        f"name {newer.name} opened by connection {link.number} while connection {held.number} held "
+        f"it; server closed connection {held.number} {after:.0f} ms later, in frame "
         f"{held.closed_frame}"
     )
     return Occurrence(

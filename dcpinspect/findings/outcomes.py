@@ -19,25 +19,17 @@ from dcpinspect.streams.records import Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
-from dcpinspect.text import MOST_NAME, clip
+from dcpinspect.text import MOST_NAME, clip, words_of
 
 ENDED_BY_A_STREAM = frozenset(
     (
-        *(
-            "rollback",
-            "rollback-not-honoured",
-            "stream-refused",
-            "bad-stream-range",
-            "duplicate-stream-request",
-            "manifest-ahead",
+        *words_of(
+            "rollback rollback-not-honoured stream-refused bad-stream-range "
+            "duplicate-stream-request manifest-ahead"
         ),
-        *(
-            "noop-required",
-            "unknown-vbucket-uuid",
-            "wrong-failover-entry",
-            "no-common-history",
-            "stream-end-reason",
-            "end-zero-reopen",
+        *words_of(
+            "noop-required unknown-vbucket-uuid wrong-failover-entry no-common-history "
+            "stream-end-reason end-zero-reopen"
         ),
     )
 )
@@ -49,13 +41,9 @@ connection; if none did, any stream on a later connection.
 STILL_OPEN = frozenset(("rollback-not-followed", "orphaned-vbucket"))
 """Rules that only speak of what nobody put right until the end of the capture."""
 HANDLED = frozenset(
-    (
-        "stream-refused",
-        "bad-stream-range",
-        "duplicate-stream-request",
-        "manifest-ahead",
-        "noop-required",
-        "open-refused",
+    words_of(
+        "stream-refused bad-stream-range duplicate-stream-request manifest-ahead noop-required "
+        "open-refused"
     )
 )
 """Rules about one request. If the client handled the answer, it costs nothing, and is a note."""

@@ -39,14 +39,10 @@ RULES = (
         "session",
         "warning",
         "a response answers no request",
-        (
-            "captures that begin inside the connection; a hole that may hide the request; commands "
-            "with many answers or none"
-        ),
-        (
-            "report the sender's version, because it answers twice or mixes up connections; a "
-            "client has to ignore an answer whose opaque it does not know"
-        ),
+        "captures that begin inside the connection; a hole that may hide the request; commands "
+        "with many answers or none",
+        "report the sender's version, because it answers twice or mixes up connections; a "
+        "client has to ignore an answer whose opaque it does not know",
         whose="sender",
         cost=UNMATCHED,
     ),
@@ -54,18 +50,12 @@ RULES = (
         "missing-response",
         "session",
         "warning",
-        (
-            "a request that needs an answer has none for ten times the slowest answer of the "
-            "connection, or until the other side closes it"
-        ),
-        (
-            "commands without an answer; requests after which the sender closes at once; a hole "
-            "that may hide the answer"
-        ),
-        (
-            "look at the load and the log of the receiver, which is busy, hangs, or does not "
-            "accept this client; a client should wait with a time limit, and connect again"
-        ),
+        "a request that needs an answer has none for ten times the slowest answer of the "
+        "connection, or until the other side closes it",
+        "commands without an answer; requests after which the sender closes at once; a hole "
+        "that may hide the answer",
+        "look at the load and the log of the receiver, which is busy, hangs, or does not "
+        "accept this client; a client should wait with a time limit, and connect again",
         reports=(
             "couchbase/sync_gateway#2514",
             "couchbase/sync_gateway#1406",
@@ -85,14 +75,11 @@ RULES = (
         "unexpected-reply",
         "session",
         "warning",
-        "a command that has no answer is answered with success; an error for a SeqnoAdvanced "
-        "or OSO snapshot, because "
-        "a server then closes the connection",
+        "a command that has no answer is answered with success; an error for a SeqnoAdvanced or "
+        "OSO snapshot, because a server then closes the connection",
         "stream ends; markers that ask for an acknowledgement, or may ask for one",
-        (
-            "report the version of the side that answers; a client must not answer this command, "
-            "because at best the server ignores it"
-        ),
+        "report the version of the side that answers; a client must not answer this command, "
+        "because at best the server ignores it",
         ("not-asked",),
         whose="sender",
         cost=UNMATCHED,
@@ -102,29 +89,21 @@ RULES = (
         "stream",
         "note",
         "a close of a stream is answered with an error",
-        (
-            "a stream whose end came, or may have come, while the close was under way; a hole that "
-            "may hide that"
-        ),
-        (
-            "operators have nothing to do, the stream is not open; a client has to close only open "
-            "streams, each by its vbucket and stream-id"
-        ),
+        "a stream whose end came, or may have come, while the close was under way; a hole that "
+        "may hide that",
+        "operators have nothing to do, the stream is not open; a client has to close only open "
+        "streams, each by its vbucket and stream-id",
         whose="consumer",
     ),
     Rule(
         "takeover-sequence",
         "stream",
         "warning",
-        (
-            "the state of a vbucket is set on a stream without the takeover flag, or this is not "
-            "answered"
-        ),
+        "the state of a vbucket is set on a stream without the takeover flag, or this is not "
+        "answered",
         "requests that were not captured; a hole that may hide the answer",
-        (
-            "look at both nodes of the rebalance, the vbucket may be active on both, or on "
-            "neither; a client has to go by the newest cluster map"
-        ),
+        "look at both nodes of the rebalance, the vbucket may be active on both, or on "
+        "neither; a client has to go by the newest cluster map",
         ("not-requested", "unanswered"),
         whose={"not-requested": "sender"},
         cost=WRONG_DATA,

@@ -650,10 +650,8 @@ def _purge_seqno(talk: ClientConnection) -> CheckAnswer:
     if purge_told:
         return CheckAnswer(
             "FAIL",
-            (
-                f"{len(purge_told):,} resumed streams are requested without the purge_seqno of an "
-                "earlier marker"
-            ),
+            f"{len(purge_told):,} resumed streams are requested without the purge_seqno of an "
+            "earlier marker",
             talk.request_places(purge_told),
         )
     if with_purge:

@@ -40,24 +40,18 @@ RULES = (
         "reconnect-loop",
         "stream",
         "warning",
-        "a consumer asks for a vbucket five times or more, each time from no higher seqno, "
-        "within a minute. Each stream before had"
-        " delivered"
-        " items when its connection was closed or the producer ended it, or when the consumer "
-        "closed it and asked again on the same"
-        " connection;"
-        " a note if each had finished, and the consumer asked again on the same connection. Or a "
+        "a consumer asks for a vbucket five times or more, each time from no higher seqno, within "
+        "a minute. Each stream before had delivered items when its connection was closed or the "
+        "producer ended it, or when the consumer closed it and asked again on the same connection; "
+        "a note if each had finished, and the consumer asked again on the same connection. Or a "
         "client opens DCP on five connections or more, within a minute of each other, and each is "
         "closed before anything is asked for",
         "streams that deliver nothing; a rollback in between; requests from the latest seqno; "
-        "finished streams, and streams that the"
-        " consumer"
-        " closed, where the next one is on another connection, because that may be another job "
-        "of the same name; of connections without a stream, those on which a byte is missing",
-        (
-            "look in the client's log for what it did last on a connection; it has to store "
-            "checkpoints, so that it gets further each time"
-        ),
+        "finished streams, and streams that the consumer closed, where the next one is on another "
+        "connection, because that may be another job of the same name; of connections without a "
+        "stream, those on which a byte is missing",
+        "look in the client's log for what it did last on a connection; it has to store "
+        "checkpoints, so that it gets further each time",
         (BY_CLIENT, BY_SERVER, RESET, CLOSED, ENDED_EARLY, FINISHED),
         whose={
             BY_SERVER: "server",

@@ -49,19 +49,14 @@ RULES = (
         "consumer-refused",
         "stream",
         "error",
-        (
-            "a consumer answers a message of a stream with an error; the finding includes the "
-            "close of the connection if it follows"
-        ),
+        "a consumer answers a message of a stream with an error; the finding includes the "
+        "close of the connection if it follows",
         "statuses for a stream that is gone (NOT_MY_VBUCKET, DCP_STREAM_NOT_FOUND, "
-        "OPAQUE_NO_MATCH, KEY_ENOENT to a stream end; without"
-        " v7_dcp_status_codes also KEY_EEXISTS, and KEY_ENOENT except to a commit or abort); "
-        "ENOMEM to a cache transfer; unknown"
-        " settings; messages that were not captured, or that have a fault",
-        (
-            "look in the consumer's log for why it refused the message; it must not do so, because "
-            "servers from 6.6 on close the connection, and 6.5 does for a prepare, commit or abort"
-        ),
+        "OPAQUE_NO_MATCH, KEY_ENOENT to a stream end; without v7_dcp_status_codes also "
+        "KEY_EEXISTS, and KEY_ENOENT except to a commit or abort); ENOMEM to a cache transfer; "
+        "unknown settings; messages that were not captured, or that have a fault",
+        "look in the consumer's log for why it refused the message; it must not do so, because "
+        "servers from 6.6 on close the connection, and 6.5 does for a prepare, commit or abort",
         whose="consumer",
         cost=Cost(
             "connection", "refused a message of its stream", "refused messages of their streams"

@@ -34,18 +34,14 @@ RULES = (
         "stream",
         "error",
         "the producer has a higher seqno than an endless stream, but no message of the stream "
-        "comes up to the end. The time is 2 s, or"
-        " ten times the slowest answer before; a warning if that is less than 5 s, or if a "
-        "later stream of the consumer has delivered it;"
-        " a note for consumers without collections, and of producers before 7.0, which do not "
-        "say which seqnos they hide",
-        "streams of some collections only; ended streams; a full window; streams that wait for "
-        "the disk while others "
-        "are streamed; after a hole",
-        (
-            "look at the producer's version and at this vbucket's checkpoints there; a client can "
-            "only reopen the stream"
-        ),
+        "comes up to the end. The time is 2 s, or ten times the slowest answer before; a warning "
+        "if that is less than 5 s, or if a later stream of the consumer has delivered it; a note "
+        "for consumers without collections, and of producers before 7.0, which do not say which "
+        "seqnos they hide",
+        "streams of some collections only; ended streams; a full window; streams that wait for the "
+        "disk while others are streamed; after a hole",
+        "look at the producer's version and at this vbucket's checkpoints there; a client can "
+        "only reopen the stream",
         reports=("MB-54591",),
         causes=(GOES_ON, SILENT),
         whose={GOES_ON: "producer", SILENT: "unknown"},
@@ -55,15 +51,11 @@ RULES = (
         "never-persisted",
         "stream",
         "warning",
-        (
-            "three or more answers to OBSERVE_SEQNO, over 5 s or more, show items of a vbucket, "
-            "but none is persisted"
-        ),
+        "three or more answers to OBSERVE_SEQNO, over 5 s or more, show items of a vbucket, "
+        "but none is persisted",
         "any answer that shows persisted items",
-        (
-            "switch rollback mitigation off for an ephemeral bucket; it persists nothing, so a "
-            "client that waits for persistence delivers nothing"
-        ),
+        "switch rollback mitigation off for an ephemeral bucket; it persists nothing, so a "
+        "client that waits for persistence delivers nothing",
         reports=("Trendyol/go-dcp-kafka#66",),
         whose="server",
         cost=Cost("vbucket", "is not persisted", "are not persisted", lasts=True),
@@ -74,10 +66,8 @@ RULES = (
         "note",
         "a stream from memory continues from disk, or ends because the consumer was too slow",
         "capture loss that may hide the marker in between",
-        (
-            "give the client more processor time, because the producer dropped its cursor; a "
-            "client has to read and acknowledge faster"
-        ),
+        "give the client more processor time, because the producer dropped its cursor; a "
+        "client has to read and acknowledge faster",
         ("from-disk", "too-slow"),
         whose="consumer",
     ),

@@ -29,19 +29,14 @@ RULES = (
         "read-again",
         "stream",
         "note",
-        (
-            "a consumer whose stream is over asks for the vbucket again below what it has "
-            "received, on the same branch, and receives it again"
-        ),
+        "a consumer whose stream is over asks for the vbucket again below what it has "
+        "received, on the same branch, and receives it again",
         "the seqno of a rollback; the seqno before a snapshot that had not come whole; another "
-        "name, filter, stream-id or branch; a"
-        " connection that begins before the old one is closed; nodes that replicate; capture "
-        "loss that may hide a request, a rollback or"
-        " the end of the stream before",
-        (
-            "operators have nothing to do if the client means to read everything each time; else "
-            "it has to store checkpoints, and to resume from them"
-        ),
+        "name, filter, stream-id or branch; a connection that begins before the old one is closed; "
+        "nodes that replicate; capture loss that may hide a request, a rollback or the end of the "
+        "stream before",
+        "operators have nothing to do if the client means to read everything each time; else "
+        "it has to store checkpoints, and to resume from them",
         (RESTART, RE_READ),
         adds_up=True,
         is_told_once=True,

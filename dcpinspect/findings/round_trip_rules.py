@@ -62,18 +62,13 @@ RULES = (
         "session",
         "note",
         f"responses to one command take {SLOW_NS // 10**6} ms or more at the median of a "
-        f"connection, and {TIMES_OTHERS} times the median"
-        f" of all other connections to the server; or one response takes {LONG_NS // 10**9} s "
-        f"or more, and {TIMES_OWN} times the median"
-        " of its connection",
-        (
-            f"fewer than {ENOUGH} responses to compare; commands that may have to wait, such as "
-            "writes and stream requests"
-        ),
-        (
-            "capture on both sides at once, the difference is the network's part, and the server's "
-            "part is in its slow operation log; a client should have time limits above it"
-        ),
+        f"connection, and {TIMES_OTHERS} times the median of all other connections to the server; "
+        f"or one response takes {LONG_NS // 10**9} s or more, and {TIMES_OWN} times the median of "
+        "its connection",
+        f"fewer than {ENOUGH} responses to compare; commands that may have to wait, such as "
+        "writes and stream requests",
+        "capture on both sides at once, the difference is the network's part, and the server's "
+        "part is in its slow operation log; a client should have time limits above it",
         whose="unknown",
         causes=(CONNECTION, PAUSE),
     ),
@@ -151,10 +146,8 @@ class RoundTrips(Watcher):
                 yield Occurrence(
                     "slow-responses",
                     "note",
-                    (
-                        f"{name} takes about {duration(own_ns / 1e9)} at the median, and {usual} "
-                        "on the server's other connections"
-                    ),
+                    f"{name} takes about {duration(own_ns / 1e9)} at the median, and {usual} "
+                    "on the server's other connections",
                     connection,
                     (trips.slowest,),
                     cause=CONNECTION,
@@ -164,10 +157,8 @@ class RoundTrips(Watcher):
                 yield Occurrence(
                     "slow-responses",
                     "note",
-                    (
-                        f"a response to {name} took {duration(trips.slowest_ns / 1e9)}, where the "
-                        f"median is about {duration(own_ns / 1e9)}"
-                    ),
+                    f"a response to {name} took {duration(trips.slowest_ns / 1e9)}, where the "
+                    f"median is about {duration(own_ns / 1e9)}",
                     connection,
                     (trips.slowest,),
                     cause=PAUSE,

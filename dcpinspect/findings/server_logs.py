@@ -39,15 +39,11 @@ RULES = (
         "server-rollback",
         "log",
         "warning",
-        (
-            "the server's log has a rollback of a stream request, with the reason; a note if the "
-            "capture has it, too"
-        ),
+        "the server's log has a rollback of a stream request, with the reason; a note if the "
+        "capture has it, too",
         "requests that the server accepted",
-        (
-            "read the reason, 'dcpinspect log FILE' has the request with it; a client has to "
-            "discard what is above the rollback seqno, and to resume there"
-        ),
+        "read the reason, 'dcpinspect log FILE' has the request with it; a client has to "
+        "discard what is above the rollback seqno, and to resume there",
         whose="normal",
         cost=BACK,
         causes=("purge", "unknown-uuid", "consumer-ahead", "unknown"),
@@ -56,14 +52,11 @@ RULES = (
         "server-refused",
         "log",
         "warning",
-        "the server's log has a stream request that failed, or a message of another node that "
-        "the server refused as its consumer, with the"
-        " reason; a note for other requests, as controls",
+        "the server's log has a stream request that failed, or a message of another node that the "
+        "server refused as its consumer, with the reason; a note for other requests, as controls",
         "streams of a connection that the capture has, where the answer is looked at",
-        (
-            "change what the reason names; a client needs the newest cluster map for a vbucket "
-            "that moved"
-        ),
+        "change what the reason names; a client needs the newest cluster map for a vbucket "
+        "that moved",
         whose="unknown",
         cost=REFUSED,
     ),
@@ -71,15 +64,11 @@ RULES = (
         "server-ended",
         "log",
         "warning",
-        (
-            "the server's log has the end of a stream for a reason that the client did not give; a "
-            "note for state-changed and filter-empty"
-        ),
+        "the server's log has the end of a stream for a reason that the client did not give; a "
+        "note for state-changed and filter-empty",
         "streams of a connection that the capture has, where their end is looked at",
-        (
-            "look up the reason with 'dcpinspect explain'; a client has to resume the stream where "
-            "it ended"
-        ),
+        "look up the reason with 'dcpinspect explain'; a client has to resume the stream where "
+        "it ended",
         whose={
             **dict.fromkeys(("too-slow", "filter-empty", "lost-privileges"), "client"),
             **dict.fromkeys(("state-changed", "rollback"), "normal"),
@@ -92,15 +81,11 @@ RULES = (
         "server-slow-stream",
         "log",
         "warning",
-        (
-            "the server's log calls a stream slow, or says that it waits for the consumer to free "
-            "its window"
-        ),
+        "the server's log calls a stream slow, or says that it waits for the consumer to free "
+        "its window",
         "",
-        (
-            "find out why the client is slow, and give it more processor time; it has to read and "
-            "acknowledge more, or its window is too small"
-        ),
+        "find out why the client is slow, and give it more processor time; it has to read and "
+        "acknowledge more, or its window is too small",
         whose="client",
         cost=Cost("client", "is slow by the server's log", "are slow by the server's log"),
         causes=("slow-stream", "buffer-full"),
@@ -113,11 +98,9 @@ RULES = (
         "bytes that are not acknowledged, a new connection"
         " of the same name, no memory, or a message that it did not expect",
         "",
-        (
-            "look for what stops the client, and for another one of the same name; a client has to "
-            "answer noops and acknowledge bytes also while it is busy, and to give each connection "
-            "a name of its own"
-        ),
+        "look for what stops the client, and for another one of the same name; a client has to "
+        "answer noops and acknowledge bytes also while it is busy, and to give each connection "
+        "a name of its own",
         whose={
             **dict.fromkeys(("idle", "not-acknowledged", "name-clash"), "client"),
             "no-memory": "server",
@@ -336,10 +319,8 @@ class _Log:
                 number,
                 "server-rollback",
                 "note",
-                (
-                    f"the server's log has the reason of this rollback: {_text(event.reason)} "
-                    f"({_log_position(event)})"
-                ),
+                f"the server's log has the reason of this rollback: {_text(event.reason)} "
+                f"({_log_position(event)})",
                 (captured.context.answer(number), captured.context.request(number)),
                 cause=cause,
                 shared=f"the server's log has the reason of these rollbacks: {_SHARED[cause]}",

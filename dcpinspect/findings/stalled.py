@@ -33,18 +33,14 @@ RULES = (
         "snapshot",
         "warning",
         "a stream stops inside a snapshot for more than 30 s, while the producer sends other "
-        "messages on the connection; a note for"
-        " consumers without collections, and of producers before 7.0, which do not say which "
-        "seqnos they hide",
-        "streams of some collections only; OSO snapshots; replicas; a full window of DCP or "
-        "TCP, or an unknown one; a backfill"
-        " whose turn may come after those of other vbuckets, or which leaves out deletions; "
-        "streams that ended or reached their"
-        " requested end; after a hole, which may hide that the vbucket is a replica",
-        (
-            "on the producer, look at this stream in 'cbstats dcp'; a client can only reopen it, "
-            "from the last seqno that it received"
-        ),
+        "messages on the connection; a note for consumers without collections, and of producers "
+        "before 7.0, which do not say which seqnos they hide",
+        "streams of some collections only; OSO snapshots; replicas; a full window of DCP or TCP, "
+        "or an unknown one; a backfill whose turn may come after those of other vbuckets, or which "
+        "leaves out deletions; streams that ended or reached their requested end; after a hole, "
+        "which may hide that the vbucket is a replica",
+        "on the producer, look at this stream in 'cbstats dcp'; a client can only reopen it, "
+        "from the last seqno that it received",
         ("memory", "disk"),
         needs=("flow",),
         whose="producer",

@@ -45,10 +45,8 @@ RULES = (
         "note",
         "a connection is encrypted, and the key log has no secret that opens it",
         "",
-        (
-            "look for its client random in the key log; the log must have been written by this "
-            "client while the connection began"
-        ),
+        "look for its client random in the key log; the log must have been written by this "
+        "client while the connection began",
         whose="capture",
     ),
     Rule(
@@ -56,13 +54,10 @@ RULES = (
         "session",
         "error",
         "a client begins TLS, and the server closes the connection without a byte; or a client "
-        "speaks in clear, and the server answers with"
-        " an alert of TLS",
+        "speaks in clear, and the server answers with an alert of TLS",
         "TLS on port 11207, which servers may refuse for other reasons",
-        (
-            "set the other port of the node in the client's settings; a client should tell its "
-            "user that the port is wrong"
-        ),
+        "set the other port of the node in the client's settings; a client should tell its "
+        "user that the port is wrong",
         (TLS_TO_PLAIN, PLAIN_TO_TLS),
         reports=("couchbase-cxx-client#63", "couchbase-cxx-client#197"),
         whose="client",
@@ -74,10 +69,8 @@ RULES = (
         "error",
         "a side ends the connection with an alert of TLS; those that only close it are left out",
         "",
-        (
-            "look at what the alert names: the certificates, the authorities that are trusted, the "
-            "ciphers, or the version; a client should tell its user the alert"
-        ),
+        "look at what the alert names: the certificates, the authorities that are trusted, the "
+        "ciphers, or the version; a client should tell its user the alert",
         tuple(name for number, (name, _) in ALERTS.items() if number not in HARMLESS),
         whose="unknown",
         cost=Cost("connection", "was ended by TLS", "were ended by TLS"),
@@ -86,15 +79,11 @@ RULES = (
         "tls-certificate",
         "session",
         "warning",
-        (
-            "the server's certificate had expired at capture time, was not valid yet, or does not "
-            "name the host that the client asks for"
-        ),
+        "the server's certificate had expired at capture time, was not valid yet, or does not "
+        "name the host that the client asks for",
         "where the certificate is encrypted and there are no secrets",
-        (
-            "renew the certificate, or add the host's name to it; a client has to ask for a name "
-            "that it has"
-        ),
+        "renew the certificate, or add the host's name to it; a client has to ask for a name "
+        "that it has",
         ("expired", "not-yet-valid", "other-name"),
         whose="server",
         cost=Cost(

@@ -37,11 +37,8 @@ RULES = (
         "or an ICMP error says that it does not"
         " arrive; a note where the client reaches the server later",
         "a SYN that was sent once, less than 2 s before the end; captures of one direction only",
-        (
-            "look at the way from the client to this port: firewall, security group, network "
-            "policy, routes, and whether the node is up; a client should try again with growing "
-            "pauses"
-        ),
+        "look at the way from the client to this port: firewall, security group, network policy, "
+        "routes, and whether the node is up; a client should try again with growing pauses",
         (UNANSWERED, REFUSED, *ERRORS, OTHER_ERROR),
         reports=("MB-63014", "sync_gateway#2514", "sdk-doctor#26", "couchbase-cxx-client#63"),
         whose="unknown",
@@ -53,15 +50,12 @@ RULES = (
         "tcp-window-zero",
         "flow",
         "warning",
-        "an end announces a TCP receive window of 0 for 3 s, so the other end must not send; "
-        "an error if this lasts to the end of the"
-        " capture, a note from 1 s on",
+        "an end announces a TCP receive window of 0 for 3 s, so the other end must not send; an "
+        "error if this lasts to the end of the capture, a note from 1 s on",
         "shorter times, which any busy reader has",
-        (
-            "look for what keeps this process from reading its socket, because it is neither the "
-            "network nor DCP's flow control; its author has to let nothing stop the reading: a "
-            "thread that hangs, garbage collection, a full queue"
-        ),
+        "look for what keeps this process from reading its socket, because it is neither the "
+        "network nor DCP's flow control; its author has to let nothing stop the reading: a "
+        "thread that hangs, garbage collection, a full queue",
         ("client", "server"),
         reports=("MB-70640",),
         whose={"client": "client", "server": "server"},
@@ -71,15 +65,11 @@ RULES = (
         "health-probe",
         "session",
         "note",
-        (
-            "two or more connections are opened and closed, and nobody says a byte; or a client "
-            "speaks HTTP, which a server of DCP closes"
-        ),
+        "two or more connections are opened and closed, and nobody says a byte; or a client "
+        "speaks HTTP, which a server of DCP closes",
         "",
-        (
-            "operators have nothing to do if these are the checks of a load balancer, a kubelet or "
-            "a monitor; else the client does not speak DCP, so look at who connects"
-        ),
+        "operators have nothing to do if these are the checks of a load balancer, a kubelet or "
+        "a monitor; else the client does not speak DCP, so look at who connects",
         (SILENT, HTTP),
         reports=("cilium#43528",),
         whose={SILENT: "normal", HTTP: "client"},
@@ -88,15 +78,12 @@ RULES = (
         "proxy-header",
         "session",
         "error",
-        "a PROXY header comes before the client's first byte, and the server closes the "
-        "connection without an answer; a note where the"
-        " conversation goes on",
+        "a PROXY header comes before the client's first byte, and the server closes the connection "
+        "without an answer; a note where the conversation goes on",
         "",
-        (
-            "turn the PROXY protocol off for this port in the load balancer (send-proxy, "
-            "proxy_protocol); a client must not send it either, because Couchbase servers do not "
-            "know it"
-        ),
+        "turn the PROXY protocol off for this port in the load balancer (send-proxy, "
+        "proxy_protocol); a client must not send it either, because Couchbase servers do not "
+        "know it",
         (REFUSED, ACCEPTED),
         reports=("tldr.fail#17", "alexbers/mtprotoproxy#119"),
         whose={REFUSED: "unknown", ACCEPTED: "normal"},

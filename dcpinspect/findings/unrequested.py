@@ -27,18 +27,12 @@ RULES = (
         "vbuckets-not-requested",
         "stream",
         "note",
-        (
-            "a cluster map or a list of active vbuckets, sent to the client, has vbuckets that the "
-            "client does not request"
-        ),
-        (
-            "clients that request no stream, or may still go on; a hole that may hide requests; "
-            "captures that begin inside the connection"
-        ),
-        (
-            "check that other tasks or members own them, or that their nodes are not in this "
-            "capture; else the client has to request them, because their changes reach nobody"
-        ),
+        "a cluster map or a list of active vbuckets, sent to the client, has vbuckets that the "
+        "client does not request",
+        "clients that request no stream, or may still go on; a hole that may hide requests; "
+        "captures that begin inside the connection",
+        "check that other tasks or members own them, or that their nodes are not in this "
+        "capture; else the client has to request them, because their changes reach nobody",
         reports=("couchbase-kafka-connector#13",),
         whose="consumer",
     ),
@@ -46,17 +40,13 @@ RULES = (
         "start-not-listed",
         "stream",
         "warning",
-        (
-            "a client begins vbuckets at the high seqnos that it was told, and one from 0 because "
-            "no list has it; and that one delivers items"
-        ),
+        "a client begins vbuckets at the high seqnos that it was told, and one from 0 because "
+        "no list has it; and that one delivers items",
         "vbuckets that were listed with 0; clients that begin others from another seqno; fewer "
         "than two vbuckets that begin at their high "
         "seqno; clients of which something was not captured",
-        (
-            "expect old items of this vbucket again; a client has to ask for the high seqnos until "
-            "the vbucket is listed, because a node leaves it out while it is not active there"
-        ),
+        "expect old items of this vbucket again; a client has to ask for the high seqnos until "
+        "the vbucket is listed, because a node leaves it out while it is not active there",
         reports=("JDCP-240",),
         whose="consumer",
         cost=Cost("vbucket", "is read from the beginning", "are read from the beginning"),

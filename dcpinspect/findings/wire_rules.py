@@ -17,10 +17,8 @@ RULES = (
         "error",
         "the byte after a message cannot begin another message",
         "before the first message; after a hole; other protocols",
-        (
-            "check that this port speaks DCP, else report the sender's version; a client that "
-            "sends it has to mend its lengths"
-        ),
+        "check that this port speaks DCP, else report the sender's version; a client that "
+        "sends it has to mend its lengths",
         ("c2s", "s2c"),
         whose="sender",
         cost=BROKEN_MESSAGES,
@@ -41,10 +39,8 @@ RULES = (
         "warning",
         "a header has a body length of more than 30 MiB",
         "",
-        (
-            "look at the bytes before it, because the length may be misread; a client must send "
-            "less at once, because a server disconnects it"
-        ),
+        "look at the bytes before it, because the length may be misread; a client must send "
+        "less at once, because a server disconnects it",
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -54,10 +50,8 @@ RULES = (
         "warning",
         "the opcode is not in the table of its magic",
         "0x68 and 0x69, which development builds have",
-        (
-            "compare the versions of both sides, because a newer one may know it; a client can "
-            "pass over it by its length"
-        ),
+        "compare the versions of both sides, because a newer one may know it; a client can "
+        "pass over it by its length",
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -77,10 +71,8 @@ RULES = (
         "error",
         "no layout of the command has extras of this length",
         "layouts of an older generation",
-        (
-            "compare the versions of client and server; a client that sends it has to use a length "
-            "that the command has"
-        ),
+        "compare the versions of client and server; a client that sends it has to use a length "
+        "that the command has",
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -108,10 +100,8 @@ RULES = (
         "unexpected-section",
         "wire",
         "warning",
-        (
-            "a message has a key or a value that its command does not have, or has none where its "
-            "command needs one"
-        ),
+        "a message has a key or a value that its command does not have, or has none where its "
+        "command needs one",
         "error responses, which may have a text",
         BROKEN,
         whose="sender",
@@ -133,10 +123,8 @@ RULES = (
         "note",
         "a stream-id is before the extras, and the header does not count it",
         "",
-        (
-            "operators have nothing to do, this is a known fault of servers; a client has to read "
-            "the message three bytes later"
-        ),
+        "operators have nothing to do, this is a known fault of servers; a client has to read "
+        "the message three bytes later",
         whose="sender",
     ),
     Rule(
@@ -145,10 +133,8 @@ RULES = (
         "note",
         "the layout of an older generation fits",
         "",
-        (
-            "look whether the node is meant to be that old; a client of such nodes has to know "
-            "both layouts"
-        ),
+        "look whether the node is meant to be that old; a client of such nodes has to know "
+        "both layouts",
         whose="normal",
     ),
     Rule(
@@ -156,14 +142,10 @@ RULES = (
         "wire",
         "warning",
         "a reserved field is not zero",
-        (
-            "nmeta with enable_ext_metadata; the unused byte of deletions with the collections of "
-            "5.0; unknown settings"
-        ),
-        (
-            "report it with the sender's version; a client has to send zero here, and to ignore "
-            "what it receives"
-        ),
+        "nmeta with enable_ext_metadata; the unused byte of deletions with the collections of "
+        "5.0; unknown settings",
+        "report it with the sender's version; a client has to send zero here, and to ignore "
+        "what it receives",
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -173,10 +155,8 @@ RULES = (
         "warning",
         "flags have bits without a meaning",
         "",
-        (
-            "compare the versions of both sides, because a newer one may know them; a client has "
-            "to clear them, because a server answers EINVAL"
-        ),
+        "compare the versions of both sides, because a newer one may know them; a client has "
+        "to clear them, because a server answers EINVAL",
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -227,10 +207,8 @@ RULES = (
         "warning",
         "seqnos of a failover log grow from newest to oldest, or a uuid is zero or is there twice",
         "",
-        (
-            "report the log with the server's version; a client must not choose a branch by its "
-            "position in the log"
-        ),
+        "report the log with the server's version; a client must not choose a branch by its "
+        "position in the log",
         whose="sender",
         cost=Cost("vbucket", "has a failover log out of order", "have a failover log out of order"),
     ),
@@ -240,10 +218,8 @@ RULES = (
         "note",
         "the rollback seqno is in the extras",
         "",
-        (
-            "operators have nothing to do, this is the form of the first specification; a client "
-            "has to read the seqno from the extras"
-        ),
+        "operators have nothing to do, this is the form of the first specification; a client "
+        "has to read the seqno from the extras",
         whose="normal",
     ),
     Rule(
@@ -262,10 +238,8 @@ RULES = (
         "error",
         "with collections on, a key does not begin with a collection id",
         "collections off or unknown; keys that are names",
-        (
-            "report it with the sender's version; a client with collections has to begin each key "
-            "with a collection id"
-        ),
+        "report it with the sender's version; a client with collections has to begin each key "
+        "with a collection id",
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -294,14 +268,10 @@ RULES = (
         "wire",
         "warning",
         "a value has the datatype JSON, but is not JSON",
-        (
-            "requests whose command has JSON, which are refused; empty values; values that are "
-            "left out, so that only their datatype is sent"
-        ),
-        (
-            "read the document with a KV get, because it was damaged before it was sent; a client "
-            "must not rely on the datatype"
-        ),
+        "requests whose command has JSON, which are refused; empty values; values that are "
+        "left out, so that only their datatype is sent",
+        "read the document with a KV get, because it was damaged before it was sent; a client "
+        "must not rely on the datatype",
         reports=("kafka-connect-couchbase#56",),
         whose="sender",
         cost=WRONG_DOCUMENTS,
@@ -312,10 +282,8 @@ RULES = (
         "warning",
         "a deletion has a document body, or a datatype with JSON beside its xattrs",
         "",
-        (
-            "report the server's version, this is an old fault of producers; a client has to use "
-            "only the xattrs of the value"
-        ),
+        "report the server's version, this is an old fault of producers; a client has to use "
+        "only the xattrs of the value",
         whose="sender",
         cost=WRONG_DOCUMENTS,
     ),
@@ -353,10 +321,8 @@ RULES = (
         "cache-transfer-record",
         "wire",
         "error",
-        (
-            "the records of a cache transfer do not fill its value, or one has a seqno above the "
-            "start of the request"
-        ),
+        "the records of a cache transfer do not fill its value, or one has a seqno above the "
+        "start of the request",
         "",
         BROKEN,
         whose="sender",
@@ -377,10 +343,8 @@ RULES = (
         "warning",
         "a seqno is above 2^48",
         "",
-        (
-            "look at the bytes, and report the server's version unless they are misread; a client "
-            "must not store such a seqno"
-        ),
+        "look at the bytes, and report the server's version unless they are misread; a client "
+        "must not store such a seqno",
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),

@@ -13,7 +13,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.message_statistics import SERVER, command_name, command_of, command_side
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.record_tables import WordColumn
-from dcpinspect.text import clip, escape_rest
+from dcpinspect.text import clip, escape_rest, words_of
 
 MOST_PAIRS = 100
 """Greatest number of pairs of client and bucket that have numbers of their own."""
@@ -95,185 +95,64 @@ class Family:
     help: str
 
 
-_OF_VBUCKET = (*PAIR, "vbucket")
-FAMILIES = (
-    Family(
-        "dcpinspect_build_info",
-        "gauge",
-        ("version",),
-        "Version of dcpinspect. The value is always 1.",
-    ),
-    Family(
-        "dcpinspect_messages_total",
-        "counter",
-        (*PAIR, "opcode", "side"),
-        "Messages by command, and whether it is request or response.",
-    ),
-    Family(
-        "dcpinspect_message_bytes_total",
-        "counter",
-        (*PAIR, "opcode", "side"),
-        "Bytes of these messages.",
-    ),
-    Family(
-        "dcpinspect_answer_seconds",
-        "histogram",
-        (*PAIR, "opcode"),
-        "Time from a request to its answer, by command.",
-    ),
-    Family(
-        "dcpinspect_connections", "gauge", (*PAIR, "verdict"), "Open connections by their verdict."
-    ),
-    Family("dcpinspect_connections_opened_total", "counter", PAIR, "Connections that were seen."),
-    Family(
-        "dcpinspect_streams",
-        "gauge",
-        (*PAIR, "state"),
-        "Streams on open connections by their state. Of a vbucket, the newest one counts.",
-    ),
-    Family(
-        "dcpinspect_stream_verdicts",
-        "gauge",
-        (*PAIR, "verdict"),
-        "The same streams by their verdict.",
-    ),
-    Family(
-        "dcpinspect_streams_opened_total",
-        "counter",
-        PAIR,
-        "Streams that were seen, also refused ones.",
-    ),
-    Family(
-        "dcpinspect_vbuckets_stuck",
-        "gauge",
-        PAIR,
-        (
-            "Vbuckets that nothing moves: the newest stream has no answer, waits for an "
-            "acknowledgement of the client, or is behind."
-        ),
-    ),
-    Family(
-        "dcpinspect_seqno_lag",
-        "gauge",
-        PAIR,
-        (
-            "Seqnos from where streams are to the high seqnos that the server told, all vbuckets "
-            "together."
-        ),
-    ),
-    Family(
-        "dcpinspect_seqno_lag_vbuckets",
-        "gauge",
-        PAIR,
-        "Vbuckets whose high seqno is known, which are those of the lag.",
-    ),
-    Family(
-        "dcpinspect_rollbacks_total",
-        "counter",
-        PAIR,
-        "Stream requests that were answered with a rollback.",
-    ),
-    Family(
-        "dcpinspect_gaps_total",
-        "counter",
-        (*PAIR, "cause"),
-        "Gaps in the seqnos of streams, by their cause. A gap counts after 5 seconds.",
-    ),
-    Family(
-        "dcpinspect_flow_control_window_bytes",
-        "gauge",
-        PAIR,
-        "Flow-control windows of open connections, all together.",
-    ),
-    Family(
-        "dcpinspect_flow_control_outstanding_bytes",
-        "gauge",
-        PAIR,
-        "Bytes in these windows that the client has not acknowledged.",
-    ),
-    Family(
-        "dcpinspect_flow_control_fill_ratio",
-        "gauge",
-        PAIR,
-        "How full the fullest of these windows is. 1 is full.",
-    ),
-    Family(
-        "dcpinspect_noop_age_seconds",
-        "gauge",
-        PAIR,
-        "Time since the last noop, of the open connection where that is longest.",
-    ),
-    Family(
-        "dcpinspect_holes_total", "counter", PAIR, "Ranges of bytes that are not in the capture."
-    ),
-    Family("dcpinspect_missing_bytes_total", "counter", PAIR, "Bytes that are not in the capture."),
-    Family(
-        "dcpinspect_vbucket_last_seqno",
-        "gauge",
-        _OF_VBUCKET,
-        "Seqno up to which the newest stream has come. For --metrics-vbuckets.",
-    ),
-    Family(
-        "dcpinspect_vbucket_seqno_lag",
-        "gauge",
-        _OF_VBUCKET,
-        "Seqnos from there to the high seqno that the server told. For --metrics-vbuckets.",
-    ),
-    Family(
-        "dcpinspect_vbucket_stuck",
-        "gauge",
-        _OF_VBUCKET,
-        "1 where nothing moves the vbucket, else 0. For --metrics-vbuckets.",
-    ),
-    Family("dcpinspect_capture_packets_total", "counter", (), "Packets that were read."),
-    Family(
-        "dcpinspect_capture_dropped_packets_total",
-        "counter",
-        ("where",),
-        "Packets that were lost: in the kernel, in the interface, on a full disk, or because "
-        "they were not read in time (spool)."
-        " What another program lost before is at file.",
-    ),
-    Family(
-        "dcpinspect_capture_unread_packets",
-        "gauge",
-        (),
-        "Packets that were captured and are not read yet.",
-    ),
-    Family(
-        "dcpinspect_capture_behind_seconds",
-        "gauge",
-        (),
-        "How long the packets wait that are read next; 0 while none wait.",
-    ),
-    Family(
-        "dcpinspect_capture_timestamp_seconds",
-        "gauge",
-        (),
-        "Capture time up to which packets were read, in seconds since 1970.",
-    ),
-    Family(
-        "dcpinspect_metrics_pairs",
-        "gauge",
-        (),
-        (
-            f"Pairs of client and bucket that have numbers of their own, {MOST_PAIRS} at most. All "
-            "others are the pair other."
-        ),
-    ),
-    Family(
-        "dcpinspect_metrics_snapshot_seconds",
-        "gauge",
-        (),
-        "Time that it took to make these numbers.",
-    ),
-    Family(
-        "dcpinspect_metrics_snapshot_timestamp_seconds",
-        "gauge",
-        (),
-        "When these numbers were made, in seconds since 1970.",
-    ),
-)
+_FAMILIES = f"""
+gauge build_info version. Version of dcpinspect. The value is always 1.
+counter messages_total client bucket opcode side. Messages by command, and whether it is request or
+    response.
+counter message_bytes_total client bucket opcode side. Bytes of these messages.
+histogram answer_seconds client bucket opcode. Time from a request to its answer, by command.
+gauge connections client bucket verdict. Open connections by their verdict.
+counter connections_opened_total client bucket. Connections that were seen.
+gauge streams client bucket state. Streams on open connections by their state. Of a vbucket, the
+    newest one counts.
+gauge stream_verdicts client bucket verdict. The same streams by their verdict.
+counter streams_opened_total client bucket. Streams that were seen, also refused ones.
+gauge vbuckets_stuck client bucket. Vbuckets that nothing moves: the newest stream has no answer,
+    waits for an acknowledgement of the client, or is behind.
+gauge seqno_lag client bucket. Seqnos from where streams are to the high seqnos that the server
+    told, all vbuckets together.
+gauge seqno_lag_vbuckets client bucket. Vbuckets whose high seqno is known, which are those of the
+    lag.
+counter rollbacks_total client bucket. Stream requests that were answered with a rollback.
+counter gaps_total client bucket cause. Gaps in the seqnos of streams, by their cause. A gap counts
+    after 5 seconds.
+gauge flow_control_window_bytes client bucket. Flow-control windows of open connections, all
+    together.
+gauge flow_control_outstanding_bytes client bucket. Bytes in these windows that the client has not
+    acknowledged.
+gauge flow_control_fill_ratio client bucket. How full the fullest of these windows is. 1 is full.
+gauge noop_age_seconds client bucket. Time since the last noop, of the open connection where that is
+    longest.
+counter holes_total client bucket. Ranges of bytes that are not in the capture.
+counter missing_bytes_total client bucket. Bytes that are not in the capture.
+gauge vbucket_last_seqno client bucket vbucket. Seqno up to which the newest stream has come. For
+    --metrics-vbuckets.
+gauge vbucket_seqno_lag client bucket vbucket. Seqnos from there to the high seqno that the server
+    told. For --metrics-vbuckets.
+gauge vbucket_stuck client bucket vbucket. 1 where nothing moves the vbucket, else 0. For
+    --metrics-vbuckets.
+counter capture_packets_total. Packets that were read.
+counter capture_dropped_packets_total where. Packets that were lost: in the kernel, in the
+    interface, on a full disk, or because they were not read in time (spool). What another program
+    lost before is at file.
+gauge capture_unread_packets. Packets that were captured and are not read yet.
+gauge capture_behind_seconds. How long the packets wait that are read next; 0 while none wait.
+gauge capture_timestamp_seconds. Capture time up to which packets were read, in seconds since 1970.
+gauge metrics_pairs. Pairs of client and bucket that have numbers of their own, {MOST_PAIRS} at
+    most. All others are the pair other.
+gauge metrics_snapshot_seconds. Time that it took to make these numbers.
+gauge metrics_snapshot_timestamp_seconds. When these numbers were made, in seconds since 1970.
+"""
+"""A family each: type, name behind ``dcpinspect_``, labels, and what it is."""
+
+
+def _family(line: str) -> Family:
+    head, _, help_text = line.partition(". ")
+    kind, name, *labels = head.split()
+    return Family(f"dcpinspect_{name}", cast(MetricType, kind), tuple(labels), help_text)
+
+
+FAMILIES = tuple(map(_family, _FAMILIES.replace("\n    ", " ").strip().splitlines()))
 BY_NAME: Mapping[str, Family] = {family.name: family for family in FAMILIES}
 
 
@@ -343,12 +222,9 @@ K = TypeVar("K")
 _OTHERS, _NO_DCPS = (OTHER, OTHER), (NO_DCP, NO_DCP)
 
 _COMMANDS = 1 << 10
-_RISING = (
-    "dcpinspect_connections_opened_total",
-    "dcpinspect_streams_opened_total",
-    "dcpinspect_rollbacks_total",
-    "dcpinspect_holes_total",
-    "dcpinspect_missing_bytes_total",
+_RISING = words_of(
+    "dcpinspect_connections_opened_total dcpinspect_streams_opened_total "
+    "dcpinspect_rollbacks_total dcpinspect_holes_total dcpinspect_missing_bytes_total"
 )
 """Counters from the tables of connections; those of gaps, one a cause, follow them."""
 _GAPS = len(_RISING)

@@ -21,6 +21,7 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.record_tables import WordColumn
 from dcpinspect.tables.round_trip_series import RoundTrips
 from dcpinspect.tables.series import Series
+from dcpinspect.text import words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,17 +197,8 @@ def _of_capture(reading: Reading) -> Iterator[StatisticsRow]:
             yield {"section": "capture", "name": f"packets {name}", "count": count}
     totals = coverage.own_protocol
     names = {"not_decodable": "not decodable", "tls": "TLS", "cut": "cut off"}
-    for name in (
-        "captured",
-        "decoded",
-        "skipped",
-        "unfinished",
-        "not_decodable",
-        "tls",
-        "duplicate",
-        "late",
-        "missing",
-        "cut",
+    for name in words_of(
+        "captured decoded skipped unfinished not_decodable tls duplicate late missing cut"
     ):
         if name != "tls" or totals[name]:
             yield {"section": "capture", "name": names.get(name, name), "bytes": totals[name]}

@@ -111,8 +111,7 @@ COMMAND_STATUSES: Mapping[int, StatusMeanings] = {
         (
             Status.ERANGE,
             "Start, end or snapshot seqnos contradict each other; snapshot start <= start <= "
-            "snapshot end and start <= end;"
-            " or the start is above the vbucket's high seqno",
+            "snapshot end and start <= end; or the start is above the vbucket's high seqno",
         ),
         (Status.ROLLBACK, "Discard what is above the rollback seqno, and ask again from there"),
         (

@@ -46,12 +46,10 @@ CONTROL_KEYS = (
         "u32 decimal string; 0 turns flow control off",
         "0 (flow control off)",
         "3.0",
-        (
-            "Flow-control window in bytes for the whole connection. May be changed later; setting "
-            "0 zeroes the producer's outstanding counter. Of 2^32 or more, servers before 7.6 keep "
-            "the lower 32 bits and answer SUCCESS. A consumer of a development build of 8.5 asked "
-            "for 2^32."
-        ),
+        "Flow-control window in bytes for the whole connection. May be changed later; setting "
+        "0 zeroes the producer's outstanding counter. Of 2^32 or more, servers before 7.6 keep "
+        "the lower 32 bits and answer SUCCESS. A consumer of a development build of 8.5 asked "
+        "for 2^32.",
         "EINVAL if not a number; from 7.6 on, if 2^32 or more",
     ),
     ControlKey(
@@ -67,19 +65,15 @@ CONTROL_KEYS = (
         '"true"; any other value means off and still succeeds',
         "off",
         "3.0",
-        (
-            "Turns the producer's noop probe on. Mandatory (server default) before a stream "
-            "request on a connection with INCLUDE_XATTRS or Collections, else the stream request "
-            "fails NOT_SUPPORTED."
-        ),
+        "Turns the producer's noop probe on. Mandatory (server default) before a stream "
+        "request on a connection with INCLUDE_XATTRS or Collections, else the stream request "
+        "fails NOT_SUPPORTED.",
     ),
     ControlKey(
         "set_noop_interval",
-        (
-            "seconds as a decimal string; fractions accepted since 7.6; must be >= the server's "
-            "connection-manager interval (default 0.1 s in 8.5; 1 s and an integer multiple of it "
-            "up to 7.2)"
-        ),
+        "seconds as a decimal string; fractions accepted since 7.6; must be >= the server's "
+        "connection-manager interval (default 0.1 s in 8.5; 1 s and an integer multiple of it "
+        "up to 7.2)",
         "20 s",
         "3.0.1",
         "Interval between noops. The documented 20..10800 limit is not enforced by current code.",
@@ -151,22 +145,18 @@ CONTROL_KEYS = (
         '"true" | other',
         "off",
         "6.5",
-        (
-            "Expiries come as 0x59 instead of 0x58. Since 7.0 the control succeeds but has an "
-            "effect only if the open flags had INCLUDE_DELETE_TIMES; in 6.5/6.6 it also switched "
-            "delete times on."
-        ),
+        "Expiries come as 0x59 instead of 0x58. Since 7.0 the control succeeds but has an "
+        "effect only if the open flags had INCLUDE_DELETE_TIMES; in 6.5/6.6 it also switched "
+        "delete times on.",
     ),
     ControlKey(
         "enable_stream_id",
         '"true" only',
         "off",
         "6.5",
-        (
-            'Several streams per vbucket; every stream request must carry "sid" and every stream '
-            "message then uses magic 0x08 with frame id 2. One-way. A server that is the consumer "
-            "never asks for it, and from 8.5 on refuses messages with a stream-id (EINVAL)."
-        ),
+        'Several streams per vbucket; every stream request must carry "sid" and every stream '
+        "message then uses magic 0x08 with frame id 2. One-way. A server that is the consumer "
+        "never asks for it, and from 8.5 on refuses messages with a stream-id (EINVAL).",
         "EINVAL for other values; NOT_SUPPORTED if sync writes are on",
     ),
     ControlKey(
@@ -174,10 +164,8 @@ CONTROL_KEYS = (
         '"true" only',
         "off",
         "6.5",
-        (
-            "Consumer understands prepare/commit/abort. Together with consumer_name it becomes "
-            "full sync replication (seqno acks) and raises the marker version to 2.0."
-        ),
+        "Consumer understands prepare/commit/abort. Together with consumer_name it becomes "
+        "full sync replication (seqno acks) and raises the marker version to 2.0.",
         "EINVAL for other values; NOT_SUPPORTED if stream-id is on",
     ),
     ControlKey(
@@ -203,10 +191,8 @@ CONTROL_KEYS = (
         '"true"',
         "as set by open flag 0x100",
         "6.6",
-        (
-            "A question, not a setting: succeeds only if the connection was opened with "
-            "IncludeDeletedUserXattrs."
-        ),
+        "A question, not a setting: succeeds only if the connection was opened with "
+        "IncludeDeletedUserXattrs.",
         "EINVAL if the open flag was not set",
     ),
     ControlKey(
@@ -214,10 +200,8 @@ CONTROL_KEYS = (
         '"true" | "true_with_seqno_advanced"',
         "off",
         "7.0",
-        (
-            "Backfills may be sent as OSO snapshots; the second value adds a Seqno Advanced before "
-            "the OSO end when the last transmitted seqno is below the end of the scan."
-        ),
+        "Backfills may be sent as OSO snapshots; the second value adds a Seqno Advanced before "
+        "the OSO end when the last transmitted seqno is below the end of the scan.",
         "EINVAL for other values",
         words=("true_with_seqno_advanced",),
     ),
@@ -234,10 +218,8 @@ CONTROL_KEYS = (
         '"true" only',
         "off",
         "7.2",
-        (
-            "System events carry version 2 (FlatBuffers) values, and modify-collection events are "
-            "sent."
-        ),
+        "System events carry version 2 (FlatBuffers) values, and modify-collection events are "
+        "sent.",
         "EINVAL for other values",
     ),
     ControlKey(

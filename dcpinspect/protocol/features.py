@@ -38,19 +38,15 @@ FEATURES = (
         0x06,
         "XATTR",
         "wire",
-        (
-            "Xattr datatype bit (0x04) may be used on the connection; needed for DCP "
-            "INCLUDE_XATTRS to have effect"
-        ),
+        "Xattr datatype bit (0x04) may be used on the connection; needed for DCP "
+        "INCLUDE_XATTRS to have effect",
     ),
     Feature(
         0x07,
         "XERROR",
         "wire",
-        (
-            "Server may send newer status codes instead of disconnecting; error replies may hold "
-            'JSON {"error":{"context","ref"}}'
-        ),
+        "Server may send newer status codes instead of disconnecting; error replies may hold "
+        'JSON {"error":{"context","ref"}}',
     ),
     Feature(0x08, "SELECT_BUCKET", "info", "SELECT_BUCKET may be used"),
     Feature(0x09, "Invalid2", "dead", "Old collections prototype (5.0)"),
@@ -88,10 +84,8 @@ FEATURES = (
         0x13,
         "SnappyEverywhere",
         "wire",
-        (
-            "Snappy bit may appear on any reply, not only documents. Same code was OpenTracing in "
-            "6.5-7.2 headers"
-        ),
+        "Snappy bit may appear on any reply, not only documents. Same code was OpenTracing in "
+        "6.5-7.2 headers",
     ),
     Feature(0x14, "PreserveTtl", "info", "Client may send the preserve-TTL frame"),
     Feature(0x15, "VAttr", "info", "Virtual xattrs are answered generically", ("XATTR",)),

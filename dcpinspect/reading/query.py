@@ -153,10 +153,9 @@ class QueriedCaptures:
         if self.scans > 1:
             if not self.can_repeat:
                 self.failure = UsageError(
-                    "standard input can be read once, and the query reads it more often; write "
-                    "it to a file, or, if it is messages that it"
-                    " reads twice, begin it with: with m as materialized (from messages), and "
-                    "read m"
+                    "standard input can be read once, and the query reads it more often; write it "
+                    "to a file, or, if it is messages that it reads twice, begin it with: with m "
+                    "as materialized (from messages), and read m"
                 )
                 raise self.failure
             self.readings.append(self._open())

@@ -104,10 +104,8 @@ class SharedClasses:
             if is_wanted:
                 warn_once(
                     "classes",
-                    (
-                        f"Java's classes are kept in {file.parent}, once, so that Spark starts "
-                        "sooner from now on"
-                    ),
+                    f"Java's classes are kept in {file.parent}, once, so that Spark starts "
+                    "sooner from now on",
                 )
                 if java.wait(MOST_S) == 0:
                     made.chmod(0o600)

@@ -48,8 +48,7 @@ IDLE_S = 20.0
 """Seconds without a running task after which a remark says that the cluster may lack resources."""
 IDLE = (
     "no executor has taken a task yet: the cluster may have no free cores, or less memory than "
-    "Spark asks for;"
-    " the page of its master says which"
+    "Spark asks for; the page of its master says which"
 )
 ANSWER_S = 10
 """Seconds within which a server must accept a connection."""

@@ -233,9 +233,8 @@ def check_rule(rule: str) -> str:
     if rule in (BY_DIRECTORY, BY_STEM) or (rule.startswith(BY_NAME) and len(rule) > len(BY_NAME)):
         return rule
     raise UsageError(
-        f"--capture-point {escape(rule)}: files belong together by their directory (dir), by "
-        "their name without its number (stem), "
-        "or all of them (name:NAME)"
+        f"--capture-point {escape(rule)}: files belong together by their directory (dir), by their "
+        "name without its number (stem), or all of them (name:NAME)"
     )
 
 

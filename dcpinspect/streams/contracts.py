@@ -59,10 +59,8 @@ CONNECTIONS = RecordTable(
         _C(
             "copy_of",
             "i64",
-            (
-                "connection that shows the same conversation, and counts in its place; null if "
-                "this one counts"
-            ),
+            "connection that shows the same conversation, and counts in its place; null if "
+            "this one counts",
         ),
     ),
 )
@@ -93,10 +91,8 @@ STREAMS = RecordTable(
         _C(
             "collections",
             "text",
-            (
-                "collections, or scope, that the request names, by name and id as far as the "
-                "capture tells names"
-            ),
+            "collections, or scope, that the request names, by name and id as far as the "
+            "capture tells names",
         ),
         _C("answer", "word", "what the server answered", w.ANSWERS),
         _C("status", "text", "name of the answer's status"),
@@ -192,10 +188,8 @@ ROLLBACKS = RecordTable(
         _C(
             "snapshot_start",
             "u64",
-            (
-                "start of the snapshot that the client was in; null in nothing; this is the form "
-                "of the first specification"
-            ),
+            "start of the snapshot that the client was in; null in nothing; this is the form "
+            "of the first specification",
         ),
         _C("snapshot_end", "u64", "its end"),
         _C("vbucket_uuid", "hex64", "branch of the history that the client named"),
@@ -208,10 +202,8 @@ ROLLBACKS = RecordTable(
         _C(
             "failover_log",
             "log",
-            (
-                "branches of the server's history, newest first, from the log nearest to the "
-                "answer; null if there is none"
-            ),
+            "branches of the server's history, newest first, from the log nearest to the "
+            "answer; null if there is none",
         ),
         _C(
             "purge_seqno",
@@ -228,18 +220,14 @@ ROLLBACKS = RecordTable(
         _C(
             "resume_uuid",
             "hex64",
-            (
-                "its uuid: the newest branch that began at or below the start; null without a "
-                "failover log"
-            ),
+            "its uuid: the newest branch that began at or below the start; null without a "
+            "failover log",
         ),
         _C(
             "resume_snapshot_start",
             "u64",
-            (
-                "start of its snapshot: the client's own around the start, if it has the items up "
-                "to there"
-            ),
+            "start of its snapshot: the client's own around the start, if it has the items up "
+            "to there",
         ),
         _C("resume_snapshot_end", "u64", "its end"),
         _C("request_row", "i64", "row of the request"),
@@ -257,10 +245,8 @@ VBUCKETS = RecordTable(
         _C(
             "verdict",
             "word",
-            (
-                "verdict of its newest stream; orphaned if it ended or was refused, and the client "
-                "did not request it again; stalled if a finding says so"
-            ),
+            "verdict of its newest stream; orphaned if it ended or was refused, and the client "
+            "did not request it again; stalled if a finding says so",
             w.VBUCKET_VERDICTS,
         ),
         _C("connections", "numbers", "connections that asked for it"),
@@ -272,10 +258,8 @@ VBUCKETS = RecordTable(
         _C(
             "behind",
             "u64",
-            (
-                "seqnos from the last that was received up to the high seqno; null without a high "
-                "seqno"
-            ),
+            "seqnos from the last that was received up to the high seqno; null without a high "
+            "seqno",
         ),
         _C("items", "i64", "event messages of all its streams"),
         _C("bytes", "i64", "bytes of all its streams that flow control counts"),
@@ -330,26 +314,21 @@ INFO = RecordTable(
             "unopened",
             "objects",
             "connections that were not opened or not used: client, server, how (unanswered, "
-            "refused, silent, or what an ICMP error says), "
-            "connections",
+            "refused, silent, or what an ICMP error says), connections",
         ),
         _C(
             "below",
             "words",
-            (
-                "sentences about trouble below DCP: sides that do not read their sockets, headers "
-                "of proxies, HTTP"
-            ),
+            "sentences about trouble below DCP: sides that do not read their sockets, headers "
+            "of proxies, HTTP",
         ),
         _C("streams", "i64", "streams"),
         _C("answers", "counts", "streams by answer", w.ANSWERS),
         _C(
             "clients",
             "objects",
-            (
-                "clients, with address, DCP name up to its first colon, whether they sent an open, "
-                "agent, connections, requested vbuckets"
-            ),
+            "clients, with address, DCP name up to its first colon, whether they sent an open, "
+            "agent, connections, requested vbuckets",
         ),
         _C(
             "servers",
@@ -372,18 +351,14 @@ INFO = RecordTable(
         _C(
             "tls_overhead_bytes",
             "i64",
-            (
-                "those of TLS itself, where it was decrypted: headers, handshakes, records that "
-                "could not be opened"
-            ),
+            "those of TLS itself, where it was decrypted: headers, handshakes, records that "
+            "could not be opened",
         ),
         _C(
             "unopened_records",
             "i64",
-            (
-                "records of TLS that are lost in part, or that no key opens, where others were "
-                "decrypted"
-            ),
+            "records of TLS that are lost in part, or that no key opens, where others were "
+            "decrypted",
         ),
         _C("decrypted_connections", "numbers", "connections of TLS that were decrypted"),
         _C("tls_bytes", "i64", "bytes of TLS that were not decrypted"),

@@ -23,6 +23,7 @@ from dcpinspect.streams.record_numbers import (
     UNREADABLE_ACK,
 )
 from dcpinspect.streams.records import LEAST, MessageRow
+from dcpinspect.text import words_of
 
 SHORTEST_NS = 1_000_000_000
 """The shortest time that a window has to be full to be reported."""
@@ -32,20 +33,10 @@ ENOUGH = 3
 ENOUGH_WITHOUT = 4
 """Number of acknowledgements from which on it is believed that no way of counting fits."""
 
-WAYS = (
-    "true",
-    "without-flex-frames",
-    "without-seqno-advanced",
-    "without-stream-end",
-    "without-snapshot-marker",
-    "without-oso-snapshot",
-    "without-system-event",
-    "without-prepare-surplus",
-    "without-header",
-    "decompressed-sizes",
-    "stream-answers-counted",
-    "answers-counted",
-    "noops-counted",
+WAYS = words_of(
+    "true without-flex-frames without-seqno-advanced without-stream-end without-snapshot-marker "
+    "without-oso-snapshot without-system-event without-prepare-surplus without-header "
+    "decompressed-sizes stream-answers-counted answers-counted noops-counted"
 )
 """Ways of counting, the right one first."""
 TRUE = 0

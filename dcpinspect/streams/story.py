@@ -17,17 +17,10 @@ from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.filter import Filter
 from dcpinspect.tables.record_rows import RecordSelection
 from dcpinspect.tables.record_tables import Records, WordColumn
+from dcpinspect.text import words_of
 
-EVENTS = (
-    "request",
-    "first-seen",
-    "snapshot",
-    "gap",
-    "system-event",
-    "vbucket-state",
-    "stream-end",
-    "connection-closed",
-    "state",
+EVENTS = words_of(
+    "request first-seen snapshot gap system-event vbucket-state stream-end connection-closed state"
 )
 """What can happen to a stream; "state": how the stream is when the capture ends."""
 

@@ -75,6 +75,7 @@ from dcpinspect.streams.waits import Waits
 from dcpinspect.streams.whole_reading import OfWhole
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.record_tables import WordColumn
+from dcpinspect.text import words_of
 
 ROUNDS = 16
 """The greatest number of times that captures are read again to compare streams."""
@@ -95,16 +96,7 @@ class Tracker(Portable):
     with messages.
     """
 
-    travels = (
-        "state",
-        "conversation",
-        "copies",
-        "_out_of_order",
-        "flow",
-        "noops",
-        "_left",
-        "_spans",
-    )
+    travels = words_of("state conversation copies _out_of_order flow noops _left _spans")
 
     def __init__(self, *, remembers: bool = False, limit: int = RECENT) -> None:
         """Starts without any message.

@@ -24,18 +24,10 @@ from collections.abc import Collection, Mapping
 
 from dcpinspect.kernels.kernel import inline
 from dcpinspect.streams.records import Snapshot, Stream
+from dcpinspect.text import words_of
 
 REQUESTED, ACCEPTED, STREAMING, CLOSING, DRAINING, ENDED, LEFT, NOT_ACCEPTED = range(8)
-STREAM_STATES = (
-    "requested",
-    "accepted",
-    "streaming",
-    "closing",
-    "draining",
-    "ended",
-    "left",
-    "not-accepted",
-)
+STREAM_STATES = words_of("requested accepted streaming closing draining ended left not-accepted")
 
 STREAM_TRANSITIONS: Mapping[int, Collection[int]] = {
     REQUESTED: (ACCEPTED, CLOSING, STREAMING, NOT_ACCEPTED, LEFT),
@@ -48,15 +40,8 @@ STREAM_TRANSITIONS: Mapping[int, Collection[int]] = {
     NOT_ACCEPTED: (),
 }
 
-SNAPSHOT_STATES = (
-    "open",
-    "complete",
-    "complete-seqno-advanced",
-    "complete-oso",
-    "continued",
-    "cut",
-    "incomplete",
-    "unknown",
+SNAPSHOT_STATES = words_of(
+    "open complete complete-seqno-advanced complete-oso continued cut incomplete unknown"
 )
 OPEN, COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO, CONTINUED, CUT, INCOMPLETE, NOT_KNOWN = range(8)
 

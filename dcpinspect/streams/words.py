@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
+from dcpinspect.text import words_of
+
 # -- streams
 # ---------------------------------------------------------------------------------------------
 
 ANSWERS = ("unknown", "accepted", "rollback", "refused", "unanswered")
 A_UNKNOWN, A_ACCEPTED, A_ROLLBACK, A_REFUSED, A_UNANSWERED = range(5)
 
-STREAM_VERDICTS = (
-    "never-answered",
-    "refused",
-    "rolled-back",
-    "ended",
-    "unknown-capture",
-    "starved-by-flow-control",
-    "stalled",
-    "behind",
-    "backfilling",
-    "advancing",
-    "caught-up",
-    "silent",
+STREAM_VERDICTS = words_of(
+    "never-answered refused rolled-back ended unknown-capture starved-by-flow-control stalled "
+    "behind backfilling advancing caught-up silent"
 )
 """In order of precedence: the first verdict that holds counts."""
 
-END_REASONS = (
-    "ok",
-    "closed",
-    "state-changed",
-    "disconnected",
-    "too-slow",
-    "backfill-failed",
-    "rollback",
-    "filter-empty",
-    "lost-privileges",
-    "connection-closed",
-    "unknown",
+END_REASONS = words_of(
+    "ok closed state-changed disconnected too-slow backfill-failed rollback filter-empty "
+    "lost-privileges connection-closed unknown"
 )
 CONNECTION_CLOSED = 9
 NO_STREAM_END = END_REASONS[CONNECTION_CLOSED:]
@@ -46,15 +29,8 @@ NO_STREAM_END = END_REASONS[CONNECTION_CLOSED:]
 
 SNAPSHOT_TYPES = ("memory", "disk", "oso", "unknown")
 SNAPSHOT_LAYOUTS = ("upr", "v1", "v2.0", "v2.1", "v2.2")
-CONVENTIONS = (
-    "memory-1",
-    "memory-2",
-    "memory-3",
-    "disk-1",
-    "disk-later",
-    "disk-3-first-event",
-    "irregular",
-    "unknown",
+CONVENTIONS = words_of(
+    "memory-1 memory-2 memory-3 disk-1 disk-later disk-3-first-event irregular unknown"
 )
 
 FIRST, LATER, PERHAPS_FIRST, NO_POSITION, PERHAPS_LATER = range(5)
@@ -66,17 +42,9 @@ unless lost bytes ended the stream and asked for the next one.
 # -- gaps
 # ------------------------------------------------------------------------------------------------
 
-CAUSES = (
-    "capture-loss",
-    "rollback",
-    "resumed",
-    "oso",
-    "seqno-advanced",
-    "invisible",
-    "snapshot-tail",
-    "filtered",
-    "deduplicated",
-    "unexplained",
+CAUSES = words_of(
+    "capture-loss rollback resumed oso seqno-advanced invisible snapshot-tail filtered "
+    "deduplicated unexplained"
 )
 (
     LOSS,
@@ -94,33 +62,15 @@ CAUSES = (
 # -- connections and vbuckets
 # ----------------------------------------------------------------------------
 
-CONNECTION_VERDICTS = (
-    "never-opened",
-    "refused",
-    "closed",
-    "unknown-capture",
-    "starved-by-flow-control",
-    "stalled",
-    "noop-dead",
-    "streaming",
-    "idle",
+CONNECTION_VERDICTS = words_of(
+    "never-opened refused closed unknown-capture starved-by-flow-control stalled noop-dead "
+    "streaming idle"
 )
 """In order of precedence: the first verdict that holds counts."""
 
-VBUCKET_VERDICTS = (
-    "never-answered",
-    "rolled-back",
-    "orphaned",
-    "refused",
-    "starved-by-flow-control",
-    "stalled",
-    "behind",
-    "unknown-capture",
-    "ended",
-    "silent",
-    "backfilling",
-    "advancing",
-    "caught-up",
+VBUCKET_VERDICTS = words_of(
+    "never-answered rolled-back orphaned refused starved-by-flow-control stalled behind "
+    "unknown-capture ended silent backfilling advancing caught-up"
 )
 """Worst verdict first."""
 
@@ -130,31 +80,13 @@ ROLES = ("producer", "consumer")
 # -- anomalies
 # -------------------------------------------------------------------------------------------
 
-ANOMALIES = (
-    "message-without-stream",
-    "message-after-stream-end",
-    "opaque-mismatch",
-    "stream-already-open",
-    "event-before-marker",
-    "seqno-not-increasing",
-    "seqno-repeated-after-advanced",
-    "seqno-outside-snapshot",
-    "seqno-below-request-start",
-    "marker-overlap",
-    "marker-behind",
-    "oso-structure",
-    "rollback-above-start",
-    "role-violation",
-    "seqno-ack-regress",
-    "cached-above-start",
-    "duplicate-key-in-snapshot",
-    "keys-not-checked",
-    "cas-regress",
-    "commit-without-prepare",
-    "collection-outside-filter",
-    "event-for-unknown-collection",
-    "event-after-collection-end",
-    "manifest-uid-backwards",
+ANOMALIES = words_of(
+    "message-without-stream message-after-stream-end opaque-mismatch stream-already-open "
+    "event-before-marker seqno-not-increasing seqno-repeated-after-advanced seqno-outside-snapshot "
+    "seqno-below-request-start marker-overlap marker-behind oso-structure rollback-above-start "
+    "role-violation seqno-ack-regress cached-above-start duplicate-key-in-snapshot "
+    "keys-not-checked cas-regress commit-without-prepare collection-outside-filter "
+    "event-for-unknown-collection event-after-collection-end manifest-uid-backwards"
 )
 (
     WITHOUT_STREAM,

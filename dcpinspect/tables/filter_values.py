@@ -44,10 +44,8 @@ _ADDRESSES = ("client", "server")
 
 _HEX = re.compile(r"0[xX]([0-9a-fA-F]{1,16})")
 _TIME = re.compile(
-    (
-        r"(\d{4})-(\d\d)-(\d\d)(?:[ "
-        r"T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?)?"
-    ),
+    r"(\d{4})-(\d\d)-(\d\d)(?:[ "
+    r"T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?)?",
     re.ASCII | re.IGNORECASE,
 )
 _SHOWN = 40

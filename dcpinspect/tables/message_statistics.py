@@ -19,19 +19,11 @@ from dcpinspect.tables.histogram import Histograms
 from dcpinspect.tables.messages import SIDES, MessageBatch
 from dcpinspect.tables.record_tables import RecordTable
 from dcpinspect.tables.series import SPANS, Series
+from dcpinspect.text import words_of
 
 _C = Column
 
-SECTIONS = (
-    "commands",
-    "collections",
-    "statuses",
-    "answers",
-    "throughput",
-    "snapshots",
-    "flow",
-    "capture",
-)
+SECTIONS = words_of("commands collections statuses answers throughput snapshots flow capture")
 UNITS = ("bytes", "ns", "items")
 
 STATS = RecordTable(
@@ -41,10 +33,8 @@ STATS = RecordTable(
         _C(
             "name",
             "text",
-            (
-                "command, collection with its id, status, type of snapshot, or what became of "
-                "packets and bytes"
-            ),
+            "command, collection with its id, status, type of snapshot, or what became of "
+            "packets and bytes",
         ),
         _C("side", "word", "of a command", SIDES),
         _C("connection", "i64", "connection, where there is a row for each"),

@@ -37,22 +37,18 @@ FILTERS = {
     ),
     "streams": Preset(
         "name in ('dcp_add_stream', 'dcp_close_stream', 'dcp_stream_req', 'dcp_stream_end', "
-        "'dcp_set_vbucket_state',"
-        " 'dcp_get_failover_log')",
+        "'dcp_set_vbucket_state', 'dcp_get_failover_log')",
         "streams opened, refused, moved and closed",
     ),
     "rollbacks": Preset("status_name = 'rollback'", "stream requests with the answer rollback"),
     "control": Preset(
         "name in ('hello', 'sasl_list_mechs', 'sasl_auth', 'sasl_step', 'select_bucket', "
-        "'dcp_open', 'dcp_control', 'dcp_noop',"
-        " 'dcp_buffer_acknowledgement')",
+        "'dcp_open', 'dcp_control', 'dcp_noop', 'dcp_buffer_acknowledgement')",
         "setup of a connection, noops and flow control",
     ),
     "errors": Preset(
-        (
-            "status_name not in ('success', 'auth_continue', 'range_scan_more', "
-            "'range_scan_complete', 'subdoc_success_deleted')"
-        ),
+        "status_name not in ('success', 'auth_continue', 'range_scan_more', "
+        "'range_scan_complete', 'subdoc_success_deleted')",
         "responses that refuse, as with --status error",
     ),
     "damaged": Preset(

@@ -168,10 +168,8 @@ ON_REQUEST = (
     Column(
         "value",
         "text",
-        (
-            "value, unwrapped: uncompressed, without xattrs; bytes that are not UTF-8 as 0x and "
-            "digits; up to 64 KiB"
-        ),
+        "value, unwrapped: uncompressed, without xattrs; bytes that are not UTF-8 as 0x and "
+        "digits; up to 64 KiB",
     ),
 )
 """Columns that are made only if named: they take time, and as much memory as all others."""

@@ -23,6 +23,7 @@ from dcpinspect.protocol.statuses import status_name
 from dcpinspect.tables.column_kinds import Column
 from dcpinspect.tables.messages import DIRECTIONS, SIDES, MessageBatch
 from dcpinspect.tables.schema import BY_NAME, SPECIFIC
+from dcpinspect.text import words_of
 
 WITHOUT = frozenset(
     {
@@ -191,15 +192,7 @@ def _pair(name: str) -> Callable[[MessageBatch, RowNumbers], NumberColumn]:
 _MAKERS: dict[str, Callable[[MessageBatch, RowNumbers], NumberColumn | ShortTexts | None]] = {
     **{
         name: _plain(name)
-        for name in (
-            "row",
-            "frame",
-            "last_frame",
-            "connection",
-            "stream_offset",
-            "length",
-            "time_ns",
-        )
+        for name in words_of("row frame last_frame connection stream_offset length time_ns")
     },
     "relative_ns": lambda batch, rows: NumberColumn(batch.time_ns[rows] - batch.origin_ns),
     "file": lambda batch, rows: ShortTexts(

@@ -82,8 +82,7 @@ def moment(text: str, option: str) -> Moment:
         return Moment("epoch", epoch_ns)
     raise UsageError(
         f"{option} {clip(escape(text), 40)}: write a time in UTC ('2024-04-06 12:03:41', "
-        "12:03:41), after the start (90s, 10m), or"
-        " before the end (-10m)"
+        "12:03:41), after the start (90s, 10m), or before the end (-10m)"
     )
 
 

@@ -24,6 +24,7 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.encapsulations import GRE_PORT, GTP_PORT, READ, VXLAN_PORTS
 from dcpinspect.kernels.kernel import be16, be32
 from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import words_of
 from dcpinspect.transport.fragments import Fragment, Fragments
 from dcpinspect.transport.headers import (
     CUT,
@@ -41,14 +42,8 @@ from dcpinspect.transport.headers import (
     within,
 )
 
-_MODULES = (
-    "layers.inet6",
-    "layers.vxlan",
-    "layers.ppp",
-    "layers.ipsec",
-    "contrib.geneve",
-    "contrib.mpls",
-    "contrib.erspan",
+_MODULES = words_of(
+    "layers.inet6 layers.vxlan layers.ppp layers.ipsec contrib.geneve contrib.mpls contrib.erspan"
 )
 _LINK_MODULES = {105: "layers.dot11", 119: "layers.dot11", 127: "layers.dot11"}
 """Modules for Wi-Fi, which nothing else needs."""

@@ -15,7 +15,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.findings.collector import place_of
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.export.atomic import AtomicFile
-from dcpinspect.output.export.formats import SUFFIXES, ReportFormat, TableFormat, format_of
+from dcpinspect.output.export.formats import SUFFIXES, Format, ReportFormat, format_of
 from dcpinspect.output.export.message_writers import WriterOptions
 from dcpinspect.output.export.packet_subset import Subset
 from dcpinspect.output.export.target import Target
@@ -193,7 +193,7 @@ def _pages(store: Store, rows: RowNumbers, tell: Tell) -> Iterator[tuple[Message
 
 
 def _messages(
-    file: AtomicFile, format_: TableFormat, store: Store, rows: RowNumbers, tell: Tell
+    file: AtomicFile, format_: Format, store: Store, rows: RowNumbers, tell: Tell
 ) -> None:
     writer = format_.messages(Target(file), WriterOptions(), lambda: None)
     for batch, page in _pages(store, rows, tell):

@@ -181,12 +181,6 @@ def test_lint_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert [one for one in found if one["family"] != "lint"] == without
     for record in found:
         validate(record, table_schema(FINDINGS))
-    assert (
-        main(["check", TOUR, "--lint", "--family", "lint", "--fail-on", "never", "-f", "sarif"])
-        == 0
-    )
-    (run,) = json.loads(capsys.readouterr().out)["runs"]
-    assert len({one["properties"]["id"] for one in run["results"]}) == len(found) - len(without)
 
 
 def test_lint_has_a_table_for_each_connection_that_was_opened(
@@ -213,25 +207,6 @@ def test_lint_has_a_table_for_each_connection_that_was_opened(
     assert "lint" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--format", "sarif"], ["-o", "found.sarif"], ["-o", "found.json", "-f", "sarif"]]
-)
-def test_sarif_is_asked_for_by_name_or_by_the_name_of_the_file(
-    arguments: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["check", TOUR, *arguments, "--family", "stream"]) == 1
-    out = capsys.readouterr().out
-    (run,) = json.loads(out or (tmp_path / arguments[1]).read_text("utf-8"))["runs"]
-    assert {one["ruleId"] for one in run["results"]} >= {"rollback", "stream-refused"}
-    assert {
-        tag for rule in run["tool"]["driver"]["rules"] for tag in rule["properties"]["tags"]
-    } == {"stream"}
-
-
 def test_packets_around_findings_are_written_the_same_from_files_and_pipes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -256,8 +231,8 @@ def test_packets_around_findings_are_written_the_same_from_files_and_pipes(
         (["-w", ROLLBACK], f"{ROLLBACK}: is the capture that is read"),
         (["-w", "/nowhere/x.pcapng"], "/nowhere/x.pcapng: cannot be written"),
         (["--around", "9"], "--around: is for the packets of -w FILE"),
-        (["-f", "sarif", "--no-csv-guard"], "--no-csv-guard: sarif does not use it"),
-        (["-f", "serif"], "--format serif: write"),
+        (["-f", "ndjson", "--no-csv-guard"], "--no-csv-guard: ndjson does not use it"),
+        (["-f", "sarif"], "--format sarif: write"),
     ],
 )
 def test_what_cannot_be_written_is_said(
@@ -341,15 +316,6 @@ def test_who_has_looked_on_all_ports_is_not_told_to(
     assert "--port auto" not in capsys.readouterr().err
 
 
-def test_sarif_says_that_nothing_was_checked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    silent(tmp_path / "a.pcap")
-    assert main(["check", str(tmp_path / "a.pcap"), "-f", "sarif"]) == 2
-    (run,) = json.loads(capsys.readouterr().out)["runs"]
-    assert (run["results"], run["invocations"]) == ([], [{"executionSuccessful": False}])
-
-
 def test_a_damaged_capture_in_which_nothing_could_be_checked_is_told_as_both(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -413,7 +379,7 @@ def test_a_log_is_checked_without_a_capture(
     assert out.err == ""
 
 
-@pytest.mark.parametrize("format_name", ["json", "csv", "sarif", "ndjson"])
+@pytest.mark.parametrize("format_name", ["json", "csv", "ndjson"])
 def test_findings_of_a_log_have_every_format(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], format_name: str
 ) -> None:

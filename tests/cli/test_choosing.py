@@ -245,7 +245,6 @@ def test_an_empty_baseline_knows_nothing(
         (["--baseline", LOOP], f"--baseline {LOOP}: not what check --format json writes"),
         (["--vbucket", "x"], "--vbucket 'x': 'x' is no number"),
         (["--columns", "rul"], "--columns rul: findings have no such column; did you mean rule"),
-        (["--columns", "rule", "-f", "sarif"], "--columns: sarif has no columns"),
         (["--filter", "colour = 1"], "--filter"),
         (["--severity", "bad"], "--severity bad: write error, warning or note"),
     ],

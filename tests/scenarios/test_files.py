@@ -25,7 +25,7 @@ WRITING = {
     "read": ["read", "{}", "-o", "{}/x.ndjson"],
     "read -w": ["read", "{}", "-o", os.devnull, "-w", "{}/x.pcapng"],
     "export": ["export", "{}", "-o", "{}/x.parquet"],
-    "check": ["check", "{}", "-o", "{}/x.sarif", "--fail-on", "never"],
+    "check": ["check", "{}", "-o", "{}/x.json", "--fail-on", "never"],
     "check -w": ["check", "{}", "-o", os.devnull, "-w", "{}/x.pcapng"],
     "report": ["report", "{}", "-o", "{}/x.html"],
     "sql": ["sql", "{}", "from messages", "-o", "{}/x.json"],

@@ -364,7 +364,6 @@ def twice(path: Path) -> Path:
 TELLING = {
     "check": ["check"],
     "check as ndjson": ["check", "-f", "ndjson"],
-    "check as sarif": ["check", "-f", "sarif"],
     "sql over messages": ["sql", "from messages"],
     "sql that looks": [
         "sql",

@@ -379,7 +379,7 @@ def outputs(given: Path, keys: list[str], folder: Path) -> Iterator[list[str]]:
     )
     yield from (
         ["check", path, *keys, "--all", *options]
-        for options in ([], ["-f", "json"], ["-f", "sarif"], ["-w", str(folder / "c.pcapng")])
+        for options in ([], ["-f", "json"], ["-w", str(folder / "c.pcapng")])
     )
     tables = (
         "info",

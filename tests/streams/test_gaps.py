@@ -446,7 +446,7 @@ def cause_of(
     (found,) = causes(
         gaps, snapshots, StreamFacts(**{name: np.array([holds]) for name, holds in known.items()})
     )
-    return w.CAUSES[found]
+    return w.CAUSES[int(found)]
 
 
 WITHIN = IN_RANGE | AT_EDGE | BOTH_EVENTS

@@ -13,6 +13,7 @@ from dataclasses import field
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.flags import STREAM_END_REASONS
+from dcpinspect.text import words_of
 
 END_REASONS = {
     "The stream ended due to all items being streamed": STREAM_END_REASONS[0],
@@ -108,10 +109,8 @@ TEXT_FORMS = (
         "stream-closed",
         "5.0–7.6",
         "Stream closing",
-        (
-            r"Stream closing, sent until seqno <last_seqno> remaining items \d+, reason: "
-            r"(?P<reason>.+)"
-        ),
+        r"Stream closing, sent until seqno <last_seqno> remaining items \d+, reason: "
+        r"(?P<reason>.+)",
     ),
     _form(
         "rollback",
@@ -145,9 +144,8 @@ TEXT_FORMS = (
         "stream-refused",
         "5.0–7.6",
         "tream request failed",
-        r"Stream request failed because (?P<reason>the snap start seqno \(<snapshot_start>\) "
-        r"<= start seqno \(<start_seqno>\) <= snap end"
-        r" seqno \(<snapshot_end>\) is required)",
+        r"Stream request failed because (?P<reason>the snap start seqno \(<snapshot_start>\) <= "
+        r"start seqno \(<start_seqno>\) <= snap end seqno \(<snapshot_end>\) is required)",
     ),
     _form(
         "stream-refused",
@@ -160,9 +158,8 @@ TEXT_FORMS = (
         "5.0–7.6",
         "Handling slow stream",
         r"Handling slow stream; state_ : (?P<state>[\w -]{1,40}), lastReadSeqno : \d+, "
-        r"lastSentSeqno : <last_seqno>"
-        r"(?:, vBucketHighSeqno : <high_seqno>)?(?:, curChkSeqno: \d+)?, isBackfillTaskRunning "
-        r": (?:True|False)",
+        r"lastSentSeqno : <last_seqno>(?:, vBucketHighSeqno : <high_seqno>)?(?:, curChkSeqno: "
+        r"\d+)?, isBackfillTaskRunning : (?:True|False)",
     ),
     _form(
         "disconnect",
@@ -174,10 +171,8 @@ TEXT_FORMS = (
         "disconnect",
         "8.0–",
         "Disconnecting because",
-        (
-            r"Disconnecting because (?P<reason>ackedBytes has not changed for \d+ seconds)\. "
-            r"lastCheckedAckedBytes:.+"
-        ),
+        r"Disconnecting because (?P<reason>ackedBytes has not changed for \d+ seconds)\. "
+        r"lastCheckedAckedBytes:.+",
     ),
     _form(
         "connection-destroyed",
@@ -189,26 +184,22 @@ TEXT_FORMS = (
         "backfill-scheduled",
         "5.0–7.6",
         "Scheduling backfill",
-        (
-            r"Scheduling backfill from <start_seqno> to <end_seqno>, (?:uid:\d+, )?reschedule flag "
-            r": (?:True|False)"
-        ),
+        r"Scheduling backfill from <start_seqno> to <end_seqno>, (?:uid:\d+, )?reschedule flag "
+        r": (?:True|False)",
     ),
     _form(
         "backfill-complete",
         "5.0–7.0",
         "Backfill complete",
         r"(?:OSO )?Backfill complete, \d+ items read from disk, \d+ from memory, last(?: seqno "
-        r"read: |ReadSeqno:)<last_seqno>,"
-        r" ?pendingBackfill ?: ?(?:True|False)",
+        r"read: |ReadSeqno:)<last_seqno>, ?pendingBackfill ?: ?(?:True|False)",
     ),
     _form(
         "backfill-complete",
         "7.1–7.6",
         "Backfill complete",
-        r"(?:OSO )?Backfill complete\. \d+ items consisting of \d+ bytes read from disk, \d+ "
-        r"items from memory,"
-        r" lastReadSeqno:<last_seqno>,? lastSentSeqnoAdvance:.+",
+        r"(?:OSO )?Backfill complete\. \d+ items consisting of \d+ bytes read from disk, \d+ items "
+        r"from memory, lastReadSeqno:<last_seqno>,? lastSentSeqnoAdvance:.+",
     ),
     _form(
         "disk-snapshot",
@@ -220,9 +211,8 @@ TEXT_FORMS = (
         "disk-snapshot",
         "6.5–7.1",
         _DISK,
-        f"ActiveStream::markDiskSnapshot: {_DISK} <snapshot_start>, end <snapshot_end>, and "
-        f"high completed {_NUMBER},"
-        f" max visible {_NUMBER}",
+        f"ActiveStream::markDiskSnapshot: {_DISK} <snapshot_start>, end <snapshot_end>, and high "
+        f"completed {_NUMBER}, max visible {_NUMBER}",
     ),
     _form(
         "disk-snapshot",
@@ -234,10 +224,8 @@ TEXT_FORMS = (
         "disk-snapshot",
         "6.5–7.6",
         _DISK,
-        (
-            f"ActiveStream::snapshot: {_DISK} seqno <snapshot_start>, end seqno <snapshot_end>, "
-            f"and high completed seqno {_NUMBER}"
-        ),
+        f"ActiveStream::snapshot: {_DISK} seqno <snapshot_start>, end seqno <snapshot_end>, "
+        f"and high completed seqno {_NUMBER}",
     ),
     _form(
         "vbucket-state",
@@ -249,10 +237,8 @@ TEXT_FORMS = (
         "vbucket-state",
         "6.5–7.6",
         "transitioning",
-        (
-            r"VBucket::setState: transitioning vb:<vbucket> with high seqno:<high_seqno> from:\w+ "
-            r"to:(?P<state>\w+)(?: meta:.+)?"
-        ),
+        r"VBucket::setState: transitioning vb:<vbucket> with high seqno:<high_seqno> from:\w+ "
+        r"to:(?P<state>\w+)(?: meta:.+)?",
     ),
     _form(
         "failover-entry",
@@ -401,10 +387,9 @@ KINDS = tuple(
         (
             "backfill-state",
             "5.0–7.6",
-            r"(?:DCPBackfill|BackfillManager|ActiveStream::complete\w*Backfill).+"
-            r"|ActiveStream::mark\w*DiskSnapshot(?: not sending|, vbucket|: vbucket|: "
-            r"Unexpected|: HPS).+"
-            r"|(?:isSeqnoAdvancedNeededBackFill|processItems)\(\) .+|DCP backfilling task "
+            r"(?:DCPBackfill|BackfillManager|ActiveStream::complete\w*Backfill).+|ActiveStream::mark\w*DiskSnapshot(?: "
+            r"not sending|, vbucket|: vbucket|: Unexpected|: "
+            r"HPS).+|(?:isSeqnoAdvancedNeededBackFill|processItems)\(\) .+|DCP backfilling task "
             r"temporarily suspended .+",
             "",
         ),
@@ -456,9 +441,8 @@ KINDS = tuple(
         (
             "request-refused",
             "5.0–7.6",
-            "(?:Add stream|Get Failover Log|closeStream request|seqno_acknowledge) failed "
-            "because .+"
-            "|Cannot (?:add|close) stream because .+|Add stream for opaque .+|Failing to add "
+            "(?:Add stream|Get Failover Log|closeStream request|seqno_acknowledge) failed because "
+            ".+|Cannot (?:add|close) stream because .+|Add stream for opaque .+|Failing to add "
             "passive stream, .+",
             "",
         ),
@@ -659,15 +643,8 @@ KIND_REASONS: Mapping[str, str] = {
 for it, which is in ``SAYING``.
 """
 SAYING = frozenset(
-    (
-        *(
-            "stream-refused",
-            "request-refused",
-            "message-refused",
-            "disconnect",
-            "rollback-received",
-            "backfill-state",
-        ),
-        *("cache-transfer", "takeover", "window-state", "other"),
+    words_of(
+        "stream-refused request-refused message-refused disconnect rollback-received "
+        "backfill-state cache-transfer takeover window-state other"
     )
 )

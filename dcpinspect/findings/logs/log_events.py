@@ -14,7 +14,7 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.flags import STREAM_END_REASONS
 from dcpinspect.tables.column_kinds import Column
 from dcpinspect.tables.record_tables import Records, RecordTable
-from dcpinspect.text import escape
+from dcpinspect.text import escape, words_of
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
@@ -22,41 +22,12 @@ if TYPE_CHECKING:
 _C = Column
 
 LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical", "fatal")
-EVENTS = (
-    *(
-        "connection-opened",
-        "stream-created",
-        "stream-closed",
-        "stream-refused",
-        "rollback",
-        "slow-stream",
-        "buffer-full",
-    ),
-    *(
-        "backfill-scheduled",
-        "backfill-complete",
-        "disk-snapshot",
-        "disconnect",
-        "connection-destroyed",
-    ),
-    *(
-        "stream-requested",
-        "stream-sent",
-        "end-received",
-        "rollback-received",
-        "takeover",
-        "cursor-registered",
-        "backfill-state",
-    ),
-    *(
-        "cache-transfer",
-        "window-state",
-        "request-refused",
-        "message-refused",
-        "connection-removed",
-        "other",
-    ),
-    *("vbucket-state", "failover-entry", "stream-state", "failover-log", "vbucket-seqnos"),
+EVENTS = words_of(
+    "connection-opened stream-created stream-closed stream-refused rollback slow-stream "
+    "buffer-full backfill-scheduled backfill-complete disk-snapshot disconnect "
+    "connection-destroyed stream-requested stream-sent end-received rollback-received takeover "
+    "cursor-registered backfill-state cache-transfer window-state request-refused message-refused "
+    "connection-removed other vbucket-state failover-entry stream-state failover-log vbucket-seqnos"
 )
 """Kinds of records. The last two come from statistics, ``stream-state`` from both, all others from
 lines of the log.
@@ -64,12 +35,9 @@ lines of the log.
 PRODUCER = "eq_dcpq:"
 """Prefix that the server puts before the DCP name of a client."""
 _WORDS = re.compile(
-    r"-|<=|a|ackedBytes|active|ago|ahead|already|and|at|backfilling|because|been|changed|common|consumer|could|DCP|dead"
-    r"|deletions|doesn't|end|exist|exists|failed|failover|for|found|greater|has|have|highSeqno|history|idle|in|in-memory|is|it"
-    r"|larger|last|manifest|message|miss|no|not|of|pending|PRODUCER|producer|purge|purged|reading|Received|received|replica"
-    r"|request|required|requires|rollback|s|seconds|seqno|shutdown|slow|snap|snapshot|snapshotStart|start|stream|table"
-    r"|takeover-send|takeover-wait|than|the|this|timeout|to|too|transitory|uid|unclean|up|upper|UUID|vb|vBucket|vbucket|was"
-    r"|were" + "|" + "|".join(STREAM_END_REASONS.values())
+    r"-|<=|a|ackedBytes|active|ago|ahead|already|and|at|backfilling|because|been|changed|common|consumer|could|DCP|dead|deletions|doesn't|end|exist|exists|failed|failover|for|found|greater|has|have|highSeqno|history|idle|in|in-memory|is|it|larger|last|manifest|message|miss|no|not|of|pending|PRODUCER|producer|purge|purged|reading|Received|received|replica|request|required|requires|rollback|s|seconds|seqno|shutdown|slow|snap|snapshot|snapshotStart|start|stream|table|takeover-send|takeover-wait|than|the|this|timeout|to|too|transitory|uid|unclean|up|upper|UUID|vb|vBucket|vbucket|was|were"
+    + "|"
+    + "|".join(STREAM_END_REASONS.values())
 )
 """Words that the server uses for reasons and states. Any other word of a reason may name somebody.
 """

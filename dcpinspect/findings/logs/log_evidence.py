@@ -20,6 +20,7 @@ from dcpinspect.streams.rollback import (
     explain_rollback,
     predicted_rollback,
 )
+from dcpinspect.text import words_of
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
@@ -27,15 +28,9 @@ if TYPE_CHECKING:
 MOST_BUCKETS = 64
 """Greatest number of buckets whose histories are kept; a cluster may have 30."""
 KEPT = frozenset(
-    (
-        "rollback",
-        "stream-refused",
-        "request-refused",
-        "message-refused",
-        "stream-closed",
-        "slow-stream",
-        "buffer-full",
-        "disconnect",
+    words_of(
+        "rollback stream-refused request-refused message-refused stream-closed slow-stream "
+        "buffer-full disconnect"
     )
 )
 """Kinds of events that rules look at one by one."""

@@ -19,7 +19,7 @@ from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.secrecy import Secrecy, secrecy
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.text import escape
+from dcpinspect.text import escape, words_of
 from dcpinspect.transport.chunk import C2S
 
 SLICE = 1 << 12
@@ -54,16 +54,8 @@ _IS_OPEN = np.array(
 """Commands of which all bytes are shown, by opcode and by whether it is a response."""
 
 
-_COLUMNS = (
-    "head_start",
-    "head_size",
-    "ends",
-    "frame",
-    "file",
-    "stream_offset",
-    "shown_start",
-    "shown_size",
-    "left_out",
+_COLUMNS = words_of(
+    "head_start head_size ends frame file stream_offset shown_start shown_size left_out"
 )
 _COLUMN = {name: number for number, name in enumerate(_COLUMNS)}
 

@@ -15,7 +15,7 @@ from dcpinspect.capture.folders import has_name_of_capture
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.export.target import ARROW_STREAM, TableWriter, Target
-from dcpinspect.text import escape
+from dcpinspect.text import escape, words_of
 
 if TYPE_CHECKING:
     from dcpinspect.output.export.json import JsonArray
@@ -32,8 +32,6 @@ class ReportFormat:
 
     lines: Callable[[Painter], Iterable[str]]
     records: Callable[[], Records]
-    sarif: Callable[[], dict[str, Any]] | None = None
-    """Only findings have this form."""
 
 
 class Format(ABC):
@@ -51,21 +49,13 @@ class Format(ABC):
     options: Sequence[str] = ()
     """Parameters of commands that this format uses, but not every format."""
 
-    def __str__(self) -> str:
-        return self.name
-
-    @abstractmethod
-    def report(self, target: Target, report: ReportFormat, *, guard: bool = True) -> None:
-        """Writes a report in this format's own form. ``guard``: as for ``TableFormat.table``."""
-
-
-class TableFormat(Format):
-    """A form for messages and tables."""
-
     shows_whole = False
     """Whether messages are shown whole, unless columns are asked for."""
     may_repeat_names = False
     """Whether two columns may have the same name, and none is lost."""
+
+    def __str__(self) -> str:
+        return self.name
 
     @abstractmethod
     def table(
@@ -136,27 +126,17 @@ class TableFormat(Format):
         self.write(target, table.schema, table.to_batches(), guard=guard, has_escapes=True)
 
     def report(self, target: Target, report: ReportFormat, *, guard: bool = True) -> None:
-        """Writes the table of the report."""
+        """Writes a report in this format's own form, or its table. ``guard``: as for ``table``."""
         self.records(target, report.records(), guard=guard)
 
 
-class Text(TableFormat):
+class Text(Format):
     """Lines for people."""
 
     name = "text"
     suffixes = (".txt",)
     is_text = shows_whole = may_repeat_names = True
-    options = (
-        "verbose",
-        "hex_grid",
-        "time",
-        "values",
-        "check",
-        "messages",
-        "width",
-        "ascii_",
-        "seqnos",
-    )
+    options = words_of("verbose hex_grid time values check messages width ascii_ seqnos")
 
     def messages(
         self, target: Target, wishes: WriterOptions, first_time: FirstTime
@@ -186,10 +166,8 @@ class Text(TableFormat):
                 if style and table.left_out:
                     yield (
                         paint(
-                            (
-                                f"{counted(table.left_out, 'more column')}: ask for fewer, or for "
-                                "--format csv"
-                            ),
+                            f"{counted(table.left_out, 'more column')}: ask for fewer, or for "
+                            "--format csv",
                             "dim",
                         )
                         + "\n"
@@ -206,7 +184,7 @@ class Text(TableFormat):
         target.write_piece("".join(f"{line}\n" for line in report.lines(target.painter())))
 
 
-class Json(TableFormat):
+class Json(Format):
     """An array of objects."""
 
     name = "json"
@@ -279,7 +257,7 @@ class NdJson(Json):
         return JsonLines()
 
 
-class Csv(TableFormat):
+class Csv(Format):
     """One line per row, the names of the columns first."""
 
     name = "csv"
@@ -306,7 +284,7 @@ class Csv(TableFormat):
         return lambda batch: target.put_lines(csv_lines(batch, guard=guard)), lambda: None
 
 
-class Parquet(TableFormat):
+class Parquet(Format):
     """Columns for data frames, compressed."""
 
     name = "parquet"
@@ -323,7 +301,7 @@ class Parquet(TableFormat):
         return file.write, file.close
 
 
-class Arrow(TableFormat):
+class Arrow(Format):
     """Columns in their form in memory, in a file with an index, or in a stream if the file can only
     be read from start to end.
     """
@@ -342,24 +320,9 @@ class Arrow(TableFormat):
         return file.write, file.close
 
 
-class Sarif(Format):
-    """Findings in the form for tools that collect findings; only findings have it."""
-
-    name = "sarif"
-    suffixes = (".sarif",)
-
-    def report(self, target: Target, report: ReportFormat, *, guard: bool = True) -> None:
-        """Writes the log."""
-        from dcpinspect.output.export.json_table import plain_json
-
-        assert report.sarif is not None
-        target.write_piece(plain_json(report.sarif()) + b"\n")
-
-
 TEXT = Text()
 JSON = Json()
-SARIF = Sarif()
-FORMATS: dict[str, TableFormat] = {
+FORMATS: dict[str, Format] = {
     format_.name: format_ for format_ in (TEXT, JSON, NdJson(), Csv(), Parquet(), Arrow())
 }
 """Formats of all commands, by name."""
@@ -367,7 +330,7 @@ SUFFIXES = {suffix: format_ for format_ in FORMATS.values() for suffix in format
 """Formats by the endings of their files."""
 
 
-def format_of(path: str) -> TableFormat:
+def format_of(path: str) -> Format:
     """Returns the format that a file's name asks for. Raises UsageError with known endings."""
     suffix = os.path.splitext(path)[1]
     if suffix.lower() in SUFFIXES:

@@ -20,6 +20,7 @@ from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.protocol.session import STATE_NAMES
 from dcpinspect.tables.collection_names import unnamed, with_id
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.text import words_of
 
 MAX_REMEMBERED = 1 << 16
 """Number of kinds and texts that are kept.
@@ -28,52 +29,21 @@ Only a capture that is made to waste memory has more; the rest of it is written 
 """
 
 _COLUMNS = (
-    *(
-        "row",
-        "connection",
-        "frame",
-        "last_frame",
-        "time_ns",
-        "stream_offset",
-        "length",
-        "vbucket",
-        "collection_id",
-    ),
-    *(
-        "request_row",
-        "request_stream_offset",
-        "rtt_ns",
-        "endpoints",
-        "collection",
-        "collection_meaning",
-    ),
+    *words_of("row connection frame last_frame time_ns stream_offset length vbucket collection_id"),
+    *words_of("request_row request_stream_offset rtt_ns endpoints collection collection_meaning"),
     # Place in the message, and length, of the key, of the id in it, of its name, of the value, and
     # of the document in the value.
-    *(
-        "key_at",
-        "key_length",
-        "id_at",
-        "id_length",
-        "name_at",
-        "name_length",
-        "value_at",
-        "value_length",
-        "body_at",
-        "body_length",
+    *words_of(
+        "key_at key_length id_at id_length name_at name_length value_at value_length body_at "
+        "body_length"
     ),
     # Place in the buffer, and size, of what is written for them and for the id before the name;
     # redaction changes both.
     *("id_start", "id_size", "name_start", "name_size", "value_start", "value_size"),
     # For a value that is compressed or has xattrs: xattrs and body beside the buffer; place of the
     # xattrs in the message; length of both together.
-    *(
-        "xattrs_start",
-        "xattrs_size",
-        "xattrs_at",
-        "xattrs_length",
-        "body_start",
-        "body_size",
-        "content_length",
+    *words_of(
+        "xattrs_start xattrs_size xattrs_at xattrs_length body_start body_size content_length"
     ),
     # What stands before a row, beside the buffer.
     *("head_start", "head_size"),

@@ -30,6 +30,7 @@ from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.xattr import decode_xattrs
 from dcpinspect.tables.messages import KNOWN_KEYS, MessageBatch
 from dcpinspect.tables.short_columns import ShortTexts, short_column
+from dcpinspect.text import words_of
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
@@ -228,15 +229,7 @@ class RowRun:
 
     def _fill_columns(self) -> None:
         batch, decoded, rows = self._batch, self._batch.decoded, self._rows
-        for name in (
-            "row",
-            "connection",
-            "frame",
-            "last_frame",
-            "time_ns",
-            "stream_offset",
-            "length",
-        ):
+        for name in words_of("row connection frame last_frame time_ns stream_offset length"):
             self._set(name, getattr(batch, name)[rows])
         for name in ("vbucket", "request_row", "request_stream_offset", "rtt_ns"):
             self._set(name, getattr(batch, name).values[rows].astype(np.int64))

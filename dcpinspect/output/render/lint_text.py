@@ -36,10 +36,8 @@ def lint_lines(
         summary = ", ".join(f"{counts[says]} {says}" for says in STYLES)
         yield ""
         yield paint(
-            (
-                f"lint of connection {number}, {escape(link.client)} to {escape(link.server)}: "
-                f"{summary}"
-            ),
+            f"lint of connection {number}, {escape(link.client)} to {escape(link.server)}: "
+            f"{summary}",
             "bold",
         )
         for verdict in own_verdicts:

@@ -15,6 +15,7 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_traits
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.text import words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +145,8 @@ _PALE_TO_DARK = (
     "#123d78",
     "#08285c",
 )
-_DIM_TO_BRIGHT = (
-    "blue",
-    "bright_blue",
-    "cyan",
-    "bright_cyan",
-    "green",
-    "bright_green",
-    "yellow",
-    "bright_yellow",
+_DIM_TO_BRIGHT = words_of(
+    "blue bright_blue cyan bright_cyan green bright_green yellow bright_yellow"
 )
 SCALE = {
     str(level): PaletteColor(*three)

@@ -11,7 +11,7 @@ from dcpinspect.output.render.finding_text import report_lines
 from dcpinspect.output.render.table import cell_texts
 from dcpinspect.output.report.report_contents import Contents
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import clip
+from dcpinspect.text import clip, words_of
 
 MOST_LINES = 60
 _ROWS = 5
@@ -21,25 +21,10 @@ _BLOCK = 120
 _WIDE = 400
 """Greatest number of characters of a line's text."""
 _TABLES = {
-    "connections": (
-        "connection",
-        "client",
-        "server",
-        "name",
-        "agent",
-        "verdict",
-        "closed_by",
-        "tls",
-    ),
-    "rollbacks": (
-        "vbucket",
-        "connection",
-        "cause",
-        "requested_start",
-        "rollback_seqno",
-        "resume_start",
-        "resume_uuid",
-        "explanation",
+    "connections": words_of("connection client server name agent verdict closed_by tls"),
+    "rollbacks": words_of(
+        "vbucket connection cause requested_start rollback_seqno resume_start resume_uuid "
+        "explanation"
     ),
 }
 _SHORTER = ("clients", "servers", "buckets", "vbuckets")

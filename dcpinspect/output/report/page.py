@@ -31,7 +31,7 @@ from dcpinspect.output.render.table import cell_texts
 from dcpinspect.output.report import report_pictures
 from dcpinspect.output.report.report_contents import Contents, places_of
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import escape, escape_rest
+from dcpinspect.text import escape, escape_rest, words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +124,8 @@ def _colours() -> str:
     """Returns a style sheet with the palette as variables, for light and dark backgrounds, and a
     class for each colour.
     """
-    layers = (
-        "kind-marker",
-        "verdict-caught-up",
-        "kind-removal",
-        "kind-rollback",
-        "kind-end",
-        "kind-request",
-        "kind-upkeep",
+    layers = words_of(
+        "kind-marker verdict-caught-up kind-removal kind-rollback kind-end kind-request kind-upkeep"
     )
     light = "".join(f"--{name}:{paint.light};" for name, paint in PAINTS.items())
     dark = "".join(f"--{name}:{paint.dark};" for name, paint in PAINTS.items())

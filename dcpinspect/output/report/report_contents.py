@@ -200,7 +200,7 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
     if len(causes) > most.findings:
         left_out.append(f"{len(causes) - most.findings:,} findings, the least severe ones.")
     rows = _evidence_rows(
-        [*causes, *(one for several in effects.values() for one in several)], most
+        [*causes, *(effect for several in effects.values() for effect in several)], most
     )
     numbers, more = _vbuckets_that_matter(source, most.timelines)
     if more:
@@ -226,7 +226,7 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
         else "nothing was checked: no messages were found",
         causes=causes[: most.findings],
         effects=effects,
-        shown={one.row: one for one in source.messages(rows, most)},
+        shown={message.row: message for message in source.messages(rows, most)},
         vbuckets=by_vbucket.matching(source.by_name["vbuckets"]),
         connections=source.by_name["connections"],
         rollbacks=by_vbucket.matching(source.by_name["rollbacks"]),
@@ -257,10 +257,10 @@ def places_of(finding: Finding, limits: Limits) -> list[MessagePlace]:
 def _evidence_rows(findings: Iterable[Finding], limits: Limits) -> dict[int, list[str]]:
     """Returns the rows to show, with the ids of their findings; the worst choose first."""
     rows: dict[int, list[str]] = {}
-    for one in findings:
-        for place in places_of(one, limits):
+    for finding in findings:
+        for place in places_of(finding, limits):
             if place.row in rows or len(rows) < limits.evidence:
-                rows.setdefault(place.row, []).append(one.id)
+                rows.setdefault(place.row, []).append(finding.id)
     return rows
 
 
@@ -301,9 +301,9 @@ def _vbuckets_that_matter(source: Source, limit: int) -> tuple[list[int], int]:
     are drawn.
     """
     weights: Counter[int] = Counter()
-    for one in source.findings:
-        for number in one.vbuckets if one.severity in _SEVERE else ():
-            weights[number] += 10_000 if one.severity == "error" else 100
+    for finding in source.findings:
+        for number in finding.vbuckets if finding.severity in _SEVERE else ():
+            weights[number] += 10_000 if finding.severity == "error" else 100
     for number in source.tables.rollbacks.values("vbucket"):
         weights[number] += 10
     well = sorted(set(source.by_name["vbuckets"].values("vbucket")))[:_WELL]

@@ -136,10 +136,8 @@ LAYOUTS = (
                 "value",
                 0,
                 FieldKind.BYTES,
-                (
-                    "keys, each after its LEB128 length; or documents, each 25 bytes of metadata "
-                    "before them"
-                ),
+                "keys, each after its LEB128 length; or documents, each 25 bytes of metadata "
+                "before them",
                 "Value",
             ),
         ),

@@ -46,9 +46,8 @@ _VBUCKET_OPTIONS = (
         0,
         FieldKind.JSON,
         "topology: one or two chains of names of nodes, the active node first, null where a "
-        "replica is missing; use_snapshot: fbr or"
-        " fusion, from which the vbucket is made; next_expected_state: its state after the "
-        "rebalance",
+        "replica is missing; use_snapshot: fbr or fusion, from which the vbucket is made; "
+        "next_expected_state: its state after the rebalance",
         "Value",
     ),
 )

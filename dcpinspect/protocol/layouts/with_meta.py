@@ -64,11 +64,10 @@ _METADATA = Field(
     "value",
     0,
     FieldKind.DOCUMENT,
-    "the document, and after it a JSON object: command (add, set, delete), cas, expiration, "
-    "flags, rev_seqno, options (0x04"
-    " regenerate-cas, 0x08 skip-conflict-resolution, 0x10 is-expiration, 0x20 force-accept); "
-    "cas_offsets and seqno_offsets, where in the"
-    " xattrs the server writes the new CAS and seqno",
+    "the document, and after it a JSON object: command (add, set, delete), cas, expiration, flags, "
+    "rev_seqno, options (0x04 regenerate-cas, 0x08 skip-conflict-resolution, 0x10 is-expiration, "
+    "0x20 force-accept); cas_offsets and seqno_offsets, where in the xattrs the server writes the "
+    "new CAS and seqno",
     "Value",
 )
 

@@ -14,7 +14,7 @@ import pytest
 from dcpinspect.cli.main import DeferredCommand
 from dcpinspect.errors import UsageError
 from dcpinspect.output.export.atomic import AtomicFile
-from dcpinspect.output.export.formats import FORMATS, SARIF, Format, TableFormat, format_of
+from dcpinspect.output.export.formats import FORMATS, Format, format_of
 from dcpinspect.output.export.target import Target
 
 
@@ -188,7 +188,7 @@ def test_a_type_that_parquet_does_not_have_is_named(tmp_path: Path) -> None:
 
 
 def test_a_format_that_does_not_say_how_it_writes_cannot_be_made() -> None:
-    class Half(TableFormat):
+    class Half(Format):
         name = "half"
 
     with pytest.raises(TypeError, match="abstract"):
@@ -200,7 +200,7 @@ def test_a_format_is_known_to_every_command_by_its_class_alone() -> None:
         ("read", [*FORMATS]),
         ("streams", [*FORMATS]),
         ("sql", [*FORMATS]),
-        ("check", [*FORMATS, "sarif"]),
+        ("check", [*FORMATS]),
     ):
         (option,) = (
             one for one in DeferredCommand(command, "").load().params if "--format" in one.opts
@@ -209,5 +209,5 @@ def test_a_format_is_known_to_every_command_by_its_class_alone() -> None:
 
 
 def test_no_two_formats_have_files_of_one_name() -> None:
-    suffixes = [suffix for one in (*FORMATS.values(), SARIF) for suffix in one.suffixes]
+    suffixes = [suffix for one in FORMATS.values() for suffix in one.suffixes]
     assert len(set(suffixes)) == len(suffixes)
