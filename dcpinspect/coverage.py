@@ -26,7 +26,7 @@ from dcpinspect.tables.messages import Endpoints
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.connections import PLAIN_PORT, TLS_PORT
 from dcpinspect.transport.reassembly import COUNTED, DirectionAccount, Reassembler
-from dcpinspect.transport.tls.connection import MISFIT, MISMATCHES, TlsConnection
+from dcpinspect.transport.tls.connection import IN_MESH, MISFIT, MISMATCHES, TlsConnection
 from dcpinspect.transport.tls.stage import TlsStage
 
 DCP = "dcp"
@@ -302,10 +302,7 @@ class Coverage:
             if all(about.is_misfit for about in tls_states):
                 return MISFIT
             if all(about.mesh for about in tls_states):
-                return (
-                    "sidecars have the keys; capture inside the pod, between the program and "
-                    "its sidecar (-i lo), where it is plain"
-                )
+                return IN_MESH
         if self.has_keys:
             return "the key log does not open it; 'dcpinspect connections' says why"
         numbers = np.array([*connections], np.int64)

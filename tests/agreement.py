@@ -84,7 +84,7 @@ def wrong_severities(findings: Iterable[Finding]) -> list[str]:
     stuck = [
         case
         for case in cases
-        if case.severity == "warning" and RULES[case.rule].cost in (LOST, STUCK)
+        if case.severity == "warning" and RULES[case.rule].cost_of(case.cause) in (LOST, STUCK)
     ]
     refused = [
         case

@@ -74,8 +74,8 @@ class CheckOutput(options.Output):
         typer.Option(
             "--all",
             help=(
-                "Text only. Also print the effects below their cause. Other formats always have "
-                "them."
+                "Text only. Print everything of each finding: effects below their cause, rows and "
+                "frames, exact times, and who has to act. Other formats always have it."
             ),
         ),
     ] = False

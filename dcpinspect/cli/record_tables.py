@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 READABLE = {
     "connections": words_of(
-        "connection client server name role verdict closed_by streams window_bytes "
+        "connection client server name role verdict closed_by streams copy_of window_bytes "
         "outstanding_bytes holes skipped_bytes tls"
     ),
     "streams": words_of(
@@ -68,10 +68,10 @@ READABLE = {
 }
 """Columns of text output in order, but those without a value. Other formats have all."""
 FIRST = {
-    "connections": words_of("connection client name verdict server streams"),
+    "connections": words_of("connection client verdict closed_by copy_of name server streams"),
     "streams": words_of(
-        "connection vbucket verdict end_reason last_seqno items answer requested_start "
-        "requested_end"
+        "connection vbucket verdict end_reason last_seqno requested_end items answer "
+        "requested_start"
     ),
     "snapshots": words_of("connection vbucket state start_seqno end_seqno type items index"),
     "gaps": words_of("connection vbucket cause width after_seqno before_seqno evidence"),

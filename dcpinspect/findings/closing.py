@@ -11,11 +11,13 @@ and where nothing comes while noops are on. The server answers everything else w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.context import Context
+from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.explains import AT_ONCE, CLOSES, SILENT, UNANSWERED
 from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.rule import SIDES, Rule
@@ -32,12 +34,27 @@ RULES = (
         "session",
         "note",
         "a connection is closed while streams are open; if the server closes it because of "
-        "another finding, that rule is named",
+        "another finding, that rule is named; the row is the last message, the frame the packet "
+        "that shows the end: FIN, RST, or the acknowledgement of a FIN that was not captured",
         "",
         "look in the logs of both sides for why it was closed; a client has to connect again, "
         "and to resume its streams where they were",
         ("by-client", "by-server", "reset"),
-        whose={"by-client": "client", "by-server": "server", "reset": "unknown"},
+        whose={"by-server": "server"},  # a client that closes may have been stopped
+        cost={
+            "by-server": Cost(
+                "connection",
+                "was closed by the server with streams open",
+                "were closed by the server with streams open",
+                is_usual=True,
+            ),
+            "reset": Cost(
+                "connection",
+                "was reset with streams open",
+                "were reset with streams open",
+                is_usual=True,
+            ),
+        },
     ),
 )
 
@@ -103,7 +120,20 @@ def _closed(
         f"{'reset' if link.closed == 'rst' else 'closed'}{by} with {len(runs)} "
         f"stream{'s' if len(runs) != 1 else ''} open"
     )
-    evidence = [latest] if latest is not None else []
+    evidence = (
+        [
+            replace(
+                latest,
+                frame=link.closed_frame,
+                file=link.closed_file,
+                time_ns=link.closed_ns,
+            )
+        ]
+        if latest is not None
+        else []
+    )
+    if link.closed == "fin" and link.closed_by == link.unseen >= 0:
+        cause, message = None, f"{message}: the other side acknowledged a FIN"
     explanation = (
         _closing_fault(context, link, faults, noops)
         if link.closed_by in (SERVER, context.producer(link.number))

@@ -112,7 +112,7 @@ RULES = (
         "other sequence numbers",
         "nothing; findings have one of the two; so have tables and counts, --copies shows both; "
         "'connections' says which is a copy of which",
-        whose="capture",
+        whose="normal",
     ),
     Rule(
         "connection-reuse-inferred",
@@ -121,7 +121,8 @@ RULES = (
         "packets with unrelated sequence numbers come on the addresses of a connection, "
         "without a SYN",
         "",
-        "nothing; they were read as a new connection, whose settings are unknown",
+        "start the capture before the client connects; they were read as a new connection, "
+        "whose settings are unknown",
         whose="capture",
     ),
 )

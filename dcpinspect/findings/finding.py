@@ -37,7 +37,7 @@ class MessagePlace:
     file: int
     """Number of the capture file, from 0; ``frame`` counts within it."""
     frame: int
-    """The last packet that carried bytes of the message."""
+    """The last packet that carried bytes of the message, or the one that closed its connection."""
     time_ns: int
 
 

@@ -40,7 +40,11 @@ FINDINGS = RecordTable(
         _C("vbuckets", "numbers", "the vbuckets, sorted; empty for the whole connection"),
         _C("sid", "i64", "DCP stream-id"),
         _C("rows", "numbers", "messages that show it, the faulty one first"),
-        _C("frames", "numbers", "last packet of each of these"),
+        _C(
+            "frames",
+            "numbers",
+            "last packet of each of these, or the one that closed the connection",
+        ),
         _C(
             "evidence", "places", "the same messages in a way that can be compared between readings"
         ),

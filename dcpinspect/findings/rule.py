@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Literal
 
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.finding import Whose
+from dcpinspect.findings.finding import Over, Whose
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.message import Severity
 
@@ -73,9 +73,9 @@ class Rule:
     """Who has to change something. If that differs by cause, a mapping; for causes that are not in
     it, nobody knows.
     """
-    cost: Cost | None = field(default=None, kw_only=True)
-    """What the finding costs those that it happened to; None if nobody bears a cost, or if the
-    rule's findings only recommend.
+    cost: Cost | Mapping[str, Cost] | None = field(default=None, kw_only=True)
+    """What the finding costs those that it happened to, if that differs by cause a mapping; None if
+    nobody bears a cost, or if the rule's findings only recommend.
     """
     causes: tuple[str, ...] = ()
     """Kinds by which the rule's findings are told apart."""
@@ -87,6 +87,12 @@ class Rule:
     """Whether two vbuckets that share a cause already make one finding."""
     needs: tuple[Need, ...] = ()
     """What the tracker has to follow for the rule."""
+
+    def cost_of(self, cause: str | None, over: Over = "unknown") -> Cost | None:
+        """Returns what a finding of this cause costs; a cost of its cause alone ends with it."""
+        if not isinstance(self.cost, Mapping):
+            return self.cost
+        return self.cost.get(cause or "") if over != "recovered" else None
 
     def whose_is(self, cause: str | None, direction: str | None, producer: int = 1) -> Whose:
         """Returns who has to act on a finding of this cause.

@@ -16,6 +16,7 @@ from dcpinspect.text import escape
 from dcpinspect.transport.tls.alerts import ALERTS, HARMLESS
 from dcpinspect.transport.tls.certificates import host_named, read_certificate
 from dcpinspect.transport.tls.connection import (
+    IN_MESH,
     MISFIT,
     MISMATCHES,
     PLAIN_TO_TLS,
@@ -36,7 +37,7 @@ RULES = (
         "note",
         "a connection is encrypted, and no key log was given",
         "",
-        _GIVE,
+        f"{_GIVE}; in a service mesh, {IN_MESH}",
         whose="capture",
     ),
     Rule(

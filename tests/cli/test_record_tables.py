@@ -141,14 +141,24 @@ def test_at_80_columns_what_matters_most_is_shown_and_nothing_is_cut(
     assert (
         set(lines[0].split())
         >= {
-            "connections": {"connection", "client", "verdict"},
-            "streams": {"vbucket", "verdict", "items"},
+            "connections": {"connection", "client", "verdict", "closed_by"},
+            "streams": {"vbucket", "verdict", "requested_end"},
             "snapshots": {"vbucket", "state"},
             "gaps": {"vbucket", "cause", "width"},
             "rollbacks": {"vbucket", "resume_start", "resume_snapshot_end", "resume_uuid"},
             "vbuckets": {"vbucket", "verdict"},
         }[name]
     )
+
+
+@pytest.mark.parametrize("width", ["80", "120"])
+def test_connections_seen_twice_say_of_which_one_they_are_copies(
+    width: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(field("t05-sidecar-two-legs"))
+    assert "copy_of" in text(capsys, "connections", path, "--width", width)[0].split()
+    path = str(field("p06-zero-window"))
+    assert "copy_of" not in text(capsys, "connections", path, "--width", width)[0].split()
 
 
 def test_the_text_of_vbuckets_is_in_order_of_numbers_and_other_formats_of_requests(

@@ -10,6 +10,8 @@ from dcpinspect.findings.explains import CLOSES
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.protocol.encode import encode
+from dcpinspect.reading.reading import Reading
+from tests.captures import field
 from tests.findings.checked import findings
 from tests.peers.script import Side
 from tests.streams.told import Told, opened
@@ -246,3 +248,38 @@ def test_of_two_faults_the_later_is_pointed_at() -> None:
     wrong_opaque(talk)
     talk.close("server")
     assert "after noop-opaque" in closed(talk).message
+
+
+@pytest.mark.parametrize(
+    ("name", "frame", "message", "cause"),
+    [
+        ("t05-sidecar-two-legs", 164, "reset by the server with 4 streams open", "reset"),
+        (
+            "q09b-only-src-port",
+            68,
+            "closed by the client with 5 streams open: the other side acknowledged a FIN",
+            None,
+        ),
+    ],
+)
+def test_a_close_cites_the_packet_that_shows_it_and_blames_nobody_whose_packets_are_not_there(
+    name: str, frame: int, message: str, cause: str | None
+) -> None:
+    with Reading([str(field(name))]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        (link, *_) = reading.links
+        (one,) = (one for one in reading.findings() if one.rule == "connection-closed")
+    (place,) = one.places
+    assert (place.frame, place.time_ns) == (frame, link.closed_ns)
+    assert (one.message, one.cause, one.whose) == (message, cause, "unknown")
+
+
+def test_a_client_that_closes_may_have_been_stopped_so_it_does_not_have_to_act() -> None:
+    talk = streaming()
+    talk.close("client")
+    assert closed(talk).whose == "unknown"
+    talk = streaming()
+    talk.close("server")
+    assert closed(talk).whose == "server"

@@ -201,3 +201,8 @@ def test_a_search_for_the_id_of_a_rule_leads_to_its_declaration_and_to_what_find
     for rule in RULES:
         assert "findings" in places[rule], rule
         assert len(places[rule]) > 1, rule
+
+
+def test_no_rule_asks_for_a_fuller_capture_and_says_that_nothing_is_to_be_done() -> None:
+    asked = [one.id for one in RULES.values() if one.whose == "capture"]
+    assert [id_ for id_ in asked if RULES[id_].next.startswith("nothing")] == []

@@ -75,7 +75,8 @@ def _lines() -> Iterator[str]:
         )
         for rule in rules:
             reports = f" ({', '.join(rule.reports)})" if rule.reports else ""
-            cost = f"a {rule.cost.of} {rule.cost.one}" if rule.cost is not None else ""
+            costs = dict.fromkeys(filter(None, map(rule.cost_of, ("", *rule.causes))))
+            cost = ", or ".join(f"a {cost.of} {cost.one}" for cost in costs)
             cells = (
                 f'<a id="{rule.id}"></a>`{rule.id}`',
                 rule.severity,

@@ -47,7 +47,7 @@ class Case(NamedTuple):
     info_without: Sequence[str] = ()
 
 
-CLOSED = Expected("connection-closed", "note", "client")
+CLOSED = Expected("connection-closed", "note", "unknown")
 """The client is done, and closes."""
 
 # -- one healthy conversation, and the same under all that is no trouble of DCP
@@ -71,7 +71,7 @@ COPIES: dict[str, Case] = {
             Expected(
                 "seen-twice",
                 "note",
-                "capture",
+                "normal",
                 ["connection 2 is connection 1 after address translation", "--copies shows both"],
             ),
         ],
@@ -85,7 +85,7 @@ COPIES: dict[str, Case] = {
             Expected(
                 "seen-twice",
                 "note",
-                "capture",
+                "normal",
                 ["connection 2 is the leg behind a proxy of connection 1 (0.2 ms later)"],
             ),
         ],
@@ -98,14 +98,14 @@ COPIES: dict[str, Case] = {
             Expected(
                 "seen-twice",
                 "note",
-                "capture",
+                "normal",
                 ["after address translation on 2 connections: 2, 4"],
             ),
         ],
         info=["2 connections seen twice", "683 messages, 128 streams"],
     ),
     "z-legs-k17-opaques-and-kv-traffic": Case(
-        [Expected("seen-twice", "note", "capture", ["behind a proxy on 2 connections: 2, 4"])],
+        [Expected("seen-twice", "note", "normal", ["behind a proxy on 2 connections: 2, 4"])],
         info=["2 connections seen twice", "167 messages, 2 streams"],
     ),
 }

@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from scapy.layers.inet import TCP
+from scapy.utils import rdpcap
 
 from dcpinspect.cli.main import main
 from dcpinspect.findings.finding import Finding, ranges
@@ -64,14 +66,14 @@ FINDINGS = {
         "note control-rejected (enable_out_of_order_snapshots): connection 6: client",
     ],
     "coll-churn": [
-        "note connection-closed (by-client): connection 4: client",
+        "note connection-closed (by-client): connection 4: unknown",
     ],
     "coll-filter": [
         "error stream-refused (einval): connection 5–6, vb 1: client",
         "warning stream-refused (unknown-collection): connection 5, vb 1: client",
         "warning stream-refused (unknown-scope): connection 5, vb 1: client",
         "note stream-end-reason (filter-empty): connection 5, vb 0, 2: client",
-        "note connection-closed (by-client): connection 6: client",
+        "note connection-closed (by-client): connection 6: unknown",
     ],
     "consumer-errors-66": [
         "error opaque-mismatch: connection 2, vb 0: client",
@@ -85,10 +87,10 @@ FINDINGS = {
         "  error consumer-refused (erange): connection 2, vb 3: client",
         "error message-without-stream: connection 2, vb 9: client",
         "error message-after-stream-end: connection 2, vb 4: client",
-        "note connection-closed (by-client): connection 2: client",
+        "note connection-closed (by-client): connection 2: unknown",
     ],
     "durability": [
-        "note connection-closed (by-client): connection 2–3: client",
+        "note connection-closed (by-client): connection 2–3: unknown",
     ],
     "end-reasons": [
         "note stream-end-reason (state-changed): connection 3, vb 1–3: normal",
@@ -99,7 +101,7 @@ FINDINGS = {
         "warning rollback (leading-consumer): connection 5, vb 0: normal",
         "warning rollback (unknown-uuid): connection 5, vb 0: normal",
         "note stream-end-reason (state-changed): connection 5, vb 0: normal",
-        "note connection-closed (by-client): connection 5: client",
+        "note connection-closed (by-client): connection 5: unknown",
     ],
     "name-clash-dup": [
         "error dcp-before-open: connection 4, vb 0: client",
@@ -119,7 +121,7 @@ FINDINGS = {
     "noop-timeout": [
         "error noop-unanswered (acknowledged): connection 1: client",
         "  note connection-closed (by-server): connection 1: client",
-        "note connection-closed (by-client): connection 2: client",
+        "note connection-closed (by-client): connection 2: unknown",
     ],
     "replication-60-66": [
         "warning delete-times-mismatch: connection 7, 9, vb 0–3: client",
@@ -135,7 +137,7 @@ FINDINGS = {
     "replication-66-66-hello-lost": [
         "note capture-hole (s2c): connection 9: capture",
         "note control-rejected (include_deleted_user_xattrs): connection 6–8: normal",
-        "note connection-closed (by-client): connection 6–7: client",
+        "note connection-closed (by-client): connection 6–7: unknown",
     ],
     "resume": [
         "error bad-stream-range (start-below-snapshot): connection 4, vb 3: client",
@@ -144,7 +146,7 @@ FINDINGS = {
         "warning rollback (uuid-never-given): connection 4, vb 1: client",
         "warning rollback (start-never-received): connection 4, vb 3: client",
         "warning rollback (no-uuid): connection 4, vb 3: client",
-        "note connection-closed (by-client): connection 3–4: client",
+        "note connection-closed (by-client): connection 3–4: unknown",
         "note read-again (re-read): connection 4, vb 1: client",
     ],
     "resume-lost": [
@@ -155,24 +157,24 @@ FINDINGS = {
         "warning rollback (start-never-received): connection 4, vb 3: client",
         "warning rollback (no-uuid): connection 4, vb 3: client",
         "note capture-hole (s2c): connection 3–4: capture",
-        "note connection-closed (by-client): connection 3–4: client",
+        "note connection-closed (by-client): connection 3–4: unknown",
         "note read-again (re-read): connection 4, vb 1: client",
     ],
     "tcp-window-zero": [
         "warning tcp-window-zero (client): connection 1, vb 0: client",
         "note ack-without-window: connection 1: client",
-        "note connection-closed (by-client): connection 1: client",
+        "note connection-closed (by-client): connection 1: unknown",
     ],
     "tls13": [
-        "note connection-closed (by-client): connection 2: client",
+        "note connection-closed (by-client): connection 2: unknown",
     ],
     "v85-cache-transfer": [
-        "note connection-closed (by-client): connection 3: client",
+        "note connection-closed (by-client): connection 3: unknown",
     ],
     "v85-collections": [
         "warning noop-unanswered (goes-on): connection 7: client",
         "note control-rejected (change_streams): connection 7: client",
-        "note connection-closed (by-client): connection 4–6: client",
+        "note connection-closed (by-client): connection 4–6: unknown",
     ],
     "v85-consumer-errors": [
         "error opaque-mismatch: connection 1, vb 0: client",
@@ -186,12 +188,12 @@ FINDINGS = {
         "  error consumer-refused (erange): connection 1, vb 3: client",
         "error message-without-stream: connection 1, vb 9: client",
         "error message-after-stream-end: connection 1, vb 4: client",
-        "note connection-closed (by-client): connection 1: client",
+        "note connection-closed (by-client): connection 1: unknown",
     ],
     "v85-cursor-dropped": [
         "note flow-control-stall: connection 3: client",
         "note slow-stream (from-disk): connection 3, vb 0: client",
-        "note connection-closed (by-client): connection 3: client",
+        "note connection-closed (by-client): connection 3: unknown",
     ],
     "v85-flags": [
         "warning rollback (purge): connection 3, vb 0: normal",
@@ -199,21 +201,21 @@ FINDINGS = {
         "warning unknown-flag-bits: connection 3, vb 1: client",
         "note rollback (uuid-never-given): connection 3, vb 2: client",
         "note stream-refused (not-my-vbucket): connection 3, vb 3: normal",
-        "note connection-closed (by-client): connection 3: client",
+        "note connection-closed (by-client): connection 3: unknown",
     ],
     "v85-marker22": [
         "warning noop-unanswered (goes-on): connection 3–4, 6: client",
-        "note connection-closed (by-client): connection 4–5: client",
+        "note connection-closed (by-client): connection 4–5: unknown",
         "note control-rejected (max_marker_version): connection 6: client",
         "note read-again (restart): connection 3, vb 0: client",
     ],
     "v85-oso": [
-        "note connection-closed (by-client): connection 3–5: client",
+        "note connection-closed (by-client): connection 3–5: unknown",
     ],
     "v85-replication": [
         "note control-rejected (include_deleted_user_xattrs): connection 7–10: normal",
         "note control-rejected (change_streams): connection 7–10: normal",
-        "note connection-closed (by-client): connection 7–8: client",
+        "note connection-closed (by-client): connection 7–8: unknown",
     ],
     "v85-stuck-disconnect": [
         "error flow-control-stall: connection 2, vb 0: client",
@@ -263,6 +265,29 @@ def test_a_recording_has_these_findings_and_no_others(name: str) -> None:
         tables = {table: records.records() for table, records in reading.by_name().items()}
     assert lines(findings) == FINDINGS[name]
     assert complaints(tables, findings) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["6.0.5-dcp1", "6.0.5-dcp2", "noop-timeout", "replication-60-66", "v85-stuck-disconnect"],
+)
+def test_the_packet_that_a_closed_connection_cites_is_the_fin_or_rst_of_the_side_it_names(
+    name: str,
+) -> None:
+    path = str(RECORDINGS / f"{name}.pcap.gz")
+    with Reading([path], track=True) as reading:
+        reading.check(["connection-closed"])
+        for _ in reading:
+            pass
+        cases = [case for one in reading.findings() for case in one.case_of_each]
+        servers = {link.number: int(link.server.rpartition(":")[2]) for link in reading.links}
+    packets = rdpcap(path)
+    assert cases
+    for case in cases:
+        tcp = packets[case.places[0].frame - 1][TCP]
+        side = "server" if tcp.sport == servers[case.connections[0]] else "client"
+        ending = "reset" if tcp.flags.R else "closed" if tcp.flags.F else "went on"
+        assert case.message.startswith(f"{ending} by the {side} with ")
 
 
 @pytest.mark.parametrize("name", ["failover-log-long", "6.0.5-dcp2", "v85-replication"])

@@ -65,7 +65,7 @@ GLOSSARY: dict[str, dict[str, str]] = {
         "stalled": "a stream is under way, and the TCP window of an end has been 0 up to now",
         "noop-dead": "a noop was not answered",
         "streaming": "a stream is backfilling or advancing",
-        "idle": "none of these",
+        "idle": "open, and no other verdict fits: it has no stream that is under way",
     },
     "state of a snapshot": {
         "complete": "the event with its last seqno came",
@@ -309,6 +309,8 @@ GLOSSARY: dict[str, dict[str, str]] = {
         ),
     },
     "word of dcpinspect": {
+        "copy": "a connection that shows the conversation of another one, which counts in its place",
+        "leg": "one of the two connections of a conversation through a proxy",
         "hole": (
             "a range of bytes of a connection that is not in the capture; the receiver may "
             "have had these bytes"
@@ -335,7 +337,10 @@ GLOSSARY: dict[str, dict[str, str]] = {
         "evidence": (
             "the messages that show a finding, or the sentence that says why a gap has its cause"
         ),
-        "frame": "a packet by its number in the capture, as Wireshark counts",
+        "frame": (
+            "a packet by its number in the capture, as Wireshark counts; of a message in several "
+            "packets, the last one"
+        ),
         "row": "a message by its number in the reading, from 1",
         "item": (
             "a change that a stream delivered: a mutation, a deletion, an expiration, a "

@@ -14,8 +14,9 @@ def rule_lines(rule: Rule) -> Iterator[str]:
     if rule.unless:
         yield f"  not when: {rule.unless}"
     yield f"  whose: {whose_of(rule)}"
-    if rule.cost is not None:
-        yield f"  costs: a {rule.cost.of} {rule.cost.one}"
+    costs = dict.fromkeys(filter(None, map(rule.cost_of, ("", *rule.causes))))
+    if costs:
+        yield f"  costs: {', or '.join(f'a {cost.of} {cost.one}' for cost in costs)}"
     yield f"  next: {rule.next}"
     if rule.causes:
         yield f"  causes: {', '.join(rule.causes)}"

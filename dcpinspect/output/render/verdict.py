@@ -152,10 +152,13 @@ def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
     if worse:
         phrases = [*_cost_phrases(worse), damage_, counted(len(notes), "note") if notes else ""]
     else:
-        is_usual = any(
-            finding.rule in RULES
-            and (cost := RULES[finding.rule].cost) is not None
-            and cost.is_usual
+        has_happened = any(
+            (finding.whose in ("client", "server") and finding.over != "recovered")
+            or (
+                finding.rule in RULES
+                and (cost := RULES[finding.rule].cost_of(finding.cause, finding.over)) is not None
+                and cost.is_usual
+            )
             for finding in notes
         )
         nothing = NOTHING if looked is None else looked.nothing
@@ -163,7 +166,7 @@ def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
         calm = nothing.replace(NOTHING, _CALM)
         phrases = (
             [f"{calm}: {note_costs[0]}", *note_costs[1:], *checked, damage_]
-            if is_usual
+            if has_happened
             else [": ".join([nothing, *checked]), damage_, *note_costs]
         )
     return " · ".join(filter(None, phrases))
@@ -212,7 +215,11 @@ def _cost_phrases(findings: Sequence[Finding]) -> list[str]:
     met: dict[Cost, _Met] = {}
     other_counts: Counter[str] = Counter()
     for finding in findings:
-        cost = RULES[finding.rule].cost if finding.rule in RULES else None
+        cost = (
+            RULES[finding.rule].cost_of(finding.cause, finding.over)
+            if finding.rule in RULES
+            else None
+        )
         if cost is None or (finding.severity == "note" and not cost.is_usual):
             other_counts[finding.severity] += 1
         else:

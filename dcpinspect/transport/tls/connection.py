@@ -53,6 +53,11 @@ MISMATCHES = {
     ),
 }
 """What to do about it."""
+IN_MESH = (
+    "sidecars have the keys; capture inside the pod, between the program and its sidecar (-i lo), "
+    "where it is plain"
+)
+"""What to do where sidecars of a service mesh encrypt: no client has a key log of it."""
 MISFIT = "the secrets in the key log do not fit"
 """What is said of a connection whose secrets open nothing."""
 _COUNTED = ("opened", "lost", "refused", "early")

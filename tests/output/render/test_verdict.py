@@ -110,3 +110,13 @@ def test_much_trouble_is_cut_short() -> None:
     )
     line = verdict([finding(rule=rule) for rule in rules])
     assert line.endswith(" · 1 vbucket has two histories · 2 more kinds of trouble")
+
+
+def test_a_reset_under_streams_is_named_and_so_is_that_somebody_has_to_act() -> None:
+    reset = finding(rule="connection-closed", severity="note", cause="reset", vbuckets=())
+    assert verdict([reset]) == "no errors or warnings: 1 connection was reset with streams open"
+    assert verdict([replace(reset, cause="by-client")]) == "nothing wrong · 1 note"
+    assert verdict([replace(reset, over="recovered")]) == "nothing wrong · 1 note"
+    asked = finding(rule="hello-key-not-json", severity="note", whose="client")
+    assert verdict([asked]) == "no errors or warnings: 1 note"
+    assert verdict([replace(asked, over="recovered")]) == "nothing wrong · 1 note"
