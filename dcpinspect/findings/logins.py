@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -65,6 +66,8 @@ _STEPS = np.zeros(256, np.int64)
 _STEPS[[Opcode.SASL_AUTH, Opcode.SASL_STEP]] = _LOGIN
 _STEPS[Opcode.SELECT_BUCKET] = _CHOICE
 """What has to succeed, by opcode: the login; the choice of a bucket; 0, neither."""
+_ANY = "*"
+"""Stands for every agent, or every bucket."""
 _GOOD = (Status.SUCCESS, Status.AUTH_CONTINUE)
 _LOOP = 3
 """Number of refusals of one bucket after which a client counts as asking again and again."""
@@ -200,19 +203,25 @@ class _Chosen:
 
     def __init__(self, context: Context, place_of_connection: Mapping[int, MessagePlace]) -> None:
         self._context = context
-        self._by_client: dict[tuple[object, ...], int] = {}
+        self._by_client: dict[tuple[str, str, str, str], int] = {}
         self._of_bucket: dict[str, list[tuple[int, int]]] = defaultdict(list)
         """By bucket: connections that got it, and when."""
         for connection, choice_place in place_of_connection.items():
-            bucket = context.session(connection).bucket
-            if connection in context.by_number and bucket is not None:
-                key = (*_client_text(context, connection), bucket)
-                self._by_client[key] = max(self._by_client.get(key, 0), choice_place.time_ns)
+            if connection in context.by_number:
+                bucket = context.session(connection).bucket or ""
+                host, agent, server = _client_text(context, connection)
+                for key in product((host,), {agent, _ANY}, (server,), {bucket, _ANY}):
+                    self._by_client[key] = max(self._by_client.get(key, 0), choice_place.time_ns)
                 self._of_bucket[bucket].append((connection, choice_place.time_ns))
 
-    def latest_ns(self, who: tuple[str, ...], bucket: str | None) -> int:
-        """Returns when a client last got a bucket on a node; -1 if it never did."""
-        return self._by_client.get((*who, bucket), -1)
+    def latest_ns(self, who: tuple[str, str, str], bucket: str | None) -> int:
+        """Returns when a client last got a bucket on a node; -1 if it never did. An agent or a
+        bucket that is unknown may be any.
+        """
+        host, agent, server = who
+        agents, buckets = ((name, "") if name else (_ANY,) for name in (agent, bucket))
+        keys = product((host,), agents, (server,), buckets)
+        return max(self._by_client.get(key, -1) for key in keys)
 
     def why_missing(self, connection: int, bucket: str | None, refused: RefusedStep) -> str | None:
         """Returns why a node does not have a bucket, by what connections got of it; None if nobody
@@ -220,7 +229,11 @@ class _Chosen:
         """
         links = self._context.by_number
         link = links[connection]
-        had = [(links[number], when) for number, when in self._of_bucket.get(bucket or "", ())]
+        if not bucket:
+            return None
+        if self.latest_ns(_client_text(self._context, connection), bucket) >= refused.place.time_ns:
+            return NOT_YET
+        had = [(links[number], when) for number, when in self._of_bucket.get(bucket, ())]
         times_here = [when for other_link, when in had if other_link.server == link.server]
         if times_here:
             return NOT_YET if max(times_here) >= refused.place.time_ns else GONE
@@ -230,7 +243,7 @@ class _Chosen:
         return None
 
 
-def _client_text(context: Context, connection: int) -> tuple[str, ...]:
+def _client_text(context: Context, connection: int) -> tuple[str, str, str]:
     """Returns host, agent and server of a connection: who is refused has no name of DCP yet."""
     link = context.by_number[connection]
     return link.client.rpartition(":")[0], context.session(connection).agent or "", link.server

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import dcpinspect
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.statuses import Status
+from tests.builders import Recorded
+from tests.captures import field
+from tests.doubled import packets_of, tcp_of, written
 from tests.findings.checked import findings
 from tests.streams.told import Told
 
@@ -266,4 +273,35 @@ def test_a_client_that_never_gets_in_is_an_error(others: tuple[Told, ...]) -> No
 )
 def test_a_client_that_may_get_in_is_a_warning(talks: list[Told]) -> None:
     (one,) = found(*talks)
+    assert one.severity == "warning"
+
+
+@pytest.mark.parametrize("lost", range(3, 12))
+def test_a_bucket_whose_name_was_asked_for_unseen_accuses_nobody_once_the_client_got_one(
+    lost: int, tmp_path: Path
+) -> None:
+    packets_of_client = defaultdict[int, list[Recorded]](list)
+    for packet in packets_of(field("p02-select-bucket-one-node")):
+        packets_of_client[min(tcp_of(packet).source, tcp_of(packet).target, key=_is_port)].append(
+            packet
+        )
+    begun = sorted(
+        chain.from_iterable(packets[lost:] for packets in packets_of_client.values()),
+        key=lambda packet: packet.time_ns,
+    )
+    with dcpinspect.open(str(written(tmp_path, begun))) as recording:
+        told = [one for one in recording.findings() if one.rule == "login-refused"]
+    assert {one.severity for one in told} <= {"note"}
+
+
+def _is_port(port: int) -> bool:
+    """Whether servers listen there."""
+    return port == 11_210
+
+
+def test_another_name_that_is_known_does_not_end_a_refusal_of_an_unknown_one() -> None:
+    refused, later = asking(), asking(50_001)
+    refused.ask("select_bucket", key="travel", status=Status.KEY_ENOENT)
+    later.ask("select_bucket", key="beer")
+    (one,) = found(refused, later)
     assert one.severity == "warning"
