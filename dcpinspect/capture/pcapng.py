@@ -305,7 +305,9 @@ class PcapNg:
     def _read_aside(
         self, aside: list[int], data: ByteArray, problems: list[tuple[int, str]]
     ) -> None:
-        """Reads what the kernel set aside: blocks without a packet, and unknown packets."""
+        """Reads what the kernel set aside: blocks without a packet, packets whose options are
+        damaged, and unknown packets.
+        """
         order, block = ">" if self.big else "<", data.data
         statistics: dict[int, bytes] = {}  # the last block of each interface
         heads = struct.Struct(order + "III")
@@ -320,12 +322,18 @@ class PcapNg:
                 self._is_beyond |= is_beyond
                 continue
             kind, length, number = heads.unpack_from(block, block_start)
+            is_packet = kind in (ENHANCED_PACKET, OLD_PACKET)
             if kind != SECRETS and len(problems) < MAX_PROBLEMS:
                 start = block_start + (20 if kind == STATISTICS else 16)
+                if is_packet:
+                    (captured,) = struct.unpack_from(order + "I", block, block_start + 20)
+                    start = block_start + 28 + captured + -captured % 4
                 options = bytes(block[start : block_start + length - 4])
                 problems += _options_damage(options, order, start)
             if kind == STATISTICS:
                 statistics[number] = bytes(block[block_start : block_start + length])
+            elif is_packet:
+                continue
             elif kind == SECRETS:
                 self._keep_secrets(bytes(block[block_start : block_start + length]), order)
             else:
@@ -436,9 +444,7 @@ def _options(options: bytes, order: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _options_damage(options: bytes, order: str, start: int) -> Iterator[tuple[int, str]]:
-    """Yields the places of damaged options of a block that describes an interface or a section;
-    ``start``: place of the first one.
-    """
+    """Yields the places of damaged options of a block; ``start``: place of the first one."""
     offset = 0
     for code, value in _options(options, order):
         if offset + 4 + struct.unpack_from(order + "H", options, offset + 2)[0] > len(options):
@@ -519,6 +525,22 @@ def begin_interface(longest: int, state: IntArray) -> None:
 
 
 @step
+def fit_options(data: ByteArray, at: int, end: int, big: bool) -> bool:
+    """Returns whether the options of a block, from ``at`` on, are no longer than the block."""
+    option = at
+    while option + 4 <= end:
+        both = int(np.int64(word(data, option, big)))  # a signed number
+        size = both & 0xFFFF if big else both >> 16
+        if (both >> 16 if big else both & 0xFFFF) == 0:  # its code: that of the last one
+            return True
+        option += 4 + size
+        if option > end:
+            return False
+        option += -size & 3
+    return True
+
+
+@step
 def take_packet(
     data: ByteArray, length: int, big: bool, columns: IntArray, state: IntArray
 ) -> bool:
@@ -537,7 +559,11 @@ def take_packet(
     columns[HIGH, count] = word(data, block + 12, big)
     columns[LOW, count] = word(data, block + 16, big)
     columns[NUMBER, count] = interface
-    columns[OPTIONS, count] = max(0, length - 32 - ((have + 3) & ~3))
+    options_size = max(0, int(length - 32 - ((have + 3) & ~3)))
+    columns[OPTIONS, count] = options_size
+    end = int(block + length - 4)
+    if options_size > 0 and not fit_options(data, end - options_size, end, big):
+        set_aside(block, columns, state)
     state[PACKETS] += 1
     return True
 

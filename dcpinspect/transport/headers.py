@@ -274,10 +274,13 @@ def within(network: int, tag: int) -> int:
 
 @inline
 def network_of(data: ByteArray, start: int, at: int, link_type: int) -> int:
-    """Returns a number for the network of a packet whose IP header begins at ``at``, by its VLAN
-    tags; 0 if it has none.
+    """Returns a number for the network of a packet whose IP header begins at ``at``: by its VLAN
+    tags, and by the interface that SLL2 names; 0 if it has neither.
     """
     network = 0
+    if link_type == _COOKED_2:
+        network = within(be16(data, start + 4) & 0xFFF, be16(data, start + 6) >> 12)
+        network = within(network, be16(data, start + 6) & 0xFFF)
     tag = start + (14 if link_type == _ETHERNET else 16 if link_type == _COOKED else 20)
     if link_type in (_ETHERNET, _COOKED, _COOKED_2):
         while tag < at:

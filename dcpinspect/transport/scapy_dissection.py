@@ -58,7 +58,9 @@ _GTP_VERSION, _GTP_PACKET = 0x30, 255
 """Version 1 of GTP, and its message that carries a packet."""
 _TCP = 6
 _TENANTS = ("vlan", "vni", "key", "label", "sessionid", "session_id")
-"""Fields of headers that name a network: of VLAN, VXLAN and Geneve, GRE, MPLS, PPPoE, ERSPAN."""
+"""Fields of headers that name a network: of VLAN, VXLAN and Geneve, GRE, MPLS, PPPoE, ERSPAN. That
+of GTP-U is no field of Scapy's.
+"""
 _MAX_NESTED = 8
 """Greatest depth of fragments within fragments that is followed."""
 
@@ -238,11 +240,13 @@ class UnusualPackets:
                 if (layer.proto if isinstance(layer, names.IP) else layer.nh) == _TCP:
                     return _Inner(layer.original, len(layer.original) + cut, network=network)
             elif isinstance(layer, names.UDP) and layer.dport == GTP_PORT:
-                inside = _in_gtp(_payload(layer))
+                tunnelled = _payload(layer)
+                inside = _in_gtp(tunnelled)
                 if inside is None:
                     return NOT_TCP
                 if not inside:
                     return CUT if cut else MALFORMED
+                network = _within(network, int.from_bytes(tunnelled[4:8], "big"))
                 layer = names.ip(inside)
                 continue
             elif ip is not None and isinstance(layer, names.Fragment) and (layer.offset or layer.m):

@@ -297,10 +297,19 @@ def test_comments_of_packets_and_sections_in_both_byte_orders(
 
 
 @pytest.mark.parametrize(
-    "options",
-    [b"\1", b"\1\0", b"\1\0\xff\xff", b"\1\0\xff\xff" + bytes(8), b"\xff" * 12, b"\1\0\0\0" * 9],
+    ("options", "is_damaged"),
+    [
+        (b"\1", False),
+        (b"\1\0", False),
+        (b"\1\0\xff\xff", True),
+        (b"\1\0\xff\xff" + bytes(8), True),
+        (b"\xff" * 12, True),
+        (b"\1\0\0\0" * 9, False),
+    ],
 )
-def test_options_that_lie_end_with_their_block(tmp_path: Path, options: bytes) -> None:
+def test_options_that_lie_end_with_their_block(
+    tmp_path: Path, options: bytes, is_damaged: bool
+) -> None:
     padded = options + bytes(-len(options) % 4)
     data = (
         builders.section()
@@ -310,7 +319,8 @@ def test_options_that_lie_end_with_their_block(tmp_path: Path, options: bytes) -
     )
     capture = opened(tmp_path, data)
     (batch,) = capture
-    assert (len(batch), capture.problems) == (2, [])
+    assert len(batch) == 2
+    assert [problem.what for problem in capture.problems] == [pcapng._TOO_LONG] * is_damaged
     assert b"".join(comments_of(batch, 0)) in (b"", bytes(8))
     assert comments_of(batch, 1) == []
 
@@ -482,3 +492,35 @@ def test_damaged_options_of_an_interface_are_told_with_their_place_and_packets_a
     for offset, what in told:
         assert offset == len(section) + 16 + (place or 0)
         assert what.startswith(damage)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [
+        ([(1, 400, b"note")], 0),
+        ([(2, 4, bytes(4)), (1, 9, b"four")], 8),
+        ([(1, 3, b"abc\0"), (0, 0, b"")], None),
+        ([(0, 0, b""), (1, 400, b"")], None),  # nothing follows the last one
+    ],
+)
+def test_damaged_options_of_a_packet_are_told_with_their_place_and_packets_are_read(
+    tmp_path: Path, order: str, options: list[tuple[int, int, bytes]], place: int | None
+) -> None:
+    section = builders.section(order)
+    interface = builders.interface(1, order)
+    written = b"".join(struct.pack(order + "HH", *head) + value for *head, value in options)
+    packet = struct.pack(order + "5I", 0, 0, 5, 3, 3) + b"abc\0"
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(
+        section
+        + interface
+        + builders.block(6, packet + written, order)
+        + builders.block(6, packet, order)
+    )
+    with open_capture(path) as capture:
+        assert sum(len(batch) for batch in capture) == 2
+        told = [(problem.offset, problem.what) for problem in capture.problems]
+    at = len(section) + len(interface) + 32 + (place or 0)
+    what = "an option is longer than the rest of its block; what follows it is not read"
+    assert told == ([] if place is None else [(at, what)])

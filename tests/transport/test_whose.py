@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -400,8 +400,11 @@ def tunnelled(kind: str, number: int) -> Wrap:
                 if kind == "vxlan"
                 else struct.pack(">HHI", 0, 0x6558, number << 8)
             )
-            port, protocol = 4789 if kind == "vxlan" else 6081, 17
-            inside = struct.pack(">HHHH", 4444, port, 16 + len(data), 0) + head + data
+            if kind == "gtp-u":  # each direction has a number of its own
+                way, data = 0 if to_server else 0x10000, data[14:]
+                head = struct.pack(">HHI", 0x30FF, len(data), number + way)
+            port, protocol = {"vxlan": 4789, "geneve": 6081, "gtp-u": 2152}[kind], 17
+            inside = struct.pack(">HHHH", 4444, port, 8 + len(head + data), 0) + head + data
         header = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(inside), 1, 0, 64, protocol, 0) + outer
         return data[:12] + b"\x08\x00" + header + inside
 
@@ -417,9 +420,18 @@ ALL_NETWORKS = [
     (tagged(10, back=[]), tagged(30, back=[])),
     *(
         (tunnelled(kind, 1), tunnelled(kind, 2))
-        for kind in ("vxlan", "geneve", "gre", "mpls", "erspan")
+        for kind in ("vxlan", "geneve", "gre", "mpls", "erspan", "gtp-u")
     ),
 ]
+
+
+def interface(number: int) -> Wrap:
+    """A packet as SLL2 has it, seen at an interface."""
+
+    def wrap(_: bool, data: bytes) -> bytes:
+        return data[12:14] + struct.pack(">HIHBB8x", 0, number, 1, 0, 6) + data[14:]
+
+    return wrap
 
 
 def seen_in(*seen: tuple[Sequence[Segment], Wrap, int]) -> list[Recorded]:
@@ -432,6 +444,10 @@ def seen_in(*seen: tuple[Sequence[Segment], Wrap, int]) -> list[Recorded]:
         for one in some
     ]
     return sorted(made, key=lambda packet: packet.time_ns)
+
+
+def sll2(captured: Iterable[Recorded]) -> list[Recorded]:
+    return [replace(packet, link_type=builders.COOKED_2) for packet in captured]
 
 
 def told_in(
@@ -492,6 +508,28 @@ def test_two_conversations_with_the_same_addresses_in_two_networks_are_kept_apar
     captured = seen_in(*((one, network, 0) for one, network in zip(made, networks, strict=True)))
     assert told_in(tmp_path, captured) == (whole, ["fin", "fin"])
     assert told_in(tmp_path, captured, size=1) == (whole, ["fin", "fin"])
+
+
+@pytest.mark.parametrize(("apart", "skip"), [(300_000_000, 0), (300_000_000, 3), (40_000, 0)])
+def test_two_conversations_with_the_same_addresses_at_two_interfaces_are_kept_apart(
+    tmp_path: Path, apart: int, skip: int
+) -> None:
+    made = customers(apart=apart, skip=skip)
+    alone = [[*told_in(tmp_path, builders.recorded(one))[0].values()] for one in made]
+    captured = sll2(seen_in((made[0], interface(3), 0), (made[1], interface(70_000), 0)))
+    streams, closed = told_in(tmp_path, captured)
+    assert [*streams.values()] == [data for both in alone for data in both]
+    assert closed == ["fin", "fin"]
+
+
+@pytest.mark.parametrize("skip", [0, 2, 3, 4])
+def test_one_conversation_that_is_seen_at_several_interfaces_is_one_connection(
+    tmp_path: Path, skip: int
+) -> None:
+    one = customers(skip=skip)[0]
+    seen = ((one, interface(number), 500 * number) for number in range(12))
+    captured = sll2(seen_in(*seen))
+    assert told_in(tmp_path, captured) == told_in(tmp_path, builders.recorded(one))
 
 
 @pytest.mark.parametrize(("apart", "skip"), [(40_000, 0), (300_000_000, 4)])
