@@ -99,10 +99,10 @@ def table(spark: SparkSession, out: Path, name: str = "messages") -> DataFrame:
     also contain files that are not part of the table any more, or not yet. Raises UsageError if
     there is no such table, or if no pipeline has written to ``out``.
     """
-    from dcpinspect.spark import spark_sql
+    from dcpinspect.spark import views
     from dcpinspect.spark.manifest import Manifest
 
-    return spark_sql.table(spark, Manifest.newest(out), name)
+    return views.table(spark, Manifest.newest(out), name)
 
 
 def filter_sql(text: str, table: str = "messages") -> str:

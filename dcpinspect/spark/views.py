@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dcpinspect.spark.spark_schema import columns_of, table_schema, whole_numbers
+from dcpinspect.errors import UsageError
+from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.spark_schema import TABLES, columns_of, ddl, table_schema, whole_numbers
+from dcpinspect.spark.stored import CONNECTION_ID, SCHEMAS
+from dcpinspect.text import did_you_mean, escape
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Dialect:
@@ -50,6 +54,53 @@ class Dialect:
         """Returns a record of these fields."""
         made = ", ".join(f"'{name}', {value}" for name, value in fields.items())
         return f"named_struct({made})"
+
+
+def table(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
+    """Returns a table with readable columns: the columns of captures first, then those that only
+    pipelines have, then the 64-bit columns.
+
+    Raises UsageError if there is no such table.
+    """
+    if name not in manifest.table_names:
+        close = (
+            did_you_mean(name, manifest.table_names)
+            or f"; there are {', '.join(manifest.table_names)}"
+        )
+        raise UsageError(f"table {escape(name)}: there is none{close}")
+    if name == "messages":
+        numbers = _stored(spark, manifest, "connections").select(CONNECTION_ID.name, "connection")
+        frame = _stored(spark, manifest, name).join(
+            numbers.hint("broadcast"), CONNECTION_ID.name, "left"
+        )
+    else:
+        frame = _stored(spark, manifest, name)
+    if name not in TABLES:
+        return frame
+    return readable(frame.select(*in_order(frame.columns, name)), name)
+
+
+def _stored(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
+    from pyspark.sql.functions import lit
+
+    compacted, schema = manifest.compacted(name), ddl(SCHEMAS[name])
+    own_files = set(manifest.files(name)).difference(*(paths for _, paths in compacted))
+    frame = (
+        spark.read.schema(schema).parquet(*map(_for_spark, sorted(own_files)))
+        if own_files
+        else spark.createDataFrame([], schema)
+    )
+    for values, paths in compacted:
+        compacted_frame = spark.read.schema(schema).parquet(*map(_for_spark, paths))
+        frame = frame.unionByName(
+            compacted_frame.withColumns({column: lit(value) for column, value in values.items()})
+        )
+    return frame
+
+
+def _for_spark(path: str) -> str:
+    """Returns the name of a file for Hadoop's file systems."""
+    return f"s3a{path.removeprefix('s3')}" if path.startswith("s3://") else path
 
 
 def readable(frame: DataFrame, table: str = "messages") -> DataFrame:

@@ -32,16 +32,6 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-@pytest.fixture(
-    params=["duckdb", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
-)
-def engine(request: pytest.FixtureRequest) -> str:
-    """Who is asked."""
-    if request.param == "spark":
-        request.getfixturevalue("spark")
-    return str(request.param)
-
-
 @pytest.fixture
 def sql(capsysbinary: pytest.CaptureFixture[bytes], out: str) -> Sql:
     """Exit status, what is printed and what is complained of."""
@@ -55,13 +45,13 @@ def sql(capsysbinary: pytest.CaptureFixture[bytes], out: str) -> Sql:
 
 
 def test_the_answer_is_that_of_sql(
-    engine: str, sql: Sql, capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+    sql: Sql, capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path
 ) -> None:
-    status, printed, complaint = sql(COUNTS, "--engine", engine)
+    status, printed, complaint = sql(COUNTS)
     assert (status, complaint) == (0, "")
     assert main(["sql", str(SAMPLES / "tour.pcapng"), COUNTS]) == 0
     assert printed == capsysbinary.readouterr().out.decode()
-    assert sql(COUNTS, "--engine", engine, "-o", str(tmp_path / "x.parquet")) == (0, "", "")
+    assert sql(COUNTS, "-o", str(tmp_path / "x.parquet")) == (0, "", "")
     assert pyarrow.parquet.read_table(tmp_path / "x.parquet").to_pylist()[0] == {
         "name": "dcp_mutation",
         "n": 14,
@@ -69,11 +59,9 @@ def test_the_answer_is_that_of_sql(
     }
 
 
-def test_a_filter_narrows_the_messages(engine: str, sql: Sql) -> None:
+def test_a_filter_narrows_the_messages(sql: Sql) -> None:
     status, printed, _ = sql(
         "select distinct name from messages",
-        "--engine",
-        engine,
         "--filter",
         "@rollbacks",
         "-f",
@@ -83,7 +71,7 @@ def test_a_filter_narrows_the_messages(engine: str, sql: Sql) -> None:
         0,
         [{"name": "dcp_stream_req"}],
     )
-    status, _, complaint = sql("select 1", "--engine", engine, "--filter", "vbuket = 1")
+    status, _, complaint = sql("select 1", "--filter", "vbuket = 1")
     assert (status, complaint.splitlines()[0]) == (
         2,
         (
@@ -91,7 +79,7 @@ def test_a_filter_narrows_the_messages(engine: str, sql: Sql) -> None:
             "vbucket_uuid or vbucket_from?"
         ),
     )
-    status, _, complaint = sql("select 1", "--engine", engine, "--filter", "relative_ns > 5")
+    status, _, complaint = sql("select 1", "--filter", "relative_ns > 5")
     assert (status, complaint[:90]) == (
         2,
         (
@@ -101,48 +89,27 @@ def test_a_filter_narrows_the_messages(engine: str, sql: Sql) -> None:
     )
 
 
-def test_a_plan_is_lines(engine: str, sql: Sql) -> None:
-    status, printed, complaint = sql("explain select name from messages", "--engine", engine)
+def test_a_plan_is_lines(sql: Sql) -> None:
+    status, printed, complaint = sql("explain select name from messages")
     assert (status, complaint) == (0, "")
     assert len(printed.splitlines()) > 5
     assert "\\x0a" not in printed
 
 
-def test_a_mistake_is_a_line_and_a_place(engine: str, sql: Sql) -> None:
-    status, printed, complaint = sql("select nam from messages", "--engine", engine)
+def test_a_mistake_is_a_line_and_a_place(sql: Sql) -> None:
+    status, printed, complaint = sql("select nam from messages")
     assert (status, printed) == (2, "")
     first, *place = complaint.splitlines()
-    unknown = {
-        "duckdb": 'Referenced column "nam" not found',
-        "spark": "A column, variable, or function parameter with name `nam` cannot be",
-    }
-    assert first.startswith(f"dcpinspect: query: {unknown[engine]}")
+    assert first.startswith('dcpinspect: query: Referenced column "nam" not found')
     assert place == ["  select nam from messages", "         ^"]
 
 
-def test_two_columns_of_one_name(engine: str, sql: Sql) -> None:
-    assert sql("select 1 a, 2 a", "-f", "csv", "--engine", engine) == (0, '"a","a"\n1,2\n', "")
+def test_two_columns_of_one_name(sql: Sql) -> None:
+    assert sql("select 1 a, 2 a", "-f", "csv") == (0, '"a","a"\n1,2\n', "")
     assert (
-        sql("select 1 a, 2 a", "-f", "json", "--engine", engine)[2]
+        sql("select 1 a, 2 a", "-f", "json")[2]
         == "dcpinspect: --format json: two columns are called a; give one of them another name\n"
     )
-
-
-def test_settings_of_spark_are_not_for_duckdb(sql: Sql) -> None:
-    for option, value in (("--master", "local[1]"), ("--conf", "a=b")):
-        status, _, complaint = sql("select 1", "--engine", "duckdb", option, value)
-        assert (status, complaint) == (
-            2,
-            f"dcpinspect: {option}: is for Spark; leave it out, or write --engine spark\n",
-        )
-
-
-@pytest.mark.spark
-@pytest.mark.usefixtures("spark")
-def test_who_asks_for_settings_of_spark_asks_spark(sql: Sql) -> None:
-    assert sql(
-        "select typeof(array(1)) t", "--conf", "spark.sql.shuffle.partitions=2", "-f", "csv"
-    ) == (0, '"t"\n"array<int>"\n', "")
 
 
 def test_neither_spark_nor_java_is_needed(out: str) -> None:

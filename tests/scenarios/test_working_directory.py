@@ -31,8 +31,6 @@ SPARK = {
         "sql",
         "tables",
         "select count(*) from messages",
-        "--engine",
-        "spark",
     ),
 }
 

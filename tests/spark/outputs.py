@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.pipeline import Options, Summary, run
 from dcpinspect.spark.spark_schema import message_rows, spark_table
 from dcpinspect.spark.stored import COLUMNS
+from dcpinspect.spark.views import table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _ROW = re.compile(r"\brows? \d+((,| to| and| or) \d+)*")
 _FRAME = re.compile(r"\bframes? \d+( of [^\s,;]+)?( and (frame )?\d+( of [^\s,;]+)?)?")
@@ -55,6 +59,16 @@ def here() -> Iterator[Here]:
 def ran(out: Path | str, *captures: Path | str, **options: Any) -> Summary:
     """A run in this process."""
     return run(Options([str(one) for one in captures], str(out), **options), here)
+
+
+def of_spark(spark: SparkSession, out: Manifest, text: str, *, condition: str | None = None) -> Any:
+    """What Spark answers over the tables of an output. ``condition``: of the messages."""
+    for name in out.table_names:
+        frame = table(spark, out, name)
+        if name == "messages" and condition is not None:
+            frame = frame.where(condition)
+        frame.createOrReplaceTempView(name)
+    return spark.sql(text).toArrow()
 
 
 def stored(out: Path | str, *, cut: bool) -> dict[str, list[dict[str, Any]]]:

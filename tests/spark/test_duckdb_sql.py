@@ -12,13 +12,12 @@ import pyarrow as pa
 import pytest
 
 from dcpinspect.errors import UsageError
-from dcpinspect.spark import spark_sql as of_spark
 from dcpinspect.spark.duckdb_sql import TableQuery
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.spark_filter import duck_sql, filter_sql
 from tests import builders
 from tests.peers.truth import SAMPLES
-from tests.spark.outputs import ran
+from tests.spark.outputs import of_spark, ran
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,9 +103,8 @@ def _plain(value: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_both_engines_give_the_same_tables_and_answers(spark: SparkSession, out: Manifest) -> None:
-    query = of_spark.SparkQuery(spark, out)
     for text in (*(f"select * from {name}" for name in out.table_names), *QUERIES):  # noqa: S608
-        found, wanted = answer(text, out), query.answer(text)
+        found, wanted = answer(text, out), of_spark(spark, out, text)
         assert found.column_names == wanted.column_names, text
         assert comparable(found) == comparable(wanted), text
 
@@ -114,10 +112,9 @@ def test_both_engines_give_the_same_tables_and_answers(spark: SparkSession, out:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_columns_have_the_same_types_in_both(spark: SparkSession, out: Manifest) -> None:
-    query = of_spark.SparkQuery(spark, out)
     for name in out.table_names:
         text = f"select * from {name} limit 0"  # noqa: S608
-        found, wanted = answer(text, out).schema, query.answer(text).schema
+        found, wanted = answer(text, out).schema, of_spark(spark, out, text).schema
         assert {one.name: _kind(one.type) for one in found} == {
             one.name: _kind(one.type) for one in wanted
         }, name
@@ -140,9 +137,8 @@ def _kind(kind: Any) -> str:
 @pytest.mark.parametrize("text", FILTERS)
 def test_a_filter_means_the_same_in_both(text: str, spark: SparkSession, out: Manifest) -> None:
     rows = "select row from messages"
-    narrow = of_spark.SparkQuery(spark, out, condition=filter_sql(text))
     assert comparable(answer(rows, out, condition=duck_sql(text))) == comparable(
-        narrow.answer(rows)
+        of_spark(spark, out, rows, condition=filter_sql(text))
     )
 
 

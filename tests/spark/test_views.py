@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
+from dcpinspect.errors import UsageError
 from dcpinspect.protocol.encode import encode
+from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.spark_schema import TABLES, columns_of, spark_table
-from dcpinspect.spark.views import expressions, readable
+from dcpinspect.spark.views import expressions, readable, table
 from tests.peers.truth import SAMPLES
 from tests.spark import kept as frames
+from tests.spark.outputs import of_spark, ran
 from tests.spark.test_spark_schema import told
 from tests.tables.build import batch
 
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TOP = 2**64 - 1
+TOUR = SAMPLES / "tour.pcapng"
 
 
 @pytest.mark.spark
@@ -53,6 +59,31 @@ def test_a_table_says_what_it_says_elsewhere(spark: SparkSession, name: str) -> 
         }
     )
     assert shown.select(wanted.column_names).to_pydict() == wanted.to_pydict()
+
+
+@pytest.mark.spark
+def test_tables_of_an_output_are_those_of_other_outputs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    ran(tmp_path / "out", TOUR)
+    out = Manifest.newest(tmp_path / "out")
+    order = ["connection", "direction", "stream_offset"]
+    names = [*order, "by_seqno", "cas", "key", "time_ns"]
+    found = table(spark, out, "messages").select(*names).orderBy(*order).toArrow().to_pylist()
+    wanted = sorted(told(TOUR)["messages"].to_pylist(), key=lambda row: [row[k] for k in order])
+    assert found == [{name: row[name] for name in names} for row in wanted]
+    with pytest.raises(UsageError, match="table stream: there is none; did you mean streams"):
+        table(spark, out, "stream")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_what_others_have_compacted_has_its_partition(spark: SparkSession, tmp_path: Path) -> None:
+    ran(tmp_path / "out", TOUR)
+    text = "select capture_point, day, count(*) n from messages group by all"
+    before = of_spark(spark, Manifest.newest(tmp_path / "out"), text)
+    DeltaTable(tmp_path / "out" / "messages").optimize.z_order(["vbucket"])
+    assert of_spark(spark, Manifest.newest(tmp_path / "out"), text) == before
 
 
 def test_only_what_needs_it_is_changed() -> None:
