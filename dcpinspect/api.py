@@ -290,7 +290,6 @@ class Recording:
             self._store.close()
 
     # -- tables
-    # -----------------------------------------------------------------------------------------
 
     def messages(
         self,
@@ -478,7 +477,6 @@ class Recording:
         return KeptQuery(text, messages, lambda name: self.records(name).arrow)
 
     # -- one message
-    # ------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """Returns the number of messages in the captures; a pipe's also count if dropped."""
@@ -504,7 +502,6 @@ class Recording:
         return Annotation(self._filled().messages([row]))
 
     # -- the captures
-    # -----------------------------------------------------------------------------------
 
     @property
     def coverage(self) -> Coverage:

@@ -161,7 +161,6 @@ class Comparison:
         return rows
 
     # -- records
-    # ----------------------------------------------------------------------------------------
 
     def _differing(self) -> list[DifferenceRow]:
         rows = self._rows(

@@ -214,7 +214,6 @@ class ComparisonSide:
             yield batch.select(["row", "key_text"])
 
     # -- tables
-    # -----------------------------------------------------------------------------------------
 
     def tables(self, logs: Sequence[Log]) -> dict[str, Any]:
         """Returns all tables by name; each row has its vbucket. ``logs``: every stream's log."""

@@ -49,18 +49,14 @@ _NEXT = {
 }
 
 _OVER_NODES = (
-    "a node that replicates with full eviction acknowledges a message twice if the message had "
-    "to wait for the "
-    "disk (5.5 to 8.0.2, MB-72321); it acknowledges buffered messages with a wrong size "
-    "(before 6.6.5 and 7.0.4, "
-    "MB-47318)"
+    "a node that replicates with full eviction acknowledges a message twice if the message had to "
+    "wait for the disk (5.5 to 8.0.2, MB-72321); it acknowledges buffered messages with a wrong "
+    "size (before 6.6.5 and 7.0.4, MB-47318)"
 )
 _UNDER_NODES = (
     "a node that replicates does not acknowledge what it had buffered at the end of a stream "
-    "(before 7.2, "
-    "MB-56275); it acknowledges buffered messages with a wrong size (before 6.6.5 and 7.0.4, "
-    "MB-47318), and V2.2 "
-    "markers with the size of V2.0 (builds before 8.0.0, MB-64936)"
+    "(before 7.2, MB-56275); it acknowledges buffered messages with a wrong size (before 6.6.5 and "
+    "7.0.4, MB-47318), and V2.2 markers with the size of V2.0 (builds before 8.0.0, MB-64936)"
 )
 """Faults of servers when they are the consumer themselves, by kv_engine's history."""
 
@@ -80,19 +76,15 @@ RULES = (
         "flow-control-stall",
         "flow",
         "warning",
-        "the window is full, and nothing is sent or acknowledged for 5 s; an error if this "
-        "lasts to the end of the "
-        "capture, a note from 1 s on. The finding names the time limit of the producer if it "
-        "is reached, and a window "
-        "above 4 GiB, of which servers before 7.6 keep the lower 32 bits",
-        "after a hole, until the window is granted again; at the end of the capture if no "
-        "stream is open; a window "
-        "above 4 GiB, if more than its lower 32 bits is in use",
-        (
-            "look for what stops the client from processing its messages, or restart it; a client "
-            "has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect "
-            "it after 720 s if dcp_disconnect_when_stuck_name_regex matches its name"
-        ),
+        "the window is full, and nothing is sent or acknowledged for 5 s; an error if this lasts "
+        "to the end of the capture, a note from 1 s on. The finding names the time limit of the "
+        "producer if it is reached, and a window above 4 GiB, of which servers before 7.6 keep the "
+        "lower 32 bits",
+        "after a hole, until the window is granted again; at the end of the capture if no stream "
+        "is open; a window above 4 GiB, if more than its lower 32 bits is in use",
+        "look for what stops the client from processing its messages, or restart it; a client "
+        "has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect "
+        "it after 720 s if dcp_disconnect_when_stuck_name_regex matches its name",
         reports=(
             "GOCBC-774",
             "JDCP-83",
@@ -109,17 +101,12 @@ RULES = (
         "flow",
         "warning",
         "three or more acknowledgements fit whole messages only if some bytes are left out; or "
-        "they fit no whole "
-        "messages, four or more in a row do not lower the unacknowledged bytes, and the window "
-        "is full in the end",
-        (
-            "acknowledgements that fit the right sizes; bytes sent before the window was granted; "
-            "after a hole"
-        ),
-        (
-            "restart the client when its window is full; it has to count all bytes of every "
-            "message of a stream: header, framing extras, extras, key and value"
-        ),
+        "they fit no whole messages, four or more in a row do not lower the unacknowledged bytes, "
+        "and the window is full in the end",
+        "acknowledgements that fit the right sizes; bytes sent before the window was granted; "
+        "after a hole",
+        "restart the client when its window is full; it has to count all bytes of every "
+        "message of a stream: header, framing extras, extras, key and value",
         (*_WHAT, NO_FIT),
         reports=(
             "GOCBC-774",
@@ -140,14 +127,10 @@ RULES = (
         "flow",
         "warning",
         "more bytes are acknowledged than flow control counts",
-        (
-            "bytes sent before the window was granted; the 2 extra bytes of a prepare; less than "
-            "one answer time; after a hole"
-        ),
-        (
-            "report the client's version to its author; it has to count the bytes on the wire, and "
-            "only those of the producer's requests that belong to streams"
-        ),
+        "bytes sent before the window was granted; the 2 extra bytes of a prepare; less than "
+        "one answer time; after a hole",
+        "report the client's version to its author; it has to count the bytes on the wire, and "
+        "only those of the producer's requests that belong to streams",
         tuple(w.WAYS[excess] for excess in w.OVER),
         reports=("JDCP-78", "GOCBC-241", "GOCBC-958", "MB-47318", "MB-72321"),
         needs=("flow",),
@@ -160,8 +143,7 @@ RULES = (
         "warning",
         "the producer begins a counted message although the window is full",
         "one message too many; an acknowledgement comes up to one answer time later and makes "
-        "room; the window became "
-        "smaller, or is above 4 GiB; after a hole",
+        "room; the window became smaller, or is above 4 GiB; after a hole",
         "report it with the producer's version; a client needs more memory than its window",
         needs=("flow",),
         whose="producer",
@@ -173,10 +155,8 @@ RULES = (
         "note",
         "bytes are acknowledged although flow control is off",
         "unknown settings of flow control; while the consumer is asking for a window",
-        (
-            "turn flow control on in the client's settings; a client has to set "
-            "connection_buffer_size, because the producer ignores acknowledgements without it"
-        ),
+        "turn flow control on in the client's settings; a client has to set "
+        "connection_buffer_size, because the producer ignores acknowledgements without it",
         needs=("flow",),
         whose="consumer",
     ),

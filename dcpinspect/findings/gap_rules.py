@@ -25,15 +25,11 @@ RULES = (
         "gap-in-history-snapshot",
         "snapshot",
         "warning",
-        "seqnos are missing between two events of a snapshot with history, which has every "
-        "change; a note for consumers from which"
-        " prepares,"
-        " modify events or other collections are hidden",
+        "seqnos are missing between two events of a snapshot with history, which has every change; "
+        "a note for consumers from which prepares, modify events or other collections are hidden",
         "streams of some collections only; collections that keep no history; after a hole",
-        (
-            "compare with a stream from 0, and report it with the producer's version; a client "
-            "that wants every change did not get some"
-        ),
+        "compare with a stream from 0, and report it with the producer's version; a client "
+        "that wants every change did not get some",
         whose="producer",
         cost=Cost(
             "vbucket", "has a gap in its history", "have gaps in their history", is_loss=True
@@ -44,19 +40,14 @@ RULES = (
         "snapshot",
         "error",
         "another stream of the same vbucket and branch delivered a change, and this stream "
-        "delivered neither the "
-        "change nor a later one of the document, although its snapshot is complete. In a first "
-        "snapshot, or one from "
-        "disk, this counts only for the latest change of the document up to the snapshot's end",
-        "another branch of the vbucket; changes that the consumer did not ask for, or may not "
-        "see; changes that "
-        "compaction may have purged; changes that a newer one may replace after the end of the "
-        "other stream; after a "
-        "hole",
-        (
-            "compare both rows and the failover logs, and report them with the producer's version; "
-            "a client has to read the vbucket again to get this change"
-        ),
+        "delivered neither the change nor a later one of the document, although its snapshot is "
+        "complete. In a first snapshot, or one from disk, this counts only for the latest change "
+        "of the document up to the snapshot's end",
+        "another branch of the vbucket; changes that the consumer did not ask for, or may not see; "
+        "changes that compaction may have purged; changes that a newer one may replace after the "
+        "end of the other stream; after a hole",
+        "compare both rows and the failover logs, and report them with the producer's version; "
+        "a client has to read the vbucket again to get this change",
         whose="producer",
         cost=LOST,
     ),
@@ -64,18 +55,12 @@ RULES = (
         "gap-unexplained",
         "capture",
         "note",
-        (
-            "seqnos are missing and no cause fits; the messages before or after have no marker, or "
-            "a marker without a range"
-        ),
-        (
-            "after a hole; streams whose beginning was not captured; gaps before a message with a "
-            "more specific finding"
-        ),
-        (
-            "look at the messages before and after it with 'dcpinspect timeline --vbucket N "
-            "--messages'; a client can compare with a stream from 0"
-        ),
+        "seqnos are missing and no cause fits; the messages before or after have no marker, or "
+        "a marker without a range",
+        "after a hole; streams whose beginning was not captured; gaps before a message with a "
+        "more specific finding",
+        "look at the messages before and after it with 'dcpinspect timeline --vbucket N "
+        "--messages'; a client can compare with a stream from 0",
         whose="unknown",
     ),
 )

@@ -37,13 +37,10 @@ RULES = (
         "first-marker-start",
         "snapshot",
         "warning",
-        "the first marker of a stream starts neither at the start seqno of the request nor at "
-        "the start of its"
-        " snapshot; a note if it starts above",
-        (
-            "requests from the latest seqno; markers without a range; streams whose request was "
-            "not captured"
-        ),
+        "the first marker of a stream starts neither at the start seqno of the request nor at the "
+        "start of its snapshot; a note if it starts above",
+        "requests from the latest seqno; markers without a range; streams whose request was "
+        "not captured",
         "report it with the producer's version; a client can take the marker's range as it is",
         whose="producer",
         cost=WRONG_DATA,
@@ -55,13 +52,10 @@ RULES = (
         "another marker, or a stream end with reason ok, comes before the end of a snapshot; a "
         "note if collections are off or unknown, or "
         "the server is older than 7.0: then it does not say what it hides at the end",
-        "a second marker with the same range and history; a replica that merges snapshots; "
-        "streams that reached their"
-        " requested end; after a hole",
-        (
-            "report it with the producer's version, because with collections it has to send a "
-            "SeqnoAdvanced from 7.0 on; a client can take the snapshot as ended"
-        ),
+        "a second marker with the same range and history; a replica that merges snapshots; streams "
+        "that reached their requested end; after a hole",
+        "report it with the producer's version, because with collections it has to send a "
+        "SeqnoAdvanced from 7.0 on; a client can take the snapshot as ended",
         (NOT_TOLD, HIDDEN),
         reports=("MB-38733", "MB-50183", "MB-73354", "JDCP-175", "couchbase/sync_gateway#5719"),
         whose={NOT_TOLD: "producer", HIDDEN: "normal"},
@@ -87,18 +81,16 @@ _UNKNOWN = (
     "producer does not say what is hidden"
 )
 _SERVER = (
-    f"{_NEXT}; the producer owes the last seqno or, from 7.0 on, a SeqnoAdvanced; report it "
-    "with the producer's version, the consumer is "
-    "not at fault"
+    f"{_NEXT}; the producer owes the last seqno or, from 7.0 on, a SeqnoAdvanced; report it with "
+    "the producer's version, the consumer is not at fault"
 )
 _OLD = (
     f"{_NEXT}; producers before 7.0, as this one, do not say which seqnos the consumer cannot see"
 )
 _KNOWN = (
-    f"{_NEXT}; the consumer is not at fault. Servers 7.0.2 to 7.2.9, 7.6.0 to 7.6.12 and 8.0.0 "
-    "to 8.0.2 leave the SeqnoAdvanced out of"
-    " filtered snapshots if an item of another collection follows a prepare or abort "
-    "(MB-73354). Report it for other versions"
+    f"{_NEXT}; the consumer is not at fault. Servers 7.0.2 to 7.2.9, 7.6.0 to 7.6.12 and 8.0.0 to "
+    "8.0.2 leave the SeqnoAdvanced out of filtered snapshots if an item of another collection "
+    "follows a prepare or abort (MB-73354). Report it for other versions"
 )
 """By kv_engine's active_stream.cc in those versions; the fix is of August 2026."""
 

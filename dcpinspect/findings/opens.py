@@ -215,7 +215,6 @@ class Opens(Watcher):
             self._settled[connection] = True
 
     # -- what is known at the end
-    # -----------------------------------------------------------------------------
 
     def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:
         """Yields all occurrences."""

@@ -357,7 +357,6 @@ class Pairing(Watcher):
             self._unmatched_count += 1
 
     # -- what is known at the end
-    # -----------------------------------------------------------------------------
 
     @classmethod
     def joined(cls, readings: Sequence[Self], connections: Sequence[RowNumbers]) -> Self:

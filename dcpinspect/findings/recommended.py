@@ -262,7 +262,6 @@ class ClientConnection:
 
 
 # -- the connection
-# --------------------------------------------------------------------------------------------------
 
 
 def _name(talk: ClientConnection) -> CheckAnswer:
@@ -343,7 +342,6 @@ def _connections(talk: ClientConnection) -> CheckAnswer:
 
 
 # -- settings
-# --------------------------------------------------------------------------------------------------
 
 
 def _noop(talk: ClientConnection) -> CheckAnswer:
@@ -462,7 +460,6 @@ def _without_collections(talk: ClientConnection) -> CheckAnswer | None:
 
 
 # -- streams
-# --------------------------------------------------------------------------------------------------
 
 
 def _high_seqnos(talk: ClientConnection) -> CheckAnswer:

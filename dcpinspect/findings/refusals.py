@@ -226,7 +226,6 @@ class Refusals(Watcher):
         refused.last = place_of(batch, int(rows[-1]))
 
     # -- what is known at the end
-    # -----------------------------------------------------------------------------
 
     @classmethod
     def joined(

@@ -38,10 +38,8 @@ RULES = (
         "warning",
         "the producer sends what consumers send, or the reverse",
         "unknown roles; 0x51 and 0x52, which proxies send",
-        (
-            "report it with the sender's version; a client may send only what its role has, which "
-            "the flags of the open decide"
-        ),
+        "report it with the sender's version; a client may send only what its role has, which "
+        "the flags of the open decide",
         whose="sender",
         cost=Cost(
             "connection",
@@ -74,10 +72,8 @@ RULES = (
         "stream",
         "error",
         "a message of a stream comes for a vbucket without a stream",
-        (
-            "captures that begin inside the connection; messages on their way when the stream was "
-            "closed"
-        ),
+        "captures that begin inside the connection; messages on their way when the stream was "
+        "closed",
         FAULT,
         whose="producer",
         cost=WRONG_DATA,
@@ -107,9 +103,8 @@ RULES = (
         "snapshot",
         "error",
         "an event comes before any snapshot marker of its stream",
-        "streams whose beginning was not captured; cache transfers; events of a marker that "
-        "has the opaque of this stream and another"
-        " vbucket; after a hole",
+        "streams whose beginning was not captured; cache transfers; events of a marker that has "
+        "the opaque of this stream and another vbucket; after a hole",
         FAULT,
         whose="producer",
         cost=WRONG_DATA,
@@ -120,10 +115,8 @@ RULES = (
         "error",
         "a seqno is not above the one before it",
         "OSO snapshots; after a hole",
-        (
-            "report both rows with the failover log and the producer's version; a client may have "
-            "applied an older change over a newer one, and can reopen the stream"
-        ),
+        "report both rows with the failover log and the producer's version; a client may have "
+        "applied an older change over a newer one, and can reopen the stream",
         whose="producer",
         cost=WRONG_DATA,
     ),
@@ -133,10 +126,8 @@ RULES = (
         "warning",
         "an event has a seqno that a SeqnoAdvanced already had",
         "",
-        (
-            "operators have nothing to do, this is a known fault of servers; a client has to "
-            "process the event"
-        ),
+        "operators have nothing to do, this is a known fault of servers; a client has to "
+        "process the event",
         reports=("MB-62984",),
         whose="producer",
         cost=Cost("vbucket", "has a seqno twice", "have a seqno twice"),
@@ -146,10 +137,8 @@ RULES = (
         "snapshot",
         "error",
         "an event lies outside the range of its snapshot marker",
-        (
-            "OSO snapshots; markers without a range; events of a marker that has the opaque of "
-            "this stream and another vbucket; after a hole"
-        ),
+        "OSO snapshots; markers without a range; events of a marker that has the opaque of "
+        "this stream and another vbucket; after a hole",
         FAULT,
         whose="producer",
         cost=WRONG_DATA,
@@ -168,17 +157,12 @@ RULES = (
         "marker-overlap",
         "snapshot",
         "warning",
-        "a marker begins before the end of the one before it; an error if only an active "
-        "vbucket was requested, a "
-        "note if the producer has the vbucket as a replica",
-        "a second marker with the same range and history; after an OSO snapshot or an "
-        "incomplete one; replicas, which"
-        " may merge snapshots; after a hole",
-        (
-            "find out which node has the active vbucket, because a replica may merge snapshots, "
-            "else report both rows with the producer's version; a client can go by the seqnos of "
-            "the events"
-        ),
+        "a marker begins before the end of the one before it; an error if only an active vbucket "
+        "was requested, a note if the producer has the vbucket as a replica",
+        "a second marker with the same range and history; after an OSO snapshot or an incomplete "
+        "one; replicas, which may merge snapshots; after a hole",
+        "find out which node has the active vbucket, because a replica may merge snapshots, else "
+        "report both rows with the producer's version; a client can go by the seqnos of the events",
         whose="producer",
         cost=WRONG_DATA,
     ),
@@ -206,18 +190,12 @@ RULES = (
         "seqno-ack-regress",
         "snapshot",
         "warning",
-        (
-            "a replica acknowledges a lower seqno than before, or one above all prepares that it "
-            "was sent"
-        ),
-        (
-            "the same seqno again; a new stream; prepares that it had before; the end of a "
-            "snapshot from disk; after a hole"
-        ),
-        (
-            "look in the replica's log for a rollback, because durable writes depend on it; a "
-            "consumer must acknowledge only what it has, and never less than before"
-        ),
+        "a replica acknowledges a lower seqno than before, or one above all prepares that it "
+        "was sent",
+        "the same seqno again; a new stream; prepares that it had before; the end of a "
+        "snapshot from disk; after a hole",
+        "look in the replica's log for a rollback, because durable writes depend on it; a "
+        "consumer must acknowledge only what it has, and never less than before",
         whose="consumer",
         cost=WRONG_DATA,
     ),
@@ -226,10 +204,8 @@ RULES = (
         "snapshot",
         "error",
         "a document comes twice in one snapshot; a note if there are too many keys to check",
-        (
-            "markers that allow a key twice; a prepare and its commit; merged snapshots of a "
-            "replica; after a hole"
-        ),
+        "markers that allow a key twice; a prepare and its commit; merged snapshots of a "
+        "replica; after a hole",
         FAULT,
         needs=("contents",),
         whose="producer",
@@ -241,10 +217,8 @@ RULES = (
         "warning",
         "a later change of a document has a lower CAS",
         "changes without a CAS; after a hole",
-        (
-            "compare the clocks of the nodes, unless XDCR writes to a bucket that resolves "
-            "conflicts by revision; a client has to order changes by seqno"
-        ),
+        "compare the clocks of the nodes, unless XDCR writes to a bucket that resolves "
+        "conflicts by revision; a client has to order changes by seqno",
         needs=("contents",),
         whose="producer",
         cost=Cost("vbucket", "has a CAS that goes backwards", "have a CAS that goes backwards"),
@@ -253,10 +227,8 @@ RULES = (
         "commit-without-prepare",
         "snapshot",
         "warning",
-        (
-            "in a snapshot from memory, a commit or abort completes a prepare that the stream did "
-            "not deliver"
-        ),
+        "in a snapshot from memory, a commit or abort completes a prepare that the stream did "
+        "not deliver",
         "prepares that the consumer had before; prepares from disk; after a hole",
         FAULT,
         needs=("contents",),
@@ -280,10 +252,8 @@ RULES = (
         "note",
         "an event comes before the event that creates its collection",
         "streams that do not start at 0, or whose beginning was not captured; OSO snapshots",
-        (
-            "operators have nothing to do; a client that maps collections by these events has to "
-            "ask for the manifest"
-        ),
+        "operators have nothing to do; a client that maps collections by these events has to "
+        "ask for the manifest",
         needs=("contents",),
         whose="normal",
     ),
@@ -304,10 +274,8 @@ RULES = (
         "warning",
         "a system event has a lower manifest uid than the one before it",
         "the same uid; OSO snapshots; after a hole",
-        (
-            "find out whether the bucket was restored, else report the producer's version; a "
-            "client has to ask for the manifest again"
-        ),
+        "find out whether the bucket was restored, else report the producer's version; a "
+        "client has to ask for the manifest again",
         needs=("contents",),
         whose="producer",
         cost=WRONG_DATA,

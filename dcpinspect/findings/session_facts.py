@@ -128,7 +128,6 @@ class SessionFacts(Follower):
         return fact_values
 
     # -- one event
-    # -----------------------------------------------------------------------------------------
 
     def _meet(self, batch: MessageBatch) -> None:
         highest = int(batch.connection.max(initial=0))

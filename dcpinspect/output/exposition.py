@@ -354,7 +354,6 @@ class Metrics:
         return samples
 
     # -- who it belongs to
-    # ----------------------------------------------------------------------------------------------
 
     def _pairs_of(self, links: Mapping[int, TcpConnection]) -> dict[int, Pair]:
         """Returns the pair of each connection; the pair has totals from now on."""
@@ -406,7 +405,6 @@ class Metrics:
         return len(self._pairs) - (_OTHERS in self._pairs)
 
     # -- counters
-    # ----------------------------------------------------------------------------------------------
 
     def _count(self, pair_of: Mapping[int, Pair]) -> None:
         """Adds what was counted since the last time to the pairs of connections by now."""
@@ -477,7 +475,6 @@ class Metrics:
         yield "dcpinspect_metrics_pairs", (), self._own_pairs
 
     # -- how it is now
-    # ----------------------------------------------------------------------------------------------
 
     def _of_connections(
         self, tables: Tables, links: Mapping[int, TcpConnection], pair_of: Mapping[int, Pair]

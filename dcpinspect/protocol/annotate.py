@@ -160,7 +160,6 @@ class _Annotator(Annotation):
         return self.message
 
     # -- header
-    # ---------------------------------------------------------------------------------------
 
     def _header_fields(self) -> None:
         magic = self.data[0] if self.data else Magic.REQUEST
@@ -255,7 +254,6 @@ class _Annotator(Annotation):
             self.message.fields.append(self._raw(spec, HEADER_SIZE, size, 0, meaning))
 
     # -- body
-    # -----------------------------------------------------------------------------------------
 
     def _body(self, header: Header) -> None:
         message = self.message
@@ -491,7 +489,6 @@ class _Annotator(Annotation):
         self.message.fields += fields
 
     # -- runs of fields
-    # -------------------------------------------------------------------------------
 
     def _run(
         self, items: Sequence[LayoutItem], offset: int, size: int, depth: int, path: str

@@ -177,7 +177,6 @@ class Decoded:
         )
 
     # -- columns that are made when they are asked for
-    # ------------------------------------------------
 
     @cached_property
     def cas(self) -> Array:
@@ -259,7 +258,6 @@ class Decoded:
         return stream_id_in(value, spec.stream_id)
 
     # -- sections and layouts
-    # -------------------------------------------------------------------------
 
     def _grouped(self, kind: RowNumbers) -> Iterator[Group]:
         """Yields groups of rows of one layout; ``kind``: as in ``HeaderColumns.kind``."""
@@ -407,7 +405,6 @@ class Decoded:
                     column_places[spec.name].append((first, section, spec, spec.first_generation))
 
     # -- what connections negotiate
-    # -------------------------------------------------------------------
 
     def _facts(
         self, connection: RowNumbers, sessions: Sessions, after_gap: BoolArray | None

@@ -213,7 +213,6 @@ def _class(name: str, base: type) -> Any:
 
 
 # -- makes objects from data: no code of theirs runs
-# ----------------------------------------------------------------------------------------
 
 
 def _blank(name: str) -> Any:

@@ -46,7 +46,6 @@ class MessageRow(Struct[T]):
 
 
 # -- what a batch gives to the kernel
-# --------------------------------------------------------------------------------------------
 
 
 class Message(Struct[T]):
@@ -177,7 +176,6 @@ class MessageExtras(MessageExtra[IntArray], StructRows[MessageExtra]):
 
 
 # -- what is known
-# --------------------------------------------------------------------------------------------------
 
 
 class ConnectionRow(Struct[T]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dcpinspect.text import words_of
 
 # -- streams
-# ---------------------------------------------------------------------------------------------
 
 ANSWERS = ("unknown", "accepted", "rollback", "refused", "unanswered")
 A_UNKNOWN, A_ACCEPTED, A_ROLLBACK, A_REFUSED, A_UNANSWERED = range(5)
@@ -25,7 +24,6 @@ NO_STREAM_END = END_REASONS[CONNECTION_CLOSED:]
 """Why streams ended of which no end was captured."""
 
 # -- snapshots
-# -------------------------------------------------------------------------------------------
 
 SNAPSHOT_TYPES = ("memory", "disk", "oso", "unknown")
 SNAPSHOT_LAYOUTS = ("upr", "v1", "v2.0", "v2.1", "v2.2")
@@ -40,7 +38,6 @@ unless lost bytes ended the stream and asked for the next one.
 """
 
 # -- gaps
-# ------------------------------------------------------------------------------------------------
 
 CAUSES = words_of(
     "capture-loss rollback resumed oso seqno-advanced invisible snapshot-tail filtered "
@@ -60,7 +57,6 @@ CAUSES = words_of(
 ) = range(10)
 
 # -- connections and vbuckets
-# ----------------------------------------------------------------------------
 
 CONNECTION_VERDICTS = words_of(
     "never-opened refused closed unknown-capture starved-by-flow-control stalled noop-dead "
@@ -78,7 +74,6 @@ ROLES = ("producer", "consumer")
 """Role of the TCP server."""
 
 # -- anomalies
-# -------------------------------------------------------------------------------------------
 
 ANOMALIES = words_of(
     "message-without-stream message-after-stream-end opaque-mismatch stream-already-open "

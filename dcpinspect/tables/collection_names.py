@@ -79,7 +79,6 @@ class Names:
         return self._replaced
 
     # -- telling: in order of rows
-    # ------------------------------------------------------------------------
 
     def select(self, row: int, connection: int, server: str, bucket: bytes) -> bool:
         """Records that a connection selected a bucket; returns whether it is another one."""
@@ -142,7 +141,6 @@ class Names:
             self._moments.append(row)
 
     # -- asking: for any row that was read
-    # -----------------------------------------------------------------
 
     def collection(self, connection: int, number: int, row: int) -> str:
         """Returns the name of a collection in a message of a connection: ``scope.collection``,

@@ -127,18 +127,14 @@ class Flow(Struct[T]):
     nodes: T = number("How many they are.")
     waiting: T = number("Their cost in bytes.")
     stray: T = number(
-        (
-            "A packet that cannot belong to its connection, and waits for another one to agree "
-            "with it."
-        ),
+        "A packet that cannot belong to its connection, and waits for another one to agree "
+        "with it.",
         reset=-1,
         of="nodes",
     )
     offer: T = number(
-        (
-            "Bytes behind the end that an IP header told: of the direction, if their end is one of "
-            "its numbers."
-        ),
+        "Bytes behind the end that an IP header told: of the direction, if their end is one of "
+        "its numbers.",
         reset=-1,
         of="nodes",
     )
@@ -194,10 +190,8 @@ class ConnectionRow(Struct[T]):
     last_time: T = number("Time of its latest packet.")
     closed: Packet[T] = nested(
         Packet,
-        (
-            "The packet that had it; or the packet of the connection that came after it on the "
-            "same addresses."
-        ),
+        "The packet that had it; or the packet of the connection that came after it on the "
+        "same addresses.",
     )
     pair: T = number("Number of its address pair.", bits=32)
     flows: T = number(

@@ -317,7 +317,6 @@ class JsonPrograms(Programs):
         builder.text(b"}" if as_it_is else b'"}')
 
     # -- texts that programs look up
-    # --------------------------------------------------------------------
 
     def endpoints_text(self, connection: int, direction: int, batch: MessageBatch) -> bytes:
         """Returns the keys ``client``, ``server`` and ``direction`` with their values."""

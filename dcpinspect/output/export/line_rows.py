@@ -163,7 +163,6 @@ class LineRows:
         return text, np.maximum.accumulate(ends.clip(0)) + np.cumsum(more)
 
     # -- what is remembered
-    # -----------------------------------------------------------------------------
 
     @property
     def _is_full(self) -> bool:

@@ -236,7 +236,6 @@ class _TablePrograms(Programs):
             _add_end(builder, encoding_of(message).decode())
 
     # -- texts that programs look up
-    # --------------------------------------------------------------------
 
     def _look_up_text(self, field: FieldValue) -> bytes:
         """Returns a number with its meaning."""

@@ -152,7 +152,6 @@ class Store:
         self._spool.close()
 
     # -- filling: one thread
-    # ----------------------------------------------------------------------------
 
     def fill(self, reading: Reading) -> Iterator[MessageBatch]:
         """Reads to the end; yields each batch once it is kept. Raises SpoolError, and the errors of
@@ -262,7 +261,6 @@ class Store:
         )
 
     # -- looking: any thread
-    # ------------------------------------------------------------------------------
 
     @property
     def rows(self) -> int:
