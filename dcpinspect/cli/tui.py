@@ -24,7 +24,6 @@ from dcpinspect.text import escape
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.reading.reading import Packets, Reading
-    from dcpinspect.tui.inspection import Inspection
     from dcpinspect.tui.themed import Opening, ThemedApp
 
 KEPT_MIB = 2048
@@ -132,8 +131,6 @@ class OpenedCapture:
     can_read_again: bool = False
     notices: Sequence[str] = ()
     """Lines for the user; lines may be added later."""
-    beside: str | None = None
-    """A capture to compare with."""
     prepare: Callable[[Reading], object] = lambda _: None
     """Called with the reading before it begins."""
 
@@ -153,14 +150,6 @@ def tui(
         ),
     ] = False,
     filter_: options.FilterOption = None,
-    beside: Annotated[
-        str | None,
-        typer.Option(
-            "--beside",
-            metavar="FILE",
-            help="Another capture, whose timelines are drawn below those of this one.",
-        ),
-    ] = None,
     keep: Keep = KEPT_MIB,
 ) -> int:
     """Open captures in the terminal UI: messages and their bytes, every vbucket, timelines,
@@ -178,7 +167,6 @@ def tui(
             context,
             captures,
             picture,
-            beside,
             _with_times(filter_, times, captures, is_growing=is_growing),
             ui,
         )
@@ -198,9 +186,9 @@ def tui(
             f"{growing}: one capture at a time; leave out all but the one that is being written"
         )
     if not captures:
-        if follow or filter_ or times.since or times.until or beside:
+        if follow or filter_ or times.since or times.until:
             raise UsageError(
-                "tui: --follow, --filter, --since, --until and --beside are for a capture; "
+                "tui: --follow, --filter, --since and --until are for a capture; "
                 "name one, or choose it in the UI"
             )
         return explore(context, None, ui)
@@ -220,7 +208,6 @@ def tui(
         filter_text,
         is_saved=STDIN not in captures,
         can_read_again=not (is_growing or is_piped),
-        beside=beside,
     )
     with _keys_of_terminal() if STDIN in captures else nullcontext():
         return explore(context, capture_to_open, ui)
@@ -296,7 +283,6 @@ def explore(context: typer.Context, capture_to_open: OpenedCapture | None, ui: U
             capture_to_open.prepare(inspection.reading)
             can_read_again = capture_to_open.can_read_again
             filter_text = capture_to_open.filter_text
-            beside = _beside(inspection, capture_to_open.beside, ui)
             app = InspectApp(
                 inspection,
                 **look,
@@ -304,7 +290,6 @@ def explore(context: typer.Context, capture_to_open: OpenedCapture | None, ui: U
                 colors=colors,
                 filter_text=filter_text,
                 can_read_again=can_read_again,
-                beside=beside,
             )
             if can_read_again and len(inspection.files) == 1:
                 memory.captures.add(os.path.abspath(inspection.files[0]))
@@ -341,24 +326,10 @@ def _look_and_memory(context: typer.Context, look: UiLook) -> dict[str, Any]:
     }
 
 
-def _beside(inspection: Inspection, name: str | None, ui: UiOptions) -> Inspection | None:
-    """Opens another capture to compare with. Raises CaptureError, after closing the shown one."""
-    if name is None:
-        return None
-    from dcpinspect.tui.inspection import Inspection
-
-    try:
-        return Inspection([name], **ui.ports, redactor=ui.redactor)
-    except BaseException:
-        inspection.close()
-        raise
-
-
 def _draw(
     context: typer.Context,
     captures: list[str],
     picture: PictureOrder,
-    beside: str | None,
     filter_text: str,
     ui: UiOptions,
 ) -> int:
@@ -384,20 +355,18 @@ def _draw(
             f"--size {escape(size or '')}: write columns and lines, {SMALLEST} to {LARGEST} of "
             "each, as in 120x36"
         )
-    refuse_to_overwrite(output, captures, [beside] if beside is not None else [])
+    refuse_to_overwrite(output, captures)
     look = _look_and_memory(context, ui.look) | {"memory": Memory(), "has_few_colors": False}
     file = AtomicFile(output)
     try:
         inspection = Inspection(captures, **ui.ports, redactor=ui.redactor)
         saved, colors = options.saved_filters(context.obj), options.color_rules(context.obj)
-        inspection_beside = _beside(inspection, beside, ui)
         app = InspectApp(
             inspection,
             **look,
             saved=saved,
             colors=colors,
             filter_text=filter_text,
-            beside=inspection_beside,
         )
         try:
             drawn = screenshot(app, view, (columns, lines))
@@ -405,11 +374,7 @@ def _draw(
             app.close()
         if inspection.state == "failed":
             raise CaptureError(captures[0], None, inspection.error, "nothing was drawn")
-        status = max(
-            remarks(inspected.reading)
-            for inspected in (inspection, inspection_beside)
-            if inspected is not None
-        )
+        status = remarks(inspection.reading)
         if status != CaptureError.exit_status:
             file.write(drawn.encode())
             file.commit()

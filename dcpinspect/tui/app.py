@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,13 +80,11 @@ class InspectApp(ThemedApp):
         has_few_colors: bool = False,
         filter_text: str = "",
         can_read_again: bool = True,
-        beside: Inspection | None = None,
     ) -> None:
         """Makes the application. ``saved``: the user's filters by name, added to the built-in ones.
         ``colors``: the user's own rules.
 
-        ``beside``: another capture, whose timelines are compared. ``theme_name``: if empty, the
-        theme that was chosen last is used.
+        ``theme_name``: if empty, the theme that was chosen last is used.
 
         ``can_read_again``: whether the capture is in complete files.
         """
@@ -113,13 +110,9 @@ class InspectApp(ThemedApp):
             frame.Line(id="progress"),
             frame.Line(id="keys"),
         )
-        self.navigation.beside = self._beside = beside
-        loaded = [inspection] if beside is None else [inspection, beside]
-        self._loaders = [
-            threading.Thread(target=inspected.load, args=(lambda: None,), name="load", daemon=True)
-            for inspected in loaded
-        ]
-        self._shown_beside: Results | None = None
+        self._loader = threading.Thread(
+            target=inspection.load, args=(lambda: None,), name="load", daemon=True
+        )
         self._shown_rows = 0
         self._shown_results: Results | None = None
         self._shown: tuple[object, ...] = ()
@@ -169,8 +162,7 @@ class InspectApp(ThemedApp):
         drawing.
         """
         self._began = time.monotonic()
-        for loader in self._loaders:
-            loader.start()
+        self._loader.start()
 
     async def on_event(self, event: events.Event) -> None:
         """Handles an event as Textual does, but puts keys and pasted text into a queue, so that
@@ -212,14 +204,10 @@ class InspectApp(ThemedApp):
     def close(self) -> None:
         """Stops reading and waits for its threads. Call it after the application has ended."""
         self._stop_search()
-        read = [self.inspection] if self._beside is None else [self.inspection, self._beside]
-        for inspection in read:
-            inspection.stop()
-        for loader in self._loaders:
-            if loader.ident is not None:  # it was started
-                loader.join()
-        for inspection in read:
-            inspection.close()
+        self.inspection.stop()
+        if self._loader.ident is not None:  # it was started
+            self._loader.join()
+        self.inspection.close()
 
     # -- what is read
     # -------------------------------------------------------------------------------------
@@ -227,19 +215,17 @@ class InspectApp(ThemedApp):
     @property
     def is_up_to_date(self) -> bool:
         """Whether the screen shows all that was read and worked out."""
-        is_beside_read = self._beside is None or self._beside.state != "reading"
-        return is_beside_read and self._shown == self._news
+        return self._shown == self._news
 
     @property
     def _news(self) -> tuple[object, ...]:
         """All that the screen depends on; only what the user does changes it, too."""
-        inspection, beside = self.inspection, self._beside
+        inspection = self.inspection
         return (
             inspection.store.rows,
             id(inspection.results),
             inspection.state,
             len(inspection.notices),
-            None if beside is None else id(beside.results),
             self.navigation.has_view.is_set(),
         )
 
@@ -303,11 +289,6 @@ class InspectApp(ThemedApp):
             ):
                 self._count(self._shown_results)
         self._choose_first()
-        if self._beside is not None and self._shown_beside is not self._beside.results:
-            self._shown_beside = self._beside.results
-            self.navigation.timeline.compare()
-            if self.navigation.has("overview"):
-                self.navigation.overview.take_up(self._shown_results)
         if len(self.inspection.notices) > self._notices:
             self._notices = len(self.inspection.notices)
             self.show_status(self.inspection.notices[-1])
@@ -647,24 +628,6 @@ class InspectApp(ThemedApp):
         """Changes the theme, and remembers it for the next start."""
         self.theme = name
         self.memory.themes.add(name)
-
-    def action_picture(self) -> None:
-        """Saves a picture of the screen to a new file."""
-        from dcpinspect.tui.dialogs import Prompt
-
-        prompt = Prompt(
-            "save a picture of the screen, as SVG, to a new file", f"dcpinspect-{self.view}.svg"
-        )
-        self.push_screen(prompt, lambda name: self._draw_to(Path(name)) if name else None)
-
-    def _draw_to(self, path: Path) -> None:
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(self.export_screenshot(title=self.TITLE or ""))
-        except OSError as error:
-            self.show_status(f"{escape(str(path))}: {error.strerror}")
-        else:
-            self.show_status(f"the picture is in {escape(str(path))}")
 
 
 def is_first(inspection: Inspection) -> bool:

@@ -1,5 +1,4 @@
-"""Shows the bytes of one message as hex and text, or as the grid of the specification. Bytes of the
-selected field are highlighted.
+"""Shows the bytes of one message as hex and text. Bytes of the selected field are highlighted.
 
 Each part of the message has a colour of its own, the same as in the names of its fields.
 """
@@ -7,13 +6,12 @@ Each part of the message has a colour of its own, the same as in the names of it
 from __future__ import annotations
 
 from itertools import groupby
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.message import Message as Event
-from textual.reactive import reactive
 from textual.strip import Strip
 
 from dcpinspect.output.render.byte_grid import GridCells
@@ -23,7 +21,6 @@ from dcpinspect.tui.part_colors import Parts
 from dcpinspect.tui.strips import LineView, Piece, strip, visible_width
 from dcpinspect.tui.theme import Glyphs
 
-ByteForm = Literal["hex", "grid"]
 Span = tuple[int, int]
 
 
@@ -31,8 +28,6 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
     """The bytes of a message; each byte has a cell."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"bytes--field"}
-
-    form: reactive[ByteForm] = reactive("hex")
 
     class Picked(Event):
         """Sent when the user clicks a byte, or moves to it with a key."""
@@ -50,8 +45,6 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
     @property
     def columns(self) -> int:
         """Number of bytes in a line."""
-        if self.form == "grid":
-            return 4
         return next((count for count in (16, 8) if visible_width(self) >= hex_width(count)), 4)
 
     @property
@@ -88,11 +81,6 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
                 self.scroll_to(y=max(0, line - height // 3), animate=False, immediate=True)
         self.refresh()
 
-    def watch_form(self) -> None:
-        """Switches between hex and grid."""
-        self._resize()
-        self.light(self._span)
-
     def on_resize(self) -> None:
         """Puts as many bytes on a line as fit."""
         self._resize()
@@ -104,7 +92,7 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
     def clicked(self, event: events.Click) -> None:
         """Selects the field that the clicked byte belongs to."""
         inside = event.get_content_offset(self)
-        head, step = (6, 7) if self.form == "grid" else (7, 3)
+        head, step = 7, 3
         if (
             inside is None
             or inside.x < head
@@ -133,8 +121,7 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         cells = self._cells.between(start, start + self.columns)
         dim = self.dim_style()
         lit = base + self.get_component_rich_style("bytes--field", partial=True)
-        make = self._grid if self.form == "grid" else self._hex
-        return strip(make(start, cells, base, dim, lit), visible_width(self), base)
+        return strip(self._hex(start, cells, base, dim, lit), visible_width(self), base)
 
     def _is_lit(self, at: int) -> bool:
         return self._span is not None and self._span[0] <= at < self._span[1]
@@ -150,28 +137,6 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
             else base + theme.style_of(self.app, f"part-{self._parts.at_offset(at)}")
         )
         return part_style + Style(reverse=True) if self.has_focus and at == self.at else part_style
-
-    def _grid(
-        self, start: int, cells: list[str], base: Style, dim: Style, lit: Style
-    ) -> list[Piece]:
-        pieces: list[Piece] = [(f"{start:>5}", dim)]
-        end = start + len(cells)
-        for offset, cell in enumerate(cells, start):
-            opens = self._is_lit(offset) and not self._is_lit(offset - 1)
-            closed = self._is_lit(offset - 1) and not self._is_lit(offset) and offset > start
-            pieces.append(
-                ("[" if opens else "]" if closed else "|", lit if opens or closed else dim)
-            )
-            pieces.append(
-                (
-                    f" {'0x' + cell if _is_hex(cell) else ' ' + cell + ' '} ",
-                    self._style(offset, base, lit),
-                )
-            )
-        closes = self._is_lit(end - 1) and not self._is_lit(end)
-        pieces.append(("]" if closes else "|", lit if closes else dim))
-        pieces.append((" " + "".join(map(_letter, cells)), dim))
-        return pieces
 
     def _hex(
         self, start: int, cells: list[str], base: Style, dim: Style, lit: Style

@@ -138,6 +138,8 @@ def axis(begin_ns: int, end_ns: int, width: int) -> str:
     """Returns an axis of time: round times where they are, and the end of the capture at its
     end.
     """
+    if begin_ns < (end_ns - begin_ns) // max(1, width):
+        begin_ns = 0  # less than a column before the first span: the axis begins with a round time
     scale = TimeAxis.filling(begin_ns, end_ns, max(1, width)).scale
     last = f"{max(f'{end_ns / 1e9:.3f}', seconds(scale, end_ns), key=len)} s"
     text = numbers(scale, lambda at: f"{seconds(scale, at)} s", width)

@@ -1,7 +1,7 @@
 """The command palette: lists every action by a title that people search for, with its key beside
 it.
 
-The actions are those of ``keys.KEYS``, and those of ``MORE``, which have no key. An action of
+The actions are those of ``KEYS``, and those of ``MORE``, which have no key. An action of
 another view shows that view first.
 """
 
@@ -23,67 +23,6 @@ from dcpinspect.tui.theme import THEMES
 
 if TYPE_CHECKING:
     from dcpinspect.tui.app import InspectApp
-
-TITLES = {
-    "view('overview')": "Go to: Overview",
-    "view('packets')": "Go to: Packets",
-    "view('vbuckets')": "Go to: vBuckets",
-    "view('timeline')": "Go to: Timeline",
-    "view('findings')": "Go to: Findings",
-    "view('stats')": "Go to: Stats",
-    "go": "Go to: row, frame, vbucket, time, mark or rule",
-    "hot": "Go to: vbucket that has most of the measure",
-    "vbucket": "Timeline of this row's vbucket",
-    "bad": "Findings: next error or warning",
-    "bad(True)": "Findings: previous error or warning",
-    "finding": "Findings: the one about this",
-    "filter": "Filter: messages, in SQL",
-    "follow": "Follow the conversation of this message",
-    "by_this": "Filter: by the field or vbucket under the cursor",
-    "by_this('and')": "Filter: also by what is under the cursor",
-    "by_this('not')": "Filter: leave out what is under the cursor",
-    "find": "Find in messages: text, /regex/ or bytes",
-    "find_next": "Find the next one",
-    "find_next(True)": "Find the one before",
-    "zoom(1)": "Zoom in",
-    "zoom(-1)": "Zoom out",
-    "zoom(0)": "Zoom: show all",
-    "gap(1)": "Gaps: next",
-    "gap(-1)": "Gaps: previous",
-    "neighbour(1)": "Timeline of the next vbucket",
-    "neighbour(-1)": "Timeline of the previous vbucket",
-    "near(1)": "Next row, vbucket, event or evidence",
-    "near(-1)": "Previous row, vbucket, event or evidence",
-    "open": "Open, or follow the link",
-    "return": "Back to where you came from",
-    "forward": "Forward again",
-    "leave": "Close, stop, or remove the filter",
-    "display": "Display: hex, measure, order or axis",
-    "numbers": "Display: commands as numbers or names",
-    "value": "Display: values as text or bytes",
-    "time": "Display: time column, another form",
-    "column": "Columns: add the field under the cursor, or remove it",
-    "layout": "Layout: panes beside or below; grid or table",
-    "resize(-1)": "Layout: less room for the list",
-    "resize(1)": "Layout: more room for the list",
-    "maximize": "Layout: this pane as large as the screen",
-    "mark": "Marks: mark this message, or remove the mark",
-    "note": "Marks: write a note on this message",
-    "next_mark": "Marks: next",
-    "connections": "Connections: look at one alone, or at all",
-    "marks": "Marks: all of them",
-    "copy": "Copy the value, the line or the finding",
-    "copy_as": "Copy the message in another form",
-    "export": "Export to a file: messages, findings or tables",
-    "another": "Open another capture: recent, file or interface",
-    "keylog": "Key log: read the capture again with TLS secrets",
-    "suspend": "Back to the shell; fg comes back",
-    "help": "Help: keys and symbols",
-    "quit": "Quit",
-}
-"""Titles of actions in the palette, in its order. Actions without a title here follow, with their
-text.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,32 +49,24 @@ MORE = (
         Command(f"Copy: {words}", f"copy_as('{form}')", views=("packets",))
         for form, words in FORMS.items()
     ),
-    Command("Save a picture of the screen (SVG)", "picture", about="screenshot"),
 )
 """Entries for actions that have no key."""
 
 
 def commands() -> list[Command]:
-    """Returns all entries of the palette in order."""
-    by_action = {key.action: key for key in KEYS if not key.action.startswith(("app.", "pane"))}
-    order = [
-        *(action for action in TITLES if action in by_action),
-        *(action for action in by_action if action not in TITLES),
-    ]
-    keyed = [by_action[action] for action in order]
+    """Returns all entries of the palette in order: the views, the actions of other keys, and those
+    that have no key.
+    """
+    keys = [key for key in KEYS if not key.action.startswith(("app.", "pane"))]
+    keys.sort(key=lambda key: not key.action.startswith("view("))
     return [
-        *(
-            Command(
-                TITLES.get(key.action, key.text.capitalize()),
-                key.action,
-                key.shown,
-                key.text,
-                key.views,
-            )
-            for key in keyed
-        ),
+        *(Command(_title(key.text), key.action, key.shown, views=key.views) for key in keys),
         *MORE,
     ]
+
+
+def _title(text: str) -> str:
+    return text if text.startswith("vB") else text[:1].upper() + text[1:]
 
 
 _KEY_WIDTH = 9

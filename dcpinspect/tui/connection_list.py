@@ -39,13 +39,6 @@ class Talk(NamedTuple):
     found: Counter[Severity]
     """Number of findings of each severity; effects of other findings are not counted."""
 
-    @property
-    def words(self) -> str:
-        """Client, server and name of the connection: ``10.0.0.1:5000 → 10.0.0.2:11210
-        replica``.
-        """
-        return f"{self.client} → {self.server}{f'  {self.name}' if self.name else ''}"
-
 
 def talks(results: Results) -> list[Talk]:
     """Returns all connections: those with most errors first, then those with most warnings, then
@@ -103,6 +96,10 @@ def talks(results: Results) -> list[Talk]:
     )
 
 
+_Column = tuple[str, list[str], bool]
+"""Heading, values, and whether these are numbers."""
+
+
 class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
     """A heading, and below it a line for each connection, with as many columns as fit."""
 
@@ -112,7 +109,9 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         super().__init__(glyphs, id=id)
         self._has_all = False
         self.talks: Sequence[Talk] = ()
-        self._columns: list[tuple[str, list[str], bool]] = []
+        self._columns: Sequence[_Column] = ()
+        self._more: Sequence[str] = ()
+        """What did not fit into the line of each connection; empty if there is no second line."""
 
     def show(
         self, talks_shown: Sequence[Talk], number: int | None = None, *, has_all: bool = False
@@ -141,15 +140,14 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         index = self.at - self._has_all
         return self.talks[index].number if 0 <= index < len(self.talks) else 0
 
-    def _arrange(self) -> None:
-        """Chooses the columns that fit, the most important first. The line for all connections has
-        the sums.
+    def _fitting(self, width: int) -> tuple[list[_Column], list[str]]:
+        """Returns the columns that fit, the most important first, and the text of the second line
+        of each connection, which has the addresses if they do not fit into the first.
         """
-        all_talks, both = self.talks, [("con", [str(talk.number) for talk in self.talks], True)]
-        between = [f"{talk.client} → {talk.server}" for talk in all_talks]
-        columns = [
-            *both,
-            ("client → node", between, False),
+        all_talks = self.talks
+        columns: list[_Column] = [
+            ("con", [str(talk.number) for talk in all_talks], True),
+            ("client → node", [f"{talk.client} → {talk.server}" for talk in all_talks], False),
             ("messages", [f"{talk.messages:,}" for talk in all_talks], True),
             ("name", [clip(talk.name, 30) for talk in all_talks], False),
             ("bucket", [clip(talk.bucket, 20) for talk in all_talks], False),
@@ -158,22 +156,42 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
             ("agent", [clip(talk.agent, 30) for talk in all_talks], False),
             ("TLS", [talk.tls or "plain" for talk in all_talks], False),
         ]
-        width_left = (
-            self.size.width
-            - 2
-            - max((cells(_found_text(talk, self._glyphs)) for talk in all_talks), default=0)
-            - 2
-        )
-        self._columns = []
-        for column in columns:
-            if not any(column[1]):
-                continue
+        counts = max((cells(_found_text(talk, self._glyphs)) for talk in all_talks), default=0)
+        width_left = width - 4 - counts
+        fitting_columns: list[_Column] = []
+        for column in filter(lambda column: any(column[1]), columns):
             wide = _width(column) + 2
-            if wide <= width_left or not self._columns:
-                self._columns.append(column)
+            if wide <= width_left or not fitting_columns:
+                fitting_columns.append(column)
                 width_left -= wide
-        self.virtual_size = Size(self.size.width, len(all_talks) + self._has_all + 1)
+        addresses = columns[1]
+        return fitting_columns, [] if addresses in fitting_columns else addresses[1]
+
+    def needed(self, width: int, most: int) -> int:
+        """Returns how many lines the first ``most`` connections take at a width."""
+        return self.HEAD + min(max(1, self.count), most) * (1 + bool(self._fitting(width)[1]))
+
+    def _arrange(self) -> None:
+        """Chooses the columns. The line for all connections has the sums."""
+        self._columns, more = self._fitting(self.size.width)
+        self._more = more if self.HEAD + self._has_all + 2 * len(more) <= self.size.height else ()
+        lines = len(self.talks) + len(self._more) + self._has_all + self.HEAD
+        self.virtual_size = Size(self.size.width, lines)
         self.bring()
+
+    def lines_of(self, place: int) -> tuple[int, int]:
+        """Returns the first line of a connection, and how many it has."""
+        high = 1 + bool(self._more)
+        return (
+            (0, 1) if place < self._has_all else (place * high - self._has_all * (high - 1), high)
+        )
+
+    def place_at(self, x: int, y: int) -> int | None:
+        """Returns the connection at a line."""
+        del x
+        high = 1 + bool(self._more)
+        place = (y + self._has_all * (high - 1)) // high
+        return place if y >= 0 and place < self.count else None
 
     def on_resize(self) -> None:
         """Chooses the columns that fit the new width."""
@@ -198,23 +216,21 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         line = int(self.scroll_offset.y) + y - 1
         if not self.talks and y == 1:
             return strip([("  no connections so far", base)], self.size.width, base)
-        if line >= self.count:
+        place = self.place_at(0, line)
+        if place is None:
             return Strip.blank(self.size.width, base)
-        is_here = line == self.at
+        is_here = place == self.at
         style = base + self.cursor_style() if is_here else base
         cursor = (f"{self._glyphs.cursor if is_here else ' '} ", style)
-        if line < self._has_all:
-            return strip(
-                [cursor, ("all connections", style + Style(bold=True))],
-                self.size.width,
-                style,
-            )
-        index = line - self._has_all
-        return strip(
-            [cursor, *self._cells(index, style), *self._severity_counts(self.talks[index], style)],
-            self.size.width,
-            style,
-        )
+        index = place - self._has_all
+        if index < 0:
+            pieces = [cursor, ("all connections", style + Style(bold=True))]
+        elif line > self.lines_of(place)[0]:
+            pieces = [cursor, (f"  {self._more[index]}", style)]
+        else:
+            counts = self._severity_counts(self.talks[index], style)
+            pieces = [cursor, *self._cells(index, style), *counts]
+        return strip(pieces, self.size.width, style)
 
     def _cells(self, place: int | None, style: Style) -> Iterator[Piece]:
         """Yields the cells of a line of the table; ``place`` None: of the heading."""
@@ -240,7 +256,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
                 yield f" {one.found[severity]}  ", style
 
 
-def _width(column: tuple[str, list[str], bool]) -> int:
+def _width(column: _Column) -> int:
     return max(map(cells, (column[0], *column[1])), default=0)
 
 

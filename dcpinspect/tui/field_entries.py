@@ -58,14 +58,13 @@ class Entry:
 class Entries:
     """Makes the lines of one message."""
 
-    def __init__(self, message: Message, width: int, head: int, *, as_bytes: bool) -> None:
+    def __init__(self, message: Message, width: int, head: int) -> None:
         """``width``: columns of a line; ``head``: how many of them come before the value of a
-        field. ``as_bytes``: shows text as bytes, too.
+        field.
         """
         self._message = message
         self._width = max(width, 8)
         self._head = head
-        self._as_bytes = as_bytes
         self._encoded: dict[int, bytes] = {}
 
     def top(self) -> list[Entry]:
@@ -121,11 +120,8 @@ class Entries:
         ):
             content = self._content(field)
             json_root = json_parts.root(content)
-            if self._as_bytes or isinstance(field.value, bytes):
-                inner = (
-                    partial(self._dump, path, field) if len(content) > 8 or self._as_bytes else None
-                )
-                is_open = self._as_bytes and field.name in ("value", "body")
+            if isinstance(field.value, bytes):
+                inner = partial(self._dump, path, field) if len(content) > 8 else None
             elif json_root is not None:
                 inner, is_open = (
                     partial(self._part_entries, path, field, json_root, field.depth + 1),
@@ -150,14 +146,6 @@ class Entries:
 
     def _text(self, field: FieldValue) -> str:
         limit = 4 * self._width
-        if (
-            self._as_bytes
-            and isinstance(field.value, str)
-            and not field.hidden
-            and (field.spec is None or not field.spec.kind.size)
-        ):
-            content = self._content(field)
-            return f"{len(content):,} bytes" if len(content) > 8 else f"0x{content.hex()}"
         if (
             isinstance(field.value, str)
             and len(field.value) > limit

@@ -55,8 +55,6 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         """Path of the line under the cursor; it stays when another message is shown."""
         self.links: dict[str, Link] = {}
         """Links of the fields, by path."""
-        self.as_bytes = False
-        """Whether all values are shown as bytes, text too."""
         self._turned: set[str] = set()
         """Paths of the lines that the user folded or unfolded; each of them is the opposite of how
         it is at first.
@@ -97,16 +95,6 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             while parent and parent not in self._places:
                 parent = parent.rpartition("/")[0]
             self.path = parent or (self._entries[0].path if self._entries else "")
-        self._reveal()
-        self.post_message(self.Selected(self.span))
-
-    def show_as(self, *, as_bytes: bool) -> None:
-        """Shows all values as bytes, or each in its own form."""
-        self.as_bytes = as_bytes
-        self._turned.clear()
-        self._remake()
-        while self.path not in self._places and "/" in self.path:
-            self.path = self.path.rpartition("/")[0]
         self._reveal()
         self.post_message(self.Selected(self.span))
 
@@ -278,9 +266,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         """Makes the lines again for the message, the width and the form of the values."""
         head = 4 + LABEL + (OFFSETS + 3 if visible_width(self) >= CROWDED else 2)
         self._maker = (
-            Entries(self.message, visible_width(self), head, as_bytes=self.as_bytes)
-            if self.message is not None
-            else None
+            Entries(self.message, visible_width(self), head) if self.message is not None else None
         )
         self._inside.clear()
         self._flatten()

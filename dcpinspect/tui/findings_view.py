@@ -21,7 +21,6 @@ from dcpinspect.findings.registry import RULES
 from dcpinspect.output.render.finding_text import report_lines
 from dcpinspect.output.render.message_lines import counted
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
-from dcpinspect.tui.connection_list import talks
 from dcpinspect.tui.export_choices import Choice, messages, table
 from dcpinspect.tui.finding_about import AROUND, about, in_words
 from dcpinspect.tui.finding_list import FindingList
@@ -66,8 +65,7 @@ class FindingsView(View):
 
     def take_up(self, results: Results) -> None:
         """Shows the findings so far."""
-        names = {talk.number: talk.words for talk in talks(results)}
-        self.list.show(results.findings, names, is_final=self.host.inspection.state != "reading")
+        self.list.show(results.findings, is_final=self.host.inspection.state != "reading")
 
     @on(LineView.Moved)
     def arrive(self) -> None:
@@ -200,10 +198,6 @@ class FindingsView(View):
             self.list.evidence = min(max(self.evidence_index + steps, 0), last)
             self.arrive()
 
-    def action_display(self) -> None:
-        """Switches between order by cause and order by connection."""
-        self.list.next_order()
-
     def action_vbucket(self) -> None:
         """Goes to the timeline of the vbucket, at the message that shows the finding."""
         finding = self.list.shown_finding
@@ -255,17 +249,6 @@ class FindingsView(View):
             )
         else:
             self.host.show_status("no other finding about the message you came from")
-
-    def action_by_this(self, how: str = "") -> None:
-        """Hides all findings of the rule."""
-        if not how:
-            self.host.show_status("= filters messages; here ! hides all findings of a rule")
-        elif self.list.shown_finding is not None:
-            self.list.hide(self.list.shown_finding.rule)
-
-    def leave(self) -> bool:
-        """Shows hidden findings again."""
-        return self.list.show_hidden()
 
     def action_copy(self) -> None:
         """Copies the full text about the finding."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from textual import events
@@ -24,7 +24,7 @@ from dcpinspect.tui.theme import Glyphs
 _LAG_S = 0.5
 """Seconds of delay from which the delay is shown."""
 WIDE = 100
-"""Width in columns from which views have their full names."""
+"""Width in columns from which tabs stand apart, and the number of messages is shown."""
 _TITLES = {
     "overview": "Overview",
     "packets": "Packets",
@@ -76,14 +76,6 @@ def piece(text: str, style: str = "", action: str = "") -> Content:
 
 def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Content:
     """Returns the first line: views on the left; capture, messages and findings on the right."""
-    tab_texts, names = [Content(" ")], _TITLES if width >= WIDE else _SHORT
-    for number, name in enumerate(VIEWS):
-        tab_texts.append(
-            piece(
-                f"{number} {names[name]}", "bold reverse" if name == view else "", f"view('{name}')"
-            )
-        )
-        tab_texts.append(Content("  " if width >= WIDE else " "))
     counts = Counter(
         finding.severity for finding in inspection.results.findings if finding.effect_of is None
     )
@@ -103,7 +95,10 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
             Content("  "),
             piece(f"{glyphs.of_severity(severity)} {count:,}", style, f"severity('{severity}')"),
         ]
-    line, right = Content.assemble(*tab_texts), Content.assemble(*found, " ")
+    right = Content.assemble(*found, " ")
+    room = width - right.cell_length  # how far reading is also stands in the line of progress
+    lines = (_tabs(view, _TITLES, apart=2), _tabs(view, _TITLES), _tabs(view, _SHORT))
+    line = next((line for line in lines[width < WIDE :] if line.cell_length <= room), lines[-1])
     free_width = width - line.cell_length - right.cell_length
     rows = (
         counted(inspection.store.rows, "message")
@@ -127,6 +122,16 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
     return Content.assemble(
         line, " " * max(0, width - line.cell_length - end_text.cell_length), end_text
     )
+
+
+def _tabs(view: str, names: Mapping[str, str], apart: int = 1) -> Content:
+    """Returns the tabs alone."""
+    pieces = [Content(" ")]
+    for number, name in enumerate(VIEWS):
+        style = "bold reverse" if name == view else ""
+        pieces.append(piece(f"{number} {names[name]}", style, f"view('{name}')"))
+        pieces.append(Content(" " * apart))
+    return Content.assemble(*pieces)
 
 
 def _name(files: Sequence[Path]) -> str:

@@ -5,7 +5,7 @@ time is limited.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
@@ -29,12 +29,12 @@ MOST = 1 << 12
 """Number of vbuckets that are counted, those with the lowest numbers. A bucket has 1,024."""
 _IS_EVENT = np.array([Trait.EVENT in opcode_traits(code) for code in range(256)])
 
-Counts = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
+Counts = npt.NDArray[np.uint32]
 Signs = npt.NDArray[np.int8]
 
 
-HEATS = ("items", "bytes", "gaps", "rollbacks")
-"""Measures that can be shown over time; gaps are counted as in ``MEASURES`` of the map."""
+LEVELS = 8
+"""Number of colours of counts."""
 
 
 class Sign(NamedTuple):
@@ -47,15 +47,15 @@ class Sign(NamedTuple):
 
 SIGNS = (
     Sign("", "", ""),
-    Sign("▏", "kind-marker", "snapshot begins"),
     Sign("Q", "kind-request", "request"),
     Sign("C", "kind-upkeep", "connection closed"),
     Sign("E", "kind-end", "stream end"),
     Sign("N", "kind-refusal", "refused"),
     Sign("R", "kind-rollback", "rollback"),
+    Sign("L", "verdict-behind", "something was lost"),
 )
 """Signs in rising order of importance; the last one wins a cell."""
-SNAPSHOT, REQUEST, CLOSED, END, REFUSED, ROLLBACK = range(1, len(SIGNS))
+REQUEST, CLOSED, END, REFUSED, ROLLBACK, LOSS = range(1, len(SIGNS))
 
 
 def _in_longer_spans(counts: Counts) -> Counts:
@@ -73,28 +73,17 @@ class Heat:
     used: int = 0
     """Number of spans up to the latest message."""
     counts: Counts = field(default_factory=lambda: np.zeros((0, SPANS), np.uint32))
-    """Items by vbucket and span, or the measure that ``measured`` was asked for."""
-    bytes: Counts = field(default_factory=lambda: np.zeros((0, SPANS), np.uint64))
-    """Bytes of the messages with these items, by vbucket and span."""
+    """Items by vbucket and span."""
 
     def until(self, end_ns: int) -> Heat:
         """Returns the heat with spans up to ``end_ns``: a quiet end of the capture has spans, too."""
         if not self.used:
             return self
-        since, span_ns, counts, octets = (
-            end_ns - self.start_ns,
-            self.span_ns,
-            self.counts,
-            self.bytes,
-        )
+        since, span_ns, counts = end_ns - self.start_ns, self.span_ns, self.counts
         while since >= SPANS * span_ns:
-            span_ns, counts, octets = (
-                2 * span_ns,
-                _in_longer_spans(counts),
-                _in_longer_spans(octets),
-            )
+            span_ns, counts = 2 * span_ns, _in_longer_spans(counts)
         used = -(-self.used * self.span_ns // span_ns)
-        return Heat(self.start_ns, span_ns, max(used, since // span_ns + 1), counts, octets)
+        return Heat(self.start_ns, span_ns, max(used, since // span_ns + 1), counts)
 
     def cells(self, groups: list[tuple[int, int]], together: int) -> IntArray:
         """Returns the sums per group and column. A group has its first and last vbucket; a column
@@ -114,26 +103,6 @@ class Heat:
         return sums
 
 
-def measured(heat: Heat, records: Mapping[str, Records], measure: str) -> Heat:
-    """Returns the heat with another measure of ``HEATS`` in ``counts``."""
-    if measure in ("items", "bytes"):
-        return replace(heat, counts=heat.counts if measure == "items" else heat.bytes)
-    table, time = (records.get(measure), "last_time" if measure == "gaps" else "time")
-    if table is None or not len(table) or not heat.used:
-        return replace(heat, counts=np.zeros((0, SPANS), np.uint32))
-    rows = np.arange(len(table))
-    if measure == "gaps":
-        rows = np.concatenate([table.rows_with("cause", cause) for cause in LOST])
-    vbucket = whole_numbers(table, "vbucket")[rows]
-    rows, vbucket = rows[vbucket < MOST], vbucket[vbucket < MOST]
-    span = np.clip(
-        (whole_numbers(table, time)[rows] - heat.start_ns) // heat.span_ns, 0, heat.used - 1
-    )
-    counts = np.zeros((max(len(heat.counts), int(vbucket.max(initial=-1)) + 1), SPANS), np.uint32)
-    np.add.at(counts, (vbucket, span), 1)
-    return replace(heat, counts=counts)
-
-
 class HeatCounter:
     """Counts while a capture is read; ``feed`` takes every batch."""
 
@@ -141,11 +110,10 @@ class HeatCounter:
         self._start_ns: int | None = None
         self._span_ns = FIRST_SPAN_NS
         self._counts: Counts = np.zeros((0, SPANS), np.uint32)
-        self._bytes: Counts = np.zeros((0, SPANS), np.uint64)
         self._latest = -1  # number of the span of the latest message
 
     def feed(self, batch: MessageBatch) -> None:
-        """Counts the next batch. Costs two sums over its events."""
+        """Counts the next batch. Costs a sum over its events."""
         if not len(batch):
             return
         if self._start_ns is None:
@@ -163,31 +131,22 @@ class HeatCounter:
         while int(since.max()) >= SPANS * self._span_ns:
             self._span_ns *= 2
             self._latest //= 2
-            self._counts, self._bytes = map(_in_longer_spans, (self._counts, self._bytes))
+            self._counts = _in_longer_spans(self._counts)
         self._latest = max(self._latest, int(since.max()) // self._span_ns)
         numbers = vbucket.values[is_own].astype(np.int64)
         if not len(numbers):
             return
         missing = int(numbers.max()) + 1 - len(self._counts)
         if missing > 0:
-            self._counts, self._bytes = (
-                np.vstack((counts, np.zeros((missing, SPANS), counts.dtype)))
-                for counts in (self._counts, self._bytes)
-            )
+            more = np.zeros((missing, SPANS), self._counts.dtype)
+            self._counts = np.vstack((self._counts, more))
         cells = numbers * SPANS + since[is_own] // self._span_ns
         np.add.at(self._counts.reshape(-1), cells, 1)
-        np.add.at(self._bytes.reshape(-1), cells, batch.length[is_own].astype(np.uint64))
 
     @property
     def now(self) -> Heat:
         """The counts so far."""
-        return Heat(
-            self._start_ns or 0,
-            self._span_ns,
-            self._latest + 1,
-            self._counts.copy(),
-            self._bytes.copy(),
-        )
+        return Heat(self._start_ns or 0, self._span_ns, self._latest + 1, self._counts.copy())
 
 
 def signs(
@@ -215,9 +174,7 @@ def signs(
 
     if not cell_signs.size:
         return cell_signs
-    snapshots, streams = records.get("snapshots"), records.get("streams")
-    if snapshots is not None and len(snapshots):
-        add_sign(SNAPSHOT, whole_numbers(snapshots, "vbucket"), whole_numbers(snapshots, "time"))
+    streams = records.get("streams")
     if streams is not None and len(streams):
         vbucket, begin, end = (
             whole_numbers(streams, name) for name in ("vbucket", "first_time", "last_time")
@@ -239,4 +196,30 @@ def signs(
         ):
             sign_rows = np.asarray(rows, np.int64)
             add_sign(sign, vbucket[sign_rows], end[sign_rows])
+    gaps = records.get("gaps")
+    if gaps is not None and len(gaps):
+        lost = np.concatenate([gaps.rows_with("cause", cause) for cause in LOST])
+        vbucket, time = (whole_numbers(gaps, name)[lost] for name in ("vbucket", "last_time"))
+        add_sign(LOSS, vbucket, time)
     return cell_signs
+
+
+def edges(values: IntArray) -> list[int]:
+    """Returns the least value of each level, rising. Each level has about as many cells, so who has
+    more is seen even if all values are close together or one is far from the others.
+    """
+    sorted_values = np.sort(values[values > 0])
+    if not len(sorted_values):
+        return []
+    return [
+        int(edge)
+        for edge in np.unique(sorted_values[np.arange(LEVELS) * len(sorted_values) // LEVELS])
+    ]
+
+
+def levels(values: IntArray, steps: list[int]) -> IntArray:
+    """Returns the level of each value: 1 to 8, 0 for the value 0. Level 8 always occurs if a value
+    is above 0.
+    """
+    reached = np.searchsorted(np.array(steps, np.int64), values, "right")
+    return np.where(values > 0, LEVELS - len(steps) + reached, 0)

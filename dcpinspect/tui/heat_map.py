@@ -1,4 +1,4 @@
-"""Shows a whole bucket over time. Each vbucket, or group of vbuckets, has a line or half a line,
+"""Shows a whole bucket over time. Each vbucket, or group of vbuckets, has one line or several,
 coloured by how much came when.
 """
 
@@ -14,25 +14,29 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from dcpinspect.output.render.lanes import Scale
+from dcpinspect.output.render.message_lines import counted
 from dcpinspect.output.render.timeline_text import lasting, numbers, seconds
 from dcpinspect.text import clip
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
-from dcpinspect.tui.heat import HEATS, MOST, REQUEST, SIGNS, SNAPSHOT, Heat, measured, signs
+from dcpinspect.tui.heat import (
+    MOST,
+    SIGNS,
+    Heat,
+    edges,
+    levels,
+    signs,
+)
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.strips import LineView, Piece, flowed, strip
 from dcpinspect.tui.theme import Glyphs
-from dcpinspect.tui.vbucket_cells import FEW, edges, levels
+from dcpinspect.tui.vbucket_cells import FEW
 
 LABEL = 10
 """Width of the numbers before a line, in columns."""
 HEAD = 2
 SHARING = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256, 512, 1024, MOST)
 """Numbers of vbuckets that can share a row."""
-CROWDED = 3
-"""Signs of snapshots are left out if one in so many non-empty cells, or more, begins a snapshot:
-they would say nothing.
-"""
 
 
 class HeatForm(NamedTuple):
@@ -41,22 +45,19 @@ class HeatForm(NamedTuple):
     together: int = 1
     """Number of vbuckets in a row of cells."""
     high: int = 1
-    """Number of lines of a row; 0: half a line, the upper or the lower half of a character."""
+    """Number of lines of a row."""
 
 
-def forms(count: int, lines: int, *, has_halves: bool) -> list[HeatForm]:
+def forms(count: int, lines: int) -> list[HeatForm]:
     """Returns all forms, from the form that shows all vbuckets at once to the form with one line
     per vbucket.
     """
     if count <= lines:
         return [HeatForm(1, lines // max(1, count))]
-    rows = lines * (2 if has_halves else 1)
-    fitting = next((share for share in SHARING if -(-count // share) <= rows), SHARING[-1])
-    sharing = [
-        share for share in reversed(SHARING) if 1 < share <= fitting and fitting % share == 0
+    fitting = next((share for share in SHARING if -(-count // share) <= lines), SHARING[-1])
+    return [
+        HeatForm(share) for share in reversed(SHARING) if share <= fitting and fitting % share == 0
     ]
-    fitting_forms = [HeatForm(share, 0 if has_halves else 1) for share in sharing]
-    return [*fitting_forms, *([HeatForm(1, 0)] if has_halves else []), HeatForm(1, 1)]
 
 
 class HeatMap(LineView, can_focus=True, inherit_bindings=False):
@@ -76,16 +77,11 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         """Number of spans in a cell."""
         self._wide = 1
         """Number of columns of a cell."""
-        self.measure = HEATS[0]
         self.amounts = np.zeros((0, 0), np.int64)
-        """Amount of the measure in each cell."""
+        """Number of items in each cell."""
         self._levels = self.amounts
         self._edges: list[int] = []
         self._signs = np.zeros((0, 0), np.int8)
-        self._least_sign = SNAPSHOT
-        """The least important sign that is shown: signs of snapshots are left out if there are too
-        many.
-        """
         self._paints: dict[int, Style] = {}
         self._wanted: tuple[int, int] | None = None
         """Vbucket and time that the cursor was moved to; it stays when the size of the cells
@@ -96,7 +92,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         """Shows the results so far. ``first_ns`` and ``last_ns``: when the capture began and ended,
         in nanoseconds since 1970.
         """
-        self._heat = measured(results.heat.until(last_ns), results.records, self.measure)
+        self._heat = results.heat.until(last_ns)
         self._results, self._first_ns, self._last_ns = results, first_ns, last_ns
         counted_vbuckets = [number for number in results.vbuckets if number < MOST]
         self._numbers = (
@@ -109,11 +105,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     def _arrange(self) -> None:
         """Chooses as many cells as fit, and fills them."""
         width, lines = max(1, self.size.width - LABEL), max(1, self.size.height - HEAD)
-        offered = forms(
-            len(self._numbers),
-            lines,
-            has_halves=self._glyphs is theme.UNICODE and not self.app.no_color,
-        )
+        offered = forms(len(self._numbers), lines)
         self._zoomed = min(self._zoomed, len(offered) - 1)
         self.form = offered[self._zoomed]
         vbuckets, together = self._numbers, self.form.together
@@ -125,7 +117,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self._spans = -(-used // width) or 1
         self.amounts = self._heat.cells(self.groups, self._spans)
         self._wide = max(1, width // max(1, self.amounts.shape[1]))
-        self._edges = edges(self.amounts, self.measure)
+        self._edges = edges(self.amounts.reshape(-1))
         self._levels = levels(self.amounts, self._edges)
         place_of = np.full(max(vbuckets, default=-1) + 1, -1, np.int64)
         for line, (first, last) in enumerate(self.groups):
@@ -133,15 +125,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self._signs = signs(
             self._heat, self._results.records, place_of, self.amounts.shape, self._spans
         )
-        seen = np.count_nonzero(self._signs == SNAPSHOT)
-        is_told = bool(self.form.high) and seen * CROWDED <= np.count_nonzero(
-            (self._levels > 0) | (self._signs > 0)
-        )
-        self._least_sign = SNAPSHOT if is_told else REQUEST
-        high = self.form.high
-        self.virtual_size = Size(
-            self.size.width, HEAD + (len(self.groups) * high if high else -(-len(self.groups) // 2))
-        )
+        self.virtual_size = Size(self.size.width, HEAD + len(self.groups) * self.form.high)
         self.at = self._cell(*self._wanted) if self._wanted is not None else 0
         self.bring()
         self.post_message(self.Moved(self))
@@ -158,13 +142,6 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             self._wanted = self.vbucket, self.span[0]
         self._zoomed = max(0, self._zoomed + steps) if steps else 0
         self._arrange()
-
-    def next_display(self) -> None:
-        """Shows the next measure."""
-        self.measure = HEATS[(HEATS.index(self.measure) + 1) % len(HEATS)]
-        if self.vbucket is not None:
-            self._wanted = self.vbucket, self.span[0]
-        self.show(self._results, self._first_ns, self._last_ns)
 
     # -- the cursor
     # ---------------------------------------------------------------------------------------
@@ -191,17 +168,11 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     def lines_of(self, place: int) -> tuple[int, int]:
         """Returns the first line of a cell's row, and its height."""
-        row, high = place // self.across, self.form.high
-        return (row * high, high) if high else (row // 2, 1)
+        return place // self.across * self.form.high, self.form.high
 
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the cell at a column and a line."""
-        column = (x - LABEL) // self._wide
-        row = (
-            y // self.form.high
-            if self.form.high
-            else 2 * y + (self.column == column and self.row == 2 * y + 1)
-        )
+        column, row = (x - LABEL) // self._wide, y // self.form.high
         return (
             row * self.across + column
             if x >= LABEL and column < self.across and row < len(self.groups)
@@ -264,7 +235,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         """
         if self.row >= len(self._signs):
             return False
-        signed_columns = np.flatnonzero(self._signs[self.row] >= self._least_sign)
+        signed_columns = np.flatnonzero(self._signs[self.row])
         ahead = (
             signed_columns[signed_columns > self.column]
             if steps > 0
@@ -289,26 +260,24 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             )
         if y == 1:
             return self._time(dim, base)
-        line, high = int(self.scroll_offset.y) + y - HEAD, self.form.high
-        row, line_of_row = divmod(line, high) if high else (2 * line, 0)
+        row, line_of_row = divmod(int(self.scroll_offset.y) + y - HEAD, self.form.high)
         if row >= len(self.groups):
             return Strip.blank(self.size.width, base)
-        is_own = row == self.row or (not high and row + 1 == self.row)
+        is_own = row == self.row
         label = self._label(row) if line_of_row == 0 else ""
         pieces: list[Piece] = [
             (f"{clip(label, LABEL - 1):>{LABEL - 1}} ", base + Style(bold=True) if is_own else dim)
         ]
-        cells = self._halves(row, base) if not high else self._bars(row, line_of_row, base)
-        return strip([*pieces, *cells], self.size.width, base)
+        return strip([*pieces, *self._bars(row, line_of_row, base)], self.size.width, base)
 
     def heading(self) -> str:
         """Returns what the picture shows, in words."""
         if not self.groups:
             return "no vbucket was requested"
-        together, high = self.form
-        sharing = f"{together} vbuckets a row" if together > 1 else "" if high else "two a line"
+        together = self.form.together
+        sharing = f"{together} vbuckets a row" if together > 1 else ""
         phrases = [
-            f"{self.measure} of {len(self._numbers):,} vbuckets over time",
+            f"items of {len(self._numbers):,} vbuckets over time",
             sharing,
             f"a cell is {lasting(self._spans * self._heat.span_ns)}",
         ]
@@ -316,9 +285,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     def _label(self, row: int) -> str:
         first, last = self.groups[row]
-        if not self.form.high and row + 1 < len(self.groups):
-            last = self.groups[row + 1][1] if self.form.together == 1 else last
-        return str(first) if first == last or self.form.together == 1 else f"{first}–{last}"
+        return str(first) if first == last else f"{first}–{last}"
 
     def _scale(self) -> Scale:
         return Scale(
@@ -341,9 +308,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         return strip(pieces, self.size.width, base)
 
     def _bars(self, row: int, part: int, base: Style) -> list[Piece]:
-        """Returns a line of a row: blocks as high as the level, letters in the lowest line, left
-        edges of snapshots in all lines.
-        """
+        """Returns a line of a row: blocks as high as the level, letters in the lowest line."""
         high, pieces = self.form.high, list[Piece]()
         cursor_style = self.cursor_style()
         is_cursor = [
@@ -358,58 +323,10 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
                 (self._glyphs.blocks[eighths - 1] if eighths else " ") * self._wide,
                 base + self._paint(level),
             )
-            is_edge = sign == SNAPSHOT and eighths in (0, 8)
-            if sign >= self._least_sign and (is_edge or part == high - 1):
-                text, style = self._signed(sign, level if eighths else 0, text, base)
+            if sign and part == high - 1:
+                text = SIGNS[sign].letter + text[1:]
+                style = base + self._paint_of_sign(sign)
             pieces.append((text * count, style + cursor_style if is_here else style))
-        return pieces
-
-    def _signed(self, sign: int, level: int, text: str, base: Style) -> Piece:
-        """Returns a cell with a sign: a snapshot has a line at its left edge, other signs are a
-        letter in place of the first character.
-        """
-        if sign > SNAPSHOT:
-            return SIGNS[sign].letter + text[1:], base + self._paint_of_sign(sign)
-        if self._glyphs is theme.ASCII or self.app.no_color:
-            return "|" + text[1:], base + self._paint(level)
-        paint, ground = (
-            theme.style_of(self.app, SIGNS[sign].paint),
-            self._paint(level).color if level else base.bgcolor,
-        )
-        return SIGNS[sign].letter + " " * (len(text) - 1), base + Style(
-            color=paint.color if not level else base.bgcolor, bgcolor=ground
-        )
-
-    def _halves(self, row: int, base: Style) -> list[Piece]:
-        """Returns two rows as one line, in the upper and the lower half of each character."""
-        levels, signs = self._levels[row : row + 2].tolist(), self._signs[row : row + 2]
-        upper, lower = levels[0], levels[1] if len(levels) > 1 else [0] * len(levels[0])
-        worst = np.where(
-            (signs.max(axis=0) > SNAPSHOT) & (signs.max(axis=0) >= self._least_sign),
-            signs.max(axis=0),
-            0,
-        ).tolist()
-        cursor_half = [0] * len(upper)
-        if row <= self.row < row + len(levels):
-            cursor_half[self.column] = 1 + self.row - row
-        pieces = list[Piece]()
-        for (above, below, sign, half), run in groupby(
-            zip(upper, lower, worst, cursor_half, strict=True)
-        ):
-            count = sum(1 for _ in run)
-            if sign:
-                text, style = (
-                    SIGNS[sign].letter + " " * (self._wide - 1),
-                    self._paint_of_sign(sign) + Style(underline=half > 0),
-                )
-                pieces.append((text * count, base + style))
-            else:
-                colours = [self._paint(level).color or base.bgcolor for level in (above, below)]
-                if half:
-                    colours[half - 1] = base.color
-                pieces.append(
-                    ("▀" * self._wide * count, Style(color=colours[0], bgcolor=colours[1]))
-                )
         return pieces
 
     def _paint(self, level: int) -> Style:
@@ -442,12 +359,12 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         first, last = self.groups[self.row]
         scale = self._scale()
         low, _ = self.span
-        amount, unit = int(self.amounts[self.row, self.column]), self.measure.removesuffix("s")
+        amount = int(self.amounts[self.row, self.column])
         most = f", most of them in vbucket {self.vbucket}" if first < last and amount else ""
         phrases = [
             f"vb {first}" if first == last else f"vb {first}–{last}",
             f"{seconds(scale, low)} s and {lasting(scale.step)} on",
-            f"{amount:,} {unit}{'' if amount == 1 else 's'}{most}" if amount else f"no {unit}",
+            f"{counted(amount, 'item')}{most}" if amount else "no item",
         ]
         if sign := int(self._signs[self.row, self.column]):
             phrases.append(SIGNS[sign].word)
@@ -459,34 +376,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             Text.assemble((self._glyphs.blocks[level], self._paint(level + 1)), f" {short(edge)}+")
             for level, edge in enumerate(self._edges, 8 - len(self._edges))
         ]
-        for sign in (
-            np.unique(self._signs[self._signs >= self._least_sign]).tolist()
-            if self._signs.size
-            else []
-        ):
-            legend_sign = SIGNS[sign]
-            if sign > SNAPSHOT or self.form.high:
-                letter = (
-                    legend_sign.letter if sign > SNAPSHOT or self._glyphs is theme.UNICODE else "|"
-                )
-                entries.append(
-                    Text.assemble(
-                        (
-                            letter,
-                            theme.style_of(self.app, legend_sign.paint)
-                            + Style(reverse=sign > SNAPSHOT),
-                        ),
-                        f" {legend_sign.word}",
-                    )
-                )
-        if self._least_sign > SNAPSHOT and SNAPSHOT in self._signs:
-            entries.append(
-                Text(
-                    "snapshots begin in too many cells to be shown"
-                    if self.form.high
-                    else "+ shows where snapshots begin"
-                )
-            )
-        return flowed(
-            Text(f"{self.measure}:" if self._edges else f"no {self.measure}"), entries, width
-        )
+        for sign in np.unique(self._signs[self._signs > 0]).tolist():
+            letter = SIGNS[sign].letter, self._paint_of_sign(sign)
+            entries.append(Text.assemble(letter, f" {SIGNS[sign].word}"))
+        return flowed(Text("items:" if self._edges else "no items"), entries, width)

@@ -10,7 +10,6 @@ from textual.containers import Horizontal, Vertical
 from dcpinspect.protocol.message import Message
 from dcpinspect.text import clip, escape, one_line
 from dcpinspect.tui.byte_pane import BytePane
-from dcpinspect.tui.divider import Divider
 from dcpinspect.tui.field_links import Link
 from dcpinspect.tui.field_tree import FieldTree
 from dcpinspect.tui.frame import Line
@@ -40,14 +39,10 @@ class MessagePanes(Vertical):
         self.fields = FieldTree(glyphs, id="field-tree")
         self.bytes = BytePane(glyphs, id="byte-pane")
         self.details = Horizontal(id="details")
-        self.title = Divider(id="message-title")
+        self.title = Line(id="message-title")
         self._why, self._note = Line(id="message-finding"), Line(id="message-note")
-        self._between = Divider(id="byte-divider")
+        self._between = Line(id="byte-divider")
         self._row = 0
-        self._share: float | None = None
-        """Share of the room that the fields have, once the user has dragged the divider between
-        fields and bytes.
-        """
 
     def compose(self) -> ComposeResult:
         """Yields the widgets of the panes."""
@@ -104,30 +99,6 @@ class MessagePanes(Vertical):
         width = self.details.size.width
         self.details.set_class(width >= ROOMY, "roomy")
         self.details.set_class(is_beside and width < STACKED, "stacked")
-        if self._share is not None:
-            is_stacked = self.details.has_class("stacked")
-            for pane, share in ((self.fields, self._share), (self.bytes, 1 - self._share)):
-                pane.styles.width = "1fr" if is_stacked else f"{share}fr"
-                pane.styles.height = f"{share}fr" if is_stacked else "1fr"
-                pane.styles.max_width = "100%"
-
-    def change_form(self, *, is_narrow: bool) -> None:
-        """Switches the bytes between hex and grid. ``is_narrow``: only fields or bytes fit, so that
-        they are shown in turn.
-        """
-        shows_bytes = self.details.has_class("bytes") or not is_narrow
-        if is_narrow and (not shows_bytes or self.bytes.form == "grid"):
-            self.details.toggle_class("bytes")
-        if shows_bytes:
-            self.bytes.form = "hex" if self.bytes.form == "grid" else "grid"
-        self.details.set_class(self.bytes.form == "grid", "grid")
-
-    @on(Divider.Dragged, "#byte-divider")
-    def _dragged(self, event: Divider.Dragged) -> None:
-        event.stop()
-        is_stacked = self.details.has_class("stacked")
-        self._share = event.share(self.details, is_across=not is_stacked)
-        self.fit(is_beside=is_stacked)
 
     @on(FieldTree.Selected)
     def _selected(self, event: FieldTree.Selected) -> None:

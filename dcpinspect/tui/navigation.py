@@ -57,7 +57,6 @@ class Navigation(ContentSwitcher):
         """
         super().__init__(id="views")
         self.inspection = inspection
-        self.beside: Inspection | None = None
         self.show_status = say
         self._glyphs = glyphs
         self._new_packets = new_packets
@@ -66,8 +65,6 @@ class Navigation(ContentSwitcher):
         self._mounting = 0
         self.has_view = asyncio.Event()
         """Set once a view is shown, which takes the keys."""
-        self.marked_vbuckets: list[int] = []
-        """Vbuckets whose timelines are drawn below that of any other, to compare."""
 
     @cached_property
     def overview(self) -> OverviewView:
@@ -211,23 +208,6 @@ class Navigation(ContentSwitcher):
 
     def _time_of(self, row: int) -> int:
         return int(self.inspection.store.batch_of([row], ["time_ns"]).column(0)[0].as_py())
-
-    def mark_vbucket(self, vbucket: int) -> None:
-        """Marks a vbucket, so that its timeline is drawn below that of any other, or removes that
-        mark.
-        """
-        marked = self.marked_vbuckets
-        if vbucket in marked:
-            marked.remove(vbucket)
-        else:
-            marked.append(vbucket)
-        self.vbuckets.map.mark(marked)
-        self.timeline.compare()
-        self.show_status(
-            f"timelines are compared with vbucket {', '.join(map(str, marked))}"
-            if marked
-            else "timelines are compared with none"
-        )
 
     def to_next_mark(self) -> None:
         """Goes to the next mark; after the last mark, to the first."""

@@ -4,7 +4,6 @@ connections. Enter opens a part.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -19,8 +18,7 @@ from dcpinspect.output.render.finding_text import with_their_effects
 from dcpinspect.output.render.message_lines import counted
 from dcpinspect.output.render.verdict import NOTHING, verdict
 from dcpinspect.protocol.message import Severity
-from dcpinspect.text import escape, one_line
-from dcpinspect.tui.beside import difference
+from dcpinspect.text import one_line
 from dcpinspect.tui.connection_list import ConnectionList, Talk, talks
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.rate import Rate
@@ -32,8 +30,8 @@ from dcpinspect.tui.view import Host, Spot, View
 
 WIDE = 100
 """Columns of the screen from which the map stands beside the chart and the connections."""
-CHART = 5
-"""Height of the chart, in lines."""
+CHART, HIGHEST_CHART = 5, 8
+"""Least and greatest height of the chart, with its title, signs and axis, in lines."""
 MOST_TALKS = 6
 """Number of connections that are shown without scrolling."""
 _BESIDE = 42
@@ -60,7 +58,7 @@ class OverviewView(View):
         self._parts: Sequence[LineView] = (self.findings, self.map, self.rate, self.connections)
         self._here: LineView = self.findings
         self._verdict_text = Text()
-        self._shown, self._shown_beside = Results(), Results()
+        self._shown = Results()
         self._talks: Sequence[Talk] = ()
 
     def compose(self) -> ComposeResult:
@@ -94,14 +92,13 @@ class OverviewView(View):
     def arrive(self) -> None:
         """Shows the latest results."""
         results, inspection = self.host.inspection.results, self.host.inspection
-        beside = self._shown_beside if self.host.beside is None else self.host.beside.results
-        if not self.is_mounted or (self._shown is results and self._shown_beside is beside):
+        if not self.is_mounted or self._shown is results:
             return
-        self._shown, self._shown_beside = results, beside
+        self._shown = results
         self._talks = talks(inspection.everything)
         self._verdict_text = self._verdict(results)
         self._said.update(self._verdict_text)
-        self.findings.show(results.findings, {}, is_final=inspection.state != "reading")
+        self.findings.show(results.findings, is_final=inspection.state != "reading")
         self.map.show(results)
         self.rate.show(results, *inspection.ends)
         self.connections.show(
@@ -155,14 +152,8 @@ class OverviewView(View):
         is_said = (
             str(results.looked) in text.plain
         )  # this sentence already says how much was checked
-        lines = [" · ".join(filter(None, ["" if is_said else str(results.looked), _when(results)]))]
-        if (beside := self.host.beside) is not None:
-            lines.append(
-                difference(results, beside.everything, escape(os.path.basename(beside.files[0])))
-            )
-        return text.append(
-            "".join(f"\n{line}" for line in lines), Style(bold=False, color="default")
-        )
+        facts = " · ".join(filter(None, ["" if is_said else str(results.looked), _when(results)]))
+        return text.append(f"\n{facts}", Style(bold=False, color="default"))
 
     def on_resize(self) -> None:
         """Fits the parts to the new size."""
@@ -181,7 +172,6 @@ class OverviewView(View):
                 self._verdict_text.split("\n")[0].wrap(self.app.console, max(10, width - 2))
             )
         self._said.styles.max_height = verdict_lines
-        talking = 2 + min(max(1, self.connections.count), MOST_TALKS)
         finding_lines = 1 + min(self.findings.lines, max(4, height // 3 if is_wide else 7))
         columns = (
             width
@@ -190,6 +180,8 @@ class OverviewView(View):
             if self.map.cells.has_few or width < 2 * WIDE // 3 + _BESIDE
             else width - _BESIDE
         )
+        beside_width = width - columns - 1 if is_wide else width
+        talking = 1 + self.connections.needed(beside_width, MOST_TALKS)
         legend = self.map.legend(columns - 2)
         words = len(legend.split("\n")) if legend else 0
         free_lines = height - verdict_lines - finding_lines
@@ -210,6 +202,7 @@ class OverviewView(View):
             below += max(0, free - needed)  # an empty row is of no use between the two
             lines = self.map.needed(columns, max(1, below - 1 - words))
             beside = below
+            columns, legend = self._narrowed(columns, lines, legend)
         else:
             beside = min(max(0, free_lines - mapped), CHART + talking)
             beside = beside if beside >= CHART + 3 else CHART if beside >= CHART else 0
@@ -222,6 +215,17 @@ class OverviewView(View):
         self._beside.display = self.rate.display = beside >= CHART
         self.connections.display = beside >= CHART + 3
         self._beside.styles.height = beside
+        self.rate.styles.height = max(CHART, min(beside - talking, HIGHEST_CHART))
+
+    def _narrowed(self, columns: int, lines: int, legend: Text) -> tuple[int, Text]:
+        """Returns the width that the map needs in so many lines, and its legend: the rest is for
+        the connections.
+        """
+        needed = max(columns // 2, self.map.width_in(columns, lines) + 1)
+        narrow_legend = self.map.legend(needed - 2)
+        is_same = len(narrow_legend.split("\n")) == len(legend.split("\n"))
+        is_narrowed = not self.map.cells.has_few and is_same
+        return (needed, narrow_legend) if is_narrowed else (columns, legend)
 
     # -- from part to part, and in
     # ------------------------------------------------------------------------
@@ -272,10 +276,6 @@ class OverviewView(View):
         searched = self._here if self._here is self.map else self.findings
         if not searched.bad(back=back):
             self.host.show_status("no other error or warning here")
-
-    def action_display(self) -> None:
-        """Switches the chart between messages and bytes."""
-        self.rate.next_measure()
 
     def spot(self) -> Spot:
         """Returns which part has the focus."""

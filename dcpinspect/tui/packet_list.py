@@ -114,10 +114,6 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         """What the time column shows."""
         self.has_names = True
         """Whether commands and statuses are shown by name."""
-        self.talks = False
-        """Whether the rows are one conversation; then the messages of the server stand to the
-        right.
-        """
         self._lines = Lines(width=80)
         self._fitted: object = None
         """What the columns fit; None if they have to be fitted again."""
@@ -133,7 +129,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     def heading(self) -> str:
         """The heading above the columns."""
         self._fit_columns()
-        heading = self._lines.spoken_heading() if self.talks else self._lines.heading()
+        heading = self._lines.heading()
         if not self.columns:
             return " " * GUTTER + heading
         more = "".join(
@@ -448,9 +444,9 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     def _made(self, rows: list[int]) -> list[Line]:
         try:
             batch = self._inspection.store.messages(rows)
-            make = self._lines.spoken_at if self.talks else self._lines.line_at
             lines = [
-                make(batch, index, shown_ns) for index, shown_ns in enumerate(self._times(batch))
+                self._lines.line_at(batch, index, shown_ns)
+                for index, shown_ns in enumerate(self._times(batch))
             ]
             if self.columns:
                 lines = [

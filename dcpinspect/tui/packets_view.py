@@ -20,7 +20,6 @@ from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui.copying import FORMS, conversation, copied
 from dcpinspect.tui.dialogs import ChoiceDialog, Prompt
-from dcpinspect.tui.divider import Divider
 from dcpinspect.tui.field_links import WORDS, Link, links_of, target
 from dcpinspect.tui.field_tree import FieldTree
 from dcpinspect.tui.filter_bar import FilterBar, by_field
@@ -68,7 +67,7 @@ class PacketsView(View):
         self.panes = MessagePanes(self._inspection, glyphs)
         self.fields, self.bytes = self.panes.fields, self.panes.bytes
         self.split, self._upper = Container(id="split"), Vertical(id="upper")
-        self._heading, self._beside = Line(id="list-heading"), Divider(id="list-divider")
+        self._heading, self._beside = Line(id="list-heading"), Line(id="list-divider")
         self._share: float | None = None
         """Share of the room that the list has, once the user has changed it."""
         self._count = ""
@@ -273,10 +272,6 @@ class PacketsView(View):
 
     @on(FilterBar.Changed)
     def _filter_changed(self, event: FilterBar.Changed) -> None:
-        talks = bool(self._talk) and event.text == self._talk
-        if talks != self.list.talks:
-            self.list.talks = talks
-            self.list.remake()
         self.filtering.set(event.text, event.filter)
         self._to_list()
 
@@ -339,12 +334,6 @@ class PacketsView(View):
     def action_resize(self, steps: int) -> None:
         """Gives the list more room, or less."""
         self._share = min(max((self._share or 0.5) + steps / 10, 0.1), 0.9)
-        self._split()
-
-    @on(Divider.Dragged)
-    def _dragged(self, event: Divider.Dragged) -> None:
-        """Gives the panes the sizes that the divider was dragged to."""
-        self._share = event.share(self.split, is_across=self.split.has_class("beside"))
         self._split()
 
     def _split(self) -> None:
@@ -422,19 +411,11 @@ class PacketsView(View):
     # ----------------------------------------------------------------------
 
     def action_display(self) -> None:
-        """Shows bytes as hex or as grid. If only one pane fits, switches between fields and bytes
-        first.
-        """
-        self.panes.change_form(
-            is_narrow=self.screen.has_class("-narrow") and not self.has_class(ALONE[-1])
-        )
-
-    def action_value(self) -> None:
-        """Shows values as text, with JSON as a tree, or as bytes."""
-        self.fields.show_as(as_bytes=not self.fields.as_bytes)
-        self.host.show_status(
-            "values as bytes, unpacked" if self.fields.as_bytes else "values as text"
-        )
+        """Switches between fields and bytes, where only one of them fits."""
+        if self.screen.has_class("-narrow"):
+            self.panes.details.toggle_class("bytes")
+        else:
+            self.host.show_status("fields and bytes are both shown")
 
     def action_maximize(self) -> None:
         """Lets the focused pane fill the view, or shows all panes again."""
@@ -490,7 +471,7 @@ class PacketsView(View):
 
     def action_follow(self) -> None:
         """Shows only the conversation of the message, or all messages again."""
-        if self.list.talks:
+        if self._talk and self.filtering.text == self._talk:
             self.bar.apply(self._before)
         elif self.list.row:
             self._before = self.filtering.text

@@ -46,7 +46,7 @@ class Parts:
         return self._names[number] if number >= 0 else "header"
 
     def of_field(self, field: FieldValue) -> str:
-        """Returns the part that contains a field; fields of an unpacked value are in the part of
-        the value.
+        """Returns the part that contains a field, in its first colour: names need no borders. Fields
+        of an unpacked value are in the part of the value.
         """
-        return self.at_offset(field.offset) if not field.inflated else "value"
+        return self.at_offset(field.offset).removesuffix("-next") if not field.inflated else "value"

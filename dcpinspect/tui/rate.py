@@ -1,10 +1,8 @@
-"""Draws how many messages or bytes came when, as columns over the whole width, with signs of
+"""Draws how many messages came when, as columns over the whole width, with signs of
 findings below their time.
 """
 
 from __future__ import annotations
-
-from typing import Literal
 
 import numpy as np
 from rich.style import Style
@@ -21,7 +19,6 @@ from dcpinspect.tui.results import Results
 from dcpinspect.tui.strips import LineView, Piece, strip
 from dcpinspect.tui.theme import Glyphs
 
-Measure = Literal["messages", "bytes"]
 _WIDE = 50
 """Width in columns in which the title can say that the chart is over time."""
 
@@ -31,7 +28,6 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(glyphs, id=id)
-        self.measure: Measure = "messages"
         self._charts = Charts()
         self._times = 0, 0
         """When the capture began and ended, in nanoseconds since 1970."""
@@ -40,7 +36,7 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
         self._found: dict[Severity, IntArray] = {}
         """Times of errors and warnings, in nanoseconds since 1970."""
         self._values: IntArray = np.zeros(0, np.int64)
-        """Messages or bytes in each span of time, up to the end of the capture."""
+        """Messages in each span of time, up to the end of the capture."""
         self._span_ns = 1
 
     def show(self, results: Results, first_ns: int, last_ns: int) -> None:
@@ -58,7 +54,7 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
                 [
                     first_place.time_ns
                     for finding in results.findings
-                    if finding.severity == severity
+                    if finding.severity == severity and finding.effect_of is None
                     for case in finding.case_of_each
                     for first_place in case.places[:1]
                 ],
@@ -66,12 +62,9 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
             )
             for severity in ("warning", "error")
         }
-        self._measure()
-
-    def _measure(self) -> None:
-        rows = [getattr(command, self.measure) for command in self._charts.commands]
-        row: IntArray = sum(rows, start=np.zeros(SPANS, np.int64))
         charts = self._charts
+        rows = [command.messages for command in charts.commands]
+        row: IntArray = sum(rows, start=np.zeros(SPANS, np.int64))
         self._values, self._span_ns = (
             until(row, charts.start_ns, charts.span_ns, self._times[1])
             if charts.used
@@ -79,20 +72,14 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
         )
         self.set_cursor(self.at)
 
-    def next_measure(self) -> None:
-        """Switches between messages and bytes."""
-        self.measure = "bytes" if self.measure == "messages" else "messages"
-        self._measure()
-
     @property
     def words(self) -> str:
         """What is drawn, and the value at the cursor."""
         if not len(self._values):
-            return f"{self.measure} over time"
+            return "messages over time"
         over_time = " over time" if self.size.width >= _WIDE else ""
         title = (
-            f"{self.measure}{over_time}, at most {int(self._values.max()):,} in "
-            f"{lasting(self._span_ns)}"
+            f"messages{over_time}, at most {int(self._values.max()):,} in {lasting(self._span_ns)}"
         )
         return title + (
             f"; {int(self._values[self.at]):,} at {(self.time_ns - self._times[0]) / 1e9:.3f} s"

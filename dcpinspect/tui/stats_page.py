@@ -5,7 +5,7 @@ the tables of ``dcpinspect stats``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from dcpinspect.tui.charts import (
     until,
 )
 
-Measure = Literal["messages", "bytes"]
 Line = tuple[str, str]
 """A text and its style: heading, chart, a severity or empty."""
 
@@ -59,7 +58,6 @@ def page(
     ends: tuple[int, int],
     *,
     width: int,
-    measure: Measure,
     events: Sequence[Happened] = (),
 ) -> Iterator[Line]:
     """Yields all lines.
@@ -69,8 +67,8 @@ def page(
     """
     if charts.used:
         for section in (
-            _throughput(charts, ends, width),
-            _commands(charts, ends, width, measure),
+            _throughput(charts, ends, width, events),
+            _commands(charts, ends, width),
             _windows(charts, ends, width, events),
             _round_trips(charts.round_trips, "slowest answer to a request", ends, width, events),
             _round_trips(charts.noops, "slowest answer to a noop", ends, width, events),
@@ -84,7 +82,9 @@ def page(
     yield from ((text, "heading" if style else "") for text, style in stats_text(rows, width=width))
 
 
-def _throughput(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[Line]:
+def _throughput(
+    charts: Charts, ends: tuple[int, int], width: int, events: Sequence[Happened]
+) -> Iterator[Line]:
     size = width // 2 - 1 if width >= WIDE else width
     drawn = []
     for name in ("messages", "bytes"):
@@ -105,19 +105,22 @@ def _throughput(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[L
                 height=HEIGHT,
             )
         )
+    marks = _marks(events, _since_begin(charts.start_ns, ends), ends[0], size)
+    for lines in drawn:
+        lines.insert(-1, marks)
     if width >= WIDE:
         drawn = [beside(drawn[0], drawn[1], size + 2)]
-    for lines in drawn:
-        yield lines[0], "heading"
-        yield from ((line, "chart") for line in lines[1:-1])
-        yield lines[-1], ""
+    for heading, *bars, signs, axis in drawn:
+        yield heading, "heading"
+        yield from ((line, "chart") for line in bars)
+        if signs.strip():
+            yield signs, "marks"
+        yield axis, ""
 
 
-def _commands(
-    charts: Charts, ends: tuple[int, int], width: int, measure: Measure
-) -> Iterator[Line]:
+def _commands(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[Line]:
     counted = sorted(
-        ((int(getattr(command, measure).sum()), command) for command in charts.commands),
+        ((int(command.messages.sum()), command) for command in charts.commands),
         key=lambda pair: -pair[0],
     )
     total = max(1, sum(count for count, _ in counted))
@@ -127,11 +130,11 @@ def _commands(
     )
     end_ns = max(ends[1], charts.start_ns + (charts.used - 1) * charts.span_ns)
     sparks = [
-        until(getattr(command, measure), charts.start_ns, charts.span_ns, end_ns)[0]
+        until(command.messages, charts.start_ns, charts.span_ns, end_ns)[0]
         for _, command in counted[:COMMANDS]
     ]
     spark_width = max(0, min(len(sparks[0]) * 4, width - name - 19))
-    title = f"{measure} by command"
+    title = "messages by command"
     over_time = "over time, each up to its own most"
     over_time = over_time if len(over_time) <= spark_width else "over time"
     yield (
@@ -214,14 +217,8 @@ def _with_marks(
         for happened in events
         if happened.connection == connection and begin <= happened.time_ns - ends[0] <= end
     ]
-    axis = TimeAxis.filling(begin, end, max(1, width - LABEL))
-    times = np.array([happened.time_ns - ends[0] for happened in happenings], np.int64)
-    marks = [" "] * axis.width
-    placed = zip(axis.columns(times).tolist(), happenings, strict=True)
-    for column, happened in sorted(placed, key=lambda pair: pair[1].severity, reverse=True):
-        marks[column] = happened.sign  # an error stands before a warning
     if happenings:
-        yield f"{'':>{LABEL}}{''.join(marks)}", "marks"
+        yield _marks(happenings, since, ends[0], width), "marks"
     yield lines[-1], ""
     for happened in happenings[:MARKED]:
         yield (
@@ -230,6 +227,17 @@ def _with_marks(
         )
     if len(happenings) > MARKED:
         yield f"{'':>{LABEL}}and {len(happenings) - MARKED} more", ""
+
+
+def _marks(events: Sequence[Happened], since: tuple[int, int], first_ns: int, width: int) -> str:
+    """Returns the line below a chart: a sign for each column that has findings."""
+    axis = TimeAxis.filling(*since, max(1, width - LABEL))
+    times = np.array([happened.time_ns - first_ns for happened in events], np.int64)
+    marks = [" "] * axis.width
+    placed = zip(axis.columns(times).tolist(), events, strict=True)
+    for column, happened in sorted(placed, key=lambda pair: pair[1].severity, reverse=True):
+        marks[column] = happened.sign  # an error stands before a warning
+    return f"{'':>{LABEL}}{''.join(marks)}"
 
 
 def _answers(charts: Charts) -> Iterator[Line]:

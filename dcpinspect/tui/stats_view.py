@@ -15,7 +15,7 @@ from dcpinspect.text import one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import BLOCKS
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.stats_page import Happened, Measure, page
+from dcpinspect.tui.stats_page import Happened, page
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.view import Host, View
 
@@ -29,7 +29,6 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
         super().__init__(id="stats")
         self.host = host
         self._glyphs = glyphs
-        self.measure: Measure = "messages"
         self._results = Results()
         self._text = Static(id="stats-text")
 
@@ -71,7 +70,6 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
             results.statistics,
             ends,
             width=width,
-            measure=self.measure,
             events=self._happenings(),
         ):
             drawn = Text(f"{line}\n", Style(bold=style == "heading"))
@@ -96,7 +94,8 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
         """Returns errors and warnings, each with its first place in a connection."""
         happenings: dict[tuple[int, str], Happened] = {}
         for finding in self._results.findings:
-            for case in finding.case_of_each if finding.severity != "note" else ():
+            is_counted = finding.severity != "note" and finding.effect_of is None
+            for case in finding.case_of_each if is_counted else ():
                 for spot in case.places:
                     text = f"{case.rule}: {one_line(case.message)}"
                     happened = Happened(
@@ -108,11 +107,6 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
                     )
                     happenings.setdefault((spot.connection, case.rule), happened)
         return sorted(happenings.values(), key=lambda happened: happened.time_ns)
-
-    def action_display(self) -> None:
-        """Switches the charts between messages and bytes."""
-        self.measure = "bytes" if self.measure == "messages" else "messages"
-        self._draw()
 
     def action_step(self, lines: int) -> None:
         """Scrolls down by so many lines, or up."""

@@ -47,7 +47,7 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
     cursor crosses all lanes.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"lanes--column", "lanes--range"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"lanes--column"}
 
     def _arrange(self) -> None:
         """Works out which lines there are; each is drawn when it becomes visible."""
@@ -63,25 +63,15 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         """Height of the whole picture, in lines."""
         return HEAD + len(self._rows)
 
-    @property
-    def _compared(self) -> Sequence[int]:
-        return () if self.told is None else self.told.vbuckets
-
     def _lanes(self) -> Iterator[Row]:
-        connection: tuple[str, int] | None = None
-        vbucket = self.vbucket
-        several = len({(track.source, track.connection) for track in self.tracks}) > 1
+        connection: int | None = None
+        several = len({track.connection for track in self.tracks}) > 1
         for number, track in enumerate(self.tracks):
-            if track.vbucket != vbucket or (number == 0 and len(self._compared) > 1):
-                connection, vbucket = None, track.vbucket
-                yield Row(number, "vbucket")
-            if several and (track.source, track.connection) != connection:
-                connection = track.source, track.connection
+            if several and track.connection != connection:
+                connection = track.connection
                 yield Row(number, "")
             for line in range(len(self._title(track))):
                 yield Row(number, "title", line)
-            if track.key in self._folded:
-                continue
             for lane in track.words:
                 # events are letters, and every stream of one kind of gap says it in its title
                 for lane_line in range(self._high if lane == "items" else 1):
@@ -121,35 +111,14 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             return Strip.blank(self.size.width, base)
         row = self._rows[line]
         track = self.tracks[row.track]
-        if row.lane == "vbucket":
-            return strip([(f" vb {track.vbucket}", base + Style(bold=True))], self.size.width, base)
         if not row.lane:
-            name = (
-                self.told.connections.get((track.source, track.connection), "")
-                if self.told is not None
-                else ""
-            )
-            where = (
-                f"{track.source or 'this capture'}: "
-                if any(one.source for one in self.tracks)
-                else ""
-            )
-            dim = self.dim_style()
-            return strip(
-                [
-                    (
-                        clip(f" {where}connection {track.connection}  {name}", self.size.width - 1),
-                        dim,
-                    )
-                ],
-                self.size.width,
-                base,
-            )
+            name = "" if self.told is None else self.told.connections.get(track.connection, "")
+            text = clip(f" connection {track.connection}  {name}", self.size.width - 1)
+            return strip([(text, self.dim_style())], self.size.width, base)
         label_style = base + Style(bold=True) if row.track == self.stream else base
         if row.lane == "title":
             dim = self.dim_style()
-            fold = self._lane_glyphs.closed if track.key in self._folded else self._lane_glyphs.open
-            label = "" if row.part else f"{fold} {track.name}"
+            label = "" if row.part else f" {track.name}"
             return strip(
                 [
                     (label.ljust(LABEL), label_style),
@@ -320,15 +289,6 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             int(np.searchsorted(self._stretched, self.cell, side)) + LABEL
             for side in ("left", "right")
         )
-        if self.range is not None:
-            first, last = (
-                self._column_of(self.range[0], "left") + LABEL,
-                self._column_of(self.range[1], "right") + LABEL,
-            )
-            range_style = self.get_component_rich_style("lanes--range", partial=True)
-            line = Strip.join(
-                [line.crop(0, first), _over(line.crop(first, last), range_style), line.crop(last)]
-            )
         # In a wide cell, only the first column has the cursor's block. The others have its
         # background, so that their content stays visible.
         edge = high if high - low <= _NARROW else low + 1
@@ -351,10 +311,10 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             return f"vb {self.vbucket} · {self.waiting}"
         stories, scale, is_time = self.told, self.scale, self.axis == "time"
         connections = [
-            (f"connection {number}", name) for (_, number), name in stories.connections.items()
+            (f"connection {number}", name) for number, name in stories.connections.items()
         ]
         phrases = {
-            "vbucket": f"vb {', '.join(map(str, self._compared))}",
+            "vbucket": f"vb {self.vbucket}",
             "streams": counted(len(self.tracks), "stream"),
             "span": f"{seconds(scale, scale.first)}–{seconds(scale, scale.last + 1)} s"
             if is_time

@@ -1,6 +1,4 @@
-"""All streams as a table, which can be sorted by any column and filtered by the cell under the
-cursor.
-"""
+"""All streams as a table, which can be sorted by any column."""
 
 from __future__ import annotations
 
@@ -76,10 +74,6 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(glyphs, id=id)
         self.records: Records | None = None
-        self.narrowed: list[tuple[Column, Any, bool]] = []
-        """Conditions on the shown streams: a column, a value, and whether rows must have that value
-        (True) or must not (False).
-        """
         self._bad: dict[tuple[int, int], set[Severity]] = {}
         self._order: IntArray = np.zeros(0, np.int64)
         self._column = 0
@@ -111,10 +105,6 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         if records is None:
             return
         rows = np.arange(len(records))
-        for column, value, is_wanted in self.narrowed:
-            is_kept = np.zeros(len(records), np.bool_)
-            is_kept[_equal(records, column.name, value)] = True
-            rows = rows[is_kept[rows] == is_wanted]
         if self._sorted is not None:
             rank = _rank(records, self._sorted.name)[rows]
             rows = rows[np.argsort(-rank if self._is_down else rank, kind="stable")]
@@ -223,35 +213,6 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
             self._sorted = None
         self._arrange(self.key)
 
-    def narrow(self, *, is_wanted: bool) -> None:
-        """Shows only streams with the value under the cursor in its column, or only the others."""
-        if not len(self):
-            return
-        row = int(self._order[self.at])
-        assert self.records is not None, "there are rows"
-        column, value = self.column, self.records.take(np.array([row])).values(self.column.name)[0]
-        self.narrowed.append((column, value, is_wanted))
-        self._arrange(self.key)
-
-    def widen(self) -> bool:
-        """Shows all streams again. Returns whether some were hidden."""
-        was_narrowed = bool(self.narrowed)
-        self.narrowed = []
-        if was_narrowed:
-            self._arrange(self.key)
-        return was_narrowed
-
-    def about_narrowed(self) -> str:
-        """Returns which streams are shown, in words."""
-        total = 0 if self.records is None else len(self.records)
-        if not self.narrowed:
-            return f"{total:,} streams"
-        conditions = [
-            f"{column.title} {'=' if is_wanted else '≠'} {_text(column, value)}"
-            for column, value, is_wanted in self.narrowed
-        ]
-        return f"{len(self):,} of {total:,} streams: {', '.join(conditions)} (Esc: all)"
-
     # -- the cursor
     # ---------------------------------------------------------------------------------------
 
@@ -275,8 +236,8 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         self._arrange(key)
 
     @property
-    def shown_streams(self) -> Records:
-        """The streams that are shown, in their order."""
+    def in_order(self) -> Records:
+        """The streams as they are sorted."""
         assert self.records is not None, "there are rows"
         return self.records.take(self._order)
 

@@ -169,10 +169,11 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def clicked(self, event: events.Click) -> None:
         """Selects the clicked place; a second click opens it."""
+        inside = event.get_content_offset(self)  # a title above the lines is outside
         target = (
             None
-            if event.y < self.HEAD
-            else self.place_at(event.x, int(self.scroll_offset.y) + event.y - self.HEAD)
+            if inside is None or inside.y < self.HEAD
+            else self.place_at(inside.x, int(self.scroll_offset.y) + inside.y - self.HEAD)
         )
         if target is None:
             return

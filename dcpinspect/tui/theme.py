@@ -35,6 +35,8 @@ class Glyphs:
     folded: str = "▸"
     open: str = "▾"
     link: str = "↗"
+    effect: str = "└"
+    """Stands before a finding that is an effect of the one above."""
     missing: str = "··"
     blocks: str = "▁▂▃▄▅▆▇█"
     silent: str = "·"
@@ -124,7 +126,7 @@ def _style(paint: str, theme: str, no_color: bool) -> Style:
 
 
 UNICODE = Glyphs()
-ASCII = Glyphs("X", "!", "n", ">", "*", "@", "+", "-", "->", "..", "12345678", ".", "#%=-x.")
+ASCII = Glyphs("X", "!", "n", ">", "*", "@", "+", "-", "->", "`", "..", "12345678", ".", "#%=-x.")
 
 _DRAWN = str.maketrans(
     {

@@ -5,7 +5,7 @@ is there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from textual import events
@@ -20,7 +20,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.story import Seqnos, StreamStory
 from dcpinspect.text import escape
 from dcpinspect.tui import theme
-from dcpinspect.tui.strips import CursorEvent, LineView
+from dcpinspect.tui.strips import LineView
 from dcpinspect.tui.tracks import Axis, FindingMark, Track, Tracks
 
 HEAD = 2
@@ -29,7 +29,6 @@ _NEAREST = 5
 """Least number of seqnos or nanoseconds that are shown."""
 _BESIDE = 5
 """How much is shown on each side of a chosen span of time, as a multiple of its length."""
-Side = Literal["left", "right"]
 _WORST = [w.CAUSES.index(cause) for cause in LETTERS]
 
 
@@ -40,7 +39,6 @@ class Row(NamedTuple):
     """Place of the track."""
     lane: str
     """Name of the lane. Empty: the name of a connection. ``title``: the stream in words.
-    ``vbucket``: one that is compared.
     """
     part: int = 0
     """Number of the line, in lanes that have several lines."""
@@ -50,13 +48,10 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
     """Which part of which streams is shown, along seqnos or time, and a cursor in it: it can be
     moved, and describes what is there.
 
-    Clicks select, dragging chooses a range, and the wheel zooms.
+    Clicks select, and the wheel zooms.
     """
 
     HEAD = HEAD
-
-    class Chosen(CursorEvent):
-        """Sent when a range is chosen or given up."""
 
     def __init__(self, lane_glyphs: Glyphs, glyphs: theme.Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(glyphs, id=id)
@@ -70,18 +65,13 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         """Place of the stream that the cursor is in, in ``tracks``; ``at`` is its seqno, or its
         time since the capture began.
         """
-        self.range: tuple[int, int] | None = None
-        """First and last place of the chosen range; the user chooses it by dragging or with shift.
-        """
         self._part: tuple[int, int] | None = (
             None  # part of the axis that fills the width; None: the whole axis
         )
         self._chosen = 0  # row of the event that the cursor has stepped to; 0: none
-        self._folded: set[tuple[int, int, int, int]] = set()
         self._rows: list[Row] = []
         self._drawn: dict[int, Lanes] = {}
         self._high = 1
-        self._held: int | None = None  # place where the mouse button went down
 
     # -- what is shown
     # ------------------------------------------------------------------------------------
@@ -90,11 +80,6 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
     def vbucket(self) -> int | None:
         """Vbucket whose streams are shown."""
         return None if self.told is None else self.told.vbucket
-
-    @property
-    def vbucket_here(self) -> int | None:
-        """Vbucket of the stream that the cursor is in."""
-        return self.vbucket if self.track is None else self.track.vbucket
 
     @property
     def tracks(self) -> Sequence[Track]:
@@ -129,8 +114,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         is_same = tracks.vbucket == self.vbucket and not self.waiting
         self.told, self.waiting = tracks, ""
         if not is_same:
-            self._part, self.range = None, None
-            self._folded.clear()
+            self._part = None
             if at is None:
                 self.stream = 0
         self.stream = min(self.stream, max(0, len(tracks.tracks) - 1))
@@ -150,8 +134,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
     def show_axis(self, axis: Axis, position: int | None = None) -> None:
         """Shows the streams along seqnos or along time; the cursor stays at the same event."""
         if axis != self.axis:
-            seqno, self.range = self.seqno, None
-            self.axis = axis
+            seqno, self.axis = self.seqno, axis
             self.fit()
             position = self._on_axis(seqno) if position is None else position
         self.set_cursor(self.at if position is None else position)
@@ -177,13 +160,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
     def zoom(self, steps: int, around: int | None = None) -> None:
         """Zooms in for positive steps, out for negative ones. The cursor, or the place ``around``,
         stays where it is on the screen.
-
-        Zooming in shows the chosen range first, if there is one.
         """
-        if steps > 0 and self.range is not None and around is None:
-            (first, last), self.range = self.range, None
-            self.zoom_to(first, last)
-            return
         position = self.at if around is None else around
         before = self.scale.step * self.scale.cells
         span = min(max(before // 2 if steps > 0 else before * 2, _NEAREST), ENDLESS)
@@ -332,7 +309,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
                 number,
             )
             for number, track in enumerate(self.tracks)
-            if (track.vbucket, track.connection, track.source) == (self.vbucket, connection, "")
+            if track.connection == connection
         ]
         if matching:
             self.stream = max(matching)[2]
@@ -349,12 +326,6 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
     def action_unfold(self) -> None:
         """Moves the cursor one cell to the right."""
         self.set_cursor(self.scale.first + (self.cell + 1) * self.scale.step)
-
-    def action_toggle_fold(self) -> None:
-        """Hides all lanes of the stream but its axis, or shows them."""
-        if self.track is not None:
-            self._folded ^= {self.track.key}
-            self._arrange()
 
     @property
     def chosen_row(self) -> int:
@@ -464,70 +435,14 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             self.set_cursor(int(places[nearest]), int(rows[nearest]))
         return bool(len(ahead))
 
-    # -- the mouse, and ranges
-    # ---------------------------------------------------------------------------
+    # -- the mouse
+    # ---------------------------------------------------------------------------------------
 
     def _place_at(self, x: int) -> int | None:
         """Returns the place at a column of the widget; None outside the picture."""
         if not self.tracks or not 0 <= x - LABEL < self._columns:
             return None
         return self.scale.first + int(self._stretched[x - LABEL]) * self.scale.step
-
-    def _column_of(self, at: int, side: Side) -> int:
-        """Returns the first column of a place, or the column after its last one. Places outside the
-        picture count as the nearest inside.
-        """
-        cell = (
-            min(max(at, self.scale.first), self.scale.last) - self.scale.first
-        ) // self.scale.step
-        return int(np.searchsorted(self._stretched, cell, side))
-
-    def choose(self, first: int | None, last: int = 0) -> None:
-        """Chooses a range of places, in whole cells; None gives up the range."""
-        step, begin = self.scale.step, self.scale.first
-        if first is None:
-            self.range = None
-        else:
-            low, high = ((bound - begin) // step * step + begin for bound in sorted((first, last)))
-            self.range = max(low, 0), min(high + step - 1, ENDLESS)
-        self.refresh()
-        self.post_message(self.Chosen(self))
-
-    def action_extend(self, cells: int) -> None:
-        """Moves the cursor, and chooses what it passes."""
-        first = self.at
-        if self.range is not None and self.range[0] <= self.at <= self.range[1]:
-            first = (
-                self.range[0]
-                if self.at - self.range[0] >= self.range[1] - self.at
-                else self.range[1]
-            )
-        self.set_cursor(self.scale.first + (self.cell + cells) * self.scale.step)
-        self.choose(first, self.at)
-
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Remembers where a range may begin."""
-        self._held = self._place_at(event.x)
-        if self._held is not None:
-            self.capture_mouse()
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Chooses what the mouse was dragged over."""
-        position = (
-            self._place_at(min(max(event.x, LABEL), LABEL + self._columns - 1))
-            if self._held is not None
-            else None
-        )
-        if (
-            self._held is not None
-            and position is not None
-            and (position != self._held or self.range is not None)
-        ):
-            self.choose(self._held, position)
-
-    def on_mouse_up(self) -> None:
-        """Ends the range."""
-        self.release_mouse()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Zooms in around the mouse; over the names of lanes, scrolls up."""
@@ -545,22 +460,11 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             self.zoom(steps, position)
 
     def clicked(self, event: events.Click) -> None:
-        """Selects the clicked stream and cell; a second click opens them. Does nothing after a
-        range was dragged.
-        """
-        position, held, self._held = self._place_at(event.x), self._held, None
-        if held is not None and self.range is not None and position != held:
-            return
-        is_chosen = self.range is not None
-        self.choose(None)
-        line = int(self.scroll_offset.y) + event.y - HEAD
+        """Selects the clicked stream and cell; a second click opens them."""
+        position, line = self._place_at(event.x), int(self.scroll_offset.y) + event.y - HEAD
         if event.y >= HEAD and line < len(self._rows) and position is not None:
             stream = self._rows[line].track
-            is_same = (
-                self.stream == stream
-                and self.cell == int(self._stretched[event.x - LABEL])
-                and not is_chosen
-            )
+            is_same = self.stream == stream and self.cell == int(self._stretched[event.x - LABEL])
             self.stream = stream
             if is_same:
                 self.action_open()
@@ -620,13 +524,10 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
                 if self.told is not None
                 else "choose a vbucket (2, or v on a message)"
             )
-        several = self.told is not None and len(self.told.vbuckets) > 1
-        where = f" in {track.source}" if track.source else ""
-        stream = (
-            f"{f'vbucket {track.vbucket}, ' if several else ''}stream {track.name} of "
-            f"connection {track.connection}{where}"
-        )
-        phrases = [stream, self._position_in_words()]
+        phrases = [
+            f"stream {track.name} of connection {track.connection}",
+            self._position_in_words(),
+        ]
         low, high = (np.uint64(bound) for bound in self.span)
         marks = sorted(
             (mark for mark in shape.marks if low <= mark.at <= high),
@@ -677,11 +578,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         return " · ".join(phrases)
 
     def _position_in_words(self) -> str:
-        return self.in_words(self.span)
-
-    def in_words(self, span: tuple[int, int]) -> str:
-        """Describes a part of the axis."""
-        low, high = span
+        low, high = self.span
         if self.axis == "time":
             return (
                 f"{self._number(low)} s"

@@ -4,7 +4,6 @@ order.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from textual.worker import get_current_worker
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.output.render.lane_paint import Sign, legend, legend_lines
 from dcpinspect.output.render.lanes import ASCII, LETTERS, UNICODE
-from dcpinspect.text import clip, escape
+from dcpinspect.text import clip
 from dcpinspect.tui import theme
 from dcpinspect.tui.event_list import EventList
 from dcpinspect.tui.export_choices import Choice, of_vbucket
@@ -28,7 +27,7 @@ from dcpinspect.tui.progress_text import Progress
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.stream_lanes import Timeline
 from dcpinspect.tui.strips import LineView, wrapped
-from dcpinspect.tui.tracks import Tracks, together, tracks_of
+from dcpinspect.tui.tracks import Tracks, tracks_of
 from dcpinspect.tui.view import Host, Spot, View
 
 _MOST_SPOKEN = 2
@@ -235,26 +234,13 @@ class TimelineView(View):
             return not worker.is_cancelled
 
         try:
-            marked = [number for number in self.host.marked_vbuckets if number != asked.vbucket]
-            inspection, beside = self.host.inspection, self.host.beside
-            timelines = [
-                tracks_of(inspection, number, goes_on) for number in (asked.vbucket, *marked)
-            ]
-            if beside is not None:
-                name, first_ns = (
-                    escape(os.path.basename(beside.files[0])),
-                    inspection.reading.first_time_ns or 0,
-                )
-                timelines.append(
-                    tracks_of(beside, asked.vbucket, goes_on, source=name, first_ns=first_ns)
-                )
-            joined = together(timelines)
+            tracks = tracks_of(self.host.inspection, asked.vbucket, goes_on)
         except InterruptedError:
             return
         except DcpInspectError as error:
             self.host.from_thread(self._failed, asked, str(error))
         else:
-            self.host.from_thread(self._show_tracks, asked, joined)
+            self.host.from_thread(self._show_tracks, asked, tracks)
 
     def _reads(self, asked: _Asked, words: str) -> None:
         if asked is self._asked and self.lanes.waiting:
@@ -270,8 +256,6 @@ class TimelineView(View):
     def _show_tracks(self, asked: _Asked, tracks: Tracks) -> None:
         if asked is self._asked:
             self._asked = None
-            if len(tracks.vbuckets) > 1:
-                self.lanes.show_axis("time")  # seqnos of different vbuckets cannot be compared
             self.lanes.show(tracks, asked.seqno, asked.at)
             self.events.show(tracks.events, self.host.inspection.reading.first_time_ns or 0)
             self._fit()
@@ -293,18 +277,6 @@ class TimelineView(View):
             )
             since_ns = max(0, (time_ns or 0) - (inspection.reading.first_time_ns or 0))
             self.lanes.go_to_row(row, connection or 0, -1 if sid is None else sid, since_ns)
-
-    def compare(self) -> None:
-        """Draws the vbucket again, because other vbuckets are to be drawn below."""
-        if self.lanes.vbucket is not None and not self.lanes.waiting:
-            self.read_vbucket(self.lanes.vbucket)
-
-    def action_mark(self) -> None:
-        """Adds the vbucket under the cursor to those that timelines are compared with, or removes
-        it.
-        """
-        if self.lanes.vbucket_here is not None:
-            self.host.mark_vbucket(self.lanes.vbucket_here)
 
     def stop(self) -> bool:
         """Stops reading a vbucket that is not shown yet. Returns whether there was one."""
@@ -374,8 +346,8 @@ class TimelineView(View):
 
     @property
     def vbucket_here(self) -> int | None:
-        """Vbucket of the stream that the cursor is in."""
-        return self.lanes.vbucket_here
+        """Vbucket whose streams are shown."""
+        return self.lanes.vbucket
 
     def exports(self) -> Sequence[Choice]:
         """Returns the choice to export the messages of the vbucket."""
@@ -390,15 +362,8 @@ class TimelineView(View):
         if self.lanes.waiting and self._asked is None and self.lanes.vbucket is not None:
             self.read_vbucket(self.lanes.vbucket)
         row, field = self.lanes.row
-        if row and not self._is_elsewhere():
+        if row:
             self.host.to_row(row, field)
-
-    def _is_elsewhere(self) -> bool:
-        """Whether the cursor is in the other capture; then says so to the user."""
-        source = "" if self.lanes.track is None else self.lanes.track.source
-        if source:
-            self.host.show_status(f"this is in {source}, which Ctrl+O opens")
-        return bool(source)
 
     def action_display(self) -> None:
         """Switches between time and seqnos."""
@@ -410,8 +375,6 @@ class TimelineView(View):
         vbucket.
         """
         number = self.lanes.finding
-        if self._is_elsewhere():
-            return
         if number is None:
             super().action_finding()
         else:
@@ -437,36 +400,9 @@ class TimelineView(View):
             self.host.show_status("no other gap of this stream")
 
     def action_by_this(self) -> None:
-        """Shows the messages of the vbucket, or only those of the chosen range."""
+        """Shows the messages of the vbucket."""
         if self.vbucket_here is not None:
-            self.host.to_filter(f"vbucket = {self.vbucket_here}{self._range_condition()}")
-
-    def _range_condition(self) -> str:
-        """Returns the filter condition of the chosen range; empty if there is none."""
-        if self.lanes.range is None:
-            return ""
-        first, last = self.lanes.range
-        return (
-            f" and {'by_seqno' if self.lanes.axis == 'seqno' else 'relative_ns'} between "
-            f"{first} and {last}"
-        )
-
-    @on(Timeline.Chosen)
-    def _say_chosen(self) -> None:
-        if self.lanes.range is None:
-            self.host.show_status("")
-        else:
-            self.host.show_status(
-                f"{self.lanes.in_words(self.lanes.range)} chosen: = filters by it, + zooms to "
-                "it, Esc forgets it"
-            )
-
-    def leave(self) -> bool:
-        """Gives up the chosen range. Returns whether there was one."""
-        is_chosen = self.lanes.range is not None
-        if is_chosen:
-            self.lanes.choose(None)
-        return is_chosen
+            self.host.to_filter(f"vbucket = {self.vbucket_here}")
 
     def action_zoom(self, steps: int) -> None:
         """Zooms in, zooms out, or shows all for 0."""

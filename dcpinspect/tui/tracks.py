@@ -69,10 +69,6 @@ class Track:
     words: dict[str, str]
     """What each lane shows, in words; the first lane is the axis."""
     found: Sequence[FindingMark] = ()
-    source: str = ""
-    """Name of the other capture that the stream is from, safe for a terminal; empty: it is from the
-    shown capture.
-    """
 
     @property
     def vbucket(self) -> int:
@@ -139,62 +135,25 @@ class Tracks:
     vbucket: int
     tracks: Sequence[Track] = ()
     events: Sequence[Told] = ()
-    connections: dict[tuple[str, int], str] = field(default_factory=dict)
-    """Addresses and name of each connection, by source and number of the connection; safe for a
-    terminal.
-    """
-
-    @property
-    def vbuckets(self) -> Sequence[int]:
-        """The vbucket, then the vbuckets that it is compared with."""
-        return list(dict.fromkeys((self.vbucket, *(track.vbucket for track in self.tracks))))
-
-
-def together(tracks_of_vbuckets: Sequence[Tracks]) -> Tracks:
-    """Returns the first vbucket with the streams of the others added below, to compare them. The
-    others may be of another capture.
-    """
-    connections = {
-        key: name
-        for vbucket_tracks in tracks_of_vbuckets
-        for key, name in vbucket_tracks.connections.items()
-    }
-    tracks: list[Track] = []
-    events: list[Told] = []
-    for vbucket_tracks in tracks_of_vbuckets:
-        events += [
-            event._replace(track=event.track + len(tracks)) for event in vbucket_tracks.events
-        ]
-        tracks += vbucket_tracks.tracks
-    return Tracks(
-        tracks_of_vbuckets[0].vbucket,
-        tracks,
-        sorted(events, key=lambda vbucket_tracks: vbucket_tracks.time)
-        if len(tracks_of_vbuckets) > 1
-        else events,
-        connections,
-    )
+    connections: dict[int, str] = field(default_factory=dict)
+    """Addresses and name of each connection; safe for a terminal."""
 
 
 def tracks_of(
     inspection: Inspection,
     vbucket: int,
     goes_on: Callable[[float], bool] = lambda _: True,
-    *,
-    source: str = "",
-    first_ns: int | None = None,
 ) -> Tracks:
     """Returns the streams of a vbucket, as far as the tables know them.
 
     Reads the columns of the vbucket's messages, and the bytes of only a few. ``goes_on`` takes the
     share that is read, 0 to 1, and returns whether to go on; if not, InterruptedError is raised.
-    ``source``: of the tracks. ``first_ns``: where the axis of time begins, if not at the begin of
-    the capture. Raises the same errors as ``Store.messages``.
+    Raises the same errors as ``Store.messages``.
     """
     results = inspection.results
     if results.tables is None:
         return Tracks(vbucket)
-    first_ns = inspection.reading.first_time_ns or 0 if first_ns is None else first_ns
+    first_ns = inspection.reading.first_time_ns or 0
     only = (
         () if results.connection is None else (range(results.connection, results.connection + 1),)
     )
@@ -236,7 +195,6 @@ def tracks_of(
                 {"seqno": by_seqno(story, on_seqnos), "time": by_time(story, first_ns, in_time)},
                 name(story, is_with_sid=several),
                 words(story, [own_note.letter for own_note in own_notes]),
-                source=source,
             )
         )
         tracks[-1] = replace(
@@ -247,9 +205,7 @@ def tracks_of(
     track_events = _events(
         inspection, tracks, events(stream_stories, notes, links, items.last_rows), first_ns
     )
-    return Tracks(
-        vbucket, tracks, track_events, {(source, number): text for number, text in connections}
-    )
+    return Tracks(vbucket, tracks, track_events, dict(connections))
 
 
 def _events(

@@ -1,10 +1,9 @@
-"""The map of vbuckets: a cell for each, as large as fits, in the colour of its worst finding, its
-state, or a measure.
+"""The map of vbuckets: a cell for each, as large as fits, in the colour of its worst finding, or
+of its state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +14,10 @@ from textual.strip import Strip
 
 from dcpinspect.text import clip
 from dcpinspect.tui import theme
-from dcpinspect.tui.charts import short
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.strips import LineView, Piece, flowed, strip
 from dcpinspect.tui.theme import Glyphs
-from dcpinspect.tui.vbucket_cells import LEVELS, MEASURES, Cells, edges, in_words, levels
+from dcpinspect.tui.vbucket_cells import Cells
 
 LABEL = 5
 """Width of the number before a line of cells, in columns."""
@@ -27,11 +25,10 @@ GROUP = 8
 """Number of cells between two wider gaps."""
 WIDEST, HIGHEST = 7, 3
 """Greatest size of a cell, with the gap behind it."""
-BESIDE_WORDS = 10
+BESIDE_WORDS = 9
 """Width of a cell that says in words what it is, without the words, in columns."""
-MOST_HOT = 5
-"""Number of vbuckets that are listed as having most of a measure."""
-_MEASURES = tuple(MEASURES)
+MOST_WORST = 5
+"""Number of vbuckets that are listed as the worst."""
 _ACROSS = (128, 96, 64, 48, 32, 24, 16, 8)
 _EACH = (1, 2, 4, 8, 16, 32, 64, 128)
 
@@ -90,32 +87,18 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(glyphs, id=id)
         self.cells = Cells(None)
-        self.measure = _MEASURES[0]
-        self._is_chosen = False
-        """Whether the user has chosen the measure."""
         self.form = Layout()
-        self._marked: frozenset[int] = frozenset()
         self._vbucket: int | None = None
         """The vbucket that the cursor was moved to; it stays when cells change."""
         self._start: int | None = None
         """The vbucket that has the cursor until it is moved."""
         self._worst: list[int] = []
-        """Vbucket of each cell that has the worst state, or most of the measure."""
-        self.values = self._levels = self.cells.values("items")
-        self._edges: list[int] = []
+        """Vbucket of each cell that has the worst state."""
 
     def show(self, results: Results) -> None:
         """Shows the results so far."""
-        self.cells = Cells(results.records.get("vbuckets"), results.records.get("snapshots"))
+        self.cells = Cells(results.records.get("vbuckets"))
         self._start = results.worst_vbucket
-        if not self._is_chosen:
-            self.measure = self.cells.telling()
-        self._measure()
-
-    def _measure(self) -> None:
-        self.values = self.cells.values(self.measure)
-        self._edges = edges(self.values, self.measure)
-        self._levels = levels(self.values, self._edges)
         self._arrange()
 
     def _arrange(self) -> None:
@@ -128,7 +111,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         )
         share = self.form.each
         self._worst = [
-            max(numbers[start : start + share], key=self._amount)
+            max(numbers[start : start + share], key=self.cells.rank)
             for start in range(0, len(numbers), share)
         ]
         self.virtual_size = Size(self.size.width, self.form.lines(len(numbers)))
@@ -144,9 +127,6 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             return 0
         return BESIDE_WORDS + max(len(self._words(number)) for number in self.cells.numbers)
 
-    def _amount(self, number: int) -> int:
-        return int(self.values[number])
-
     def on_resize(self) -> None:
         """Makes the cells as large as fit now."""
         self._arrange()
@@ -160,20 +140,10 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             else 1
         )
 
-    def mark(self, vbuckets: Sequence[int]) -> None:
-        """Marks the vbuckets that timelines are compared with."""
-        self._marked = frozenset(vbuckets)
-        self.refresh()
-
-    def next_measure(self) -> None:
-        """Shows the next measure; shows states first, if the map has chosen another measure by
-        itself.
-        """
-        number = (
-            _MEASURES.index(self.measure) + 1 if self._is_chosen or self.measure == "verdict" else 0
-        )
-        self.measure, self._is_chosen = _MEASURES[number % len(_MEASURES)], True
-        self._measure()
+    def width_in(self, width: int, height: int) -> int:
+        """Returns how many columns of ``width`` the cells take in so many lines."""
+        form = fitting(len(self.cells.numbers), width, height, self._word_cell)
+        return form.left_of(form.across - 1) + form.wide
 
     # -- the cursor
     # ---------------------------------------------------------------------------------------
@@ -239,18 +209,22 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         numbers = self.cells.numbers[place * self.form.each : (place + 1) * self.form.each]
         return any(self.cells.severity(number) is not None for number in numbers)
 
-    def hot(self) -> list[int]:
-        """Returns the vbuckets by falling measure; among equals, the lower number comes first.
-        Vbuckets with 0 are left out.
+    def worst(self) -> list[int]:
+        """Returns the vbuckets whose signs are no blocks, the worst first; among equals, the lower
+        number comes first.
         """
-        order = sorted(self.cells.by_number, key=lambda number: (-self._amount(number), number))
-        return [number for number in order if self._amount(number) > 0]
+        numbers = [
+            number
+            for number in sorted(self.cells.by_number)
+            if self.cells.mark(number, self._glyphs)[0] not in self._glyphs.shades
+        ]
+        return sorted(numbers, key=self.cells.rank, reverse=True)
 
-    def next_hot(self) -> bool:
-        """Moves the cursor to the vbucket with the greatest measure, and from there to the next.
-        Returns whether there is one.
+    def next_worst(self) -> bool:
+        """Moves the cursor to the worst vbucket, and from there to the next. Returns whether there
+        is one.
         """
-        order = self.hot()
+        order = self.worst()
         if order:
             self.move_to(order[order.index(self.vbucket) + 1 if self.vbucket in order[:-1] else 0])
         return bool(order)
@@ -268,10 +242,12 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             return strip([(words, self.dim_style())], self.size.width, base)
         pieces: list[Piece] = []
         if not form.has_words:
-            first = self.cells.numbers[cells[0] * form.each]
-            pieces.append(
-                (f"{first:>{LABEL - 1}} " if line_of_row == 0 else " " * LABEL, self.dim_style())
-            )
+            is_here = form.wide == 1 and self.has_focus and self.at in cells
+            first = self.vbucket if is_here else self.cells.numbers[cells[0] * form.each]
+            label = f"{first:>{LABEL - 1}}" if line_of_row == 0 else " " * (LABEL - 1)
+            # a cell of one column has no room for a cursor beside its sign
+            pieces.append((label, base + self.cursor_style() if is_here else self.dim_style()))
+            pieces.append((" ", base))
         for cell in cells:
             if cell > cells[0] and cell % GROUP == 0 and not form.has_words:
                 pieces.append((" ", base))
@@ -280,18 +256,9 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
 
     def _sign(self, number: int) -> tuple[str, Style]:
         """Returns the sign of a vbucket, and its style; letters stand on their colour."""
-        if self.measure != "verdict":
-            level = int(self._levels[number])
-            sign, paint = (
-                (self._glyphs.blocks[level - 1], f"scale-{level}")
-                if level
-                else (self._glyphs.silent, "")
-            )
-        else:
-            sign, paint = self.cells.mark(number, self._glyphs)
-        sign = self._glyphs.mark if number in self._marked else sign
+        sign, paint = self.cells.mark(number, self._glyphs)
         style = theme.style_of(self.app, paint)
-        is_block = sign in self._glyphs.shades or sign in self._glyphs.blocks
+        is_block = sign in self._glyphs.shades
         return sign, style if is_block or not paint else style + Style(reverse=True, bold=True)
 
     def _cell(self, place: int, part: int, base: Style) -> list[Piece]:
@@ -317,8 +284,8 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             if is_letter
             else sign * bar_width
         )
-        if place == self.at and self.has_focus:
-            if is_letter and part == 0 and wide > 1:
+        if place == self.at and self.has_focus and not (is_letter and wide == 1):
+            if is_letter and part == 0:
                 # the cursor's colour would hide that of the sign: it stands beside it
                 side = " " * ((bar_width - 1) // 2), cell_style
                 end = " " * (wide - len(side[0]) - 1), cell_style
@@ -338,68 +305,29 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         """Returns what colours and signs mean, with the number of vbuckets of each, in lines that
         fit; nothing is cut. States that stand in words beside each vbucket need none.
         """
-        if self.cells.has_few and self.measure == "verdict":
+        if self.cells.has_few:
             return Text()
-        title, entries = self._entries()
-        return flowed(Text.assemble((title, "bold")), entries, width)
-
-    def _entries(self) -> tuple[str, list[Text]]:
-        if self.measure == "verdict" or not self.cells.by_number:
-            entries = []
-            for sign, paint, count, words in self.cells.entries(self._glyphs):
-                style = theme.style_of(self.app, paint) + Style(
-                    reverse=sign not in self._glyphs.shades, bold=True
-                )
-                entries.append(Text.assemble((sign, style), f" {count:,} {words}"))
-            return "", entries or [Text("no vbucket was requested")]
-        unit, found = MEASURES[self.measure], []
-        vbuckets = list(self.cells.by_number)
-        sizes = np.bincount(self._levels[vbuckets], minlength=LEVELS + 1).tolist()
-        most = int(self.values[vbuckets].max(initial=0))
-        is_close = len({short(edge) for edge in self._edges}) < len(self._edges)
-        for level, edge in enumerate(self._edges, LEVELS - len(self._edges)):
-            amount = f"{edge:,}" if is_close else short(edge)
-            block = (self._glyphs.blocks[level], theme.style_of(self.app, f"scale-{level + 1}"))
-            found.append(
-                Text.assemble(
-                    block, f" {amount}{'' if edge == most else '+'} ({sizes[level + 1]:,})"
-                )
-            )
-        if sizes[0]:
-            found.append(Text(f"{self._glyphs.silent} {sizes[0]:,} with none"))
-        reason = (
-            ""
-            if self._is_chosen
-            else f"all {self.cells.state(vbuckets[0]).replace('-', ' ')}, so shown by "
-        )
-        return f"{reason}{self.measure}{'' if unit == self.measure else f', {unit}'}:", found
+        entries = []
+        for sign, paint, count, words in self.cells.entries(self._glyphs):
+            is_letter = sign not in self._glyphs.shades
+            style = theme.style_of(self.app, paint) + Style(reverse=is_letter, bold=True)
+            entries.append(Text.assemble((sign, style), f" {count:,} {words}"))
+        return flowed(Text(), entries or [Text("no vbucket was requested")], width)
 
     def _words(self, number: int) -> str:
-        """Returns the state of a vbucket, or its measure."""
-        return (
-            self.cells.state(number).replace("-", " ")
-            if self.measure == "verdict"
-            else in_words(self._amount(number), self.measure)
-        )
+        """Returns the state of a vbucket."""
+        return self.cells.state(number).replace("-", " ")
 
-    def hot_text(self) -> Text:
-        """Returns the vbuckets that have most of the measure, one line each."""
-        if self.measure == "verdict":
-            order = [
-                number
-                for number in self.hot()
-                if self.cells.mark(number, self._glyphs)[0] not in self._glyphs.shades
-            ]
-        else:
-            order = (
-                self.hot() if len(self._edges) > 1 else []
-            )  # if all have the same value, none has most
-        text = Text()
-        for number in order[:MOST_HOT]:
+    def worst_text(self) -> Text:
+        """Returns the worst vbuckets, one line each."""
+        order, text = self.worst(), Text()
+        for number in order[:MOST_WORST]:
             sign, style = self._sign(number)
             text.append_text(
                 Text.assemble((sign, style), f" vb {number:<5} {self._words(number)}\n")
             )
-        if len(order) > MOST_HOT:
-            text.append(f"and {len(order) - MOST_HOT:,} more; o goes from one to the next\n", "dim")
+        if len(order) > MOST_WORST:
+            text.append(
+                f"and {len(order) - MOST_WORST:,} more; o goes from one to the next\n", "dim"
+            )
         return text

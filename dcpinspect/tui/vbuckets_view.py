@@ -52,9 +52,9 @@ class VbucketsView(View):
         self.heat = HeatMap(glyphs, id="heat")
         self.table = StreamTable(glyphs, id="streams")
         self._side = VerticalScroll(id="vbuckets-side", can_focus=False)
-        self._legend, self._hot, self._about = (
+        self._legend, self._worst, self._about = (
             Static(id="vbuckets-legend"),
-            Static(id="vbuckets-hot"),
+            Static(id="vbuckets-worst"),
             Static(id="vbuckets-about"),
         )
         self._is_old = True
@@ -66,7 +66,7 @@ class VbucketsView(View):
         yield self.table
         with self._side:
             yield self._legend
-            yield self._hot
+            yield self._worst
             yield self._about
 
     def on_mount(self) -> None:
@@ -141,12 +141,12 @@ class VbucketsView(View):
         self.set_class(is_few, "-few")
         self.map.styles.height = self.map.needed(self.map.size.width, 10) if is_few else None
         width = max(10, self._side.scrollable_content_region.width or self.app.size.width - 2)
-        self._hot.display = is_map and not is_narrow and not is_few
+        self._worst.display = is_map and not is_narrow and not is_few
         if is_map:
             number = self.map.vbucket
             legend = self.map.legend(width)
             self._legend.update(legend)
-            self._hot.update(self.map.hot_text())
+            self._worst.update(self.map.worst_text())
             self._about.update(
                 about_vbucket(
                     number,
@@ -163,7 +163,7 @@ class VbucketsView(View):
         else:
             legend = Text()
             self._about.update(
-                Text(f"{self.table.about_narrowed()}\n{about_stream(self.table.stream)}")
+                Text(f"{len(self.table):,} streams\n{about_stream(self.table.stream)}")
             )
         self._legend.display = bool(legend)
 
@@ -220,9 +220,9 @@ class VbucketsView(View):
         if self.form == "table" and len(self.table):
             offered.append(
                 table(
-                    f"the table of the {len(self.table):,} streams that are shown",
+                    f"the table of {len(self.table):,} streams, in this order",
                     "streams",
-                    self.table.shown_streams,
+                    self.table.in_order,
                 )
             )
         records = inspection.results.records.get("vbuckets")
@@ -254,13 +254,13 @@ class VbucketsView(View):
             self.heat.move_to(self.map.vbucket)
 
     def action_hot(self) -> None:
-        """Moves to the vbucket, or to the cell of the heat map, with the greatest measure, and from
-        there to the next.
+        """Moves to the worst vbucket, or to the cell of the heat map with most, and from there to
+        the next.
         """
         if self.form == "heat":
             self.heat.next_hot()
-        elif self.form == "map" and not self.map.next_hot():
-            self.host.show_status(f"no vbucket has any: {self.map.measure}")
+        elif self.form == "map" and not self.map.next_worst():
+            self.host.show_status("no vbucket stands out")
 
     def action_near(self, steps: int) -> None:
         """Moves to the next vbucket with streams, to the next stream, or to what happens next in a
@@ -282,22 +282,17 @@ class VbucketsView(View):
                 self.map.move_to(ahead[0] if steps > 0 else ahead[-1])
 
     def action_display(self) -> None:
-        """Shows the next measure; sorts the table by the column under the cursor."""
+        """Sorts the table by the column under the cursor."""
         if self.form == "table":
             self.table.sort()
-        elif self.form == "heat":
-            self.heat.next_display()
         else:
-            self.map.next_measure()
+            self.host.show_status(
+                "| shows items over time, and the table of streams, which d sorts"
+            )
 
     def action_by_this(self, how: str = "") -> None:
-        """Shows the messages of the vbucket under the cursor.
-
-        In the table, shows only streams with the value under the cursor, or only the others.
-        """
-        if self.form == "table" and how:
-            self.table.narrow(is_wanted=how != "not")
-        elif self.form == "table" and self.table.key is not None:
+        """Shows the messages of the vbucket, or of the stream, under the cursor."""
+        if self.form == "table" and self.table.key is not None:
             connection, vbucket, sid, _ = self.table.key
             self.host.to_filter(
                 f"connection = {connection} and vbucket = "
@@ -306,23 +301,12 @@ class VbucketsView(View):
         elif self.vbucket_here is not None:
             self.host.to_filter(f"{'not ' if how == 'not' else ''}vbucket = {self.vbucket_here}")
 
-    def action_mark(self) -> None:
-        """Adds the vbucket under the cursor to those that timelines are compared with, or removes
-        it.
-        """
-        if self.vbucket_here is not None and self.vbucket_here in self.map.cells.by_number:
-            self.host.mark_vbucket(self.vbucket_here)
-
     def action_zoom(self, steps: int) -> None:
         """Changes how many vbuckets share a line of the heat map."""
         if self.form == "heat":
             self.heat.zoom(steps)
         else:
             self.host.show_status("+ and - zoom in the heat map; | shows it")
-
-    def leave(self) -> bool:
-        """Shows all streams in the table again. Returns whether some were hidden."""
-        return self.form == "table" and self.table.widen()
 
 
 def about_vbucket(

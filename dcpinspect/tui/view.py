@@ -44,10 +44,6 @@ class Host(Protocol):
     """What a view needs from outside: short texts to the user, and ways to other views."""
 
     inspection: Inspection
-    beside: Inspection | None
-    """The other capture, whose timelines are drawn below."""
-    marked_vbuckets: list[int]
-    """Vbuckets that timelines are compared with."""
 
     def show_status(self, text: str) -> None:
         """Shows a short text in the line above the keys, until the next key."""
@@ -57,11 +53,6 @@ class Host(Protocol):
 
     def mark(self, row: int) -> None:
         """Marks a message, or removes its mark."""
-
-    def mark_vbucket(self, vbucket: int) -> None:
-        """Marks a vbucket, so that its timeline is drawn below that of any other, or removes that
-        mark.
-        """
 
     def note(self, row: int) -> None:
         """Asks for a note on a message."""

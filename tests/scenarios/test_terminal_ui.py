@@ -24,7 +24,7 @@ def test_a_capture_alone_opens_it_and_every_view_fits_every_size(tmp_path: Path)
         for width, height in ((80, 24), (200, 50), (120, 36)):
             terminal.resize(width, height)
             for key, there in (
-                ("2", "■ 10   ended"),
+                ("2", "R 10   rolled back"),
                 ("3", "vb"),
                 ("4", "rollback"),
                 ("5", "dcp_mutation"),
@@ -49,12 +49,12 @@ def test_a_capture_is_chosen_and_opened_again_from_the_start_screen(tmp_path: Pa
         terminal.resize(80, 24)
         terminal.wait("open a capture", "Esc leaves")
         terminal.press("Enter")
-        terminal.wait("1 Pkt", "HELLO")
+        terminal.wait("1 Packets", "HELLO")
         terminal.press("C-z")
         terminal.wait("Stopped")
         terminal.press("-l", "fg")
         terminal.press("Enter")
-        terminal.wait("1 Pkt", "HELLO")
+        terminal.wait("1 Packets", "HELLO")
         terminal.press(
             "2"
         )  # the messages are seen again once the capture is open, and not while this view closes
@@ -62,9 +62,9 @@ def test_a_capture_is_chosen_and_opened_again_from_the_start_screen(tmp_path: Pa
         terminal.press("C-o")
         terminal.wait("open a capture", "36 KiB")
         terminal.press("Enter")
-        terminal.wait("1 Pkt", "HELLO")
+        terminal.wait("1 Packets", "HELLO")
         terminal.press("C-c")
-        terminal.wait_without("1 Pkt")
+        terminal.wait_without("1 Packets")
         terminal.press("-l", "echo left with $?")
         terminal.press("Enter")
         terminal.wait("left with 0")

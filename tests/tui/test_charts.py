@@ -114,3 +114,5 @@ def test_the_end_of_the_capture_has_its_place_on_the_axis() -> None:
     text = axis(0, 3_009_000_000, 71)
     assert text.endswith("2.0 s            3.009 s")
     assert "2.5 s" not in text
+    assert axis(6_000, 17_000_000, 33).startswith("0"), "a first packet of 6 us is at the beginning"
+    assert not axis(3_000_000, 15_000_000, 33).startswith("0.000 s")

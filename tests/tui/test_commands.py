@@ -7,10 +7,10 @@ from textual.command import CommandPalette
 from textual.widgets import Input, OptionList
 
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.commands import TITLES, commands, rank
+from dcpinspect.tui.commands import commands, rank
 from dcpinspect.tui.key_bindings import KEYS
 from dcpinspect.tui.remembered import History, Memory
-from tests.tui.screens import Keys, play, press, screen, settled, until
+from tests.tui.screens import Keys, play, press, settled, until
 
 pytestmark = pytest.mark.slow
 
@@ -27,15 +27,14 @@ def test_every_action_with_a_key_is_there_once() -> None:
 @pytest.mark.parametrize(
     ("typed", "first"),
     [
-        ("packets", "Go to: Packets"),
+        ("packets", "Packets: the messages"),
         ("zoom", "Zoom in"),
-        ("findings", "Go to: Findings"),
-        ("next error", "Findings: next error or warning"),
-        ("timeline", "Go to: Timeline"),
+        ("findings", "Findings: what is wrong"),
+        ("next error", "Next row, vbucket or finding that is an error or a warning"),
+        ("timeline", "Timeline: one vbucket's streams along their seqnos"),
         ("errors", "Filter: errors"),
         ("light", "Theme: textual-light"),
-        ("screenshot", "Save a picture of the screen (SVG)"),
-        ("hex", TITLES["display"]),
+        ("gap", "The gap before"),
     ],
 )
 def test_what_is_typed_finds_the_right_thing_first(typed: str, first: str) -> None:
@@ -61,7 +60,7 @@ async def choose(app: InspectApp, pilot: Keys, title: str) -> None:
 
 def test_an_action_of_another_view_goes_there() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await choose(app, pilot, "Gaps: next")
+        await choose(app, pilot, "The next gap")
         assert app.view == "timeline"
 
     play("rollback.pcap", scene)
@@ -78,21 +77,3 @@ def test_a_theme_is_remembered(tmp_path: Path) -> None:
 
     play("rollback.pcap", scene, memory=Memory(themes=History(tmp_path / "theme", 1)))
     play("rollback.pcap", again, memory=Memory(themes=History(tmp_path / "theme", 1)))
-
-
-def test_a_picture_of_the_screen_goes_to_a_new_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        for said in (
-            "the picture is in dcpinspect-packets.svg",
-            "dcpinspect-packets.svg: File exists",
-        ):
-            await choose(app, pilot, "Save a picture")
-            await press(app, pilot, "enter")
-            assert said in screen(app)
-
-    play("rollback.pcap", scene)
-    assert "</svg>" in (tmp_path / "dcpinspect-packets.svg").read_text("utf-8")

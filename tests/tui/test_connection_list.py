@@ -11,7 +11,11 @@ def test_the_sick_come_first_and_all_is_counted() -> None:
         assert [one.number for one in told] == [5, 4, 3, 2, 1]
         assert sum(one.messages for one in told) == inspection.store.rows
     worst = told[0]
-    assert worst.words == "10.11.0.1:50004 → 10.11.0.2:11210  connector:1"
+    assert (worst.client, worst.server, worst.name) == (
+        "10.11.0.1:50004",
+        "10.11.0.2:11210",
+        "connector:1",
+    )
     assert (worst.agent, worst.bucket, worst.streams, worst.tls) == (
         "connector/4.2",
         "travel",
@@ -29,3 +33,19 @@ def test_a_narrow_list_leaves_out_whole_columns() -> None:
         assert heading.split()[-3:] == ["messages", "name", "found"]
 
     play("loop.pcap", scene, (80, 24))
+
+
+def test_addresses_that_do_not_fit_into_the_line_stand_below_it() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "0")
+        shown = app.navigation.overview.connections
+        assert shown.size.width < 44
+        assert "client → node" not in screen(app)
+        first, second = (shown.render_line(line).text for line in (1, 2))
+        talk = shown.talks[0]
+        assert talk.name in first
+        assert second.strip("▌ ") == f"{talk.client} → {talk.server}"
+        await pilot.click("#overview-connections", offset=(3, 4))
+        assert shown.connection == shown.talks[1].number
+
+    play("large.pcapng.gz", scene)

@@ -7,9 +7,7 @@ from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.tui.field_entries import Entries, Entry, wrapped
 
 
-def entries(
-    value: bytes, datatype: int, *, as_bytes: bool = False, width: int = 80
-) -> dict[str, Entry]:
+def entries(value: bytes, datatype: int, *, width: int = 80) -> dict[str, Entry]:
     """Every line of a mutation with this value, by its path."""
     message = annotate(
         encode(
@@ -22,7 +20,7 @@ def entries(
             vbucket=1,
         )
     )
-    waiting, found = Entries(message, width, 38, as_bytes=as_bytes).top(), {}
+    waiting, found = Entries(message, width, 38).top(), {}
     while waiting:
         entry = waiting.pop()
         found[entry.path] = entry
@@ -51,14 +49,15 @@ def test_xattrs_stand_apart_and_what_was_packed_says_that_it_is_not() -> None:
     assert found["value/body/n"].text == "7"
     assert found["value/body/n"].span is None
     assert "snappy" in found["value"].text
-    shown = entries(value, datatype, as_bytes=True)
-    assert shown["value/body/~0"].text.split()[-1] == '{"n":7}'
+
+
+def test_a_value_of_bytes_is_unfolded_as_bytes() -> None:
+    content = bytes(range(128, 168))
+    value, datatype = encode_document(content, json=False, xattrs={"a": "1"}, snappy=True)
     for width in (60, 76, 80):
-        dumped = [
-            entry
-            for path, entry in entries(value, datatype, as_bytes=True, width=width).items()
-            if "~" in path
-        ]
+        found = entries(value, datatype, width=width)
+        dumped = [entry for path, entry in found.items() if path.startswith("value/body/~")]
+        assert found["value/body/~0"].text.split()[1:3] == ["80", "81"]
         assert max(2 * entry.depth + 3 + len(entry.text) for entry in dumped) <= width, (
             "no line of bytes is cut"
         )
@@ -84,9 +83,7 @@ def test_a_value_as_long_as_may_be_is_shown_in_part() -> None:
             "dcp_mutation", key="key", by_seqno=1, rev_seqno=1, value=text, datatype=1, vbucket=1
         )
     )
-    (value,) = [
-        entry for entry in Entries(message, 80, 38, as_bytes=False).top() if entry.path == "value"
-    ]
+    (value,) = [entry for entry in Entries(message, 80, 38).top() if entry.path == "value"]
     assert value.inner is not None
     inside = value.inner(200)
     assert len(inside) == 201

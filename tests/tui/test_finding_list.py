@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 import pytest
 from rich.style import Style
 
@@ -36,7 +39,7 @@ def test_the_chosen_one_is_whole_with_what_to_do_and_the_others_have_a_line() ->
 def test_nothing_wrong_is_said() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4")
-        app.navigation.findings.list.show([], {}, is_final=True)
+        app.navigation.findings.list.show([], is_final=True)
         await settled(app, pilot)
         assert "no findings" in screen(app)
 
@@ -50,19 +53,22 @@ def _text(shown: FindingList) -> str:
     )
 
 
-def test_findings_stand_under_their_connections() -> None:
+def test_places_and_sentences_stand_below_each_other_and_only_causes_have_signs() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "4", "n", "d")
+        await press(app, pilot, "4")
         found = app.navigation.findings.list
-        assert found.shown_finding is not None
-        assert found.shown_finding.rule == "rollback-loop", "the cursor stays"
-        assert found.connection == 5
-        text = _text(found)
-        headings = [line for line in text.splitlines() if "→" in line]
-        assert [line.split()[1] for line in headings] == ["1", "2", "3", "4", "5"]
-        assert "10.11.0.1:50004 → 10.11.0.2:11210  connector:1" in headings[-1]
-        await press(app, pilot, "d")
-        assert "→" not in _text(found)
+        lines = _text(found).splitlines()
+        places = [re.search(r"(vb|con) \d", line) for line in lines]
+        assert len({place.start() for place in places if place is not None}) == 1
+        effects = [line for line in lines if line.startswith("   └ ")]
+        assert [line.split()[1] for line in effects] == [
+            "rollback",
+            "rollback",
+            "unknown-vbucket-uuid",
+        ]
+        signs = Counter(line[1] for line in lines if line not in effects)
+        tabs = screen(app).splitlines()[0].split()
+        assert tabs[-6:] == ["✖", str(signs["✖"]), "!", str(signs["!"]), "·", str(signs["·"])]
 
     play("loop.pcap", scene, (200, 50))
 

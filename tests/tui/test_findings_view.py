@@ -25,7 +25,7 @@ def test_evidence_is_walked_and_opened() -> None:
         await press(app, pilot, "right_square_bracket", "enter")
         assert app.packets.list.row == one.places[1].row
         await press(app, pilot, "backspace", "v")
-        assert "#1        row 279" in screen(app), "streams above it are scrolled out of the way"
+        assert "#1         row 279" in screen(app), "streams above it are scrolled out of the way"
         assert screen(app).splitlines()[1].startswith(" vb 30 · "), "what is shown stays at the top"
 
     play("loop.pcap", scene)
@@ -115,26 +115,6 @@ def test_effects_stand_under_their_cause() -> None:
             "it is an effect of rollback-loop, 2 vbuckets, connection 5, which says what to do"
             in text
         )
-
-    play("loop.pcap", scene)
-
-
-def test_a_rule_is_hidden_and_shown_again() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "4", "home", "down", "exclamation_mark")
-        assert "2 findings of rollback are hidden (Esc shows them)" in screen(app)
-        assert "rolled back: tomb" not in screen(app)
-        await press(app, pilot, "escape")
-        assert "rolled back: tomb" in screen(app)
-        assert "are hidden" not in screen(app)
-
-    play("loop.pcap", scene)
-
-
-def test_the_key_that_filters_messages_says_what_it_is_for() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "4", "equals_sign")
-        assert "here ! hides all findings of a rule" in screen(app)
 
     play("loop.pcap", scene)
 

@@ -1,19 +1,22 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dcpinspect.output.render.verdict import LOST
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tui.heat import (
     CLOSED,
     END,
-    HEATS,
+    LOSS,
     REQUEST,
     ROLLBACK,
     SPANS,
     Heat,
     HeatCounter,
-    measured,
+    edges,
+    levels,
     signs,
 )
 from tests.tui.screens import SAMPLES
@@ -47,26 +50,16 @@ def test_cells_have_all_items_however_they_are_gathered() -> None:
     assert Heat().cells([(0, 3)], 1).shape == (1, 0)
 
 
-def test_whatever_is_measured_each_is_counted_once() -> None:
+def test_what_was_lost_has_a_sign_at_its_time() -> None:
     heat, reading = counted("capture-loss.pcap")
-    records, vbuckets = reading.tables.by_name, reading.tables.vbuckets
-    lost = sum(one["gaps"].get(cause, 0) for one in vbuckets.records() for cause in LOST)
-    found = {
-        measure: int(measured(heat, records, measure).counts[:, : heat.used].sum())
-        for measure in HEATS
-    }
-    assert (
-        0.9 * sum(vbuckets.values("bytes")) < found.pop("bytes") < sum(vbuckets.values("bytes"))
-    ), "markers have bytes, too"
-    assert found == {
-        "items": sum(vbuckets.values("items")),
-        "gaps": lost,
-        "rollbacks": sum(vbuckets.values("rollbacks")),
-    }
+    table = reading.tables.gaps
+    lost = [row for row, cause in enumerate(table.values("cause")) if cause in LOST]
     assert lost
-    assert [measured(Heat(), {}, measure).cells([(0, 3)], 1).shape for measure in HEATS] == [
-        (1, 0)
-    ] * 4
+    vbuckets = [table.values("vbucket")[row] for row in lost]
+    place_of = np.arange(max(vbuckets) + 1)
+    found = signs(heat, {"gaps": table}, place_of, (len(place_of), heat.used), 1)
+    assert sorted(set(np.nonzero(found == LOSS)[0].tolist())) == sorted(set(vbuckets))
+    assert found.max() == LOSS
 
 
 def test_the_worst_that_happened_wins_a_cell() -> None:
@@ -84,3 +77,26 @@ def test_the_worst_that_happened_wins_a_cell() -> None:
     assert {REQUEST, CLOSED, END, ROLLBACK} <= set(found[0].tolist())
     whole = signs(heat, {"streams": reading.tables.streams}, place_of, (3, 1), heat.used)
     assert whole.tolist() == [[ROLLBACK], [END], [ROLLBACK]]
+
+
+@given(st.lists(st.integers(0, 2**62), min_size=1, max_size=50))
+def test_levels_rise_with_what_they_count(values: list[int]) -> None:
+    counted = np.array(values, np.int64)
+    found = levels(counted, edges(counted))
+    assert ((found == 0) == (counted == 0)).all()
+    assert (found <= 8).all()
+    assert (np.diff(found[np.argsort(counted, kind="stable")]) >= 0).all()
+    assert not counted.any() or found.max() == 8
+
+
+def test_values_that_are_close_together_have_different_levels() -> None:
+    counted = np.arange(1_000_000, 1_000_800)
+    assert np.bincount(levels(counted, edges(counted)), minlength=9).tolist() == [
+        0,
+        *[100] * 8,
+    ]
+
+
+def test_one_value_far_from_the_others_leaves_them_apart() -> None:
+    counted = np.array([*range(1, 64), 10**15])
+    assert len(set(levels(counted, edges(counted)).tolist())) == 8

@@ -19,8 +19,6 @@ def test_below_a_hundred_columns_fields_and_bytes_take_turns() -> None:
         assert "Magic" not in screen(app)
         assert "80 1f" in screen(app)
         await press(app, pilot, "d")
-        assert "0x1f |" in screen(app)
-        await press(app, pilot, "d")
         assert "Magic" in screen(app)
 
     play("rollback.pcap", scene, NARROW)
@@ -214,7 +212,7 @@ def test_panes_beside_the_list_show_names_with_values() -> None:
     play("rollback.pcap", scene)
 
 
-def test_values_are_read_as_text_and_as_bytes() -> None:
+def test_values_are_taken_apart_and_copied() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_row(173)
         await press(app, pilot, "enter", "z", "end")
@@ -225,10 +223,6 @@ def test_values_are_read_as_text_and_as_bytes() -> None:
         assert '"sku": "apple-000"' in screen(app)
         await press(app, pilot, "down", "y")
         assert app.clipboard == '"apple-000"'
-        await press(app, pilot, "b")
-        assert "7b 22 74 79 70 65" in screen(app)
-        await press(app, pilot, "b")
-        assert '"sku": "apple-000"' not in screen(app)
 
     play("tour.pcapng", scene)
 
@@ -277,10 +271,8 @@ def test_a_conversation_is_followed_and_left() -> None:
         await press(app, pilot, "f")
         assert app.packets.filtering.text == "connection = 2 and vbucket = 7 and opaque = 7"
         lines = screen(app).splitlines()
-        assert lines[2].split()[:4] == ["Row", "Time", "Client", "Server"]
         asked, told = (next(line for line in lines if f" {row} " in line) for row in (99, 100))
-        assert "  → stream_req v1  from 60" in asked
-        assert told.index("←") == asked.index("→") + 8
+        assert ("2→" in asked, "2←" in told) == (True, True)
         await press(app, pilot, "f")
         assert app.packets.filtering.text == ""
         assert 0 <= app.packets.list.region_of_cursor().y < app.packets.list.size.height, (
@@ -306,28 +298,6 @@ def test_a_field_and_a_message_in_other_forms_are_copied_to_the_terminal() -> No
         assert '"name": "dcp_stream_req"' in app.clipboard
         await press(app, pilot, "Y", "down", "down", "enter")
         assert app.clipboard.startswith("8053")
-
-    play("rollback.pcap", scene)
-
-
-def test_dividers_follow_the_mouse() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        view = app.packets
-
-        async def drag(divider: str, x: int, y: int) -> None:
-            await pilot.mouse_down(divider)
-            await pilot.hover("#packets", offset=(x, y))
-            await pilot.mouse_up("#packets", offset=(x, y))
-            await settled(app, pilot)
-
-        await drag("#message-title", 20, 8)
-        assert view.list.region.bottom == pytest.approx(9, abs=1)
-        await drag("#byte-divider", 40, 20)
-        assert view.bytes.region.x == pytest.approx(41, abs=1)
-        assert view.bytes.columns == 16
-        await press(app, pilot, "vertical_line")
-        await drag("#list-divider", 60, 20)
-        assert view.list.region.right == pytest.approx(60, abs=1)
 
     play("rollback.pcap", scene)
 

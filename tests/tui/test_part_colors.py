@@ -28,5 +28,11 @@ def test_fields_behind_each_other_differ() -> None:
     assert parts.at_offset(2) == parts.at_offset(3)
 
 
+def test_names_of_fields_have_one_colour_for_each_part() -> None:
+    message = annotate(encode("dcp_noop", opaque=1))
+    parts = Parts(message)
+    assert {parts.of_field(field) for field in message.fields} == {"header"}
+
+
 def test_without_a_message_all_is_header() -> None:
     assert Parts(None).at_offset(7) == "header"

@@ -9,7 +9,7 @@ from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.text import cells
 from dcpinspect.tui.charts import BLOCKS, LABEL
-from dcpinspect.tui.stats_page import HEIGHT, Happened, Measure, page
+from dcpinspect.tui.stats_page import HEIGHT, Happened, page
 from tests.captures import field
 from tests.tui.screens import SAMPLES
 
@@ -30,15 +30,13 @@ def of(sample: str | Path) -> tuple[Charts, list[StatisticsRow], tuple[int, int]
 @pytest.mark.parametrize("sample", ["tour.pcapng", "rollback.pcap", "midstream.pcap"])
 def test_lines_keep_to_their_width(sample: str, width: int) -> None:
     charts, rows, ends = of(sample)
-    measures: tuple[Measure, ...] = ("messages", "bytes")
-    for measure in measures:
-        for line, _ in page(charts, rows, ends, width=width, measure=measure):
-            assert cells(line) <= width
-            assert line.isprintable()
+    for line, _ in page(charts, rows, ends, width=width):
+        assert cells(line) <= width
+        assert line.isprintable()
 
 
 def test_it_says_how_often_how_large_how_fast() -> None:
-    text = "\n".join(line for line, _ in page(*of("rollback.pcap"), width=120, measure="messages"))
+    text = "\n".join(line for line, _ in page(*of("rollback.pcap"), width=120))
     for part in (
         "messages over time, at most 36 in 1 ms",
         "bytes over time, at most 7,663 in 1 ms",
@@ -50,13 +48,10 @@ def test_it_says_how_often_how_large_how_fast() -> None:
         "captured bytes",
     ):
         assert part in text
-    assert "dcp_mutation request                 21.3k  87.3 %" in "\n".join(
-        line for line, _ in page(*of("rollback.pcap"), width=120, measure="bytes")
-    )
 
 
 def test_of_nothing_there_is_nothing() -> None:
-    assert list(page(Charts(), [], (0, 0), width=80, measure="messages")) == []
+    assert list(page(Charts(), [], (0, 0), width=80)) == []
 
 
 def test_charts_of_a_connection_mark_when_something_was_found() -> None:
@@ -67,9 +62,7 @@ def test_charts_of_a_connection_mark_when_something_was_found() -> None:
         Happened(connection, at, "!", "warning", "slow: it took long"),
         Happened(99, at, "!", "warning", "of another connection"),
     ]
-    lines = [
-        line for line, _ in page(charts, rows, ends, width=100, measure="messages", events=found)
-    ]
+    lines = [line for line, _ in page(charts, rows, ends, width=100, events=found)]
     title = next(
         place
         for place, line in enumerate(lines)
@@ -83,7 +76,7 @@ def test_charts_of_a_connection_mark_when_something_was_found() -> None:
 
 
 def test_charts_end_with_the_last_packet_and_outstanding_bytes_stay_until_then() -> None:
-    lines = [line for line, _ in page(*of(field("p06-zero-window")), width=90, measure="messages")]
+    lines = [line for line, _ in page(*of(field("p06-zero-window")), width=90)]
     assert lines[0] == "messages over time, at most 434 in 1.024 s"
     for title in ("messages over time", "bytes over time", "connection 1: slowest answer"):
         first = next(number for number, line in enumerate(lines) if line.startswith(title))

@@ -12,8 +12,7 @@ def test_it_says_what_stats_says_and_scrolls() -> None:
         await press(app, pilot, "5")
         assert "messages over time" in screen(app)
         assert "messages by command" in screen(app)
-        await press(app, pilot, "d")
-        assert "bytes by command" in screen(app)
+        assert "bytes over time" in screen(app)
         before = app.navigation.stats.scroll_offset.y
         await press(app, pilot, "end")
         assert app.navigation.stats.scroll_offset.y > before

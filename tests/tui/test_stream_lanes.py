@@ -41,20 +41,6 @@ def test_the_picture_fills_the_width_and_says_in_words_what_stretches_are(
     play("rollback.pcap", scene, size=size)
 
 
-def test_a_stream_folds_to_its_axis() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.navigation.to_vbucket(7)
-        await settled(app, pilot)
-        assert [row.lane for row in lanes_of(app)._rows].count("snapshots") == 2
-        await press(app, pilot, "space")
-        assert [row.lane for row in lanes_of(app)._rows].count("snapshots") == 1
-        assert "▸ #1" in screen(app)
-        await press(app, pilot, "space")
-        assert "▸ #1" not in screen(app)
-
-    play("rollback.pcap", scene)
-
-
 def test_streams_of_several_connections_stand_under_their_names_and_those_with_an_id_have_it() -> (
     None
 ):

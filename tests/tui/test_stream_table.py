@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def shown(app: InspectApp, name: str) -> list[Any]:
-    return list(app.navigation.vbuckets.table.shown_streams.values(name))
+    return list(app.navigation.vbuckets.table.in_order.values(name))
 
 
 async def to_table(app: InspectApp, pilot: Keys) -> None:
@@ -84,32 +84,6 @@ def test_a_click_on_a_heading_sorts_and_on_a_stream_selects_then_opens() -> None
             (key[0], key[2], key[3]),
             key[1],
         )
-
-    play("rollback.pcap", scene)
-
-
-def test_it_is_narrowed_to_what_is_like_this_or_to_the_others_and_escape_shows_all() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        await to_table(app, pilot)
-        total = len(app.navigation.vbuckets.table)
-        await to_column(app, pilot, "verdict")
-        await press(app, pilot, "ampersand")
-        assert set(shown(app, "verdict")) == {"ended"}
-        own = len(app.navigation.vbuckets.table)
-        assert f"{own} of {total} streams: state = ended (Esc: all)" in screen(app)
-        await to_column(app, pilot, "rollback_seqno")
-        await press(app, pilot, "exclamation_mark")
-        assert len(app.navigation.vbuckets.table) == 0
-        assert "no streams" in screen(app)
-        await press(app, pilot, "d", "ampersand", "end", "n", "enter")
-        await press(app, pilot, "escape")
-        assert len(app.navigation.vbuckets.table) == total
-        await to_column(app, pilot, "verdict")
-        await press(app, pilot, "exclamation_mark")
-        assert len(app.navigation.vbuckets.table) == total - own
-        await press(app, pilot, "escape")
-        assert app.view == "vbuckets"
-        assert len(app.navigation.vbuckets.table) == total
 
     play("rollback.pcap", scene)
 

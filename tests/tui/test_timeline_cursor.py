@@ -14,13 +14,6 @@ from tests.tui.test_marked import faulty
 pytestmark = pytest.mark.slow
 
 
-async def drag(app: InspectApp, pilot: Keys, first: int, last: int) -> None:
-    await pilot.mouse_down(lanes_of(app), offset=(LABEL + first, 5))
-    await pilot.hover(lanes_of(app), offset=(LABEL + last, 5))
-    await pilot.mouse_up(lanes_of(app), offset=(LABEL + last, 5))
-    await settled(app, pilot)
-
-
 def test_zoom_keeps_the_cursor_and_fit_shows_all() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7, 42)
@@ -160,68 +153,6 @@ def test_what_was_found_at_several_places_of_a_cell_is_told_once(tmp_path: Path)
         assert lanes_of(app).spoken().count("cas-zero") == 1
 
     play(faulty(tmp_path), scene, size=(20, 24))
-
-
-def test_a_range_that_is_dragged_filters_messages() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.navigation.to_vbucket(7)
-        await settled(app, pilot)
-        at = lanes_of(app).at
-        await drag(app, pilot, 70, 53)
-        first, last = lanes_of(app).range or (0, 0)
-        assert first == int(lanes_of(app)._stretched[53])
-        assert last == int(lanes_of(app)._stretched[70])
-        assert lanes_of(app).at == at
-        assert f"seqnos {first}–{last} chosen: = filters by it" in screen(app)
-        await press(app, pilot, "equals_sign")
-        assert app.packets.filtering.text == f"vbucket = 7 and by_seqno between {first} and {last}"
-        seqnos = app.inspection.store.batch_of(
-            app.packets.list.index.rows(0, len(app.packets.list.index)), ["by_seqno"]
-        ).column(0)
-        assert seqnos.to_pylist()
-        assert all(first <= seqno <= last for seqno in seqnos.to_pylist())
-
-    play("rollback.pcap", scene)
-
-
-def test_a_range_of_time_filters_and_plus_zooms_to_it_and_escape_forgets_it() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.navigation.to_vbucket(7)
-        await settled(app, pilot)
-        await press(app, pilot, "d")
-        await drag(app, pilot, 10, 20)
-        chosen = lanes_of(app).range
-        assert chosen is not None
-        await press(app, pilot, "equals_sign")
-        assert (
-            app.packets.filtering.text
-            == f"vbucket = 7 and relative_ns between {chosen[0]} and {chosen[1]}"
-        )
-        await press(app, pilot, "backspace", "escape")
-        assert lanes_of(app).range is None
-        await drag(app, pilot, 10, 20)
-        await press(app, pilot, "plus")
-        assert lanes_of(app).range is None
-        assert lanes_of(app).scale.first == chosen[0]
-        assert chosen[1] <= lanes_of(app).scale.last < chosen[1] + lanes_of(app).scale.cells
-
-    play("rollback.pcap", scene)
-
-
-def test_shift_and_arrows_choose_a_range_too_and_a_click_forgets_it() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.navigation.to_vbucket(7, 42)
-        await settled(app, pilot)
-        await press(app, pilot, "shift+right", "shift+right", "shift+right")
-        assert lanes_of(app).range == (42, 45)
-        await press(app, pilot, "shift+left")
-        assert lanes_of(app).range == (42, 44)
-        await pilot.click(lanes_of(app), offset=(LABEL + 3, 5))
-        await settled(app, pilot)
-        assert lanes_of(app).range is None
-        assert app.view == "timeline"
-
-    play("rollback.pcap", scene)
 
 
 def test_the_wheel_zooms_around_the_mouse() -> None:

@@ -5,8 +5,7 @@ from rich.style import Style
 
 from dcpinspect.tui import theme
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.inspection import Inspection
-from tests.tui.screens import SAMPLES, Keys, lanes_of, play, press, screen, settled, until
+from tests.tui.screens import Keys, lanes_of, play, press, screen, settled, until
 
 pytestmark = pytest.mark.slow
 
@@ -94,59 +93,6 @@ def test_reading_of_a_vbucket_can_be_stopped_and_asked_for_again() -> None:
         assert app.view == "timeline"
 
     play("rollback.pcap", scene)
-
-
-def test_vbuckets_that_are_marked_are_drawn_below_each_other_on_one_axis_of_time() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "2", "home", "m")
-        assert app.navigation.marked_vbuckets == [7]
-        assert "timelines are compared with vbucket 7" in screen(app)
-        await press(app, pilot, "right", "enter")
-        assert lanes_of(app).axis == "time"
-        assert [track.vbucket for track in lanes_of(app).tracks] == [8] * 2 + [7] * 3
-        assert "vb 8, 7 · 5 streams" in screen(app)
-        assert (
-            "\nvb 7\n" in screen(app)
-            or lanes_of(app).virtual_size.height > lanes_of(app).size.height
-        )
-        while lanes_of(app).vbucket_here == 8:
-            await press(app, pilot, "down")
-        assert lanes_of(app).spoken().startswith("vbucket 7, stream #")
-        await press(app, pilot, "equals_sign")
-        assert app.packets.filtering.text == "vbucket = 7"
-        await press(app, pilot, "backspace")
-        here = lanes_of(app).vbucket_here
-        await press(app, pilot, "m")
-        assert (here in app.navigation.marked_vbuckets) == (here != 7)
-
-    play("rollback.pcap", scene, size=(120, 50))
-
-
-def test_the_streams_of_another_capture_stand_below_along_the_same_seqnos() -> None:
-    beside = Inspection([str(SAMPLES / "capture-loss.pcap")])
-
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.navigation.to_vbucket(101)
-        await settled(app, pilot)
-        own, other = lanes_of(app).tracks
-        assert (own.source, other.source) == ("", "capture-loss.pcap")
-        text = screen(app)
-        assert "this capture: connection 1" in text
-        assert "capture-loss.pcap: connection 1" in text
-        assert lanes_of(app).axis == "seqno"
-        await press(app, pilot, "home")
-        while (track := lanes_of(app).track) is not None and not track.source:
-            await press(app, pilot, "down")
-        await press(app, pilot, "enter")
-        assert app.navigation.current == "timeline"
-        assert "this is in capture-loss.pcap" in screen(app)
-        await press(app, pilot, "home")
-        while (track := lanes_of(app).track) is not None and track.source:
-            await press(app, pilot, "down")
-        await press(app, pilot, "enter")
-        assert app.navigation.current == "packets"
-
-    play("lossy.pcap", scene, beside=beside)
 
 
 def test_events_are_listed_in_order_and_enter_opens_the_chosen_one() -> None:

@@ -30,7 +30,7 @@ def test_what_was_found_is_in_the_stream_that_shows_it() -> None:
         "the answer to the next request has the log"
     )
     assert refused.found_at("time")[0][0] == refused.shapes["time"].begin
-    assert list(told.connections) == [("", number) for number in (1, 2, 3, 4, 5)]
+    assert list(told.connections) == [1, 2, 3, 4, 5]
 
 
 def test_a_request_that_followed_a_rollback_is_among_what_shows_it() -> None:

@@ -1,52 +1,14 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
 from dcpinspect.output.render.verdict import stood
-from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.theme import UNICODE
-from dcpinspect.tui.vbucket_cells import MEASURES
 from dcpinspect.tui.vbucket_map import fitting
-from tests.tui.screens import Keys, play, press, screen, settled
+from tests.tui.screens import NARROW, Keys, play, press, screen
 
 pytestmark = pytest.mark.slow
-
-
-def test_every_measure_says_its_name_and_its_scale() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "2")
-        assert "8    ended" in screen(app)
-        for measure in [*MEASURES][1:]:
-            await press(app, pilot, "d")
-            assert measure in app.navigation.vbuckets.map.legend(200).plain
-            assert f" {measure}" in screen(app)
-
-    play("rollback.pcap", scene)
-
-
-def test_where_all_have_one_verdict_the_map_shows_in_what_they_differ() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "2")
-        assert app.navigation.vbuckets.map.measure == "verdict"
-        assert "1,024" in screen(app)
-        results = app.inspection.results
-        table = results.records["vbuckets"].with_column("items", NumberColumn(np.arange(1024)))
-        app.inspection.take_counts(
-            replace(results, records={**results.records, "vbuckets": table}), results
-        )
-        await settled(app, pilot)
-        assert app.navigation.vbuckets.map.measure == "items"
-        assert "so shown by" in screen(app)
-        await press(app, pilot, "d")
-        assert app.navigation.vbuckets.map.measure == "verdict"
-        await press(app, pilot, "d", "0")
-        assert app.navigation.vbuckets.map.measure == "behind", "what somebody asked for stays"
-
-    play("large.pcapng.gz", scene)
 
 
 def test_few_vbuckets_say_in_words_what_they_are() -> None:
@@ -101,6 +63,8 @@ def test_severity_wins_the_colour_and_a_close_at_the_end_hides_nothing() -> None
             ({"behind": 0}, "caught-up"),
             ({"gaps": {"unexplained": 1}}, "lost-something"),
             ({"last_seqno": None}, "silent"),
+            ({"rollbacks": 1}, "rolled-back"),
+            ({"rollbacks": 1, "behind": 0}, "caught-up"),
             ({"requested_end": row["last_seqno"]}, "ended"),
         ):
             assert stood({**row, "behind": None, "gaps": {}, **change}) == state
@@ -108,15 +72,23 @@ def test_severity_wins_the_colour_and_a_close_at_the_end_hides_nothing() -> None
     play("orphans.pcap", scene)
 
 
-def test_most_first_walks_down_the_measure() -> None:
+def test_the_worst_are_walked_and_a_map_of_one_column_cells_names_the_cursor() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "2", "d", "d")
-        values = app.navigation.vbuckets.map.cells.values("items")
-        app.navigation.vbuckets.map.move_to(app.navigation.vbuckets.map.hot()[-1])
-        seen = []
-        for _ in range(3):
-            await press(app, pilot, "o")
-            seen.append(int(values[app.navigation.vbuckets.map.vbucket]))
-        assert seen == sorted(values.tolist(), reverse=True)[:3]
+        await press(app, pilot, "2", "o")
+        vbucket_map = app.navigation.vbuckets.map
+        assert vbucket_map.worst() == []
+        assert "no vbucket stands out" in screen(app)
+        await press(app, pilot, "home", "down", "right")
+        assert (vbucket_map.form.wide, vbucket_map.vbucket) == (1, vbucket_map.across + 1)
+        assert screen(app).splitlines()[2].split()[0] == str(vbucket_map.vbucket)
 
-    play("rollback.pcap", scene)
+    async def walk(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2", "home")
+        visited = []
+        for _ in range(4):
+            await press(app, pilot, "o")
+            visited.append(app.navigation.vbuckets.map.vbucket)
+        assert visited == [48, 42, 45, 48]
+
+    play("large.pcapng.gz", scene, NARROW)
+    play("orphans.pcap", walk)

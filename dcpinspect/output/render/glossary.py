@@ -167,6 +167,10 @@ GLOSSARY: dict[str, dict[str, str]] = {
             "on maps only: it ended, and before that it had a gap with the cause unexplained "
             "or capture-loss"
         ),
+        "rolled-back": (
+            "the newest stream was answered with a rollback; on maps also: it ended, was rolled "
+            "back before, and nothing says that it caught up"
+        ),
     },
     "type of a snapshot": {
         "memory": "its items come from memory, and were written recently",

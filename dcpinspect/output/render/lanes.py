@@ -50,8 +50,6 @@ class Glyphs:
     tick: str = "┼"
     end: str = "┤"
     back: str = "◂"
-    open: str = "▾"
-    closed: str = "▸"
     error: str = "✖"
     warning: str = "!"
 
@@ -61,9 +59,7 @@ class Glyphs:
 
 
 UNICODE = Glyphs()
-ASCII = Glyphs(
-    ":;", "#%", "~~", "xX", "hh", ".", "12345678", "-", "+", "|", "<", "v", ">", "X", "!"
-)
+ASCII = Glyphs(":;", "#%", "~~", "xX", "hh", ".", "12345678", "-", "+", "|", "<", "X", "!")
 """For terminals without line drawing; the density is in eighths."""
 
 

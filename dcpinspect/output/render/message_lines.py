@@ -66,8 +66,6 @@ the columns hold.
 """
 ALL_KNOWN = 5_000
 """Number of messages below which a first batch is taken for all: columns need no room for more."""
-_OTHER_SIDE = 8
-"""Number of columns by which messages of the server are indented in a conversation."""
 
 
 def counted(number: int, noun: str) -> str:
@@ -221,30 +219,6 @@ class Lines:
             "Bytes": f"{int(batch.length[index])}",
             "Summary": summary(batch, index, is_narrow=self.is_narrow),
         }
-
-    def spoken_heading(self) -> str:
-        """Returns the heading for the lines of ``spoken_at``."""
-        return self._clipped(
-            f"{'Row':>9} {_TIME_TITLES.get(self.time_format, 'Time'):>{self.time_width}}  "
-            f"Client{'':{_OTHER_SIDE - 4}}Server"
-        )
-
-    def spoken_at(self, batch: MessageBatch, index: int, shown_ns: int | None) -> str:
-        """Returns a message's line in a conversation: those of the server stand to the right."""
-        side = "→ " if batch.direction[index] == 0 else f"{'':{_OTHER_SIDE}}← "
-        words = "  ".join(
-            text
-            for text in (
-                self._title(batch, index),
-                seqno_text(batch, index),
-                summary(batch, index, is_narrow=True),
-            )
-            if text
-        )
-        return self._clipped(
-            f"{int(batch.row[index]):>9} {self.time_text(shown_ns):>{self.time_width}}  "
-            f"{side}{words}"
-        )
 
     def title_column(self, batch: MessageBatch, index: int) -> str:
         """Returns command and status of a message, as wide as their column."""

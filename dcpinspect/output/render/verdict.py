@@ -270,4 +270,6 @@ def stood(vbucket: Mapping[str, Any]) -> str:
         return "lost-something"
     if vbucket["behind"]:
         return "behind"
+    if vbucket["behind"] is None and vbucket["rollbacks"]:
+        return "rolled-back"
     return "silent" if last is None else "caught-up" if vbucket["behind"] is not None else "ended"

@@ -83,7 +83,7 @@ def _add(parent: Element, tag: str, text: str | None = None, **attributes: str |
 
 _COLUMNS = (
     *("client", "vbucket", "verdict", "findings", "last_seqno", "requested_end", "gaps"),
-    "behind",
+    *("behind", "rollbacks"),
 )
 
 
