@@ -202,10 +202,8 @@ class PcapNg:
                     problems.append(
                         (
                             offset_in_data,
-                            (
-                                f"the last block is cut short ({size - offset_in_data} bytes of it "
-                                "are present)"
-                            ),
+                            f"the last block is cut short ({size - offset_in_data} bytes of it "
+                            "are present)",
                         )
                     )
             break

@@ -82,7 +82,6 @@ STUCK = ("never-answered", "starved-by-flow-control", "stalled", "behind")
 """Verdicts of streams on open connections on which nothing moves, although something should."""
 
 MetricType = Literal["gauge", "counter", "histogram"]
-PAIR = ("client", "bucket")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,8 @@ StatusMeanings = tuple[tuple[Status | None, str], ...]
 _MALFORMED = (Status.EINVAL, "The message is malformed or incomplete: a fault of its sender")
 _NO_STREAM = (
     Status.KEY_ENOENT,
-    (
-        "The connection has no stream of this vbucket: it has ended, or was never accepted; up to "
-        "6.0 also: the opaque is another one"
-    ),
+    "The connection has no stream of this vbucket: it has ended, or was never accepted; up to "
+    "6.0 also: the opaque is another one",
 )
 _TAKEN = "the connection is known no longer, as when another one took its name"
 
@@ -88,25 +86,19 @@ COMMAND_STATUSES: Mapping[int, StatusMeanings] = {
         (Status.SUCCESS, "The stream is accepted; the value is the failover log"),
         (
             Status.KEY_ENOENT,
-            (
-                "The producer does not know the vbucket uuid; roll back all the way to 0 (UPR; "
-                "later servers answer rollback instead)"
-            ),
+            "The producer does not know the vbucket uuid; roll back all the way to 0 (UPR; "
+            "later servers answer rollback instead)",
         ),
         (Status.KEY_EEXISTS, "The connection has a stream of this vbucket already"),
         (
             Status.EINVAL,
-            (
-                "The request or its JSON value is malformed, or has flags that the server does not "
-                "know"
-            ),
+            "The request or its JSON value is malformed, or has flags that the server does not "
+            "know",
         ),
         (
             Status.NOT_MY_VBUCKET,
-            (
-                "The node does not have the vbucket in the needed state; the value may be a "
-                "cluster map"
-            ),
+            "The node does not have the vbucket in the needed state; the value may be a "
+            "cluster map",
         ),
         (
             Status.ERANGE,
@@ -121,10 +113,8 @@ COMMAND_STATUSES: Mapping[int, StatusMeanings] = {
         (Status.ENOMEM, "No memory for the stream or its failover log; ask again later"),
         (
             Status.NOT_SUPPORTED,
-            (
-                "Noops must be enabled first (xattrs, collections), or filter and sync writes "
-                "exclude each other"
-            ),
+            "Noops must be enabled first (xattrs, collections), or filter and sync writes "
+            "exclude each other",
         ),
         (
             Status.ETMPFAIL,
@@ -213,10 +203,8 @@ COMMAND_STATUSES: Mapping[int, StatusMeanings] = {
     Opcode.OBSERVE_SEQNO: (
         (
             Status.SUCCESS,
-            (
-                "The value says which seqnos are in memory and on disk, and after a failover up to "
-                "where the old branch went"
-            ),
+            "The value says which seqnos are in memory and on disk, and after a failover up to "
+            "where the old branch went",
         ),
         (
             Status.KEY_ENOENT,

@@ -99,26 +99,20 @@ class Opcode(_Numbered):
     DELETE = (
         0x04,
         K,
-        (
-            "Remove a document. No extras. Reply extras 16 (vbucket uuid, seqno) when "
-            "MUTATION_SEQNO is on."
-        ),
+        "Remove a document. No extras. Reply extras 16 (vbucket uuid, seqno) when "
+        "MUTATION_SEQNO is on.",
     )
     INCREMENT = (
         0x05,
         K,
-        (
-            "Add to a counter. Extras 20: delta u64, initial u64, expiry u32. Reply value: new "
-            "value u64."
-        ),
+        "Add to a counter. Extras 20: delta u64, initial u64, expiry u32. Reply value: new "
+        "value u64.",
     )
     DECREMENT = (
         0x06,
         K,
-        (
-            "Subtract from a counter (floors at 0). Extras 20 as Increment. Reply value: new value "
-            "u64."
-        ),
+        "Subtract from a counter (floors at 0). Extras 20 as Increment. Reply value: new value "
+        "u64.",
     )
     QUIT = (0x07, _, "Close the connection after replying.")
     FLUSH = (0x08, G, "Drop all data of the bucket; no longer served.")
@@ -132,10 +126,8 @@ class Opcode(_Numbered):
     STAT = (
         0x10,
         _,
-        (
-            "Ask for a statistics group (key). Many replies, one name/value each, ended by one "
-            "with no key and no value."
-        ),
+        "Ask for a statistics group (key). Many replies, one name/value each, ended by one "
+        "with no key and no value.",
     )
     SETQ = (0x11, K | Q, "Set without a reply on success.")
     ADDQ = (0x12, K | Q, "Add without a reply on success.")
@@ -154,19 +146,15 @@ class Opcode(_Numbered):
     HELLO = (
         0x1F,
         _,
-        (
-            'Negotiate features. Key = agent name (or JSON with "a" and "i"); value = list of u16 '
-            "feature codes. Reply value = granted codes."
-        ),
+        'Negotiate features. Key = agent name (or JSON with "a" and "i"); value = list of u16 '
+        "feature codes. Reply value = granted codes.",
     )
     SASL_LIST_MECHS = (0x20, _, "List SASL mechanisms; reply value is a space-separated list.")
     SASL_AUTH = (
         0x21,
         _,
-        (
-            "Start SASL. Key = mechanism, value = initial client data. Reply 0x21 means continue "
-            "with SaslStep."
-        ),
+        "Start SASL. Key = mechanism, value = initial client data. Reply 0x21 means continue "
+        "with SaslStep.",
     )
     SASL_STEP = (0x22, _, "Continue SASL. Key = mechanism, value = client data.")
     IOCTL_GET = (0x23, _, "Read a server control property (key).")
@@ -184,10 +172,8 @@ class Opcode(_Numbered):
     SET_BUCKET_DATA_LIMIT_EXCEEDED = (
         0x2B,
         _,
-        (
-            "Mark a bucket over its data limit. Extras 2: status u16 to return to writers; key = "
-            "bucket."
-        ),
+        "Mark a bucket over its data limit. Extras 2: status u16 to return to writers; key = "
+        "bucket.",
     )
     SET_NODE_THROTTLE_PROPERTIES = (0x2C, _, "Set node-wide throttle limits; no longer served.")
     SET_ACTIVE_ENCRYPTION_KEYS = (0x2D, _, "Install data-at-rest encryption keys (JSON value).")
@@ -213,10 +199,8 @@ class Opcode(_Numbered):
     SET_VBUCKET = (
         0x3D,
         _,
-        (
-            "Set a vbucket state. Extras 1 (state u8); older clients put a u32 there. Optional "
-            "JSON value: topology, use_snapshot, next_expected_state."
-        ),
+        "Set a vbucket state. Extras 1 (state u8); older clients put a u32 there. Optional "
+        "JSON value: topology, use_snapshot, next_expected_state.",
     )
     GET_VBUCKET = (0x3E, _, "Read a vbucket state; reply value u32.")
     DEL_VBUCKET = (0x3F, _, 'Delete a vbucket; value "async=0" makes it synchronous.')
@@ -231,28 +215,22 @@ class Opcode(_Numbered):
     GET_ALL_VB_SEQNOS = (
         0x48,
         D,
-        (
-            "High seqnos of all vbuckets. Extras 0, 4 (state u32) or 8 (state u32, collection id "
-            "u32). Reply value: repeated (vbucket u16, seqno u64)."
-        ),
+        "High seqnos of all vbuckets. Extras 0, 4 (state u32) or 8 (state u32, collection id "
+        "u32). Reply value: repeated (vbucket u16, seqno u64).",
     )
     GET_EX = (0x49, K, "Read document and xattrs together (active vbucket). Reply extras 4: flags.")
     GET_EX_REPLICA = (0x4A, K, "GetEx against a replica vbucket.")
     MUTATE_WITH_META = (
         0x4B,
         K,
-        (
-            "Store or delete with explicit metadata (8.5). Extras 4: size of the JSON metadata "
-            "that ends the value."
-        ),
+        "Store or delete with explicit metadata (8.5). Extras 4: size of the JSON metadata "
+        "that ends the value.",
     )
     DCP_OPEN = (
         0x50,
         P,
-        (
-            "Turn the connection into a DCP connection. Extras 8: reserved/seqno u32, flags u32; "
-            "key = connection name."
-        ),
+        "Turn the connection into a DCP connection. Extras 8: reserved/seqno u32, flags u32; "
+        "key = connection name.",
     )
     DCP_ADD_STREAM = (
         0x51,
@@ -263,10 +241,8 @@ class Opcode(_Numbered):
     DCP_STREAM_REQ = (
         0x53,
         V | Trait.OPENS,
-        (
-            "Ask a producer for a stream. Extras 48 (UPR: 40). Reply value: failover log, or "
-            "8-byte rollback seqno with status 0x23."
-        ),
+        "Ask a producer for a stream. Extras 48 (UPR: 40). Reply value: failover log, or "
+        "8-byte rollback seqno with status 0x23.",
     )
     DCP_GET_FAILOVER_LOG = (
         0x54,
@@ -277,10 +253,8 @@ class Opcode(_Numbered):
     DCP_SNAPSHOT_MARKER = (
         0x56,
         C | U | S,
-        (
-            "Producer starts a snapshot. V1: extras 20. V2.x: extras 1 (version) + value 36/44/52. "
-            "UPR: nothing at all."
-        ),
+        "Producer starts a snapshot. V1: extras 20. V2.x: extras 1 (version) + value 36/44/52. "
+        "UPR: nothing at all.",
     )
     DCP_MUTATION = (
         0x57,
@@ -316,18 +290,14 @@ class Opcode(_Numbered):
     DCP_CONTROL = (
         0x5E,
         P,
-        (
-            "Consumer sets a connection option. Key = option, value = setting, no extras. Always "
-            "answered."
-        ),
+        "Consumer sets a connection option. Key = option, value = setting, no extras. Always "
+        "answered.",
     )
     DCP_SYSTEM_EVENT = (
         0x5F,
         E | S,
-        (
-            "Collection or scope event. Extras 13: by_seqno u64, event u32, version u8 (12 in "
-            "5.0-6.0, without the version)."
-        ),
+        "Collection or scope event. Extras 13: by_seqno u64, event u32, version u8 (12 in "
+        "5.0-6.0, without the version).",
     )
     DCP_PREPARE = (0x60, K | E, "First stage of a durable write. Extras 31. CAS must be non-zero.")
     DCP_SEQNO_ACKNOWLEDGED = (
@@ -348,10 +318,8 @@ class Opcode(_Numbered):
     DCP_SEQNO_ADVANCED = (
         0x64,
         N | S,
-        (
-            "The stream moved to a seqno without an event for this client; in a filtered backfill "
-            "after each 10,000 items that are left out, too (8.5). Extras 8: seqno u64."
-        ),
+        "The stream moved to a seqno without an event for this client; in a filtered backfill "
+        "after each 10,000 items that are left out, too (8.5). Extras 8: seqno u64.",
     )
     DCP_OSO_SNAPSHOT = (
         0x65,
@@ -361,10 +329,8 @@ class Opcode(_Numbered):
     DCP_CACHE_TRANSFER = (
         0x66,
         C | U | S,
-        (
-            "Batch of cached documents sent before the stream proper (8.5). No extras, no key; "
-            "value = repeated 40-byte record + key + value."
-        ),
+        "Batch of cached documents sent before the stream proper (8.5). No extras, no key; "
+        "value = repeated 40-byte record + key + value.",
     )
     DCP_CACHE_TRANSFER_END = (
         0x67,
@@ -400,18 +366,14 @@ class Opcode(_Numbered):
     SET_BUCKET_CONFIG = (
         0x8D,
         _,
-        (
-            "Set the whole configuration of a bucket. A reserved number: no server up to 8.5 knows "
-            "the command."
-        ),
+        "Set the whole configuration of a bucket. A reserved number: no server up to 8.5 knows "
+        "the command.",
     )
     OBSERVE_SEQNO = (
         0x91,
         D,
-        (
-            "Ask how far a vbucket history is persisted. Request value: vbucket uuid u64. Reply "
-            "value: 27 bytes, or 43 after a hard failover."
-        ),
+        "Ask how far a vbucket history is persisted. Request value: vbucket uuid u64. Reply "
+        "value: 27 bytes, or 43 after a hard failover.",
     )
     OBSERVE = (
         0x92,
@@ -428,19 +390,15 @@ class Opcode(_Numbered):
     GET_META = (
         0xA0,
         K,
-        (
-            "Read metadata. Extras 0 or 1 (version). Reply extras 20 or 21: deleted u32, flags "
-            "u32, expiry u32, rev seqno u64, [datatype u8]."
-        ),
+        "Read metadata. Extras 0 or 1 (version). Reply extras 20 or 21: deleted u32, flags "
+        "u32, expiry u32, rev seqno u64, [datatype u8].",
     )
     GETQ_META = (0xA1, K | Q, "GetMeta without a reply on a miss.")
     SET_WITH_META = (
         0xA2,
         K,
-        (
-            "Store with explicit metadata. Extras 24/26/28/30: flags, expiry, rev seqno u64, cas "
-            "u64, [options u32], [nmeta u16]."
-        ),
+        "Store with explicit metadata. Extras 24/26/28/30: flags, expiry, rev seqno u64, cas "
+        "u64, [options u32], [nmeta u16].",
     )
     SETQ_WITH_META = (0xA3, K | Q, "SetWithMeta without a reply on success.")
     ADD_WITH_META = (0xA4, K, "Add with explicit metadata; extras as SetWithMeta.")
@@ -450,10 +408,8 @@ class Opcode(_Numbered):
     DEL_WITH_META = (
         0xA8,
         K,
-        (
-            "Delete with explicit metadata. Extras 24/26/28/30: flags, delete time, rev seqno u64, "
-            "cas u64, [options u32], [nmeta u16]."
-        ),
+        "Delete with explicit metadata. Extras 24/26/28/30: flags, delete time, rev seqno u64, "
+        "cas u64, [options u32], [nmeta u16].",
     )
     DELQ_WITH_META = (0xA9, K | Q, "DelWithMeta without a reply on success.")
     CREATE_CHECKPOINT = (0xAA, G, "Removed.")
@@ -471,10 +427,8 @@ class Opcode(_Numbered):
     COMPACT_DB = (
         0xB3,
         _,
-        (
-            "Compact a vbucket file. Extras 24: purge before ts u64, purge before seqno u64, drop "
-            "deletes u8, pad u8, file id u16, pad u32."
-        ),
+        "Compact a vbucket file. Extras 24: purge before ts u64, purge before seqno u64, drop "
+        "deletes u8, pad u8, file id u16, pad u32.",
     )
     SET_CLUSTER_CONFIG = (
         0xB4,
@@ -484,18 +438,14 @@ class Opcode(_Numbered):
     GET_CLUSTER_CONFIG = (
         0xB5,
         _,
-        (
-            "Read the cluster map. Extras 0 or 16 (known epoch i64, revision i64); value of the "
-            "reply is JSON, empty when the client is up to date."
-        ),
+        "Read the cluster map. Extras 0 or 16 (known epoch i64, revision i64); value of the "
+        "reply is JSON, empty when the client is up to date.",
     )
     GET_RANDOM_KEY = (
         0xB6,
         D,
-        (
-            "Return any resident document. Extras 0, 4 (collection id) or 5 (collection id, "
-            "include-xattr u8)."
-        ),
+        "Return any resident document. Extras 0, 4 (collection id) or 5 (collection id, "
+        "include-xattr u8).",
     )
     SEQNO_PERSISTENCE = (0xB7, D, "Wait until a seqno is persisted. Extras 8: seqno u64.")
     GET_KEYS = (0xB8, K, "List keys from a start key. Extras 0 or 4: count u32.")
@@ -522,10 +472,8 @@ class Opcode(_Numbered):
     SUBDOC_DICT_ADD = (
         0xC7,
         K,
-        (
-            "Add a dictionary entry. Extras 3, 4, 7 or 8 (path length u16, flags u8, [expiry u32], "
-            "[doc flags u8])."
-        ),
+        "Add a dictionary entry. Extras 3, 4, 7 or 8 (path length u16, flags u8, [expiry u32], "
+        "[doc flags u8]).",
     )
     SUBDOC_DICT_UPSERT = (0xC8, K, "Set a dictionary entry. Extras as SubdocDictAdd.")
     SUBDOC_DELETE = (0xC9, K, "Remove a path. Extras as SubdocDictAdd.")
@@ -538,18 +486,14 @@ class Opcode(_Numbered):
     SUBDOC_MULTI_LOOKUP = (
         0xD0,
         K,
-        (
-            "Several lookups. Extras 0 or 1 (doc flags); value = repeated (opcode u8, flags u8, "
-            "path length u16, path)."
-        ),
+        "Several lookups. Extras 0 or 1 (doc flags); value = repeated (opcode u8, flags u8, "
+        "path length u16, path).",
     )
     SUBDOC_MULTI_MUTATION = (
         0xD1,
         K,
-        (
-            "Several mutations. Extras 0, 1, 4 or 5 ([expiry u32][doc flags u8]); value = repeated "
-            "(opcode u8, flags u8, path length u16, value length u32, path, value)."
-        ),
+        "Several mutations. Extras 0, 1, 4 or 5 ([expiry u32][doc flags u8]); value = repeated "
+        "(opcode u8, flags u8, path length u16, value length u32, path, value).",
     )
     SUBDOC_GET_COUNT = (0xD2, K, "Count the elements at a path. Extras as SubdocGet.")
     SUBDOC_REPLACE_BODY_WITH_XATTR = (0xD3, K, "Set the document body from an xattr path.")
@@ -557,10 +501,8 @@ class Opcode(_Numbered):
     RANGE_SCAN_CONTINUE = (
         0xDB,
         D,
-        (
-            "Continue a range scan. Extras 28: id 16, item limit u32, time limit ms u32, byte "
-            "limit u32."
-        ),
+        "Continue a range scan. Extras 28: id 16, item limit u32, time limit ms u32, byte "
+        "limit u32.",
     )
     RANGE_SCAN_CANCEL = (0xDC, D, "Cancel a range scan. Extras 16: id.")
     PREPARE_SNAPSHOT = (0xE0, _, "Prepare a downloadable vbucket snapshot.")
@@ -592,19 +534,15 @@ class ServerOpcode(_Numbered):
     CLUSTERMAP_CHANGE_NOTIFICATION = (
         0x01,
         _,
-        (
-            "The server sends that the cluster map changed; extras 4 bytes (revision u32) or 16 "
-            "bytes (epoch i64, revision i64), key = bucket name (empty = global), value = map "
-            "unless brief mode. No reply wanted."
-        ),
+        "The server sends that the cluster map changed; extras 4 bytes (revision u32) or 16 "
+        "bytes (epoch i64, revision i64), key = bucket name (empty = global), value = map "
+        "unless brief mode. No reply wanted.",
     )
     AUTHENTICATE = (
         0x02,
         _,
-        (
-            "Server asks a registered auth provider to authenticate (JSON value). Reply with magic "
-            "0x83."
-        ),
+        "Server asks a registered auth provider to authenticate (JSON value). Reply with magic "
+        "0x83.",
     )
     ACTIVE_EXTERNAL_USERS = (
         0x03,
@@ -614,10 +552,8 @@ class ServerOpcode(_Numbered):
     GET_AUTHORIZATION = (
         0x04,
         _,
-        (
-            "Server asks an auth provider for the rights of the user named in the key. Reply with "
-            "magic 0x83."
-        ),
+        "Server asks an auth provider for the rights of the user named in the key. Reply with "
+        "magic 0x83.",
     )
 
 

@@ -33,10 +33,8 @@ class Status(IntEnum):
     KEY_EEXISTS = (
         0x02,
         False,
-        (
-            'Key exists or CAS differs; on DCP "stream already exists" and, before v7 status '
-            'codes, "opaque does not match the stream"'
-        ),
+        'Key exists or CAS differs; on DCP "stream already exists" and, before v7 status '
+        'codes, "opaque does not match the stream"',
     )
     E2BIG = (0x03, False, "Value too large")
     EINVAL = (0x04, False, "Malformed or invalid request")
@@ -69,10 +67,8 @@ class Status(IntEnum):
     ERANGE = (
         0x22,
         False,
-        (
-            "Value out of range; on DCP start/end/snapshot seqnos inconsistent or seqno not above "
-            "the previous one"
-        ),
+        "Value out of range; on DCP start/end/snapshot seqnos inconsistent or seqno not above "
+        "the previous one",
     )
     ROLLBACK = (0x23, True, "Consumer must roll back; value = 8-byte seqno (UPR: extras)")
     EACCESS = (0x24, False, "No permission")
@@ -102,10 +98,8 @@ class Status(IntEnum):
     NOT_SUPPORTED = (
         0x83,
         False,
-        (
-            "Not supported here (also: DCP on an unordered connection, noop not enabled for "
-            "xattr/collection streams, unsupported control)"
-        ),
+        "Not supported here (also: DCP on an unordered connection, noop not enabled for "
+        "xattr/collection streams, unsupported control)",
     )
     EINTERNAL = (0x84, False, "Internal error")
     EBUSY = (0x85, False, "Busy, try again")

@@ -321,10 +321,8 @@ class DCP(Suggesting):
         name = opcode_name(self.opcode, server=_is_server(self))
         if _is_response(self):
             return (
-                (
-                    f"DCP {name} response {STATUSES.get(self.status, self.status)} opaque "
-                    f"0x{self.opaque:08x}"
-                ),
+                f"DCP {name} response {STATUSES.get(self.status, self.status)} opaque "
+                f"0x{self.opaque:08x}",
                 [DCP],
             )
         return f"DCP {name} vbucket {self.vbucket} opaque 0x{self.opaque:08x}", [DCP]

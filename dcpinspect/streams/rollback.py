@@ -153,10 +153,8 @@ def _cause(
     if rollback == 0 and entry_number is None and not request.uuid:
         return (
             "no-uuid",
-            (
-                f"seqno {request.start} was asked for without a vbucket uuid, so the producer "
-                "cannot know its history"
-            ),
+            f"seqno {request.start} was asked for without a vbucket uuid, so the producer "
+            "cannot know its history",
         )
     if rollback == 0 and entry_number is None:
         return (

@@ -338,10 +338,8 @@ KINDS = tuple(
         (
             "takeover",
             "5.0–7.6",
-            (
-                "(?:Receive|Unexpected|.*not present during) ack for set vbucket "
-                ".+|ActiveStream::takeoverSend: .+"
-            ),
+            "(?:Receive|Unexpected|.*not present during) ack for set vbucket "
+            ".+|ActiveStream::takeoverSend: .+",
             "",
         ),
         (
@@ -353,10 +351,8 @@ KINDS = tuple(
         (
             "disk-snapshot",
             "7.2–7.6",
-            (
-                r"ActiveStream::backfillReceived(?:\(seqno:\d+\))?: Sending pending disk snapshot "
-                r"with .+"
-            ),
+            r"ActiveStream::backfillReceived(?:\(seqno:\d+\))?: Sending pending disk snapshot "
+            r"with .+",
             "",
         ),
         (
@@ -369,19 +365,15 @@ KINDS = tuple(
         (
             "backfill-state",
             "5.0–7.6",
-            (
-                "(?:Skipping|Rescheduling|Deferring|Aborting|Did not schedule|Failed to schedule) "
-                "(?:OSO ?)?(?:scheduleB|b)ackfill.*"
-            ),
+            "(?:Skipping|Rescheduling|Deferring|Aborting|Did not schedule|Failed to schedule) "
+            "(?:OSO ?)?(?:scheduleB|b)ackfill.*",
             "",
         ),
         (
             "backfill-state",
             "5.0–7.6",
-            (
-                "Backfill (?:is pending|for .+|task .+)|Deleting the backfill, .+|Merging backfill "
-                "and .+|Alloc error when .+"
-            ),
+            "Backfill (?:is pending|for .+|task .+)|Deleting the backfill, .+|Merging backfill "
+            "and .+|Alloc error when .+",
             "",
         ),
         (
@@ -432,10 +424,8 @@ KINDS = tuple(
         (
             "request-refused",
             "7.6",
-            (
-                "(?:Attempt to set DCP control|Got non-success status for "
-                "DcpControl)(?!.*disconnecting).*"
-            ),
+            "(?:Attempt to set DCP control|Got non-success status for "
+            "DcpControl)(?!.*disconnecting).*",
             "",
         ),
         (
@@ -449,10 +439,8 @@ KINDS = tuple(
         (
             "request-refused",
             "5.0–7.6",
-            (
-                "Attempting to release .+ greater than bytesOutstanding.*|DCP connections with .+ "
-                "must .+"
-            ),
+            "Attempting to release .+ greater than bytesOutstanding.*|DCP connections with .+ "
+            "must .+",
             "",
         ),
         (
@@ -606,10 +594,8 @@ JSON_FORMS: Mapping[str, JsonForm] = {
             "because memory usage is above quota",
             "because the stream was not created",
             "due to vbucket state",
-            (
-                "because the start seqno is larger than the end seqno; Incorrect params passed by "
-                "the DCP client"
-            ),
+            "because the start seqno is larger than the end seqno; Incorrect params passed by "
+            "the DCP client",
             "because the start seqno is larger than the end seqno; should have rolled back instead",
             f"because the start seqno is larger than the {_HIGH}; should have rolled back instead",
             "because the snap start seqno <= start seqno <= snap end seqno is required",

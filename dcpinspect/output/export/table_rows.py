@@ -45,8 +45,6 @@ from dcpinspect.text import escape, shown_characters
 
 SLICE = 1 << 12
 """Number of messages that are written at once: each takes some kilobytes."""
-_COST = 3
-"""Writing a table in the ordinary way takes as long as so many JSON objects."""
 _INDENT = b"    "
 _MOST_SHOWN = 0x20000
 """The characters of the first two planes, which include nearly all that are used."""

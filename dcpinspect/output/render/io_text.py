@@ -79,19 +79,15 @@ def _lines(
         yield f"{'…':>14}  nothing for {lasting(whole)}, to the end of the capture", ""
     if len(heads) < len(most):
         yield (
-            (
-                "in the sums, without a column: "
-                f"{counted(len(most) - len(heads), 'more command')}; --format csv has all"
-            ),
+            "in the sums, without a column: "
+            f"{counted(len(most) - len(heads), 'more command')}; --format csv has all",
             "dim",
         )
     yield "", ""
     together = max(1, -(-(high - low + 1) // sparks))
     yield (
-        (
-            f"a block is {lasting(interval_ns * together)}, from "
-            f"{lasting(low * interval_ns) if low > 0 else 0} on"
-        ),
+        f"a block is {lasting(interval_ns * together)}, from "
+        f"{lasting(low * interval_ns) if low > 0 else 0} on",
         "bold",
     )
     for name in most[:CHARTS]:
@@ -105,10 +101,8 @@ def _lines(
                 else ""
             )
             yield (
-                (
-                    f"{label:<30} {unit:<8}  {sparkline(chart.tolist(), sparks):<{sparks}}  at "
-                    f"most {int(chart.max()):,}"
-                ),
+                f"{label:<30} {unit:<8}  {sparkline(chart.tolist(), sparks):<{sparks}}  at "
+                f"most {int(chart.max()):,}",
                 "",
             )
     if len(most) > CHARTS:
