@@ -65,8 +65,9 @@ RULES = (
         "note",
         "bytes of a connection were not captured",
         "bytes that the snapshot length cut off",
-        "capture nearer to the node, with a larger buffer; gaps that come from this have the "
-        "cause capture-loss",
+        "capture nearer to the node, with a larger buffer, or read the whole capture, if the file "
+        "has only chosen packets, as -w writes; gaps that come from this have the cause "
+        "capture-loss",
         whose="capture",
         cost=_LOSS,
         adds_up=True,

@@ -120,7 +120,9 @@ OWNS: Mapping[str, Collection[str]] = {
     "reconnect-loop": ("read-again",),
     "login-refused": ("open-refused",),
     "failover": ("rollback", "stream-refused"),
-    **dict.fromkeys(("rollback-not-followed", "unknown-vbucket-uuid"), ("rollback",)),
+    **dict.fromkeys(
+        ("rollback-not-followed", "rollback-not-honoured", "unknown-vbucket-uuid"), ("rollback",)
+    ),
     "orphaned-vbucket": ("stream-end-reason", "stream-refused", "manifest-ahead"),
     "server-owes-seqno": ("snapshot-stalled",),
     **dict.fromkeys(CLOSES, ("connection-closed",)),

@@ -31,7 +31,13 @@ FINDINGS = RecordTable(
     (
         _C("rule", "text", "id of the rule"),
         _C("family", "word", "what the rule is about", FAMILIES),
-        _C("severity", "word", "severity", SEVERITIES),
+        _C(
+            "severity",
+            "word",
+            "error: data is lost or wrong, or a stream does not continue; warning: it costs time "
+            "or resources, or will; note: worth knowing",
+            SEVERITIES,
+        ),
         _C("cause", "text", "kind of the finding, if the rule has kinds"),
         _C("message", "text", "what happened, in one sentence"),
         _C("next", "text", "what to do; null if the cause says it"),

@@ -832,6 +832,7 @@ def _not_honoured(
         f"asked again from seqno {start}, above the rollback seqno {to}",
         evidence,
         seqnos=(start, to),
+        explains=(number, again),
     )
 
 

@@ -60,11 +60,12 @@ def test_no_rule_silences_itself() -> None:
 
 
 def test_no_effect_has_effects_of_its_own() -> None:
-    """A refusal that is an effect leaves the close that follows to its cause, and an unknown uuid
-    its rollback.
+    """A refusal that is an effect leaves the close that follows to its cause; an unknown uuid and a
+    rollback that is not honoured leave it their rollbacks.
     """
     assert OWNS.keys() & {effect for several in OWNS.values() for effect in several} == {
         "consumer-refused",
+        "rollback-not-honoured",
         "unknown-vbucket-uuid",
     }
 
@@ -411,6 +412,7 @@ def test_every_cause_of_the_table_is_one_that_somebody_names() -> None:
         "rollback-not-followed",
         "orphaned-vbucket",
     }  # by the story of forgotten vbuckets, beside the checker
+    tried |= {"rollback-not-honoured"}  # beside the rules about requests
     tried |= {"server-owes-seqno"}  # beside the rule about streams that stop
     tried |= {
         "login-refused",

@@ -447,7 +447,7 @@ def test_rollbacks_of_one_vbucket_say_each_where_to_resume() -> None:
     talk.failover_log(7, LOG)
     talk.stream(7, start=150, uuid=OLD, rollback=100)
     talk.stream(7, start=130, uuid=NEW, rollback=70)
-    talk.stream(7, start=130, uuid=NEW, rollback=60)
+    talk.stream(7, start=130, uuid=NEW, rollback=60, flags=["ignore-purged-tombstones"])
     leading = next(one for one in rollbacks(talk) if one.cause == "leading-consumer")
     assert leading.count == 3
     asked = dict.fromkeys(place.row for place in leading.places)
@@ -467,6 +467,22 @@ def test_a_rollback_that_the_client_does_not_follow() -> None:
     assert [one.message for one in warnings(talk) if one.rule == "rollback-not-honoured"] == [
         "asked again from seqno 150, above the rollback seqno 100"
     ]
+
+
+def test_a_rollback_that_is_not_honoured_is_one_story_with_the_rollbacks_around_it() -> None:
+    talk = opened()
+    talk.stream(8, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
+    talk.stream(8, start=100, snapshot=(100, 100), uuid=OLD)
+    talk.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
+    talk.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=90)
+    found = findings(talk)
+    (ignored,) = [one for one in found if one.rule == "rollback-not-honoured"]
+    rollbacks = [one for one in found if one.rule == "rollback"]
+    assert {(one.vbuckets, one.effect_of) for one in rollbacks} == {
+        ((7,), ignored.id),
+        ((8,), None),
+    }
+    assert sum(one.count for one in rollbacks) == 3
 
 
 def asked_again(talk: Told, vbucket: int = 7) -> list[str]:

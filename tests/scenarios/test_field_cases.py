@@ -131,7 +131,7 @@ TCP: dict[str, Case] = {
                 "note",
                 "capture",
                 ["nothing of the server", "48,988 bytes", "without src or dst"],
-                ["larger buffer"],
+                ["larger buffer", "as -w writes"],
             )
         ],
         info=["48,988 bytes lost", "only one direction of connection 1"],
@@ -143,7 +143,7 @@ TCP: dict[str, Case] = {
                 "note",
                 "capture",
                 ["nothing of the client", "1,143 bytes", "without src or dst"],
-                ["larger buffer"],
+                ["larger buffer", "as -w writes"],
             ),
             CLOSED,
         ],

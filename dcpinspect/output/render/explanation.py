@@ -325,7 +325,8 @@ def _words(word: str) -> list[list[str]]:
     return [
         [f"{term}: {topic}", f"  {meaning}"]
         for topic, term, meaning in entries
-        if _joined(term, " ") == name
+        for noun in [topic.rpartition(" ")[2]]
+        if name in (_joined(text, " ") for text in (term, f"{noun} {term}", f"{term} {noun}"))
     ]
 
 

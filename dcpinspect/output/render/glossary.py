@@ -312,6 +312,33 @@ GLOSSARY: dict[str, dict[str, str]] = {
             "old one asks the wrong node"
         ),
     },
+    "word of TCP and TLS": {
+        "FIN": "the packet with which a side says that it sends no more: an orderly close",
+        "RST": "the packet that resets a connection",
+        "reset": (
+            "an end of a connection at once, without FIN: a process ended or did not take what it "
+            "was sent, or a device between cut the connection; what was under way is lost"
+        ),
+        "ALPN": "what a client and a server say in TLS of the protocol that they speak inside",
+        "SNI": "the name of the server that a client asks for in TLS, before anything is encrypted",
+        "key log": "a file of the secrets of a client's TLS connections, which opens them",
+        "proxy": (
+            "a program between client and server that takes connections and makes its own; each "
+            "conversation then has two connections, its legs"
+        ),
+        "sidecar": (
+            "a proxy beside a program, in its pod, which may encrypt what the program sends in "
+            "plain"
+        ),
+        "service mesh": (
+            "sidecars beside all programs of a cluster; what they say to each other is TLS, to "
+            "which neither client nor server has the keys"
+        ),
+        "address translation": (
+            "a device or a kernel gives packets another address or port; a capture on both sides "
+            "has each conversation twice"
+        ),
+    },
     "word of dcpinspect": {
         "copy": "a connection that shows the conversation of another one, which counts in its place",
         "leg": "one of the two connections of a conversation through a proxy",
@@ -343,7 +370,8 @@ GLOSSARY: dict[str, dict[str, str]] = {
         ),
         "frame": (
             "a packet by its number in the capture, as Wireshark counts; of a message in several "
-            "packets, the last one"
+            "packets, findings name the last one, where Wireshark shows it, and the column frame "
+            "of messages the first one"
         ),
         "row": "a message by its number in the reading, from 1",
         "item": (

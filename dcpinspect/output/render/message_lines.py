@@ -221,8 +221,13 @@ class Lines:
         }
 
     def title_column(self, batch: MessageBatch, index: int) -> str:
-        """Returns command and status of a message, as wide as their column."""
+        """Returns command and status of a message, as wide as their column. What follows the
+        command stays whole: the line of the request has the command.
+        """
         text, width = self._title(batch, index), self.columns.title
+        if self.is_narrow and len(text) > width:
+            command, _, status = text.rpartition(" ")
+            text = f"{clip(command, max(width - len(status) - 1, 2))} {status}"
         return f"{clip(text, width):<{width}}" if self.is_narrow else f"{text:<{width}}"
 
     def shown_times(self, times_ns: RowNumbers) -> RowNumbers:

@@ -20,6 +20,7 @@ from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.select import commands
 from dcpinspect.text import cells
 from tests import builders
+from tests.captures import field
 from tests.peers.truth import SAMPLES
 from tests.protocol import strategies
 from tests.protocol.vectors import ALL
@@ -399,6 +400,16 @@ def test_columns_are_as_narrow_as_their_content_until_the_summary_has_room(
         assert cells(line) <= width
         assert f"{line:<{width}}"[lines.summary_at - 1] == " "
         assert line[: lines.columns.row].strip() == str(row + 1)
+
+
+def test_in_80_columns_the_status_of_an_answer_is_whole_and_its_command_is_cut() -> None:
+    with Reading([str(field("p01-bucket-missing-loop"))]) as reading:
+        (batch,) = reading
+    lines = Lines(width=80)
+    lines.fit(batch, np.arange(len(batch)))
+    text = lines.line(batch, 9)
+    assert "← select_… key_enoent " in text
+    assert text.index("orderz") == lines.summary_at
 
 
 def test_columns_have_room_for_what_comes_after_a_first_batch_of_many(
