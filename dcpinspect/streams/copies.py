@@ -616,12 +616,16 @@ def _same(
         samples if (is_kept := _is_kept(samples.hash, level)).all() else samples[is_kept]
         for samples in both
     ]
-    _, first_indices, second_indices = np.intersect1d(
-        both[0].hash, both[1].hash, assume_unique=True, return_indices=True
+    hashes = [samples.hash for samples in both]
+    second_indices = np.searchsorted(hashes[1], hashes[0])
+    second_indices[second_indices == len(hashes[1])] = 0
+    first_indices = np.flatnonzero(
+        hashes[1][second_indices] == hashes[0] if len(hashes[1]) else np.zeros(len(hashes[0]))
     )
-    bodies = both[0].body[first_indices], both[1].body[second_indices]
+    indices = first_indices, second_indices[first_indices]
+    bodies = both[0].body[indices[0]], both[1].body[indices[1]]
     is_equal = (bodies[0] == bodies[1]) | (np.minimum(*bodies) < 0)
-    first, second = both[0][first_indices[is_equal]], both[1][second_indices[is_equal]]
+    first, second = (samples[rows[is_equal]] for samples, rows in zip(both, indices, strict=True))
     if not len(first):
         ways = (both[0], links[1]), (both[1], links[0])
         lacks = has_one_clock and any(
@@ -631,10 +635,11 @@ def _same(
         )
         return None if lacks or all(map(len, both)) else (first, second)
     behind = []
-    for samples, same, other_link in ((both[0], first, links[1]), (both[1], second, links[0])):
-        alone = samples.offset[~np.isin(samples.hash, same.hash)]
-        least = same.offset.min()
-        greatest = same.offset.max()
+    for samples, rows, other_link in zip(both, indices, reversed(links), strict=True):
+        is_alone = np.ones(len(samples), dtype=np.bool_)
+        is_alone[rows[is_equal]] = False
+        alone, same = samples.offset[is_alone], samples.offset[~is_alone]
+        least, greatest = same.min(), same.max()
         between, before = (alone > least) & (alone < greatest), alone < least
         is_whole = _is_whole(other_link, direction)
         if is_whole and (between.any() or (before.any() and other_link.has_handshake)):
