@@ -190,8 +190,8 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         """Returns the connection at a line."""
         del x
         high = 1 + bool(self._more)
-        place = (y + self._has_all * (high - 1)) // high
-        return place if y >= 0 and place < self.count else None
+        index = (y + self._has_all * (high - 1)) // high
+        return index if y >= 0 and index < self.count else None
 
     def on_resize(self) -> None:
         """Chooses the columns that fit the new width."""
@@ -216,16 +216,16 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         line = int(self.scroll_offset.y) + y - 1
         if not self.talks and y == 1:
             return strip([("  no connections so far", base)], self.size.width, base)
-        place = self.place_at(0, line)
-        if place is None:
+        number = self.place_at(0, line)
+        if number is None:
             return Strip.blank(self.size.width, base)
-        is_here = place == self.at
+        is_here = number == self.at
         style = base + self.cursor_style() if is_here else base
         cursor = (f"{self._glyphs.cursor if is_here else ' '} ", style)
-        index = place - self._has_all
+        index = number - self._has_all
         if index < 0:
             pieces = [cursor, ("all connections", style + Style(bold=True))]
-        elif line > self.lines_of(place)[0]:
+        elif line > self.lines_of(number)[0]:
             pieces = [cursor, (f"  {self._more[index]}", style)]
         else:
             counts = self._severity_counts(self.talks[index], style)

@@ -74,8 +74,8 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
             if finding.severity == severity and finding.effect_of not in causes
             for item in (_Item(number), *effects.get(finding.id, ()))
         ]
-        rules, places = map(self._rule, self._items), map(self._where, self._items)
-        self._columns = _widest(rules), _widest(places)
+        rules, spots = map(self._rule, self._items), map(self._where, self._items)
+        self._columns = _widest(rules), _widest(spots)
         self._lay_out()
         keys = [_key_of(findings[item.finding]) for item in self._items]
         key = None if before is None else _key_of(before)

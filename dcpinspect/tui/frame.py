@@ -96,9 +96,11 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
             piece(f"{glyphs.of_severity(severity)} {count:,}", style, f"severity('{severity}')"),
         ]
     right = Content.assemble(*found, " ")
-    room = width - right.cell_length  # how far reading is also stands in the line of progress
+    width_left = width - right.cell_length  # how far reading is also stands in the line of progress
     lines = (_tabs(view, _TITLES, apart=2), _tabs(view, _TITLES), _tabs(view, _SHORT))
-    line = next((line for line in lines[width < WIDE :] if line.cell_length <= room), lines[-1])
+    line = next(
+        (line for line in lines[width < WIDE :] if line.cell_length <= width_left), lines[-1]
+    )
     free_width = width - line.cell_length - right.cell_length
     rows = (
         counted(inspection.store.rows, "message")
