@@ -286,7 +286,8 @@ BELOW: dict[str, Case] = {
                 ["the client is 10.1.1.1 behind the proxy 10.20.0.9"],
             ),
             Expected("tls-without-key", "note", "capture", ["server name cb-node-01"]),
-        ]
+        ],
+        info=["complete not known, because nothing can be read"],
     ),
 }
 
