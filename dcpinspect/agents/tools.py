@@ -261,9 +261,9 @@ class Tools:
                     f"columns {escape(column)}: {name} have no such "
                     f"column{did_you_mean(column, column_names)}; there are {', '.join(column_names)}"
                 )
-        only = parse_record_filter(filter, CONTRACTS[name]) if filter is not None else None
+        record_filter = parse_record_filter(filter, CONTRACTS[name]) if filter is not None else None
         with self._library.reading(captures, question) as recording:
-            records = RecordSelection(filter=only).matching(recording.records(name))
+            records = RecordSelection(filter=record_filter).matching(recording.records(name))
             page = records.take(
                 np.arange(min(skip, len(records)), min(skip + _MOST_AT_ONCE, len(records)))
             ).records()
@@ -301,13 +301,13 @@ class Tools:
             for column in columns or _USUAL_COLUMNS
             if column != "text"
         ]
-        told = columns is None or "text" in columns
+        with_text = columns is None or "text" in columns
         with self._library.reading(captures, question) as recording:
             rows = recording.matching(filter)
             return answer(
                 {},
                 "messages",
-                _messages(recording, rows[skip:], names, skip, told=told),
+                _messages(recording, rows[skip:], names, skip, with_text=with_text),
                 skip=skip,
                 room=max_characters,
                 total=len(rows),
@@ -546,7 +546,7 @@ def _rows(batches: Any, question: Question) -> Iterator[dict[str, Any]]:
 
 
 def _messages(
-    recording: Recording, rows: Any, names: Sequence[str], skip: int, *, told: bool
+    recording: Recording, rows: Any, names: Sequence[str], skip: int, *, with_text: bool
 ) -> Iterator[Entry]:
     batch = recording.batch(rows[:_MOST_AT_ONCE])
     table = record_batch(batch, np.arange(len(batch)), names)
@@ -554,7 +554,7 @@ def _messages(
         time_index = table.schema.get_field_index("time")
         table = table.set_column(time_index, "time", rfc3339(table.column(time_index)))
     records = table.to_pylist(maps_as_pydicts="lossy")
-    if told:
+    if with_text:
         records = [
             {**row, "text": f"{seqno_text(batch, index)} {summary(batch, index)}".strip()}
             for index, row in enumerate(records)

@@ -51,13 +51,13 @@ class Pcap:
     def _begin(self, header: bytes) -> None:
         """Takes what a file header says about the records behind it."""
         magic = int.from_bytes(header[:4], "big")
-        self.big = magic in _MAGICS
-        if not self.big:
+        self.is_big_endian = magic in _MAGICS
+        if not self.is_big_endian:
             magic = int.from_bytes(header[:4], "little")
         if magic not in _MAGICS or len(header) < FILE_HEADER:
             raise ValueError("not a pcap file header")
         major, minor, _, _, snaplen, network = struct.unpack_from(
-            ">HHiIII" if self.big else "<HHiIII", header, 4
+            ">HHiIII" if self.is_big_endian else "<HHiIII", header, 4
         )
         self.record_header = 24 if magic == _PATCHED else _RECORD_HEADER
         self.tick_ns = 1 if magic == _NANOSECONDS else _NS_PER_US
@@ -92,7 +92,7 @@ class Pcap:
                     find_record(
                         data,
                         size,
-                        self.big,
+                        self.is_big_endian,
                         self.record_header,
                         self.limit,
                         self.tick_ns,
@@ -109,7 +109,7 @@ class Pcap:
                     walk_records(
                         data,
                         size,
-                        self.big,
+                        self.is_big_endian,
                         self.record_header,
                         self.limit,
                         self.lengths,
@@ -160,7 +160,7 @@ class Pcap:
 def walk_records(
     data: ByteArray,
     size: int,
-    big: bool,
+    is_big_endian: bool,
     header: int,
     limit: int,
     lengths: int,
@@ -184,7 +184,7 @@ def walk_records(
         if record + header > size:
             verdict = CUT
             break
-        if big:
+        if is_big_endian:
             seconds = be32(data, record)
             ticks = be32(data, record + 4)
             have = be32(data, record + 8)
@@ -225,7 +225,7 @@ def walk_records(
 def find_record(
     data: ByteArray,
     size: int,
-    big: bool,
+    is_big_endian: bool,
     header: int,
     limit: int,
     tick_ns: int,
@@ -246,7 +246,7 @@ def find_record(
         while links < 2:
             if p + header > size:
                 break
-            if big:
+            if is_big_endian:
                 seconds = be32(data, p)
                 ticks = be32(data, p + 4)
                 have = be32(data, p + 8)

@@ -20,7 +20,7 @@ from dcpinspect.capture.packet_walk import (
     Walk,
     no_packets,
 )
-from dcpinspect.kernels.kernel import be32, inline, kernel, le32, step
+from dcpinspect.kernels.kernel import be32, inlined, kernel, kernel_function, le32
 from dcpinspect.lazy_dataclass import dataclass
 
 SECTION = 0x0A0D0D0A
@@ -37,7 +37,7 @@ _KNOWN = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, SECTION, 0xBAD, 0x40000BAD)
 
 SMALLEST = 12
 """Bytes of a block without a body."""
-DONE, CUT, BAD, OTHER = range(4)
+DONE, CUT, BAD, SECTION_HEADER = range(4)
 OFFSET, CAPTURED, WIRE, HIGH, LOW, NUMBER, OPTIONS, ASIDE = range(8)
 """Rows of the kernel's columns: what it says of each packet, and which blocks it leaves."""
 AT, NEED, PACKETS, ASIDES, INTERFACES, SNAPLEN, LIMIT = range(7)
@@ -108,7 +108,7 @@ class PcapNg:
             not in (struct.unpack_from(order, header, 8)[0] for order in ("<I", ">I"))
         ):
             raise ValueError("not a pcapng section header")
-        self.big = False
+        self.is_big_endian = False
         self.interfaces: list[Interface] = []
         self.counts: list[InterfaceCounts] = []
         self.unread: list[UnreadLinkType] = []
@@ -129,7 +129,7 @@ class PcapNg:
         """Walks the blocks, as ``Format.walk``; skips garbage up to the next plausible block."""
         before = copy.deepcopy(self.__dict__) if self._last_ns == _NO_TIME else None
         walk = self._walk(data, size, final=final)
-        if len(walk.offset) and not self._fill(
+        if len(walk.offset) and not self._fill_times(
             walk.time_ns, walk.offset, is_last=final or self._place + size >= _LOOKED_AT
         ):
             assert before is not None
@@ -142,7 +142,7 @@ class PcapNg:
         self._place += walk.consumed
         return walk
 
-    def _fill(self, time_ns: IntArray, offset: IntArray, *, is_last: bool) -> bool:
+    def _fill_times(self, time_ns: IntArray, offset: IntArray, *, is_last: bool) -> bool:
         """Gives packets without a time that of the packet before, and the first ones that of the
         first packet that has one.
 
@@ -181,12 +181,12 @@ class PcapNg:
                 self.interfaces[0].snaplen if self.interfaces else 0,
                 self._limit,
             )
-            verdict = walk_blocks(data, size, self.big, columns, state)
+            verdict = walk_blocks(data, size, self.is_big_endian, columns, state)
             self._read_aside(columns[ASIDE, : state[ASIDES]].tolist(), data, problems)
             if state[PACKETS]:
                 done.append(self._packets(int(state[PACKETS]), columns, problems))
             offset_in_data = int(state[AT])
-            if verdict == OTHER:
+            if verdict == SECTION_HEADER:
                 verdict = self._section(data, size, state, problems)
                 if verdict == DONE:
                     continue
@@ -239,7 +239,7 @@ class PcapNg:
     ) -> tuple[IntArray, ...]:
         """Copies the first ``count`` entries, and turns ticks into nanoseconds."""
         offset, captured, wire, high, low, number, options = columns[:ASIDE, :count].copy()
-        link_type, resolution, offset_s = self._described()[:, number]
+        link_type, resolution, offset_s = self._interface_table()[:, number]
         time_ns = np.empty(count, np.int64)
         for resolution_code in unique(resolution).tolist():
             has_resolution = resolution == resolution_code
@@ -258,9 +258,16 @@ class PcapNg:
             for block_start in (offset[first] - 28).tolist()[: max(0, MAX_PROBLEMS - len(problems))]
         ]
         self._is_possible = bool(is_possible[-1])
-        return offset, captured, wire, time_ns, link_type, -options if self.big else options
+        return (
+            offset,
+            captured,
+            wire,
+            time_ns,
+            link_type,
+            -options if self.is_big_endian else options,
+        )
 
-    def _described(self) -> IntArray:
+    def _interface_table(self) -> IntArray:
         """Returns link type, resolution and offset of the interfaces of this section, by number."""
         if self._table.shape[1] != len(self.interfaces):
             rows = [
@@ -279,20 +286,22 @@ class PcapNg:
         if start + SMALLEST > size:
             return CUT
         magic = bytes(block[start + 8 : start + 12])
-        big = magic == b"\x1a\x2b\x3c\x4d"
-        if not big and magic != b"\x4d\x3c\x2b\x1a":
+        is_big_endian = magic == b"\x1a\x2b\x3c\x4d"
+        if not is_big_endian and magic != b"\x4d\x3c\x2b\x1a":
             return BAD
-        (length,) = struct.unpack_from(">I" if big else "<I", block, start + 4)
+        (length,) = struct.unpack_from(">I" if is_big_endian else "<I", block, start + 4)
         if length < 28 or length % 4 or length > MAX_BLOCK:
             return BAD
         state[NEED] = length
         if start + length > size:
             return CUT
-        self.big = big
+        self.is_big_endian = is_big_endian
         options = bytes(block[start + 24 : start + length - 4])
-        problems += _options_damage(options, ">" if big else "<", start + 24)
+        problems += _options_damage(options, ">" if is_big_endian else "<", start + 24)
         if len(self.notes) < MOST_NOTES:
-            self.notes += comments_in(options, big=big)[: MOST_NOTES - len(self.notes)]
+            self.notes += comments_in(options, is_big_endian=is_big_endian)[
+                : MOST_NOTES - len(self.notes)
+            ]
         self.interfaces = []
         self._table = _NO_INTERFACES
         self._counted = {}
@@ -306,7 +315,7 @@ class PcapNg:
         """Reads what the kernel set aside: blocks without a packet, packets whose options are
         damaged, and unknown packets.
         """
-        order, block = ">" if self.big else "<", data.data
+        order, block = ">" if self.is_big_endian else "<", data.data
         statistics: dict[int, bytes] = {}  # the last block of each interface
         heads = struct.Struct(order + "III")
         for block_start in aside:
@@ -372,7 +381,7 @@ class PcapNg:
         """Moves ``state[AT]`` to the next block that looks right; returns False for none."""
         offset = int(state[AT])
         block = data[:size].data
-        order = ">I" if self.big else "<I"
+        order = ">I" if self.is_big_endian else "<I"
         begins = re.compile(
             b"|".join(re.escape(struct.pack(order, kind)) for kind in _KNOWN), re.DOTALL
         )
@@ -422,12 +431,14 @@ def comments_of(packets: PacketBatch, index: int) -> list[bytes]:
         return []
     captured = int(packets.captured[index])
     offset = int(packets.offset[index]) + captured + -captured % 4
-    return comments_in(packets.data[offset : offset + abs(size)].tobytes(), big=size < 0)
+    return comments_in(packets.data[offset : offset + abs(size)].tobytes(), is_big_endian=size < 0)
 
 
-def comments_in(options: bytes, *, big: bool) -> list[bytes]:
+def comments_in(options: bytes, *, is_big_endian: bool) -> list[bytes]:
     """Returns the comments among a block's options, as bytes: they may be no UTF-8."""
-    return [value for code, value in _options(options, ">" if big else "<") if code == COMMENT]
+    return [
+        value for code, value in _options(options, ">" if is_big_endian else "<") if code == COMMENT
+    ]
 
 
 def _options(options: bytes, order: str) -> Iterator[tuple[int, bytes]]:
@@ -481,38 +492,38 @@ def nanoseconds(high: IntArray, low: IntArray, resolution: int, offset_s: IntArr
     return result
 
 
-@inline
-def word(data: ByteArray, at: int, big: bool) -> int:
+@kernel_function
+def u32(data: ByteArray, at: int, is_big_endian: bool) -> int:
     """Returns the 32 bits of ``data`` at ``at`` in the byte order of the section."""
-    return be32(data, at) if big else le32(data, at)
+    return be32(data, at) if is_big_endian else le32(data, at)
 
 
-@inline
-def whole_length(data: ByteArray, size: int, big: bool, state: IntArray) -> int:
+@kernel_function
+def whole_length(data: ByteArray, size: int, is_big_endian: bool, state: IntArray) -> int:
     """Returns the length of the block at ``state[AT]``, or the negated reason for none."""
     block = state[AT]
     state[NEED] = SMALLEST
     if block + 8 > size:
         return -CUT
-    if word(data, block, big) == SECTION:  # a section has a byte order of its own
-        return -OTHER
-    length = word(data, block + 4, big)
+    if u32(data, block, is_big_endian) == SECTION:  # a section has a byte order of its own
+        return -SECTION_HEADER
+    length = u32(data, block + 4, is_big_endian)
     if length < SMALLEST or length & 3 or length > MAX_BLOCK:
         return -BAD
     state[NEED] = length
     if block + length > size:
         return -CUT
-    return length if word(data, block + length - 4, big) == length else -BAD
+    return length if u32(data, block + length - 4, is_big_endian) == length else -BAD
 
 
-@inline
+@kernel_function
 def set_aside(at: int, columns: IntArray, state: IntArray) -> None:
     """Leaves a block to Python; ``at``: its place, inverted for a packet that is not understood."""
     columns[ASIDE, state[ASIDES]] = at
     state[ASIDES] += 1
 
 
-@inline
+@kernel_function
 def begin_interface(longest: int, state: IntArray) -> None:
     """Counts an interface whose packets have at most so many bytes."""
     if state[INTERFACES] == 0:
@@ -522,14 +533,14 @@ def begin_interface(longest: int, state: IntArray) -> None:
     state[INTERFACES] += 1
 
 
-@step
-def fit_options(data: ByteArray, at: int, end: int, big: bool) -> bool:
+@inlined
+def fit_options(data: ByteArray, at: int, end: int, is_big_endian: bool) -> bool:
     """Returns whether the options of a block, from ``at`` on, are no longer than the block."""
     option = at
     while option + 4 <= end:
-        both = int(np.int64(word(data, option, big)))  # a signed number
-        size = both & 0xFFFF if big else both >> 16
-        if (both >> 16 if big else both & 0xFFFF) == 0:  # its code: that of the last one
+        both = int(np.int64(u32(data, option, is_big_endian)))  # a signed number
+        size = both & 0xFFFF if is_big_endian else both >> 16
+        if (both >> 16 if is_big_endian else both & 0xFFFF) == 0:  # its code: that of the last one
             return True
         option += 4 + size
         if option > end:
@@ -538,43 +549,43 @@ def fit_options(data: ByteArray, at: int, end: int, big: bool) -> bool:
     return True
 
 
-@step
+@inlined
 def take_packet(
-    data: ByteArray, length: int, big: bool, columns: IntArray, state: IntArray
+    data: ByteArray, length: int, is_big_endian: bool, columns: IntArray, state: IntArray
 ) -> bool:
     """Writes the packet of a block, enhanced or old; returns False if it contradicts itself."""
     block, count = state[AT], state[PACKETS]
     if length < 32:
         return False
-    interface, have = word(data, block + 8, big), word(data, block + 20, big)
-    if word(data, block, big) == OLD_PACKET:  # two 16-bit numbers: interface, drops
-        interface = interface >> 16 if big else interface & 0xFFFF
+    interface, have = u32(data, block + 8, is_big_endian), u32(data, block + 20, is_big_endian)
+    if u32(data, block, is_big_endian) == OLD_PACKET:  # two 16-bit numbers: interface, drops
+        interface = interface >> 16 if is_big_endian else interface & 0xFFFF
     if interface >= state[INTERFACES] or have > length - 32 or have > state[LIMIT]:
         return False
     columns[OFFSET, count] = block + 28
     columns[CAPTURED, count] = have
-    columns[WIRE, count] = max(have, word(data, block + 24, big))
-    columns[HIGH, count] = word(data, block + 12, big)
-    columns[LOW, count] = word(data, block + 16, big)
+    columns[WIRE, count] = max(have, u32(data, block + 24, is_big_endian))
+    columns[HIGH, count] = u32(data, block + 12, is_big_endian)
+    columns[LOW, count] = u32(data, block + 16, is_big_endian)
     columns[NUMBER, count] = interface
     options_size = max(0, int(length - 32 - ((have + 3) & ~3)))
     columns[OPTIONS, count] = options_size
     end = int(block + length - 4)
-    if options_size > 0 and not fit_options(data, end - options_size, end, big):
+    if options_size > 0 and not fit_options(data, end - options_size, end, is_big_endian):
         set_aside(block, columns, state)
     state[PACKETS] += 1
     return True
 
 
-@inline
+@kernel_function
 def take_simple(
-    data: ByteArray, length: int, big: bool, columns: IntArray, state: IntArray
+    data: ByteArray, length: int, is_big_endian: bool, columns: IntArray, state: IntArray
 ) -> bool:
     """Writes the packet of a simple block, without time; returns False if it contradicts itself."""
     block, count = state[AT], state[PACKETS]
     if length < 16 or state[INTERFACES] == 0:
         return False
-    full = word(data, block + 8, big)
+    full = u32(data, block + 8, is_big_endian)
     have = min(full, length - 16)
     columns[OFFSET, count] = block + 12
     columns[CAPTURED, count] = min(have, state[SNAPLEN]) if state[SNAPLEN] != 0 else have
@@ -588,7 +599,9 @@ def take_simple(
 
 
 @kernel("int64(octets, int64, boolean, int64[:,::1], int64[::1])")
-def walk_blocks(data: ByteArray, size: int, big: bool, columns: IntArray, state: IntArray) -> int:
+def walk_blocks(
+    data: ByteArray, size: int, is_big_endian: bool, columns: IntArray, state: IntArray
+) -> int:
     """Follows the blocks from ``state[AT]``; returns why it stopped. One step for each block.
 
     What interfaces say holds for the packets behind them all the same. ``columns[HIGH]`` is -1
@@ -596,21 +609,23 @@ def walk_blocks(data: ByteArray, size: int, big: bool, columns: IntArray, state:
     """
     state[PACKETS] = state[ASIDES] = 0
     while state[AT] < size:
-        block, length = state[AT], whole_length(data, size, big, state)
+        block, length = state[AT], whole_length(data, size, is_big_endian, state)
         if length < 0:
             return -length
-        kind, is_understood = word(data, block, big), True
+        kind, is_understood = u32(data, block, is_big_endian), True
         if kind in (ENHANCED_PACKET, OLD_PACKET):
-            is_understood = take_packet(data, length, big, columns, state)
+            is_understood = take_packet(data, length, is_big_endian, columns, state)
         elif kind == SIMPLE_PACKET:
-            is_understood = take_simple(data, length, big, columns, state)
+            is_understood = take_simple(data, length, is_big_endian, columns, state)
         elif kind == INTERFACE and length < 20:
             return BAD
         elif kind == INTERFACE and state[INTERFACES] < MOST_INTERFACES:
-            begin_interface(word(data, block + 12, big), state)
+            begin_interface(u32(data, block + 12, is_big_endian), state)
             set_aside(block, columns, state)
         elif kind == SECRETS or (
-            kind == STATISTICS and length >= 24 and word(data, block + 8, big) < state[INTERFACES]
+            kind == STATISTICS
+            and length >= 24
+            and u32(data, block + 8, is_big_endian) < state[INTERFACES]
         ):
             set_aside(block, columns, state)
         if not is_understood:

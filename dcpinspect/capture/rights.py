@@ -110,7 +110,7 @@ def stop_being_able_to_capture() -> None:
         if libc.capget(head, sets):
             return
         words = list(struct.unpack("6I", sets.raw[:24]))
-        kept_words = [word & _KEPT if index < 3 else 0 for index, word in enumerate(words)]
+        kept_words = [u32 & _KEPT if index < 3 else 0 for index, u32 in enumerate(words)]
         libc.capset(head, ctypes.create_string_buffer(struct.pack("6I", *kept_words)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.capture.packet_walk import MAX_PACKET
-from dcpinspect.kernels.kernel import copy, inline, kernel, octet, step
+from dcpinspect.kernels.kernel import copy, inlined, kernel, kernel_function, octet
 
 COOKED_BYTES = 20
 """Bytes of a LINKTYPE_LINUX_SLL2 header."""
@@ -27,13 +27,13 @@ _VLAN = 0x8100
 _OUTGOING, _LOOPBACK = 4, 772
 
 
-@inline
+@kernel_function
 def le16(data: ByteArray, at: int) -> int:
     """Returns a little-endian number of 16 bits."""
     return octet(data, at + 1) << 8 | octet(data, at)
 
 
-@inline
+@kernel_function
 def le32(data: ByteArray, at: int) -> int:
     """Returns a little-endian number of 32 bits, as a signed number: from unsigned and signed
     numbers together, machine code makes fractions.
@@ -41,13 +41,13 @@ def le32(data: ByteArray, at: int) -> int:
     return le16(data, at + 2) << 16 | le16(data, at)
 
 
-@inline
+@kernel_function
 def be16(data: ByteArray, at: int) -> int:
     """Returns a big-endian number of 16 bits."""
     return octet(data, at) << 8 | octet(data, at + 1)
 
 
-@inline
+@kernel_function
 def put32(target: ByteArray, at: int, value: int) -> None:
     """Writes a little-endian number of 32 bits."""
     target[at] = value & 0xFF
@@ -56,14 +56,14 @@ def put32(target: ByteArray, at: int, value: int) -> None:
     target[at + 3] = (value >> 24) & 0xFF
 
 
-@inline
+@kernel_function
 def put16(target: ByteArray, at: int, value: int) -> None:
     """Writes a big-endian number of 16 bits."""
     target[at] = (value >> 8) & 0xFF
     target[at + 1] = value & 0xFF
 
 
-@inline
+@kernel_function
 def hidden_tag(block: ByteArray, at: int, size: int, protocol: int) -> bool:
     """Returns whether a VLAN tag is before the IP header: a second tag, which newer kernels leave
     there and do not mention.
@@ -74,7 +74,7 @@ def hidden_tag(block: ByteArray, at: int, size: int, protocol: int) -> bool:
     return octet(block, at + 4) >> 4 == version and octet(block, at) >> 4 != version
 
 
-@inline
+@kernel_function
 def put_cooked(block: ByteArray, offset: int, protocol: int, target: ByteArray, to: int) -> None:
     """Writes the header that says where the packet at ``offset`` came from, and its protocol."""
     address = offset + _ADDRESS
@@ -89,7 +89,7 @@ def put_cooked(block: ByteArray, offset: int, protocol: int, target: ByteArray, 
         target[to + 12 + i] = block[address + 12 + i]
 
 
-@step
+@inlined
 def put_packet(
     block: ByteArray, offset: int, is_cooked: bool, size: int, target: ByteArray, to: int
 ) -> int:

@@ -158,7 +158,7 @@ def check(
     """
     captures, logs, checkpoints = captures or [], log or (), checkpoint or ()
     format_, redactor = result.format(context), redaction.redactor()
-    request = _Asked(
+    request = _CheckRequest(
         rules=conditions.rules.ids(),
         lint=conditions.rules.lint,
         choice=conditions.choosing(context.obj, times.span_of_whole()),
@@ -184,8 +184,8 @@ def check(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a check is asked for, beside captures."""
+class _CheckRequest:
+    """Options of a check that are not captures."""
 
     rules: Sequence[str]
     lint: bool
@@ -211,7 +211,10 @@ def _evidence(
 
 
 def _check(
-    captures: Sequence[str], request: _Asked, packets: EvidenceFile | None, input_: options.Input
+    captures: Sequence[str],
+    request: _CheckRequest,
+    packets: EvidenceFile | None,
+    input_: options.Input,
 ) -> int:
     """Checks captures. Returns the exit status."""
     # deferred: NumPy and the decoder, which --help and completion do not need
@@ -265,7 +268,7 @@ def _remarks(
     reading: Reading,
     findings: Sequence[Finding],
     lacking: str,
-    request: _Asked,
+    request: _CheckRequest,
     *,
     stats: bool,
     finds_ports: bool,
@@ -311,7 +314,7 @@ def lacks(
     return choice.lacking(links, reading.checker.clients(list(links)).values(), vbuckets)
 
 
-def _check_alone(evidence: LogEvidence, request: _Asked) -> int:
+def _check_alone(evidence: LogEvidence, request: _CheckRequest) -> int:
     """Checks logs and checkpoints without a capture. Returns the exit status."""
     from dcpinspect.errors import CaptureError
     from dcpinspect.findings.log_findings import findings_alone
@@ -352,7 +355,7 @@ def write_report(
 
 @dataclass(frozen=True, slots=True)
 class CheckedCaptures:
-    """What a check found, and in what."""
+    """Findings, the rules that were checked, and the captures in which they were found."""
 
     found: Sequence[Finding]
     rules: Sequence[str]

@@ -122,7 +122,7 @@ def diff(
     """
     # deferred: DuckDB and the decoder, which --help and completion do not need
     from dcpinspect.diff import difference_columns
-    from dcpinspect.diff.differences import Comparison
+    from dcpinspect.diff.differences import SideComparison
     from dcpinspect.diff.network_paths import paths as paths_of
     from dcpinspect.output.render import difference_text as render
     from dcpinspect.reading.reading import Reading
@@ -139,7 +139,7 @@ def diff(
     redactor, ports = redaction.redactor(), input_.ports.reading_arguments()
     with (
         closing(Spool()) as spool,
-        Comparison(spool) as comparison,
+        SideComparison(spool) as comparison,
         open_output(result.output, format_, [*files[0], *files[1]]) as target,
     ):
         read = []

@@ -39,7 +39,7 @@ def expire(
     from dcpinspect.spark.manifest import after_signal
     from dcpinspect.spark.pipeline import Options
     from dcpinspect.spark.pipeline import expire as expire_captures
-    from dcpinspect.spark.tasks import OwnTasks, spark_tasks
+    from dcpinspect.spark.tasks import LocalTasks, spark_tasks
     from dcpinspect.tables.times import length
 
     # without a unit, 30 would mean seconds and remove everything
@@ -49,7 +49,7 @@ def expire(
     with interrupts.telling(lambda: f"interrupted; {after_signal(out)}"), StepProgress() as steps:
         if spark.master is None and not settings:
             summary = expire_captures(
-                run_options, before_ns, lambda: nullcontext(OwnTasks(steps.show))
+                run_options, before_ns, lambda: nullcontext(LocalTasks(steps.show))
             )
         else:
             summary = expire_captures(

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 MEMORY = "1GiB"
 """Greatest amount of memory that DuckDB uses; it puts the rest into the spool's folder."""
-TOGETHER = 1 << 20
+MOST_EVENTS = 1 << 20
 """Greatest number of events of both sides that are compared at once, unless one file has more."""
 
 
-class Comparison:
+class SideComparison:
     """A database in which two sides are compared. Use it as a context manager."""
 
     def __init__(self, spool: Spool) -> None:
@@ -44,7 +44,7 @@ class Comparison:
         self._sides: dict[str, ComparisonSide] = {}
         self._buckets: dict[int, str] = {}
 
-    def __enter__(self) -> Comparison:
+    def __enter__(self) -> SideComparison:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -74,7 +74,7 @@ class Comparison:
             count_a + count_b
             for count_a, count_b in zip(a.events.counts, b.events.counts, strict=True)
         ]
-        for numbers in groups(counts, TOGETHER):
+        for numbers in groups(counts, MOST_EVENTS):
             for name, side in self._sides.items():
                 self._load(name, numbers, side.event_batches(logs[name], numbers), tables[name])
             self._join()
@@ -129,11 +129,11 @@ class Comparison:
                 differences.count(kind, None, 0, len(further_rows))
         for lacks, has in (SIDES, SIDES[::-1]):
             rows += self._missing(lacks, has)
-            differences.events[lacks] += self._number(f"select count(*) from once_{lacks}")
-            differences.vbuckets[lacks] += self._number(
+            differences.events[lacks] += self._query_number(f"select count(*) from once_{lacks}")
+            differences.vbuckets[lacks] += self._query_number(
                 f"select count(distinct vbucket) from branches_{lacks}"
             )
-        differences.common += self._number(
+        differences.common += self._query_number(
             "select (select count(*) from once_a) - (select count(*) from unequal where b_lacks)"
         )
         differences.reached += [
@@ -152,7 +152,7 @@ class Comparison:
     def _run(self, text: str, **words: object) -> None:
         self._database.execute(text.format(**words) if words else text)
 
-    def _number(self, text: str) -> int:
+    def _query_number(self, text: str) -> int:
         ((number,),) = self._database.execute(text).fetchall()
         return int(number)
 
@@ -303,17 +303,17 @@ def _logs(
             different.setdefault(int(side.places[number]), set()).add(log)
     side_logs, assumed, doubted = {}, {}, set()
     for side, other_side in ((a, b), (b, a)):
-        streams, strange, logs = side.streams, set[int](), list[Log]()
+        streams, without_own_log, logs = side.streams, set[int](), list[Log]()
         may_deliver = np.isin(streams.answer, (w.A_ACCEPTED, w.A_UNKNOWN)).tolist()
         for number, vbucket in enumerate(side.places.tolist()):
             told_log = side.logs.get(number)
             if told_log is None and may_deliver[number]:
-                strange.add(vbucket)
+                without_own_log.add(vbucket)
             logs.append(
                 told_log
                 or newest_logs[side.name].get(vbucket)
                 or newest_logs[other_side.name].get(vbucket, UNKNOWN)
             )
-        side_logs[side.name], assumed[side.name] = logs, len(strange)
-        doubted |= {vbucket for vbucket in strange if len(different.get(vbucket, ())) > 1}
+        side_logs[side.name], assumed[side.name] = logs, len(without_own_log)
+        doubted |= {vbucket for vbucket in without_own_log if len(different.get(vbucket, ())) > 1}
     return side_logs, assumed, doubted

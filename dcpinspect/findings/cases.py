@@ -1,4 +1,4 @@
-"""What one heap of occurrences says, and what several of one thing say together, in words."""
+"""Words findings: makes one of each heap of occurrences, and one of several heaps of a rule."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _VALUE = re.compile(
 )
 """What differs between two cases of the same thing: times, numbers, addresses, names in quotes."""
 _SEVERAL = re.compile(r"# (\w+?)s\b")
-"""How many there were of something."""
+"""A place for a number and its noun, in the text of a rule."""
 _COUNTED = re.compile(r"\b(\d[\d,]*) (\w+?)s?\b")
 """A number and its noun."""
 
 
 def case_of(heap: Heap, rule: Rule) -> Finding:
-    """What one heap says."""
+    """Returns the finding of one heap."""
     first = heap.first
     evidence = heap.message_places
     latest = heap.last or heap.shown[-1].places
@@ -138,10 +138,10 @@ def _where(
     if len(same) > FEW:
         return None
     labels = []
-    for (stream_sid, sid), connections in same.items():
+    for (vbucket_numbers, sid), connections in same.items():
         names = (
-            f"vb {ranges(stream_sid)}{'' if sid is None else f' stream-id {sid}'}"
-            if stream_sid
+            f"vb {ranges(vbucket_numbers)}{'' if sid is None else f' stream-id {sid}'}"
+            if vbucket_numbers
             else ""
         )
         labels.append(

@@ -214,9 +214,11 @@ class Clients:
             for index, number in enumerate(numbers):
                 if not are_turns[number]:
                     continue
-                row = streams[number]
+                stream = streams[number]
                 end_place = (
-                    row.answered if row.answer in (w.A_ROLLBACK, w.A_REFUSED) else row.finished
+                    stream.answered
+                    if stream.answer in (w.A_ROLLBACK, w.A_REFUSED)
+                    else stream.finished
                 )
                 time_ns = end_place.time
                 later = int(np.searchsorted(in_order, time_ns, side="right"))
@@ -234,7 +236,7 @@ class Clients:
                         number,
                         time_ns,
                         end_place.row,
-                        row.answer == w.A_ROLLBACK,
+                        stream.answer == w.A_ROLLBACK,
                         reaction,
                         again,
                         then,
@@ -264,11 +266,11 @@ class Clients:
 
     def has_moved(self, turn: LostStream) -> bool:
         """Returns whether a client was told at a turn that the vbucket is active elsewhere."""
-        row = self._context.streams[turn.stream]
+        stream = self._context.streams[turn.stream]
         return bool(
-            row.status == Status.NOT_MY_VBUCKET
-            if row.answer == w.A_REFUSED
-            else not turn.is_rollback and row.reason == MOVED
+            stream.status == Status.NOT_MY_VBUCKET
+            if stream.answer == w.A_REFUSED
+            else not turn.is_rollback and stream.reason == MOVED
         )
 
     def shows_moves(self, client: str, turns: LostStreams, connection: int) -> bool:
@@ -307,17 +309,17 @@ class Clients:
         """Returns to which node a vbucket moved, by what servers said of it, and whether a client
         has captured connections to that node; None if nothing tells where it moved to.
         """
-        row = self._context.streams[turn.stream]
+        stream = self._context.streams[turn.stream]
         if client not in self._moves:
             self._moves[client] = self._told_moves(client)
         node_moves, server_of_node = self._moves[client]
-        time_ns, node = node_moves.get(int(row.vbucket), (0, ""))
+        time_ns, node = node_moves.get(int(stream.vbucket), (0, ""))
         # the refusal itself brings the map
-        is_old = time_ns <= turn.time_ns and row.answer != w.A_REFUSED
+        is_old = time_ns <= turn.time_ns and stream.answer != w.A_REFUSED
         if (
             not node
             or is_old
-            or server_of_node.get(node) == self._context.by_number[int(row.connection)].server
+            or server_of_node.get(node) == self._context.by_number[int(stream.connection)].server
         ):
             return None  # not told, or told by who did not know yet that it moved
         return node, node in server_of_node
@@ -450,14 +452,14 @@ class Clients:
         """
         if self._context.unread_requests.streams[turn.stream]:
             return True
-        row = self._context.streams[turn.stream]
+        stream = self._context.streams[turn.stream]
         request, elsewhere = self._requests_beside(turn.stream)
         if request.row > turn.row or request.time_ns > turn.time_ns:
             return True
         # another node already streamed the vbucket to the client
         if not turn.is_rollback and elsewhere.until_ns > turn.time_ns:
             return True
-        return self.may_have_said(int(row.connection), turn.time_ns, vbucket=int(row.vbucket))
+        return self.may_have_said(int(stream.connection), turn.time_ns, vbucket=int(stream.vbucket))
 
     def may_be_granted_after(self, stream: int) -> bool:
         """Returns whether the client of a stream request, or who may be that client, has a stream
@@ -521,9 +523,12 @@ class Clients:
         for number in earlier[
             np.isin(streams.connection[earlier], list(self._incomplete))
         ].tolist():
-            row = streams[number]
+            stream_record = streams[number]
             if context.sight.may_move(
-                int(row.connection), row, context.snapshots, int(row.position_losses)
+                int(stream_record.connection),
+                stream_record,
+                context.snapshots,
+                int(stream_record.position_losses),
             ):
                 return None
         since_ns, until_ns = int(streams.at.time[earlier].max()), int(streams.opened.time[stream])

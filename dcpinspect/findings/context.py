@@ -28,7 +28,7 @@ from dcpinspect.streams.records import (
     CUT_VALUE,
     FILE_SHIFT,
     LEAST,
-    SeqnoLoss,
+    ByteLoss,
     Snapshots,
     Stream,
     Streams,
@@ -189,8 +189,8 @@ class Context:
 
     def is_filtered(self, stream: int) -> bool | None:
         """Returns whether a stream was asked for with a filter of collections; None if unknown."""
-        row = self.streams[stream]
-        if not row.request.form or row.request.filter == CUT_VALUE:
+        stream_record = self.streams[stream]
+        if not stream_record.request.form or stream_record.request.filter == CUT_VALUE:
             return None
         value = self.value(stream)
         return value is not None and ("collections" in value or "scope" in value)
@@ -239,16 +239,20 @@ class Context:
 
     def request(self, stream: int) -> MessagePlace | None:
         """Returns the place of a stream's request; None if the capture does not have it."""
-        row = self.streams[stream]
-        is_there = row.request.form or row.request.filter == CUT_VALUE
-        return self.stream_place(row, row.opened, of_consumer=True) if is_there else None
+        stream_record = self.streams[stream]
+        is_there = stream_record.request.form or stream_record.request.filter == CUT_VALUE
+        return (
+            self.stream_place(stream_record, stream_record.opened, of_consumer=True)
+            if is_there
+            else None
+        )
 
     def answer(self, stream: int) -> MessagePlace | None:
         """Returns the place of the answer to a stream's request."""
-        row = self.streams[stream]
-        return self.stream_place(row, row.answered)
+        stream_record = self.streams[stream]
+        return self.stream_place(stream_record, stream_record.answered)
 
-    def behind(self, loss: SeqnoLoss) -> MessagePlace:
+    def behind(self, loss: ByteLoss) -> MessagePlace:
         """Returns the place of the first message behind a loss; its time is not kept."""
         connection, direction = int(loss.connection), int(loss.direction)
         frame = int(loss.after_frame)
@@ -392,18 +396,24 @@ class Context:
         """Returns whether a stream is open, and nothing that could have ended it is missing in
         either direction.
         """
-        row = self.streams[stream]
-        connection = int(row.connection)
+        stream_record = self.streams[stream]
+        connection = int(stream_record.connection)
         connection_row = self.tracker.state.connections[connection]
         link = self.by_number[connection]
         producer = self.producer(connection)
-        if not ACCEPTED <= row.state <= STREAMING or connection_row.losses[producer] != row.losses:
+        if (
+            not ACCEPTED <= stream_record.state <= STREAMING
+            or connection_row.losses[producer] != stream_record.losses
+        ):
             return False
-        if link.lost_at_end != (None, None) or connection_row.closed_time >= row.opened.time:
+        if (
+            link.lost_at_end != (None, None)
+            or connection_row.closed_time >= stream_record.opened.time
+        ):
             return False
         last = int(connection_row.last_loss[1 - producer])
         return last < 0 or int(self.tracker.state.known_tables.losses.after_row[last]) < int(
-            row.opened.row
+            stream_record.opened.row
         )
 
     def is_brought(self, stream: int, seqno: int) -> bool:
@@ -481,17 +491,17 @@ def occurrence(
     is_over: bool | None = None,
 ) -> Occurrence:
     """Returns an occurrence about a stream; ``evidence``: known or None, the offender first."""
-    row = context.streams[number]
-    sid = int(row.sid)
+    stream = context.streams[number]
+    sid = int(stream.sid)
     return Occurrence(
         rule,
         severity,
         message,
-        int(row.connection),
+        int(stream.connection),
         tuple(
             dict.fromkeys(message_place for message_place in evidence if message_place is not None)
         ),
-        int(row.vbucket),
+        int(stream.vbucket),
         sid if sid >= 0 else None,
         cause,
         next_,

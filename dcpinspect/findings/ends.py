@@ -78,8 +78,8 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
 
 
 def _is_reached(context: Context, number: int) -> bool:
-    row = context.streams[number]
-    return bool(row.has_position and row.position >= row.request.end)
+    stream = context.streams[number]
+    return bool(stream.has_position and stream.position >= stream.request.end)
 
 
 def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Iterator[Occurrence]:
@@ -97,15 +97,15 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
         and _is_reached(context, candidate)
     ]
     for number in numbers:
-        row = streams[number]
-        snapshot = int(row.snapshot)
+        stream = streams[number]
+        snapshot = int(stream.snapshot)
         is_complete = snapshot >= 0 and context.snapshots.state[snapshot] in (
             COMPLETE,
             COMPLETE_ADVANCED,
         )
         if not _is_reached(context, number) or not is_complete or not context.runs_whole(number):
             continue
-        since = int(row.at.time)
+        since = int(stream.at.time)
         patience = max(
             PATIENCE_NS, 10 * max((took for when, took in done if when < since), default=0)
         )
@@ -117,7 +117,7 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
             link.closed and (by_producer or until - since > allowed > 0)
         ):
             continue
-        end = plain(row.request.end)
+        end = plain(stream.request.end)
         closed = (
             f", closed by the {SIDES[link.closed_by]}"
             if link.closed and until - since <= patience
@@ -127,12 +127,12 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
             f"requested end {end} reached, no stream end for "
             f"{duration((until - since) / 1e9)}{closed}"
         )
-        evidence = (context.stream_place(row, row.at), context.request(number))
+        evidence = (context.stream_place(stream, stream.at), context.request(number))
         cause = (
             CLOSED
             if by_producer and link.closed
             else GOES_ON
-            if context.is_heard_after(link.number, int(row.at.row))
+            if context.is_heard_after(link.number, int(stream.at.row))
             else SILENT
         )
         shared = "requested end reached, no stream end"

@@ -130,21 +130,21 @@ _ADVICE = {
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, client by client."""
     context = finished.context
-    rolled, ended = _are_rollbacks(context), _ended_for_rollback(context)
-    for numbers in context.of_client.having(rolled | ended, 2):
-        yield from _all_loops(context, numbers, rolled, ended)
+    are_rolled_back, ended = _are_rollbacks(context), _ended_for_rollback(context)
+    for numbers in context.of_client.having(are_rolled_back | ended, 2):
+        yield from _all_loops(context, numbers, are_rolled_back, ended)
     clients = Clients(context)
     no_common = list(_no_common_history(context))
     explained = {number for _, numbers in no_common for number in numbers}
     yield from (occurrence_of for occurrence_of, _ in no_common)
-    for numbers in context.of_client.having(rolled):
+    for numbers in context.of_client.having(are_rolled_back):
         for index, number in enumerate(numbers):
-            if not rolled[number]:
+            if not are_rolled_back[number]:
                 continue
             before = numbers[index - 1] if index else -1
             wrong = (
                 _wrong_entry(context, clients, number, before)
-                if before >= 0 and rolled[before]
+                if before >= 0 and are_rolled_back[before]
                 else None
             )
             if wrong is not None:
@@ -168,11 +168,11 @@ def _all_loops(
     context: Context, numbers: Sequence[int], are_rollbacks: BoolArray, are_ended: BoolArray
 ) -> Iterator[Occurrence]:
     """Yields the loops of one client and vbucket."""
-    rolled = [number for number in numbers if are_rollbacks[number]]
+    rolled_back = [number for number in numbers if are_rollbacks[number]]
     ended = [number for number in numbers if are_ended[number]]
-    if len(rolled) > 1 or len(ended) > 1:
+    if len(rolled_back) > 1 or len(ended) > 1:
         in_order = InOrder(context, numbers)
-        several = list(_loops(context, in_order, rolled))
+        several = list(_loops(context, in_order, rolled_back))
         for rounds, then in zip_longest(several, several[1:]):
             yield _of_loop(context, in_order, rounds, then[0] if then else None)
         yield from _end_loop(context, in_order, ended)
@@ -202,12 +202,12 @@ def _wrong_entry(
     """Returns an occurrence if a request names the wrong entry. ``previous``: the client's stream
     before, which was rolled back.
     """
-    row = context.streams[number]
-    uuid, start = int(row.request.uuid) & _MASK, plain(row.request.start)
-    if not uuid or row.request.start > context.streams.rollback[previous]:
+    stream = context.streams[number]
+    uuid, start = int(stream.request.uuid) & _MASK, plain(stream.request.start)
+    if not uuid or stream.request.start > context.streams.rollback[previous]:
         return None
-    bucket = context.logs.origins[int(row.connection)][1]
-    request_place = int(row.opened.time), int(row.opened.row)
+    bucket = context.logs.origins[int(stream.connection)][1]
+    request_place = int(stream.opened.time), int(stream.opened.row)
     sent = context.sent(number)
     sent_before = sent.count_before(*request_place, side="left")
     log = next(
@@ -224,7 +224,7 @@ def _wrong_entry(
     told_ns = log.at.time_ns
     is_heard = clients.may_have_heard(log.connection, told_ns, request_place[0])
     if is_heard or clients.may_have_said(
-        log.connection, told_ns, request_place[0], vbucket=int(row.vbucket)
+        log.connection, told_ns, request_place[0], vbucket=int(stream.vbucket)
     ):
         return None  # another log, or the request is missing that tells whose log it is
     message = (
@@ -253,23 +253,23 @@ def _wrong_entry(
 
 
 def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[Occurrence]:
-    row = context.streams[number]
-    uuid = int(row.request.uuid) & _MASK
-    if plain(row.rollback) or not uuid or context.logs.names(int(row.vbucket), uuid):
+    stream = context.streams[number]
+    uuid = int(stream.request.uuid) & _MASK
+    if plain(stream.rollback) or not uuid or context.logs.names(int(stream.vbucket), uuid):
         return
     logs = context.logs.stream_logs(number)
     if (
         not logs
         or not logs.are_whole
         or not context.sent(number).are_whole
-        or not clients.is_whole(int(row.connection))
+        or not clients.is_whole(int(stream.connection))
     ):
         return  # a log that was not captured may name it
     log = context.logs.nearest(number) or logs[-1]
     # without a log that told the client better, the uuid may be right, and older than the capture:
     # a failover may have lost its branch
     is_older = not context.sent(number).count_before(
-        int(row.opened.time), int(row.opened.row), side="left"
+        int(stream.opened.time), int(stream.opened.row), side="left"
     )
     severity: Severity = "note" if is_older and clients.may_be_granted_after(number) else "warning"
     entries = ", ".join(
@@ -278,7 +278,7 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
     more = ", …" if len(log.entries) > SHOWN else ""
     message = f"uuid 0x{uuid:016x} is unknown to the producer (log: {entries}{more})"
     evidence = (context.request(number), context.answer(number), context.log_place(log))
-    start = plain(row.request.start)
+    start = plain(stream.request.start)
     facts: dict[str, int | str] = {"requested start": start, "uuid": f"0x{uuid:016x}"}
     wrong = wrong_position(context, clients, number, "unknown-uuid")
     shared = "uuids are unknown to the producer"

@@ -149,13 +149,15 @@ def _not_taken_up(
     if turn.is_rollback:
         yield _not_followed(context, turn.stream, duration(waited / 1e9))
         return
-    row = context.streams[turn.stream]
-    has_moved, is_refused = clients.has_moved(turn), row.answer == w.A_REFUSED
+    stream = context.streams[turn.stream]
+    has_moved, is_refused = clients.has_moved(turn), stream.answer == w.A_REFUSED
     node, is_seen = (clients.moved_to(client, turn) if has_moved else None) or ("", None)
     if is_seen is False:
         return  # it may be reopened there
-    may_tell = not has_moved or is_seen or clients.shows_moves(client, turns, int(row.connection))
-    again = np.flatnonzero((reopened.vbucket != row.vbucket) & may_tell)
+    may_tell = (
+        not has_moved or is_seen or clients.shows_moves(client, turns, int(stream.connection))
+    )
+    again = np.flatnonzero((reopened.vbucket != stream.vbucket) & may_tell)
     if not len(again) and (
         (has_moved and not is_seen) or not _goes_on(context, client, turn.time_ns + patience)
     ):
@@ -177,8 +179,8 @@ def _not_taken_up(
             node,
         )
         return
-    name, last = w.END_REASONS[int(row.reason)], reached(row)
-    evidence = (context.stream_place(row, row.finished), context.request(turn.stream), *first)
+    name, last = w.END_REASONS[int(stream.reason)], reached(stream)
+    evidence = (context.stream_place(stream, stream.finished), context.request(turn.stream), *first)
     facts: dict[str, int | str] = {"ended at": last[0]} if last else {}
     stream_numbers, message = [turn.stream], f'ended "{name}", never reopened ({comparison})'
     yield occurrence(
@@ -197,9 +199,9 @@ def _not_taken_up(
 
 def _not_followed(context: Context, stream: int, waited: str) -> Occurrence:
     """Returns the occurrence of a rollback after which the client did not ask again."""
-    row = context.streams[stream]
-    to = plain(row.rollback)
-    where = "" if row.rollback == UNREAD_SEQNO else f" to seqno {to}"
+    stream_record = context.streams[stream]
+    to = plain(stream_record.rollback)
+    where = "" if stream_record.rollback == UNREAD_SEQNO else f" to seqno {to}"
     return occurrence(
         context,
         stream,
@@ -211,7 +213,7 @@ def _not_followed(context: Context, stream: int, waited: str) -> Occurrence:
         shared="rollbacks never followed",
         explains=(stream,),
         facts={
-            "requested start": plain(row.request.start),
+            "requested start": plain(stream_record.request.start),
             **({"rollback seqno": to} if where else {}),
             "waited": waited,
         },
@@ -224,8 +226,8 @@ def _given_up(
     """Returns the occurrence of a refused request that was not sent again. ``node``: where the
     vbucket is, if that is told.
     """
-    row = context.streams[stream]
-    name, start = status_name(int(row.status)), plain(row.request.start)
+    stream_record = context.streams[stream]
+    name, start = status_name(int(stream_record.status)), plain(stream_record.request.start)
     return occurrence(
         context,
         stream,

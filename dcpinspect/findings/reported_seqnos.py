@@ -88,9 +88,9 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
         wait = waits.get(number)
         if wait is None or not _is_owing(context, number):
             continue
-        row = context.streams[number]
-        last, side = plain(row.position), SIDES[context.producer(int(row.connection))]
-        sees_all = context.tells_hidden(int(row.connection))
+        stream = context.streams[number]
+        last, side = plain(stream.position), SIDES[context.producer(int(stream.connection))]
+        sees_all = context.tells_hidden(int(stream.connection))
         brought = context.is_brought(number, wait.newest)
         severity: Severity = (
             "note" if not sees_all else "warning" if brought or wait.idle_ns < LONG_NS else "error"
@@ -101,7 +101,7 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
         )
         evidence = (
             context.report_place(wait.connection, wait.at),
-            context.stream_place(row, row.latest),
+            context.stream_place(stream, stream.latest),
             context.request(number),
         )
         yield occurrence(
@@ -112,7 +112,9 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
             message,
             evidence,
             cause=GOES_ON
-            if context.is_heard_after(int(row.connection), max(wait.at.row, int(row.latest.row)))
+            if context.is_heard_after(
+                int(stream.connection), max(wait.at.row, int(stream.latest.row))
+            )
             else SILENT,
             seqnos=(wait.newest, last),
             shared=f"{side} has more than it sent, window open",
@@ -125,18 +127,18 @@ def _is_owing(context: Context, number: int) -> bool:
     """Returns whether everything in the vbucket has to come on a waiting stream, and nothing hides
     a reason why it does not.
     """
-    row = context.streams[number]
-    connection = int(row.connection)
+    stream = context.streams[number]
+    connection = int(stream.connection)
     link = context.by_number[connection]
     producer = context.producer(connection)
     is_endless = (
-        row.request.end == GREATEST and not int(row.request.flags) & TO_AN_END & ~FROM_LATEST
+        stream.request.end == GREATEST and not int(stream.request.flags) & TO_AN_END & ~FROM_LATEST
     )
     is_whole = (
-        not context.sight.has_lost(connection, producer, row.losses)
+        not context.sight.has_lost(connection, producer, stream.losses)
         and link.lost_at_end[1 - producer] is None
     )
-    is_asked = row.answer == w.A_ACCEPTED
+    is_asked = stream.answer == w.A_ACCEPTED
     return bool(
         is_asked
         and is_endless

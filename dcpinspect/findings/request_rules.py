@@ -363,18 +363,18 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
         for index, number in enumerate(numbers):
             if not tells[number]:
                 continue
-            row = context.streams[number]
+            stream = context.streams[number]
             yield from _answered(
                 context, clients, requests_in_order, index, is_granted_later=index < granted
             )
-            if row.answer == w.A_ROLLBACK and row.request.form:
+            if stream.answer == w.A_ROLLBACK and stream.request.form:
                 yield _rolled_back(
                     context,
                     clients,
                     number,
                     None if number in looping else _followed(context, requests_in_order, index),
                 )
-            elif row.answer == w.A_ROLLBACK:
+            elif stream.answer == w.A_ROLLBACK:
                 yield _rolled_back_unread(
                     context, number, has_stream=clients.may_be_granted_after(number)
                 )
@@ -408,29 +408,31 @@ def _answered(
 ) -> Iterator[Occurrence]:
     numbers = requests_in_order.numbers
     number = numbers[index]
-    row = context.streams[number]
+    stream = context.streams[number]
     bad = _bad_range(context, requests_in_order, index)
     if bad is not None:
         yield bad
-    if row.answer == w.A_ROLLBACK:
+    if stream.answer == w.A_ROLLBACK:
         not_honoured = _not_honoured(context, clients, requests_in_order, index)
         if not_honoured is not None:
             yield not_honoured
-    elif row.answer == w.A_REFUSED and bad is None:
+    elif stream.answer == w.A_REFUSED and bad is None:
         may_pass = is_granted_later or clients.may_be_granted_after(number)
-        is_stale = not may_pass and requests_in_order.asked_wrong[int(row.connection)] > MOST_ASKED
+        is_stale = (
+            not may_pass and requests_in_order.asked_wrong[int(stream.connection)] > MOST_ASKED
+        )
         yield _refused(
             context,
             number,
-            requests_in_order.open_on(int(row.connection), index),
+            requests_in_order.open_on(int(stream.connection), index),
             is_granted_later=may_pass,
             is_stale=is_stale,
         )
     elif (
-        row.answer == w.A_ACCEPTED
-        and row.request.form
-        and row.request.end == LEAST
-        and not int(row.request.flags) & TO_AN_END
+        stream.answer == w.A_ACCEPTED
+        and stream.request.form
+        and stream.request.end == LEAST
+        and not int(stream.request.flags) & TO_AN_END
     ):
         wanting_more = requests_in_order.wanting_more(index)
         if wanting_more is not None:
@@ -439,7 +441,7 @@ def _answered(
                 if context.streams.answer[numbers[index - 1]] == w.A_ROLLBACK
                 else "it had asked for more"
             )
-            message = f"reopened with end 0 after {reason}, ended after {int(row.items)} items"
+            message = f"reopened with end 0 after {reason}, ended after {int(stream.items)} items"
             evidence = (
                 context.request(number),
                 context.answer(number),
@@ -452,16 +454,16 @@ def _answered(
 
 def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -> Occurrence | None:
     number = requests_in_order.numbers[index]
-    row = context.streams[number]
-    if row.request.form != 1 or int(row.request.flags) & FROM_LATEST:
+    stream = context.streams[number]
+    if stream.request.form != 1 or int(stream.request.flags) & FROM_LATEST:
         return None
-    start = plain(row.request.start)
-    end = plain(row.request.end)
-    low = plain(row.request.snapshot_start)
-    high = plain(row.request.snapshot_end)
+    start = plain(stream.request.start)
+    end = plain(stream.request.end)
+    low = plain(stream.request.snapshot_start)
+    high = plain(stream.request.snapshot_end)
     if low <= start <= min(high, end):
         return None
-    status = "accepted" if row.answer == w.A_ACCEPTED else status_name(int(row.status))
+    status = "accepted" if stream.answer == w.A_ACCEPTED else status_name(int(stream.status))
     evidence = [context.request(number), context.answer(number)]
     if low <= start <= high:
         message = f"start {start} is above end {end}, answered with {status}"
@@ -523,26 +525,26 @@ def _refused(
     """Returns the occurrence of a refusal. ``live``: the stream of the vbucket that was open on the
     connection. ``is_stale``: the client goes on asking a node that does not have the vbucket.
     """
-    row = context.streams[number]
-    status = int(row.status)
-    connection = int(row.connection)
+    stream = context.streams[number]
+    status = int(stream.status)
+    connection = int(stream.connection)
     session = context.session(connection)
     evidence: list[MessagePlace | None] = [context.request(number), context.answer(number)]
     facts: dict[str, int | str] = (
-        {"requested start": plain(row.request.start)} if row.request.form else {}
+        {"requested start": plain(stream.request.start)} if stream.request.form else {}
     )
-    seqnos = (plain(row.request.start),) if row.request.form else ()
-    of_one = partial(occurrence, context, number, seqnos=seqnos, facts=facts)
+    seqnos = (plain(stream.request.start),) if stream.request.form else ()
+    make_occurrence = partial(occurrence, context, number, seqnos=seqnos, facts=facts)
     if status == Status.KEY_EEXISTS:
         since = ""
         if live is not None and (live_request := context.request(live)) is not None:
             evidence.append(live_request)
             since = f" since row {live_request.row}"
-        return of_one(
+        return make_occurrence(
             "duplicate-stream-request", "warning", f"requested again while open{since}", evidence
         )
     if status == Status.COLLECTIONS_MANIFEST_IS_AHEAD:
-        return of_one(
+        return make_occurrence(
             "manifest-ahead",
             "warning",
             "the consumer's manifest is ahead of the producer's",
@@ -550,9 +552,9 @@ def _refused(
         )
     if status in (Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE):
         known_uid = hex_uid((context.value(number) or {}).get("uid"))
-        told_uid = hex_uid(session.manifest_uids.get(int(row.vbucket)))
+        told_uid = hex_uid(session.manifest_uids.get(int(stream.vbucket)))
         if known_uid is not None and told_uid is not None and known_uid > told_uid:
-            return of_one(
+            return make_occurrence(
                 "manifest-ahead",
                 "warning",
                 f"the consumer knows manifest 0x{known_uid:x}, the producer 0x{told_uid:x}",
@@ -562,7 +564,7 @@ def _refused(
         session.features or ()
     )
     if status == Status.NOT_SUPPORTED and wants_noop and _is_noop_off(context, connection):
-        return of_one("noop-required", "warning", "noop must be enabled first", evidence)
+        return make_occurrence("noop-required", "warning", "noop must be enabled first", evidence)
     passed = status in _MAY_PASS and is_granted_later
     severity: Severity = "note" if passed else _STATUS_SEVERITY.get(status, "warning")
     message = (
@@ -576,7 +578,7 @@ def _refused(
         message = f"stream request refused: {status_name(status)}, {fault_text}"
     if status == Status.NOT_MY_VBUCKET:
         advice = _elsewhere(context, number)
-        names = session.redirects.get(int(row.vbucket), "")
+        names = session.redirects.get(int(stream.vbucket), "")
         is_told_to = (
             names is None
             or _node(context, connection, names) == context.by_number[connection].server
@@ -584,13 +586,13 @@ def _refused(
         cause = STALE_MAP if is_stale and not is_told_to else cause
     if passed and cause != STALE_MAP:
         advice = "nothing is left to do, a later request was granted"
-    return of_one("stream-refused", severity, message, evidence, cause=cause, next_=advice)
+    return make_occurrence("stream-refused", severity, message, evidence, cause=cause, next_=advice)
 
 
 def _elsewhere(context: Context, number: int) -> str:
     """Returns where the vbucket is, as the answer says it."""
-    row = context.streams[number]
-    connection, vbucket = int(row.connection), int(row.vbucket)
+    stream = context.streams[number]
+    connection, vbucket = int(stream.connection), int(stream.vbucket)
     redirects = context.session(connection).redirects
     if vbucket not in redirects:
         return (
@@ -793,35 +795,37 @@ def _not_honoured(
     context: Context, clients: Clients, requests_in_order: OpenedInOrder, index: int
 ) -> Occurrence | None:
     number = requests_in_order.numbers[index]
-    row = context.streams[number]
-    told_ns = int(row.answered.time)
+    stream = context.streams[number]
+    told_ns = int(stream.answered.time)
     later = requests_in_order.since(index, told_ns)
     if later == len(requests_in_order.numbers):
         return None
     again = requests_in_order.numbers[later]
     # a stream whose request is missing was accepted
-    if not row.request.form or not context.streams.request.form[again]:
+    if not stream.request.form or not context.streams.request.form[again]:
         return None
     again_row = context.streams[again]
     asked_ns = int(again_row.opened.time)
-    to, start = plain(row.rollback), plain(again_row.request.start)
+    to, start = plain(stream.rollback), plain(again_row.request.start)
     if (
         start <= to
-        or again_row.request.uuid != row.request.uuid
+        or again_row.request.uuid != stream.request.uuid
         or int(again_row.request.flags) & FROM_LATEST
     ):
         return None
-    if int(again_row.request.flags) & ~int(row.request.flags) & IGNORE_PURGED:
+    if int(again_row.request.flags) & ~int(stream.request.flags) & IGNORE_PURGED:
         return None  # that is another question
     links = context.by_number
-    connection, another = int(row.connection), int(again_row.connection)
+    connection, another = int(stream.connection), int(again_row.connection)
     if (
         connection != another
         and links[connection].server != links[another].server
         and links[another].first_ns < told_ns
     ):
         return None  # another node's answer on its own connection is not what this request followed
-    if clients.may_have_said(int(row.connection), told_ns, asked_ns, vbucket=int(row.vbucket)):
+    if clients.may_have_said(
+        int(stream.connection), told_ns, asked_ns, vbucket=int(stream.vbucket)
+    ):
         return None
     evidence = (context.request(again), context.request(number), context.answer(number))
     return occurrence(
@@ -840,20 +844,20 @@ def _ended(
     context: Context, requests_in_order: OpenedInOrder, index: int, *, is_granted_later: bool
 ) -> Iterator[Occurrence]:
     number = requests_in_order.numbers[index]
-    row = context.streams[number]
-    reason = int(row.reason)
-    if row.state != ENDED or reason <= 0 or (reason == 1 and row.closed_row >= 0):
+    stream = context.streams[number]
+    reason = int(stream.reason)
+    if stream.state != ENDED or reason <= 0 or (reason == 1 and stream.closed_row >= 0):
         return
     is_defined = reason < w.CONNECTION_CLOSED
     name = w.END_REASONS[reason] if is_defined else f"reason {reason}, which is not defined"
-    last = f" at seqno {plain(row.last)}" if row.seen else ", no item received"
-    seqnos = reached(row)
+    last = f" at seqno {plain(stream.last)}" if stream.seen else ", no item received"
+    seqnos = reached(stream)
     severity: Severity = "warning" if reason in _BAD_ENDS else "note"
-    ended_ns, client = int(row.finished.time), context.clients.get(int(row.connection), "")
+    ended_ns, client = int(stream.finished.time), context.clients.get(int(stream.connection), "")
     is_asked_again = (
         is_granted_later  # perhaps by another node, before this one ended the stream
         or requests_in_order.since(index, ended_ns) < len(requests_in_order.numbers)
-        or context.unread_requests.asked_between(client, int(row.vbucket), ended_ns)
+        or context.unread_requests.asked_between(client, int(stream.vbucket), ended_ns)
     )
     advice = _ASKED_AGAIN.get(name) if is_asked_again else None
     yield occurrence(
@@ -862,7 +866,7 @@ def _ended(
         "stream-end-reason",
         severity,
         f"ended: {name}{last}",
-        (context.stream_place(row, row.finished),),
+        (context.stream_place(stream, stream.finished),),
         cause=name if is_defined else "undefined",
         next_=advice or _AFTER_END[name]
         if is_defined

@@ -128,22 +128,22 @@ def _read_again(
     had: _Received | None = None
     again: dict[tuple[int, str], list[_Again]] = defaultdict(list)
     for number in numbers:
-        row = context.streams[number]
-        if row.answer == w.A_REFUSED:
+        stream = context.streams[number]
+        if stream.answer == w.A_REFUSED:
             continue
-        if row.answer == w.A_ROLLBACK:
+        if stream.answer == w.A_ROLLBACK:
             if had is not None:
-                had.rolled_back(row)
+                had.rolled_back(stream)
             continue
         if not delivered[number]:  # who has a stream may have received something on it
-            had = None if row.answer != w.A_ACCEPTED or row.seen else had
+            had = None if stream.answer != w.A_ACCEPTED or stream.seen else had
             continue
         if had is not None and _is_again(context, clients, had, number):
-            count = min(int(row.position), had.high) - max(int(row.request.start), had.low)
-            cause = RE_READ if row.request.start > LEAST else RESTART
-            again[int(row.connection), cause].append(_Again(number, had.stream, had.high, count))
+            count = min(int(stream.position), had.high) - max(int(stream.request.start), had.low)
+            cause = RE_READ if stream.request.start > LEAST else RESTART
+            again[int(stream.connection), cause].append(_Again(number, had.stream, had.high, count))
         is_same = had is not None and context.logs.newest(had.stream) == context.logs.newest(number)
-        had = had.add(number, row) if had is not None and is_same else _Received(number, row)
+        had = had.add(number, stream) if had is not None and is_same else _Received(number, stream)
     yield from (_occurrence(context, cause, rounds) for (_, cause), rounds in again.items())
 
 

@@ -111,18 +111,18 @@ def _stalled(
     """Returns the occurrence of a stream if it stands still; ``until_ns``: time of the server's
     latest message on its connection.
     """
-    row = context.streams[number]
-    connection, snapshot = int(row.connection), context.snapshots[int(row.snapshot)]
+    stream = context.streams[number]
+    connection, snapshot = int(stream.connection), context.snapshots[int(stream.snapshot)]
     is_told, since_ns = context.tells_hidden(connection), _since_ns(context, number)
-    kind = int(types(context.snapshots[[int(row.snapshot)]])[0])
+    kind = int(types(context.snapshots[[int(stream.snapshot)]])[0])
     is_read = (
         snapshot.layout not in (UPR_LAYOUT, OSO_LAYOUT)
         and not snapshot.is_tainted
-        and not row.suspended
+        and not stream.lost_since_marker
     )
     if since_ns is None or is_told is None or kind not in (_MEMORY, _DISK) or not is_read:
         return None
-    if row.has_position and row.position >= row.request.end:
+    if stream.has_position and stream.position >= stream.request.end:
         return None  # it has all that was asked for
     if (
         context.is_filtered(number) is not False
@@ -130,7 +130,7 @@ def _stalled(
         or not context.runs_whole(number)
     ):
         return None
-    if not int(row.request.flags) & ACTIVE_ONLY and not context.sight.is_complete(connection):
+    if not int(stream.request.flags) & ACTIVE_ONLY and not context.sight.is_complete(connection):
         return None  # the server may have said that the vbucket is a replica
     if kind == _DISK:
         flags = context.session(connection).open_flags
@@ -153,8 +153,8 @@ def _stalled(
         "warning" if is_told else "note",
         f"{reached_text}, idle {idle}, connection alive",
         (
-            context.stream_place(row, row.latest),
-            context.marker(int(row.snapshot)),
+            context.stream_place(stream, stream.latest),
+            context.marker(int(stream.snapshot)),
             context.request(number),
         ),
         cause=w.SNAPSHOT_TYPES[kind],
@@ -169,8 +169,8 @@ def _since_ns(context: Context, number: int) -> int | None:
     """Returns since when a stream waits although the windows of DCP and of TCP have room; None if
     one has none, or nobody knows.
     """
-    row = context.streams[number]
-    connection, flow = int(row.connection), context.tracker.flow
+    stream = context.streams[number]
+    connection, flow = int(stream.connection), context.tracker.flow
     used = context.tables.seen.flows[connection]
     if (
         flow is None
@@ -188,7 +188,7 @@ def _since_ns(context: Context, number: int) -> int | None:
         stall.at.time_ns + stall.time_ns if stall is not None else 0,
         shut.since_ns + shut.time_ns if shut is not None else 0,
     )
-    return max(int(row.latest.time), *until)
+    return max(int(stream.latest.time), *until)
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

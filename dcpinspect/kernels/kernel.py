@@ -91,13 +91,13 @@ def kernel(signature: str) -> Callable[[Callable[P, R]], Kernel[P, R]]:
     return decorate
 
 
-def inline(function: F) -> F:
+def kernel_function(function: F) -> F:
     """Lets kernels call ``function``, which stays an ordinary function for everyone else."""
     HELPERS[function] = None
     return function
 
 
-def step(function: F) -> F:
+def inlined(function: F) -> F:
     """Lets kernels call ``function``, a part that most of their items go through: machine code has
     it in place of each call.
     """
@@ -106,7 +106,7 @@ def step(function: F) -> F:
 
 
 def _inline_as(compiled: Callable[..., Any]) -> Callable[[F], F]:
-    """Lets kernels call a helper, as ``inline`` does, whose fast form is another in numba."""
+    """Lets kernels call a helper, as ``kernel_function`` does, whose fast form is another in numba."""
 
     def decorate(function: F) -> F:
         HELPERS[function] = compiled
@@ -115,19 +115,19 @@ def _inline_as(compiled: Callable[..., Any]) -> Callable[[F], F]:
     return decorate
 
 
-@inline
+@kernel_function
 def be16(data: Any, at: int) -> int:  # Any: array or memoryview, also below
     """Returns the big-endian 16 bits of ``data`` at ``at``."""
     return int((data[at] << 8) | data[at + 1])
 
 
-@inline
+@kernel_function
 def be32(data: Any, at: int) -> int:
     """Returns the big-endian 32 bits of ``data`` at ``at``."""
     return int((data[at] << 24) | (data[at + 1] << 16) | (data[at + 2] << 8) | data[at + 3])
 
 
-@inline
+@kernel_function
 def le32(data: Any, at: int) -> int:
     """Returns the little-endian 32 bits of ``data`` at ``at``."""
     return int((data[at + 3] << 24) | (data[at + 2] << 16) | (data[at + 1] << 8) | data[at])

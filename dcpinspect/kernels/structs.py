@@ -80,7 +80,7 @@ class Field:
         table.array[self.name] = values.array if isinstance(values, Struct | FieldPair) else values
 
 
-class _Declared:
+class FieldDeclaration:
     """A field before it has its name."""
 
     def __init__(
@@ -114,17 +114,17 @@ def number(meaning: str, *, reset: int = 0, of: str = "", least: int = -1, bits:
     that may have millions of rows; put such fields behind the others, since each field begins at a
     multiple of its size.
     """
-    return _Declared(meaning, reset=reset, of=of, least=least, bits=bits)
+    return FieldDeclaration(meaning, reset=reset, of=of, least=least, bits=bits)
 
 
 def by_direction(meaning: str, *, reset: int = 0, of: str = "") -> Any:
     """Declares two integers: of direction 0, from the client to the server, and of direction 1."""
-    return _Declared(meaning, is_pair=True, reset=reset, of=of)
+    return FieldDeclaration(meaning, is_pair=True, reset=reset, of=of)
 
 
 def nested(struct: type[Struct[Any]], meaning: str) -> Any:
     """Declares another struct inside this one."""
-    return _Declared(meaning, struct=struct)
+    return FieldDeclaration(meaning, struct=struct)
 
 
 class FieldPair(Generic[T]):
@@ -156,7 +156,7 @@ class Struct(Generic[T]):
 
     def __init_subclass__(cls) -> None:
         declared = {
-            name: value for name, value in vars(cls).items() if isinstance(value, _Declared)
+            name: value for name, value in vars(cls).items() if isinstance(value, FieldDeclaration)
         }
         if declared:
             cls.fields = {name: Field(name, **value.facts) for name, value in declared.items()}
@@ -216,7 +216,7 @@ class Struct(Generic[T]):
 
     @classmethod
     def resetter(cls) -> Callable[[Self], None]:
-        """Returns a function that makes a record of zeros a new one; kernels mark it ``inline``."""
+        """Returns a function that makes a record of zeros a new one; kernels mark it ``kernel_function``."""
         return _resetter(cls.declared)  # type: ignore[arg-type] # mypy takes no class for hashable
 
 

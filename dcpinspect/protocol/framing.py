@@ -148,7 +148,7 @@ class Framer:
             else:
                 self._lose(int(chunk.segments.offset[0]), MID_STREAM, release)
         if chunk.holes and chunk.holes[0][0] < chunk.offset and self._foreign_end is None:
-            self._step_over(chunk, walks)
+            self._skip_hole(chunk, walks)
             chunk = replace(chunk, holes=chunk.holes[1:])
         self._follow_chunk(chunk, walks, final=chunk.is_end)
         if chunk.is_end:
@@ -171,7 +171,7 @@ class Framer:
             return None
         self._settled = held.end
         walks: list[Walk] = []
-        self._work(held, walks, final=False, settle=True)
+        self._frame_stretch(held, walks, final=False, settle=True)
         return self._framed(walks)
 
     def finish(self) -> Framed | None:
@@ -180,13 +180,13 @@ class Framer:
             return None
         walks: list[Walk] = []
         if self._held is not None:
-            self._work(self._held, walks, final=True)
+            self._frame_stretch(self._held, walks, final=True)
         self._end()
         return self._framed(walks)
 
     def _follow_chunk(self, chunk: StreamChunk, walks: list[Walk], *, final: bool) -> None:
         if self._foreign_end is not None:
-            self._pass_over(
+            self._skip_foreign(
                 chunk.offset,
                 chunk.offset + len(chunk.data),
                 np.array(chunk.holes, np.int64).reshape(-1, 2),
@@ -194,16 +194,16 @@ class Framer:
             return
         if self._held is None:
             if len(chunk.data) or (final and self._trial is not None):
-                self._work(Stretch(chunk), walks, final=final)
+                self._frame_stretch(Stretch(chunk), walks, final=final)
             return
         self._held.append(chunk)
         if self._held.size < self._need and self._trial is None and not final:
             if self._need > HEADER:
                 self._held.collapse()
             return
-        self._work(self._held, walks, final=final)
+        self._frame_stretch(self._held, walks, final=final)
 
-    def _step_over(self, chunk: StreamChunk, walks: list[Walk]) -> None:
+    def _skip_hole(self, chunk: StreamChunk, walks: list[Walk]) -> None:
         """Steps over a hole too long to be filled: only the part is filled that the message, or the
         chains, before it reach into.
         """
@@ -252,7 +252,7 @@ class Framer:
             return self._trial.reach
         return (at if self._held is None else self._held.offset) + self._need
 
-    def _work(
+    def _frame_stretch(
         self, stretch: Stretch, walks: list[Walk], *, final: bool, settle: bool = False
     ) -> None:
         """Frames the messages in ``stretch``, keeps the rest. ``settle``: a trial may end here."""
@@ -267,7 +267,7 @@ class Framer:
                     headers, walk.release_at, final=final, settle=settle
                 )
                 if self._is_foreign(verdict.decided if verdict else stretch.end):
-                    self._pass_over(offset, stretch.end, walk.holes)
+                    self._skip_foreign(offset, stretch.end, walk.holes)
                     return
                 if verdict is None:
                     offset = self._search_on(
@@ -277,13 +277,13 @@ class Framer:
                         final=final,
                     )
                     break
-                offset = self._believe(walk, offset, verdict, stretch)
+                offset = self._accept_verdict(walk, offset, verdict, stretch)
             offset, reason = self._follow(walk, offset)
             if walk.has_messages:
                 self._recogniser = None
             if not reason:
                 break
-            offset = self._stumble(walk, offset, reason)
+            offset = self._begin_trial(walk, offset, reason)
         if walk.has_messages:
             walks.append(walk)
         if final and self._trial is None and offset < stretch.end:
@@ -313,7 +313,7 @@ class Framer:
             self._end_search(keep)
         return keep
 
-    def _believe(self, walk: Walk, at: int, verdict: Verdict, stretch: Stretch) -> int:
+    def _accept_verdict(self, walk: Walk, at: int, verdict: Verdict, stretch: Stretch) -> int:
         """Takes what a trial has decided; returns where the next message begins."""
         self._lost_captured += captured(at, verdict.start, walk.holes)
         self._heuristic_until = max(self._heuristic_until, verdict.proven)
@@ -325,7 +325,7 @@ class Framer:
         self._end_search(verdict.start)
         return verdict.start
 
-    def _stumble(self, walk: Walk, at: int, reason: str) -> int:
+    def _begin_trial(self, walk: Walk, at: int, reason: str) -> int:
         """Begins a trial behind ``at``, where there is no message; returns where it begins."""
         if reason == HOLE:
             start = int(walk.holes[int(np.searchsorted(walk.holes[:, 1], at, "right")), 1])
@@ -341,7 +341,7 @@ class Framer:
     def _leave_rest(self, walk: Walk, at: int, end: int) -> None:
         """Accounts for the last bytes of a direction, which are no whole message."""
         if end - at < HEADER and self._name_foreign():
-            self._pass_over(at, end, walk.holes)
+            self._skip_foreign(at, end, walk.holes)
         else:
             self._unfinished = captured(at, end, walk.holes)
             self.account.unfinished += self._unfinished
@@ -376,7 +376,7 @@ class Framer:
             self._reason = name
         return name is not None
 
-    def _pass_over(self, start: int, end: int, holes: IntArray) -> None:
+    def _skip_foreign(self, start: int, end: int, holes: IntArray) -> None:
         """Skips bytes of another protocol."""
         self._lost_captured += captured(start, end, holes)
         self._trial = self._recogniser = self._held = None
@@ -398,7 +398,7 @@ class Framer:
             self._producing |= run.events > 0
             for begin, end in walk.cut_off(run) if run.is_cut.any() else ():
                 self.account.skip(captured(begin, end, walk.holes), HEADER_CUT)
-                self._skip(begin, end, HEADER_CUT)
+                self._note_skipped(begin, end, HEADER_CUT)
                 if end - begin >= MIN_STREAM_REQUEST:
                     self._known.doubt(walk.release_at(begin + HEADER - 1))
             walk.keep(run, self._heuristic_until, self._floor)
@@ -416,9 +416,9 @@ class Framer:
         """Ends the search at stream offset ``at``."""
         self._trial = None
         self.account.skip(self._lost_captured, self._reason)
-        self._skip(self._lost_at, at, self._reason)
+        self._note_skipped(self._lost_at, at, self._reason)
 
-    def _skip(self, start: int, end: int, reason: str) -> None:
+    def _note_skipped(self, start: int, end: int, reason: str) -> None:
         if end > start:
             if self._skipped is None:
                 self._skipped = []

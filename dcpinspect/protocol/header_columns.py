@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dcpinspect.arrays import Array, BoolArray, ByteArray, IntArray
-from dcpinspect.kernels.kernel import be16, be32, inline, kernel
+from dcpinspect.kernels.kernel import be16, be32, kernel, kernel_function
 from dcpinspect.protocol.column_types import RowNumbers, Slices
 from dcpinspect.protocol.datatype import UNDEFINED
 from dcpinspect.protocol.flex import STREAM_ID
@@ -86,7 +86,7 @@ class HeaderColumns:
         """Whether no header breaks a rule."""
 
 
-@inline
+@kernel_function
 def header_faults(
     magic: int,
     opcode: int,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from dcpinspect.arrays import ByteArray, IntArray
-from dcpinspect.kernels.kernel import inline, kernel, octet
+from dcpinspect.kernels.kernel import kernel, kernel_function, octet
 
 LONGEST_ID = 5
 """Size in bytes of the longest u32."""
 
 
-@inline
+@kernel_function
 def id_at(data: Any, at: int, end: int) -> int:  # Any: array, bytes or memoryview
     """Returns the id at the start of [at, end), times eight, and the bytes that it uses; -1 if
     there is no valid id.
@@ -30,7 +30,7 @@ def id_at(data: Any, at: int, end: int) -> int:  # Any: array, bytes or memoryvi
     return -1
 
 
-@inline
+@kernel_function
 def is_refused_in_key(number: int, used: int, size: int) -> bool:
     """Returns whether servers refuse an id in a key of ``size`` bytes: it is reserved (1 to 7), or
     the key has nothing else.

@@ -13,7 +13,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray, ByteArray, IntArray
 from dcpinspect.kernels.gathering import gathered
-from dcpinspect.kernels.kernel import kernel, step
+from dcpinspect.kernels.kernel import inlined, kernel
 from dcpinspect.kernels.structs import Struct, T, Tables, number
 from dcpinspect.kernels.structs import StructRows as Table
 from dcpinspect.protocol.column_types import RowNumbers
@@ -154,7 +154,7 @@ class PieceTables(Tables):
     messages: FoundMessages
 
 
-@step
+@inlined
 def note_pieces(tables: PieceTables, first: int, last: int, message: FoundMessage) -> int:
     """Writes which of the pieces [first, last) gave a message; returns its last byte's."""
     s, end = first, message.start + message.length

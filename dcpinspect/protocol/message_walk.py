@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpinspect.arrays import ByteArray, IntArray
-from dcpinspect.kernels.kernel import be16, be32, inline, kernel, step
+from dcpinspect.kernels.kernel import be16, be32, inlined, kernel, kernel_function
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE, Framed
 from dcpinspect.protocol.resync import ANSWERED, EVENTS, HEADER, MAX_BODY, OF_STREAMS
 from dcpinspect.protocol.stretch import Stretch
@@ -159,7 +159,7 @@ class Walk:
         )
 
 
-@inline
+@kernel_function
 def body_size(data: ByteArray, at: int, hole: int) -> int:
     """Returns the size of the body of the message at ``at``, or the negated reason why there is no
     message. ``hole``: where the next hole begins.
@@ -172,7 +172,7 @@ def body_size(data: ByteArray, at: int, hole: int) -> int:
     return -_ABSURD_BODY if body > MAX_BODY else int(body)
 
 
-@step
+@inlined
 def note_segments(
     segments: IntArray, begin: int, end: int, messages: IntArray, state: IntArray
 ) -> None:
@@ -194,7 +194,7 @@ def note_segments(
     messages[4, count] = state[_SEGMENT]
 
 
-@inline
+@kernel_function
 def stream_key(data: ByteArray, at: int, role: int) -> int:
     """Returns the key of the stream that the message at ``at`` shows, as in ``MessageRun.keys``; -1
     for none. ``role``: as in ``ROLES``.
@@ -208,7 +208,7 @@ def stream_key(data: ByteArray, at: int, role: int) -> int:
     )
 
 
-@step
+@inlined
 def note_stream(
     data: ByteArray, at: int, role: int, memo: IntArray, keys: IntArray, state: IntArray
 ) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dcpinspect.arrays import ByteArray
-from dcpinspect.kernels.kernel import inline
+from dcpinspect.kernels.kernel import kernel_function
 
 
-@inline
+@kernel_function
 def character_size(data: ByteArray, at: int, end: int) -> int:
     """Returns the size of the UTF-8 character at ``at``, not ASCII; 0 if it does not decode."""
     first = data[at]
@@ -26,7 +26,7 @@ def character_size(data: ByteArray, at: int, end: int) -> int:
     return size
 
 
-@inline
+@kernel_function
 def sequence_size(data: ByteArray, at: int, end: int) -> int:
     """Returns the size in bytes of the UTF-8 character at ``at``; 0 for one that the plain path
     must not write.

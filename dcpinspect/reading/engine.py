@@ -70,7 +70,7 @@ MOST_NAMES = 4096
 """Number of requested addresses that are kept at hand: as many as most captures have."""
 
 
-class Names:
+class Addresses:
     """Addresses by number, made when they are asked for: a scan or a flood has millions."""
 
     def __init__(self, find: Callable[[int], str]) -> None:
@@ -131,7 +131,7 @@ class Engine:
         self._is_part, self.clock = is_part, ClockSteps()
         self._accounts = Accounts()
         self._brief = BriefDirections(self._accounts)
-        self._told: list[BriefMessages] = []
+        self._brief_messages: list[BriefMessages] = []
         self._for_keeper: list[BriefMessages] = []  # since the keeper was last called
         self.transport.take_first = self._take_first
         self._keeper = keeper
@@ -140,11 +140,11 @@ class Engine:
         # Directions are numbered 2 * (connection - 1) + direction of the chunks. Little is kept of
         # a direction that has ended.
         self._framers: dict[int, Framer] = {}
-        self._asked: dict[int, KnownStreams] = {}  # by connection: what its client shows
+        self._known_streams: dict[int, KnownStreams] = {}  # by connection: what its client shows
         self._gone = np.zeros(64, dtype=np.bool_)  # connections that have left, by number
         # one more than what _lost_behind returns; 0: none
         self._lost = np.zeros((64, 2), dtype=np.int64)
-        self._clients, self._servers = (Names(partial(self._end, side)) for side in (0, 1))
+        self._clients, self._servers = (Addresses(partial(self._address, side)) for side in (0, 1))
         self._endpoints = Endpoints(self._clients, self._servers)
         self._begun: list[RowNumbers] = []
         self._origin_ns: int | None = None
@@ -321,7 +321,7 @@ class Engine:
                 # a keeper of messages needs the names of their connections
                 names.keep(connection - 1, wanted=self._keeper is not None)
             self._gone[connection] = True
-            self._asked.pop(connection, None)
+            self._known_streams.pop(connection, None)
         for number in numbers:
             framer = self._framers.pop(number, None)
             if framer is not None:
@@ -379,11 +379,11 @@ class Engine:
             column.reshape(-1, 2).tolist()
             for column in (sizes.holes, sizes.missing, sizes.skipped + sizes.not_decodable)
         )
-        begun = self.transport.have_handshake(numbers).tolist()
+        handshakes = self.transport.have_handshake(numbers).tolist()
         lives = self.transport.lifetimes_of(numbers)
         openings_seen = openings(self.transport.tables, numbers, self.transport.time_ns)
         for number, life, opening, has_handshake, holes, missing, skipped in zip(
-            numbers.tolist(), lives, openings_seen, begun, *pairs, strict=True
+            numbers.tolist(), lives, openings_seen, handshakes, *pairs, strict=True
         ):
             is_turned = number in turned
             first_seq = self.transport.first_seq(number)
@@ -465,7 +465,7 @@ class Engine:
             self._for_keeper += brief_messages.told
         for messages in brief_messages.told:
             if len(messages.connection):
-                self._told.append(messages)
+                self._brief_messages.append(messages)
                 self._begin(messages.connection)
         return brief_messages.is_taken
 
@@ -485,7 +485,7 @@ class Engine:
                 self._evidence.believe(connection)
             if before.may_ask:
                 self._evidence.meet(connection, before.direction, before.release)
-            connection_streams = self._asked.setdefault(connection, KnownStreams())
+            connection_streams = self._known_streams.setdefault(connection, KnownStreams())
             known_streams = (
                 connection_streams if before.direction == C2S else KnownStreams(connection_streams)
             )
@@ -522,7 +522,7 @@ class Engine:
                 self._accounts.keep(number, framer.account)
                 del self._framers[number]
                 if chunk.direction == S2C:
-                    self._asked.pop(chunk.connection, None)
+                    self._known_streams.pop(chunk.connection, None)
 
     def _read_header(self, connection: int, size: int) -> None:
         """Counts the bytes of a PROXY header as read."""
@@ -553,7 +553,7 @@ class Engine:
     def _frames(self, parts: Iterable[DirectionMessages], *, is_last: bool = False) -> Frames:
         messages = list(self._believed(parts, final=is_last))
         begun = np.concatenate(self._begun) if self._begun else NO_NUMBERS
-        first_messages, self._told, self._begun = self._told, [], []
+        first_messages, self._brief_messages, self._begun = self._brief_messages, [], []
         return Frames(
             messages, first_messages, begun, self.transport.have_handshake(begun), is_last
         )
@@ -569,9 +569,9 @@ class Engine:
     def _new_framer(self, connection: int, direction: int) -> Framer:
         self._begin(np.array([connection]))
         # helps the server's direction to find its way back after a hole
-        connection_streams = self._asked.get(connection)
+        connection_streams = self._known_streams.get(connection)
         if connection_streams is None:
-            connection_streams = self._asked[connection] = KnownStreams()
+            connection_streams = self._known_streams[connection] = KnownStreams()
         streams = connection_streams if direction == C2S else KnownStreams(connection_streams)
         framer = Framer(known_streams=streams, is_doubted=self._evidence.is_doubted(connection))
         self._framers[_number(connection, direction)] = framer
@@ -604,7 +604,7 @@ class Engine:
         self._evidence.doubt(len(handshakes) + 1 + np.flatnonzero(~is_asked))
         handshakes += self.transport.handshakes(len(handshakes)).tobytes()
 
-    def _end(self, side: int, index: int) -> str:
+    def _address(self, side: int, index: int) -> str:
         """Returns the address of a connection's client, side 0, or server, side 1; empty if the
         connection has left.
         """
@@ -620,7 +620,7 @@ class Engine:
         self._evidence.orient(connections[has_handshake])
 
     def _lost_before(self, number: int, framed: Framed) -> list[tuple[int, tuple[int, int]]]:
-        """Returns ``Part.lost`` of messages; bytes lost behind the last wait for the next one."""
+        """Returns ``lost`` of the messages of a framed run; bytes lost behind the last wait for the next one."""
         spans: dict[int, tuple[int, int]] = {}
         before = self._lost_behind(number)
         if before is not None:

@@ -22,7 +22,7 @@ from dcpinspect.spark.part_disputes import judge
 from dcpinspect.spark.problem_files import include_looks
 from dcpinspect.spark.program import program
 from dcpinspect.spark.secrets import Secrets
-from dcpinspect.spark.tasks import OwnTasks, Tasks
+from dcpinspect.spark.tasks import LocalTasks, Tasks
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.text import escape
 
@@ -143,7 +143,7 @@ def compared(
     manifest: Manifest, secrets: Secrets | None = None, *, few: bool = False
 ) -> RunResults:
     """Puts all parts together, and compares their streams in this process."""
-    results = read_results(manifest, few=OwnTasks() if few else None)
+    results = read_results(manifest, few=LocalTasks() if few else None)
     known_secrets = secrets or Secrets()
     results.merged.compare(
         lambda wanted: FoundEvents.joined(

@@ -85,7 +85,7 @@ class StretchPackets:
             verdict = find_record(
                 data,
                 len(data),
-                form.big,
+                form.is_big_endian,
                 form.record_header,
                 form.limit,
                 form.tick_ns,

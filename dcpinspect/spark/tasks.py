@@ -34,7 +34,7 @@ JVM = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialG
 """Options for Java. Optimizing Spark's own code takes a third of its processor time, half for a
 small query; that is more than it saves.
 """
-TASKS = {
+TASK_SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.executorEnv.MIMALLOC_PURGE_DELAY": "-1",
@@ -70,7 +70,7 @@ class Tasks(Protocol):
         """
 
 
-class OwnTasks:
+class LocalTasks:
     """Does the work in this process."""
 
     processors = 1
@@ -193,7 +193,7 @@ def spark_tasks(
     remark: Callable[[str], None] = lambda _: None,
 ) -> Iterator[SparkTasks]:
     """Yields the tasks of a session of Spark. ``remark``: as in ``SparkTasks``."""
-    settings = {**JVM, **TASKS}
+    settings = {**JVM, **TASK_SETTINGS}
     if sessions.is_remote(master or ""):
         settings = {
             name: value for name, value in settings.items() if name.startswith("spark.sql.")

@@ -205,7 +205,7 @@ class Disputes:
             return GREATEST, LEAST
         return int(row.before) + 1, int(max(row.last, row.advanced if row.has_advanced else LEAST))
 
-    def settled(
+    def setting_after(
         self,
         found_events: FoundEvents | None,
         subscriptions: Mapping[int, Subscription] | Sequence[Subscription],

@@ -8,7 +8,7 @@ or what is known of a collection.
 from __future__ import annotations
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.kernels.kernel import inline, kernel
+from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, nested, number
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, MAY_REPEAT, MEMORY
 from dcpinspect.streams import record_numbers as k
@@ -109,7 +109,7 @@ FIRST_COLLECTION = 8
 """The first id for users' collections: lower ids are the default collection's and the server's."""
 
 
-@inline
+@kernel_function
 def slot_of(stream: int, key: int, seed: int, slots: int) -> int:
     """Returns the slot where the search for an entry begins. Products stay below 2^63, so both
     forms of a kernel agree.
@@ -122,7 +122,7 @@ def slot_of(stream: int, key: int, seed: int, slots: int) -> int:
     return int((mixed ^ (mixed >> 17)) & (slots - 1))
 
 
-@inline
+@kernel_function
 def entry_of(tables: KeyTables, stream: int, key: int, row: int) -> int:
     """Returns the number of the entry for a key of a stream; adds the entry if it is new."""
     return int(
@@ -130,7 +130,7 @@ def entry_of(tables: KeyTables, stream: int, key: int, row: int) -> int:
     )
 
 
-@inline
+@kernel_function
 def entry_from(tables: KeyTables, slot: int, stream: int, key: int, row: int) -> int:
     """Returns the number of the entry for a key of a stream, searched from slot ``slot``; adds the
     entry if it is new.
@@ -156,7 +156,7 @@ def entry_from(tables: KeyTables, slot: int, stream: int, key: int, row: int) ->
     return int(h)
 
 
-@inline
+@kernel_function
 def look_up(tables: KeyTables, start: int, end: int) -> None:
     """Looks up the entries of the keys of some events.
 
@@ -188,7 +188,7 @@ def refill_entries(tables: KeyTables) -> None:
         tables.slots[slot] = h
 
 
-@inline
+@kernel_function
 def enter_anomaly(tables: KeyTables, code: int, message: Message, h: int, a: int, b: int) -> None:
     """Writes an anomaly: an event breaks the protocol, or contradicts entry ``h`` if not -1."""
     e = tables.counts.anomalies
@@ -208,13 +208,13 @@ def enter_anomaly(tables: KeyTables, code: int, message: Message, h: int, a: int
         clear(anomaly.other)
 
 
-@inline
+@kernel_function
 def remembers_all(tables: KeyTables, stream: Stream) -> bool:
     """Returns whether no event of the stream was forgotten."""
     return bool(tables.marks.forgotten < stream.opened.row)
 
 
-@inline
+@kernel_function
 def on_collection(tables: KeyTables, message: Message, collection: int, h: int) -> None:
     """Handles an event in a collection whose entry is ``h``; nothing of its stream was lost."""
     entry, stream = tables.entries[h], tables.streams[message.stream]
@@ -231,7 +231,7 @@ def on_collection(tables: KeyTables, message: Message, collection: int, h: int) 
         entry.snapshot = TOLD
 
 
-@inline
+@kernel_function
 def on_completion(
     tables: KeyTables, message: Message, event: KeyEvent, h: int, is_certain: bool
 ) -> None:
@@ -263,7 +263,7 @@ def on_completion(
         enter_anomaly(tables, w.COMMIT_WITHOUT_PREPARE, message, -1, message.seqno, prepared)
 
 
-@inline
+@kernel_function
 def on_change(tables: KeyTables, message: Message, cas: int, h: int) -> None:
     """Handles an event that changes entry ``h``'s document; ``cas``: LEAST if it has none."""
     entry, seqno, n = tables.entries[h], message.seqno, message.snapshot
@@ -286,7 +286,7 @@ def on_change(tables: KeyTables, message: Message, cas: int, h: int) -> None:
             entry.cas = cas
 
 
-@inline
+@kernel_function
 def on_system_event(tables: KeyTables, message: Message, event: KeyEvent, in_oso: bool) -> None:
     """Handles a system event: a collection or scope comes or goes."""
     row = message.place.row
@@ -313,7 +313,7 @@ def on_system_event(tables: KeyTables, message: Message, event: KeyEvent, in_oso
         collection_entry.at = message.place
 
 
-@inline
+@kernel_function
 def on_document(tables: KeyTables, message: Message, event: KeyEvent, is_certain: bool) -> None:
     """Handles an event of a document."""
     row = message.place.row

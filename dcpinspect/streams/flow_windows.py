@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.kernels.kernel import inline, kernel
+from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, nested, number
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.streams.message_columns import PREPARE_SURPLUS
@@ -206,7 +206,7 @@ class FlowTables(Tables):
     events: FlowEvents
 
 
-@inline
+@kernel_function
 def size_by(way_number: int, size: int, detail: int) -> int:
     """Returns the size of a message by a way of counting."""
     kind = detail & 0xFF
@@ -234,7 +234,7 @@ def size_by(way_number: int, size: int, detail: int) -> int:
     return 0 if is_left_out else size
 
 
-@inline
+@kernel_function
 def hold_against(tables: FlowTables, acked: int) -> int:
     """Compares a sum of acknowledgements with all ways of counting, and returns how many ways are
     still possible.
@@ -265,7 +265,7 @@ def hold_against(tables: FlowTables, acked: int) -> int:
     return remaining
 
 
-@inline
+@kernel_function
 def fit_of(window: Window, ways: Countings) -> int:
     """Returns the way of counting that fits all acknowledgements if the right one does not."""
     acks = window.acks
@@ -280,7 +280,7 @@ def fit_of(window: Window, ways: Countings) -> int:
     return -1
 
 
-@inline
+@kernel_function
 def grant(tables: FlowTables, message: FlowMessage) -> None:
     """Handles another window. If nothing waits to be acknowledged, counting starts here."""
     window = tables.window
@@ -308,7 +308,7 @@ def grant(tables: FlowTables, message: FlowMessage) -> None:
     window.quiet_since = message.place.time
 
 
-@inline
+@kernel_function
 def begin_way(way_row: Counting) -> None:
     """Resets a way of counting: nothing was acknowledged yet."""
     way_row.is_open = 1
@@ -319,7 +319,7 @@ def begin_way(way_row: Counting) -> None:
     way_row.less = 0
 
 
-@inline
+@kernel_function
 def add_event(tables: FlowTables, code: int, used: int) -> int:
     """Adds an event of the window and returns its number; the caller fills in the rest."""
     window, number = tables.window, tables.window.events
@@ -331,7 +331,7 @@ def add_event(tables: FlowTables, code: int, used: int) -> int:
     return int(number)
 
 
-@inline
+@kernel_function
 def settle_overrun(tables: FlowTables, message: FlowMessage) -> None:
     """Handles an overrun at an acknowledgement: it makes room for what seemed to go beyond the
     window, or it came too late.
@@ -350,7 +350,7 @@ def settle_overrun(tables: FlowTables, message: FlowMessage) -> None:
     overrun.before = 0
 
 
-@inline
+@kernel_function
 def settle_stall(tables: FlowTables, message: FlowMessage) -> None:
     """Handles a stall at an acknowledgement, which ends the time that the window was full."""
     window, time_ns = tables.window, message.place.time
@@ -363,7 +363,7 @@ def settle_stall(tables: FlowTables, message: FlowMessage) -> None:
     event.ack = message.place
 
 
-@inline
+@kernel_function
 def on_ack(tables: FlowTables, message: FlowMessage) -> None:
     """Handles an acknowledgement of the consumer."""
     window, balance = tables.window, message.balance
@@ -394,7 +394,7 @@ def on_ack(tables: FlowTables, message: FlowMessage) -> None:
     window.balance = balance
 
 
-@inline
+@kernel_function
 def on_counted(tables: FlowTables, message: FlowMessage) -> None:
     """Handles a message of the producer that the window counts."""
     window, excess, overrun = tables.window, tables.window.excess, tables.window.overrun
@@ -418,7 +418,7 @@ def on_counted(tables: FlowTables, message: FlowMessage) -> None:
     window.balance = message.balance
 
 
-@inline
+@kernel_function
 def settle_excess(time_ns: int, window: Window) -> None:
     """Settles an excess once the producer's messages have come to ``time_ns``: bytes acknowledged
     before and not sent by now never were sent.
@@ -436,7 +436,7 @@ def settle_excess(time_ns: int, window: Window) -> None:
     excess.needed = 0
 
 
-@inline
+@kernel_function
 def wait(tables: FlowTables, message: FlowMessage) -> None:
     """Adds a message to those that wait to be acknowledged."""
     window, waiting = tables.window, tables.waiting[tables.window.waiting]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernels.kernel import inline, kernel
+from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import record_numbers as k
 from dcpinspect.streams import transitions as t
@@ -59,8 +59,8 @@ the messages most often lost, are shorter.
 """
 
 
-@inline
-def forget(connection: ConnectionRow, lost: int) -> None:
+@kernel_function
+def doubt_controls(connection: ConnectionRow, lost: int) -> None:
     """Marks controls as unknown if they are not known to be on: ``lost`` bytes of the consumer's
     may have held their requests.
     """
@@ -74,7 +74,7 @@ def forget(connection: ConnectionRow, lost: int) -> None:
         connection.window = connection.window or -1
 
 
-@inline
+@kernel_function
 def know_producer(
     state: ReadingState, message: Message, connection: ConnectionRow, direction: int
 ) -> None:
@@ -89,10 +89,10 @@ def know_producer(
     turn.after = direction
     connection.producer = direction
     if connection.losses[1 - direction] > 0:
-        forget(connection, GREATEST)
+        doubt_controls(connection, GREATEST)
 
 
-@inline
+@kernel_function
 def on_loss(state: ReadingState, message: Message) -> None:
     """Writes down a loss: bytes before the next message of this direction could not be read."""
     connection, direction = state.connections[message.connection], message.direction
@@ -114,10 +114,10 @@ def on_loss(state: ReadingState, message: Message) -> None:
     connection.losses[direction] += 1
     connection.is_based = 0
     if connection.producer != direction:
-        forget(connection, loss.end - loss.start)
+        doubt_controls(connection, loss.end - loss.start)
 
 
-@inline
+@kernel_function
 def on_request(state: ReadingState, message: Message) -> None:
     """Handles a stream request, which opens a stream, whatever its answer will be."""
     connection, request = state.connections[message.connection], state.requests[message.detail]
@@ -130,38 +130,42 @@ def on_request(state: ReadingState, message: Message) -> None:
     key = state.keys[key_of(state, message.connection, message.vbucket, message.sid)]
     late = is_late(state, message)
     if late and losses_of(connection) > 0:
-        q = question_before_answer(state, message, key)
-        if q >= 0:
-            ask_instead(state, message, key, q)
+        question = question_before_answer(state, message, key)
+        if question >= 0:
+            ask_instead(state, message, key, question)
             return
-    r = first_answer_after(state, message) if late else -1
-    st = -1
-    if late and (r < 0 or state.early_answers[r].status == SUCCESS):
-        st = implicit_stream(state, message, key.live)
+    early_answer = first_answer_after(state, message) if late else -1
+    stream_number = -1
+    if late and (early_answer < 0 or state.early_answers[early_answer].status == SUCCESS):
+        stream_number = implicit_stream(state, message, key.live)
         if (
-            st >= 0
-            and r >= 0
-            and is_answered_between(state, state.early_answers[r], state.streams[st])
+            stream_number >= 0
+            and early_answer >= 0
+            and is_answered_between(
+                state, state.early_answers[early_answer], state.streams[stream_number]
+            )
         ):
-            st = -1
-    is_new = st < 0
+            stream_number = -1
+    is_new = stream_number < 0
     if is_new:
-        st = open_stream(state, message, key)
-        state.streams[st].asked_before = key.pending
-        key.pending = st
-        note_sid(state, message, state.streams[st])
+        stream_number = open_stream(state, message, key)
+        state.streams[stream_number].asked_before = key.pending
+        key.pending = stream_number
+        note_sid(state, message, state.streams[stream_number])
         if late:
-            state.streams[st].losses = -1  # its answer may have been lost
-    stream = state.streams[st]
+            state.streams[stream_number].losses = -1  # its answer may have been lost
+    stream = state.streams[stream_number]
     if is_cut:
         stream.orphans = -1  # a stream whose stream-id is not known is always in doubt
     stream.opened = message.place
     stream.request = request
-    ask(state, message.place.row, st)
-    if r >= 0:
-        take_early_answer(state, message, key, stream, state.early_answers[r], is_new)
+    ask(state, message.place.row, stream_number)
+    if early_answer >= 0:
+        take_early_answer(state, message, key, stream, state.early_answers[early_answer], is_new)
         if is_new and late:
-            stream.suspended = 1  # messages since the answer were not counted for this stream
+            stream.lost_since_marker = (
+                1  # messages since the answer were not counted for this stream
+            )
             stream.position_losses = -1
             if losses_of(connection):
                 stream.losses = -1  # perhaps lost since the answer
@@ -169,7 +173,7 @@ def on_request(state: ReadingState, message: Message) -> None:
         begin_late(state, message, stream)
 
 
-@inline
+@kernel_function
 def ask(state: ReadingState, row: int, st: int) -> None:
     """Writes down that the request in ``row`` asked for stream ``st``."""
     q = state.counts.questions
@@ -178,7 +182,7 @@ def ask(state: ReadingState, row: int, st: int) -> None:
     state.questions[q].stream = st
 
 
-@inline
+@kernel_function
 def take_early_answer(
     state: ReadingState,
     message: Message,
@@ -200,9 +204,9 @@ def take_early_answer(
         take_answer(state, message, key, stream)
 
 
-@inline
+@kernel_function
 def copy_answer(stream: Stream, answer: EarlyAnswer) -> None:
-    """Copys what an answer says to its stream."""
+    """Copies what an answer says to its stream."""
     stream.status = answer.status
     stream.rollback = answer.rollback
     stream.log = answer.log
@@ -211,7 +215,7 @@ def copy_answer(stream: Stream, answer: EarlyAnswer) -> None:
         stream.latest = answer.place
 
 
-@inline
+@kernel_function
 def stream_of_request(state: ReadingState, row: int) -> int:
     """Returns the stream that the request in ``row`` asked for, or -1."""
     low, high = 0, state.counts.questions
@@ -226,7 +230,7 @@ def stream_of_request(state: ReadingState, row: int) -> int:
     return -1
 
 
-@inline
+@kernel_function
 def keep_answer(state: ReadingState, message: Message, answer: StreamAnswer) -> int:
     """Writes an answer to the next slot of early answers, and returns the slot. An answer whose
     request is known is copied from there too.
@@ -242,7 +246,7 @@ def keep_answer(state: ReadingState, message: Message, answer: StreamAnswer) -> 
     return int(r)
 
 
-@inline
+@kernel_function
 def on_answer(state: ReadingState, message: Message) -> None:
     """Handles the answer to a stream request."""
     connection, answer = state.connections[message.connection], state.answers[message.detail]
@@ -275,7 +279,7 @@ def on_answer(state: ReadingState, message: Message) -> None:
         stream.is_whole = 1
 
 
-@inline
+@kernel_function
 def answered_stream(state: ReadingState, message: Message, answer: StreamAnswer) -> int:
     """Returns the stream that an answer is about, or -1."""
     st = stream_of_request(state, answer.request)
@@ -295,7 +299,7 @@ def answered_stream(state: ReadingState, message: Message, answer: StreamAnswer)
     return -1 if was_taken else int(st)
 
 
-@inline
+@kernel_function
 def take_answer(state: ReadingState, message: Message, key: StreamKey, stream: Stream) -> None:
     """Changes the stream as its answer says; ``message``: the answer, or a later request."""
     was_newest = key.pending == stream.number
@@ -311,7 +315,7 @@ def take_answer(state: ReadingState, message: Message, key: StreamKey, stream: S
     if stream.state != t.REQUESTED:
         return
     connection = state.connections[stream.connection]
-    if may_run(state, connection, key):
+    if certainly_runs(state, connection, key):
         note(state, w.ALREADY_OPEN, message, stream.number, key.live, 0)
     leave(state, key)
     key.live = stream.number
@@ -321,7 +325,7 @@ def take_answer(state: ReadingState, message: Message, key: StreamKey, stream: S
     accept(message, stream)
 
 
-@inline
+@kernel_function
 def refuse(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles an answer other than SUCCESS: the server refuses the stream, or has the client ask
     again from another seqno.
@@ -338,8 +342,8 @@ def refuse(state: ReadingState, message: Message, stream: Stream) -> None:
         note(state, w.ROLLBACK_ABOVE, message, stream.number, stream.rollback, stream.request.start)
 
 
-@inline
-def may_run(state: ReadingState, connection: ConnectionRow, key: StreamKey) -> bool:
+@kernel_function
+def certainly_runs(state: ReadingState, connection: ConnectionRow, key: StreamKey) -> bool:
     """Returns whether the live stream of a key certainly runs, and nobody asked to close it."""
     if key.live < 0:
         return False
@@ -355,7 +359,7 @@ def may_run(state: ReadingState, connection: ConnectionRow, key: StreamKey) -> b
     )
 
 
-@inline
+@kernel_function
 def on_close(state: ReadingState, message: Message) -> None:
     """Handles the client's request to close a stream."""
     number = find_key(state, message.connection, message.vbucket, message.sid)
@@ -363,13 +367,17 @@ def on_close(state: ReadingState, message: Message) -> None:
         return
     key = state.keys[number]
     st = key.live
-    is_lives = (
+    is_for_live_stream = (
         st >= 0
         and t.is_open(state.streams[st].state)
         and state.streams[st].opaque == message.opaque
     )
-    is_pendings = key.pending >= 0 and state.streams[key.pending].opened.time <= message.place.time
-    if is_pendings and (state.streams[key.pending].opaque == message.opaque or not is_lives):
+    is_for_pending_stream = (
+        key.pending >= 0 and state.streams[key.pending].opened.time <= message.place.time
+    )
+    if is_for_pending_stream and (
+        state.streams[key.pending].opaque == message.opaque or not is_for_live_stream
+    ):
         st = key.pending
     for _ in range(BACK):
         if st < 0 or state.streams[st].opened.time <= message.place.time:
@@ -388,7 +396,7 @@ def on_close(state: ReadingState, message: Message) -> None:
         stream.losses = -1  # the answer may have been read already
 
 
-@inline
+@kernel_function
 def on_close_answer(state: ReadingState, message: Message) -> None:
     """Handles the answer to a close: the stream is closed, or the close failed."""
     connection, status = state.connections[message.connection], state.extras[message.detail].status
@@ -409,8 +417,10 @@ def on_close_answer(state: ReadingState, message: Message) -> None:
     if key.live < 0:
         return
     stream = state.streams[key.live]
-    is_its = stream.closed_row >= 0 and stream.opaque == message.opaque and t.is_open(stream.state)
-    if is_its and stream.losses != losses_of(connection):
+    is_for_stream = (
+        stream.closed_row >= 0 and stream.opaque == message.opaque and t.is_open(stream.state)
+    )
+    if is_for_stream and stream.losses != losses_of(connection):
         # the stream was open until now, whatever was lost before
         stream.losses = losses_of(connection)
         taint(state, stream)
@@ -420,12 +430,12 @@ def on_close_answer(state: ReadingState, message: Message) -> None:
         stream.finished = message.place
 
 
-@inline
+@kernel_function
 def on_end(state: ReadingState, message: Message, stream: Stream, reason: int) -> None:
     """Handles the end of the stream; ``reason`` is -1 if it cannot be read."""
     if stream.in_oso >= 0:
         snapshot = state.snapshots[stream.in_oso]
-        is_lost = stream.suspended != 0 or snapshot.is_tainted != 0
+        is_lost = stream.lost_since_marker != 0 or snapshot.is_tainted != 0
         t.set_snapshot_state(snapshot, t.NOT_KNOWN if is_lost else t.CUT)
         snapshot.closed_row = message.place.row
     leave_snapshot(state, message, stream, reason == 0)
@@ -434,7 +444,7 @@ def on_end(state: ReadingState, message: Message, stream: Stream, reason: int) -
     stream.finished = message.place
 
 
-@inline
+@kernel_function
 def on_window(
     state: ReadingState, message: Message, connection: ConnectionRow, window: int
 ) -> None:
@@ -453,15 +463,15 @@ def on_window(
     connection.window = window
 
 
-@inline
+@kernel_function
 def say_balance(message: Message, connection: ConnectionRow) -> None:
     """Writes the connection's window and the bytes in use after the message to the message."""
     message.window = connection.window
     message.balance = connection.counted - connection.acked if connection.is_based == 1 else LEAST
 
 
-@inline
-def settled(before: int, reported: int) -> int:
+@kernel_function
+def setting_after(before: int, reported: int) -> int:
     """Returns what a setting is after a fact about it: 1 for on, 0 for off, -1 for unknown. The
     answer to who asked may be lost.
     """
@@ -472,27 +482,27 @@ def settled(before: int, reported: int) -> int:
     return reported
 
 
-@inline
+@kernel_function
 def on_fact(
     state: ReadingState, message: Message, connection: ConnectionRow, fact: MessageExtra
 ) -> None:
     """Stores a fact about a connection that holds from now on."""
     if fact.value == -1:
-        forget(connection, GREATEST)
+        doubt_controls(connection, GREATEST)
     if fact.setting == k.FACT_WINDOW:
         on_window(state, message, connection, fact.value)
         say_balance(message, connection)
     elif fact.setting == k.FACT_END_ON_CLOSE:
         connection.end_on_close = fact.value
     elif fact.setting == k.FACT_OSO:
-        connection.oso = settled(connection.oso, fact.value)
+        connection.oso = setting_after(connection.oso, fact.value)
     elif fact.setting == k.FACT_HISTORY:
-        connection.history = settled(connection.history, fact.value)
+        connection.history = setting_after(connection.history, fact.value)
     elif fact.setting == k.FACT_PRODUCER:
         know_producer(state, message, connection, fact.value)
 
 
-@inline
+@kernel_function
 def on_connection(state: ReadingState, message: Message) -> None:
     """Handles messages that concern the whole connection."""
     connection = state.connections[message.connection]
@@ -519,7 +529,7 @@ def on_connection(state: ReadingState, message: Message) -> None:
         connection.markers_acked += 1
 
 
-@inline
+@kernel_function
 def on_unreadable(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles a message of the stream whose extras cannot be read."""
     would_be = state.extras[message.detail].would_be
@@ -536,7 +546,7 @@ def on_unreadable(state: ReadingState, message: Message, stream: Stream) -> None
         on_end(state, message, stream, -1)
 
 
-@inline
+@kernel_function
 def on_set_state(state: ReadingState, message: Message) -> None:
     """Handles a message by which the server sets the state of a vbucket."""
     number = key_of_message(state, message)
@@ -546,7 +556,7 @@ def on_set_state(state: ReadingState, message: Message) -> None:
         stream.latest = message.place
 
 
-@inline
+@kernel_function
 def on_consumers(state: ReadingState, message: Message) -> None:
     """Handles what consumers send, and the answers to it."""
     if message.kind == k.REQUEST or message.kind == k.UNREADABLE_REQUEST:
@@ -563,7 +573,7 @@ def on_consumers(state: ReadingState, message: Message) -> None:
         on_connection(state, message)
 
 
-@inline
+@kernel_function
 def on_streams(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles a message of a stream."""
     touch(state, message, stream)
@@ -588,7 +598,7 @@ def on_streams(state: ReadingState, message: Message, stream: Stream) -> None:
         on_unreadable(state, message, stream)
 
 
-@inline
+@kernel_function
 def is_of_producer(state: ReadingState, message: Message) -> bool:
     """Returns whether a message comes from the side that alone may send it. The first such message
     shows the producer's direction.

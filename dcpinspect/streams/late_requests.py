@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernels.kernel import inline
+from dcpinspect.kernels.kernel import kernel_function
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams.lookup import BACK, losses_of, open_stream
 from dcpinspect.streams.record_numbers import BY_START, IS_LOST
@@ -17,7 +17,7 @@ from dcpinspect.streams.records import (
 from dcpinspect.streams.state import ReadingState
 
 
-@inline
+@kernel_function
 def question_before_answer(state: ReadingState, message: Message, key: StreamKey) -> int:
     """Returns the question before a late request, with its key and opaque, whose answer came after
     the late request; -1 for none.
@@ -38,7 +38,7 @@ def question_before_answer(state: ReadingState, message: Message, key: StreamKey
     return -1
 
 
-@inline
+@kernel_function
 def ask_instead(state: ReadingState, message: Message, key: StreamKey, q: int) -> None:
     """Puts a request in the place of question ``q``, now a stream with an unknown answer."""
     number = state.questions[q].stream
@@ -61,7 +61,7 @@ def ask_instead(state: ReadingState, message: Message, key: StreamKey, q: int) -
     state.questions[q].stream = number
 
 
-@inline
+@kernel_function
 def implicit_stream(state: ReadingState, message: Message, st: int) -> int:
     """Returns the first stream, from ``st`` backwards, that may have begun with a request that was
     not read by then; -1 for none.
@@ -86,7 +86,7 @@ def implicit_stream(state: ReadingState, message: Message, st: int) -> int:
     return int(stream_number)
 
 
-@inline
+@kernel_function
 def begin_late(state: ReadingState, message: Message, stream: Stream) -> None:
     """The stream had begun by the time its request was read: what it did not bring from the seqno
     asked for on is a gap all the same.
@@ -111,7 +111,7 @@ def begin_late(state: ReadingState, message: Message, stream: Stream) -> None:
             gap.loss = -1
 
 
-@inline
+@kernel_function
 def losses_by(state: ReadingState, connection: ConnectionRow, time: int) -> int:
     """Losses in the producer's direction of a connection before a time."""
     losses, loss = losses_of(connection), connection.last_loss[connection.producer]
@@ -121,7 +121,7 @@ def losses_by(state: ReadingState, connection: ConnectionRow, time: int) -> int:
     return int(losses)
 
 
-@inline
+@kernel_function
 def is_answered_between(state: ReadingState, answer: EarlyAnswer, stream: Stream) -> bool:
     """Returns whether another request with its opaque was answered after this answer and before the
     stream began.
@@ -136,7 +136,7 @@ def is_answered_between(state: ReadingState, answer: EarlyAnswer, stream: Stream
     return False
 
 
-@inline
+@kernel_function
 def first_answer_after(state: ReadingState, message: Message) -> int:
     """Returns the first answer after a request, with its opaque, among answers that found no
     request; -1 for none.

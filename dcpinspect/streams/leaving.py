@@ -19,7 +19,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.examples import FIRST
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.gaps import Amounts
-from dcpinspect.streams.records import Gaps, Keys, SeqnoLosses, Snapshots, Streams
+from dcpinspect.streams.records import ByteLosses, Gaps, Keys, Snapshots, Streams
 from dcpinspect.streams.rollbacks import BACK
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import unbiased
@@ -192,7 +192,7 @@ def _latest(mask: BoolArray, row: IntArray, limit: int) -> BoolArray:
     return latest
 
 
-def stale_losses(losses: SeqnoLosses, limit: int) -> BoolArray:
+def stale_losses(losses: ByteLosses, limit: int) -> BoolArray:
     """Returns a mask of losses that leave.
 
     The first losses of each direction stay, and the latest of all. Those between become the last of

@@ -4,7 +4,7 @@ capture may have hidden something.
 
 from __future__ import annotations
 
-from dcpinspect.kernels.kernel import inline, kernel
+from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import records
 from dcpinspect.streams import transitions as t
@@ -23,11 +23,11 @@ from dcpinspect.streams.state import ReadingState
 BACK = 16
 """Most streams of a vbucket that are searched for that of a message read late."""
 
-reset_key = inline(records.StreamKey.resetter())
-reset_stream = inline(records.Stream.resetter())
+reset_key = kernel_function(records.StreamKey.resetter())
+reset_stream = kernel_function(records.Stream.resetter())
 
 
-@inline
+@kernel_function
 def slot_for(connection: int, vbucket: int, sid: int, seed: int, slots: int) -> int:
     """Returns the slot where the search for a key begins. Products stay below 2^63, so both forms
     of a kernel agree.
@@ -40,7 +40,7 @@ def slot_for(connection: int, vbucket: int, sid: int, seed: int, slots: int) -> 
     return int((mixed ^ (mixed >> 17)) & (slots - 1))
 
 
-@inline
+@kernel_function
 def find_key(state: ReadingState, connection: int, vbucket: int, sid: int) -> int:
     """Returns the number of a key, or -1 - (the free slot where the key belongs)."""
     slot = slot_for(connection, vbucket, sid, state.seed, len(state.slots))
@@ -52,7 +52,7 @@ def find_key(state: ReadingState, connection: int, vbucket: int, sid: int) -> in
     return int(-1 - slot)
 
 
-@inline
+@kernel_function
 def key_of(state: ReadingState, connection: int, vbucket: int, sid: int) -> int:
     """Returns the number of a key; adds the key if it is new."""
     k = find_key(state, connection, vbucket, sid)
@@ -81,7 +81,7 @@ def refill_slots(state: ReadingState) -> None:
         state.slots[slot] = k
 
 
-@inline
+@kernel_function
 def clear(row: MessageRow) -> None:
     """Marks a place as that of no message."""
     row.row = 0
@@ -90,7 +90,7 @@ def clear(row: MessageRow) -> None:
     row.time = 0
 
 
-@inline
+@kernel_function
 def note(state: ReadingState, code: int, message: Message, st: int, a: int, b: int) -> None:
     """Writes an anomaly: a message is not as the protocol allows. ``st``: the stream of the
     message, -1 for none.
@@ -117,7 +117,7 @@ def note(state: ReadingState, code: int, message: Message, st: int, a: int, b: i
         anomaly.other = stream.at
 
 
-@inline
+@kernel_function
 def open_stream(state: ReadingState, message: Message, key: StreamKey) -> int:
     """Opens a stream of a key at a message and returns its number; the caller fills in the rest."""
     connection = state.connections[key.connection]
@@ -151,7 +151,7 @@ def open_stream(state: ReadingState, message: Message, key: StreamKey) -> int:
     return int(st)
 
 
-@inline
+@kernel_function
 def has_doubt(state: ReadingState, stream: Stream) -> bool:
     """Returns whether something lost since a stream's latest message may have ended the stream, or
     begun the next one.
@@ -160,7 +160,7 @@ def has_doubt(state: ReadingState, stream: Stream) -> bool:
     return bool(stream.losses != losses_of(connection) or stream.orphans != connection.orphans)
 
 
-@inline
+@kernel_function
 def key_of_message(state: ReadingState, message: Message) -> int:
     """Returns the number of the key that a producer's message is for, below 0 for none.
 
@@ -192,7 +192,7 @@ def key_of_message(state: ReadingState, message: Message) -> int:
     return k
 
 
-@inline
+@kernel_function
 def note_sid(state: ReadingState, message: Message, stream: Stream) -> None:
     """Enters a stream with a stream-id, opened by the message, as its vbucket's newest, too."""
     if message.sid >= 0:
@@ -201,7 +201,7 @@ def note_sid(state: ReadingState, message: Message, stream: Stream) -> None:
         plain.with_sid = stream.number
 
 
-@inline
+@kernel_function
 def is_backwards(state: ReadingState, message: Message, stream: Stream) -> bool:
     """Returns whether a message lies before what the stream already has, as the beginning of
     another stream would.
@@ -227,7 +227,7 @@ def is_backwards(state: ReadingState, message: Message, stream: Stream) -> bool:
     return bool(is_seqno and not may_be_out_of_order and message.seqno <= stream.position)
 
 
-@inline
+@kernel_function
 def asked_before(state: ReadingState, message: Message, pending: int) -> int:
     """Returns the newest unanswered stream whose request is older than the message, from
     ``pending`` backwards; -1 for none.
@@ -242,7 +242,7 @@ def asked_before(state: ReadingState, message: Message, pending: int) -> int:
     return -1
 
 
-@inline
+@kernel_function
 def is_asked_once(state: ReadingState, stream: Stream) -> bool:
     """Returns whether at most one answer without a request came since the stream's request: a
     second one answers a lost request.
@@ -262,7 +262,7 @@ def is_asked_once(state: ReadingState, stream: Stream) -> bool:
     return answers <= 1
 
 
-@inline
+@kernel_function
 def may_begin(state: ReadingState, message: Message, stream: Stream) -> bool:
     """Returns whether a message may be the first of the stream after ``stream``.
 
@@ -280,7 +280,7 @@ def may_begin(state: ReadingState, message: Message, stream: Stream) -> bool:
     )
 
 
-@inline
+@kernel_function
 def is_reopened(state: ReadingState, stream: Stream) -> bool:
     """Returns whether an uncaptured request with the opaque of a stream was accepted since the
     stream's latest message.
@@ -301,7 +301,7 @@ def is_reopened(state: ReadingState, stream: Stream) -> bool:
     return False
 
 
-@inline
+@kernel_function
 def unanswered(state: ReadingState, st: int) -> int:
     """Returns the newest stream without an answer, back from ``st`` by requests; -1 for none."""
     for _ in range(BACK):
@@ -311,7 +311,7 @@ def unanswered(state: ReadingState, st: int) -> int:
     return int(st) if st >= 0 and state.streams[st].state == t.REQUESTED else -1
 
 
-@inline
+@kernel_function
 def may_be_asked(state: ReadingState, message: Message, stream: Stream) -> bool:
     """Returns whether bytes lost since the stream's latest message may have asked for the stream
     again.
@@ -338,7 +338,7 @@ def may_be_asked(state: ReadingState, message: Message, stream: Stream) -> bool:
     return False
 
 
-@inline
+@kernel_function
 def may_be_closed(state: ReadingState, message: Message, stream: Stream) -> bool:
     """Returns whether bytes lost since the stream's latest message may have ended it, so that the
     next stream with its opaque began.
@@ -354,7 +354,7 @@ def may_be_closed(state: ReadingState, message: Message, stream: Stream) -> bool
     return bool(is_closing or connection.closed_time >= stream.latest.time)
 
 
-@inline
+@kernel_function
 def route(state: ReadingState, message: Message) -> int:
     """Returns the stream that a producer's message belongs to; -1 if the message changes nothing.
 
@@ -413,12 +413,12 @@ def route(state: ReadingState, message: Message) -> int:
     st = open_stream(state, message, key)
     note_sid(state, message, state.streams[st])
     t.set_state(state.streams[st], t.STREAMING)
-    state.streams[st].suspended = 1
+    state.streams[st].lost_since_marker = 1
     key.live = st
     return int(st)
 
 
-@inline
+@kernel_function
 def may_be_another(state: ReadingState, message: Message, stream: Stream) -> bool:
     """Returns whether a message with the stream's opaque may be of a later stream whose beginning
     the capture lacks.
@@ -431,7 +431,7 @@ def may_be_another(state: ReadingState, message: Message, stream: Stream) -> boo
     )
 
 
-@inline
+@kernel_function
 def take_place(state: ReadingState, message: Message, key: StreamKey, stream: Stream) -> None:
     """Makes an unanswered stream the live one of its key: only that can have the message."""
     leave(state, key)
@@ -441,7 +441,7 @@ def take_place(state: ReadingState, message: Message, key: StreamKey, stream: St
     accept(message, stream)
 
 
-@inline
+@kernel_function
 def is_late(state: ReadingState, message: Message) -> bool:
     """Returns whether a gap held a message back until later ones of the other side were read."""
     return bool(
@@ -449,13 +449,13 @@ def is_late(state: ReadingState, message: Message) -> bool:
     )
 
 
-@inline
+@kernel_function
 def losses_of(connection: ConnectionRow) -> int:
     """Returns the number of losses so far in the producer's direction of a connection."""
     return int(connection.losses[connection.producer])
 
 
-@inline
+@kernel_function
 def accept(message: Message, stream: Stream) -> None:
     """Marks a stream as accepted by the server, as a message shows."""
     t.set_state(stream, t.ACCEPTED if stream.closed_row < 0 else t.CLOSING)
@@ -467,7 +467,7 @@ def accept(message: Message, stream: Stream) -> None:
         stream.at = message.place
 
 
-@inline
+@kernel_function
 def leave(state: ReadingState, key: StreamKey) -> None:
     """Ends the live stream of a key: another stream takes its place, but its end was not seen."""
     if key.live < 0 or not t.is_open(state.streams[key.live].state):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernels.kernel import inline
+from dcpinspect.kernels.kernel import kernel_function
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, HISTORY, OSO_END, OSO_START
 from dcpinspect.streams import record_numbers as k
 from dcpinspect.streams import records
@@ -13,13 +13,13 @@ from dcpinspect.streams.records import GREATEST, Marker, Message, Snapshot, Stre
 from dcpinspect.streams.seqnos import enter_gap, move, take_back
 from dcpinspect.streams.state import ReadingState
 
-reset_snapshot = inline(records.Snapshot.resetter())
+reset_snapshot = kernel_function(records.Snapshot.resetter())
 
 END_WITHOUT_START, START_INSIDE, MARKER_INSIDE, BAD_FLAGS = range(4)
 """What is wrong with an OSO snapshot, numbered as in ``words.OSO_FAULTS``."""
 
 
-@inline
+@kernel_function
 def begin_snapshot(state: ReadingState, message: Message, stream: Stream) -> int:
     """Opens a snapshot of the stream at a message and returns its number; the caller fills in what
     the message says.
@@ -39,7 +39,7 @@ def begin_snapshot(state: ReadingState, message: Message, stream: Stream) -> int
     return int(n)
 
 
-@inline
+@kernel_function
 def miss_tail(state: ReadingState, message: Message, stream: Stream, snapshot: Snapshot) -> None:
     """Writes a gap for the end of a finished snapshot: what it promised more never came."""
     if stream.has_position == 0 or snapshot.end <= stream.position:
@@ -49,7 +49,7 @@ def miss_tail(state: ReadingState, message: Message, stream: Stream, snapshot: S
     move(state, message, stream, snapshot.end, k.BY_END)
 
 
-@inline
+@kernel_function
 def leave_snapshot(state: ReadingState, message: Message, stream: Stream, promised: bool) -> None:
     """Ends the current snapshot early. ``promised``: all up to its end should have come."""
     if stream.snapshot < 0:
@@ -63,7 +63,7 @@ def leave_snapshot(state: ReadingState, message: Message, stream: Stream, promis
         state.connections[stream.connection]
     )
     is_sure = is_sure and stream.position_by != k.BY_START and snapshot.seen > 0
-    is_tainted = snapshot.is_tainted != 0 or stream.suspended != 0
+    is_tainted = snapshot.is_tainted != 0 or stream.lost_since_marker != 0
     if (is_tainted and not is_sure) or snapshot.layout == k.UPR_LAYOUT:
         t.set_snapshot_state(snapshot, t.NOT_KNOWN)
     elif promised:
@@ -74,20 +74,20 @@ def leave_snapshot(state: ReadingState, message: Message, stream: Stream, promis
         t.set_snapshot_state(snapshot, t.CUT)
 
 
-@inline
+@kernel_function
 def on_marker(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles a snapshot marker of the stream."""
     if stream.in_oso >= 0:
-        if stream.suspended == 0:
+        if stream.lost_since_marker == 0:
             note(state, w.OSO_STRUCTURE, message, stream.number, MARKER_INSIDE, 0)
             return
         lose_oso(state, message, stream)
     marker = state.markers[message.detail]
-    suspended = stream.suspended != 0
+    lost_since_marker = stream.lost_since_marker != 0
     is_inverted = marker.layout != k.UPR_LAYOUT and marker.start > marker.end
     # nobody knows what it announces, or to which stream
     is_strange = is_inverted or message.opaque != stream.opaque
-    if marker.layout != k.UPR_LAYOUT and not suspended and not is_strange:
+    if marker.layout != k.UPR_LAYOUT and not lost_since_marker and not is_strange:
         take_back(stream, marker.end)
     position = position_of(stream, marker)
     is_merged = 0
@@ -100,9 +100,11 @@ def on_marker(state: ReadingState, message: Message, stream: Stream) -> None:
             and marker.flags & HISTORY != 0
         ):
             is_merged = meet_snapshot(
-                state, message, stream, before, not suspended and not is_strange
+                state, message, stream, before, not lost_since_marker and not is_strange
             )
-        elif not suspended:  # else the range may belong to another stream, whose request is lost
+        elif (
+            not lost_since_marker
+        ):  # else the range may belong to another stream, whose request is lost
             position = before.position
             if before.state == t.OPEN:
                 t.set_snapshot_state(before, t.CONTINUED)
@@ -119,7 +121,7 @@ def on_marker(state: ReadingState, message: Message, stream: Stream) -> None:
         stream.has_position = 0
     begin_order(stream, snapshot.number, -1)
     if is_strange:
-        stream.suspended = 1
+        stream.lost_since_marker = 1
         snapshot.is_tainted = 1
     is_from_latest = stream.request.flags & FROM_LATEST != 0
     if (
@@ -131,18 +133,22 @@ def on_marker(state: ReadingState, message: Message, stream: Stream) -> None:
         move(state, message, stream, marker.start, k.BY_START)
 
 
-@inline
+@kernel_function
 def position_of(stream: Stream, marker: Marker) -> int:
     """Returns whether a marker is the first of its stream, as far as anyone knows."""
     if stream.markers == 0:
-        return w.PERHAPS_FIRST if stream.suspended != 0 or stream.request.form == 0 else w.FIRST
-    if stream.suspended == 0:
+        return (
+            w.PERHAPS_FIRST
+            if stream.lost_since_marker != 0 or stream.request.form == 0
+            else w.FIRST
+        )
+    if stream.lost_since_marker == 0:
         return w.LATER
     # the prologue may be lost
     return w.PERHAPS_FIRST if marker.flags & HISTORY != 0 else w.PERHAPS_LATER
 
 
-@inline
+@kernel_function
 def meet_snapshot(
     state: ReadingState, message: Message, stream: Stream, before: Snapshot, is_sure: bool
 ) -> int:
@@ -168,7 +174,7 @@ def meet_snapshot(
     return 0
 
 
-@inline
+@kernel_function
 def say_marker(snapshot: Snapshot, marker: Marker) -> None:
     """Copies what a marker says to its snapshot."""
     snapshot.start = marker.start
@@ -178,18 +184,18 @@ def say_marker(snapshot: Snapshot, marker: Marker) -> None:
     snapshot.seqnos = marker.seqnos
 
 
-@inline
+@kernel_function
 def begin_order(stream: Stream, snapshot: int, in_oso: int) -> None:
     """Goes on with a snapshot, OSO or not: losses before it no longer matter to what comes."""
     if stream.state < t.STREAMING:
         t.set_state(stream, t.STREAMING)
     stream.snapshot = snapshot
     stream.in_oso = in_oso
-    stream.suspended = 0
+    stream.lost_since_marker = 0
     stream.disorder = 0
 
 
-@inline
+@kernel_function
 def lose_oso(state: ReadingState, message: Message, stream: Stream) -> None:
     """Gives up an OSO snapshot whose end was not captured."""
     snapshot = state.snapshots[stream.in_oso]
@@ -203,7 +209,7 @@ def lose_oso(state: ReadingState, message: Message, stream: Stream) -> None:
         stream.position_in = -1
 
 
-@inline
+@kernel_function
 def on_oso(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles the start or the end of an OSO snapshot of the stream."""
     flags = state.extras[message.detail].oso_flags
@@ -215,11 +221,11 @@ def on_oso(state: ReadingState, message: Message, stream: Stream) -> None:
         note(state, w.OSO_STRUCTURE, message, stream.number, BAD_FLAGS, flags)
 
 
-@inline
+@kernel_function
 def begin_oso(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles the start of an OSO snapshot."""
     if stream.in_oso >= 0:
-        if stream.suspended == 0:
+        if stream.lost_since_marker == 0:
             note(state, w.OSO_STRUCTURE, message, stream.number, START_INSIDE, 0)
             return
         lose_oso(state, message, stream)
@@ -234,11 +240,11 @@ def begin_oso(state: ReadingState, message: Message, stream: Stream) -> None:
     begin_order(stream, -1, snapshot.number)
 
 
-@inline
+@kernel_function
 def end_oso(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles the end of an OSO snapshot: what came in it counts as delivered."""
     if stream.in_oso < 0:
-        if stream.suspended == 0 and stream.request.form > 0:
+        if stream.lost_since_marker == 0 and stream.request.form > 0:
             note(state, w.OSO_STRUCTURE, message, stream.number, END_WITHOUT_START, 0)
         stream.disorder = 0
         stream.has_position = 0  # its start was not captured, so nobody knows what came in it

@@ -5,7 +5,7 @@ early; and silence.
 from __future__ import annotations
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.kernels.kernel import inline, kernel
+from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, nested, number
 from dcpinspect.streams.lookup import clear
 from dcpinspect.streams.records import MessageRow
@@ -110,7 +110,7 @@ class NoopTables(Tables):
     counts: NoopCounts
 
 
-@inline
+@kernel_function
 def add_event(
     tables: NoopTables, code: int, message: NoopMessage, about: NoopRecord, waited: int
 ) -> int:
@@ -126,13 +126,13 @@ def add_event(
     return int(e)
 
 
-@inline
+@kernel_function
 def patience(peer: Peer) -> int:
     """Returns how long an answer may take before its absence is reported."""
     return int(max(peer.limit, 10 * peer.slowest))
 
 
-@inline
+@kernel_function
 def forget_open(peer: Peer) -> None:
     """Forgets the noop under way and the older one: none is known to be under way."""
     peer.open.place.row = 0
@@ -141,7 +141,7 @@ def forget_open(peer: Peer) -> None:
     peer.is_double = 0
 
 
-@inline
+@kernel_function
 def tell_vague(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """Reports an answer with another opaque as the older noop's, which never got its own."""
     e = add_event(
@@ -151,7 +151,7 @@ def tell_vague(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     peer.undecided.place.row = 0
 
 
-@inline
+@kernel_function
 def leave_older(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """Stops waiting for the older of two noops, because ``message`` is another noop."""
     waited = message.arrival.place.time - peer.older.place.time
@@ -165,7 +165,7 @@ def leave_older(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     peer.undecided.place.row = 0
 
 
-@inline
+@kernel_function
 def on_noop(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """Handles a noop of the producer."""
     time_ns = message.arrival.place.time
@@ -190,7 +190,7 @@ def on_noop(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     peer.open = message.arrival
 
 
-@inline
+@kernel_function
 def take_answer(
     tables: NoopTables, message: NoopMessage, peer: Peer, noop: NoopRecord, is_wrong: bool
 ) -> None:
@@ -208,7 +208,7 @@ def take_answer(
     noop.place.row = 0
 
 
-@inline
+@kernel_function
 def on_answer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """Handles an answer of the consumer."""
     opaque, time_ns = message.arrival.opaque, message.arrival.place.time
@@ -240,7 +240,7 @@ def on_answer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
         peer.unseen = 0  # all noops before it have their answers
 
 
-@inline
+@kernel_function
 def on_lost(message: NoopMessage, peer: Peer) -> None:
     """Handles bytes of a direction that could not be read."""
     peer.unseen = max(peer.unseen, 1)
@@ -250,7 +250,7 @@ def on_lost(message: NoopMessage, peer: Peer) -> None:
         forget_open(peer)
 
 
-@inline
+@kernel_function
 def on_producer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """Handles a message of the producer."""
     silent = message.arrival.place.time - max(peer.latest.place.time, peer.answer_time)
@@ -266,7 +266,7 @@ def on_producer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
         on_noop(tables, message, peer)
 
 
-@inline
+@kernel_function
 def on_consumer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """Handles a message of the consumer."""
     time_ns = message.arrival.place.time

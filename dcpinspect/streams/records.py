@@ -23,7 +23,7 @@ LEAST = -(1 << 63)
 GREATEST = (1 << 63) - 1
 """Seqno 2**64 - 1, biased."""
 FILE_SHIFT = 40
-"""Bits of ``Place.frame`` for the frame; the number of its file is in the bits above."""
+"""Bits of ``MessageRow.frame`` for the frame; the number of its file is in the bits above."""
 UNREAD_SEQNO = GREATEST
 """Value of ``Stream.rollback`` where an answer was read, but not its seqno."""
 CUT_VALUE = -2
@@ -51,7 +51,7 @@ class MessageRow(Struct[T]):
 class Message(Struct[T]):
     """One message, or bytes that could not be read."""
 
-    kind: T = number("What the message means for streams: see ``kinds``.")
+    kind: T = number("What the message means for streams: see ``record_numbers``.")
     connection: T = number("Connection of the message.")
     direction: T = number("Direction: 0 from the client, 1 from the server.")
     vbucket: T = number("Vbucket of the message; -1 if unknown.")
@@ -74,7 +74,7 @@ class Message(Struct[T]):
     )
     window: T = number(
         "For acknowledgements, windows and what windows count, written by the kernel: "
-        "``Connection.window``."
+        "``ConnectionRow.window``."
     )
     balance: T = number(
         "For the same, written by the kernel: bytes that wait for an acknowledgement, LEAST if "
@@ -296,7 +296,7 @@ class Stream(Struct[T]):
     orphans: T = number(
         "Value of ``Connection.orphans`` at the latest message; -1 if the stream-id is unknown."
     )
-    suspended: T = number("Whether capture lost something since the last marker.")
+    lost_since_marker: T = number("Whether capture lost something since the last marker.")
     disorder: T = number("Whether capture loss may hide the start of an OSO snapshot.")
     open_gap: T = number(
         "A gap that is not sure yet: seqnos of an OSO snapshot, whose start was lost, make it "
@@ -417,7 +417,7 @@ class Anomalies(Anomaly[IntArray], StructRows[Anomaly]):
     """The anomalies of the latest batch."""
 
 
-class SeqnoLoss(Struct[T]):
+class ByteLoss(Struct[T]):
     """Bytes of a direction that could not be read."""
 
     connection: T = number("The connection.", of="connections")
@@ -435,7 +435,7 @@ class SeqnoLoss(Struct[T]):
     previous: T = number("Loss before, of the same direction.", of="losses")
 
 
-class SeqnoLosses(SeqnoLoss[IntArray], StructRows[SeqnoLoss]):
+class ByteLosses(ByteLoss[IntArray], StructRows[ByteLoss]):
     """The losses of a reading."""
 
 
@@ -485,8 +485,8 @@ class EarlyAnswer(Struct[T]):
     )
     opaque: T = number("The opaque.")
     status: T = number("The status.")
-    rollback: T = number("Seqno to roll back to, as in ``Answer``.")
-    log: T = number("Number of the failover log, as in ``Answer``.", of="logs")
+    rollback: T = number("Seqno to roll back to, as in ``StreamAnswer``.")
+    log: T = number("Number of the failover log, as in ``StreamAnswer``.", of="logs")
     place: MessageRow[T] = nested(MessageRow, "The answer.")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.kernels.kernel import inline, kernel
+from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, number
 
 IGNORE, ASKS, TELLS, ANSWERS, CONTINUES = range(5)
@@ -103,7 +103,7 @@ class PairTables(Tables):
     """Secret start of hashes: peers choose opaques, but must not choose which ones collide."""
 
 
-@inline
+@kernel_function
 def home(key: int, opaque: int, seed: int, mask: int) -> int:
     """Returns the slot where the search for a key begins. Products stay below 2^63, so both forms
     of a kernel agree.
@@ -116,7 +116,7 @@ def home(key: int, opaque: int, seed: int, mask: int) -> int:
     return (mixed ^ (mixed >> 17)) & mask
 
 
-@inline
+@kernel_function
 def find(tables: PairTables, key: int, opaque: int) -> int:
     """Returns the slot of a key, or -1 - (the free slot where the key belongs)."""
     mask = len(tables.slots) - 1
@@ -128,7 +128,7 @@ def find(tables: PairTables, key: int, opaque: int) -> int:
     return -1 - slot_index
 
 
-@inline
+@kernel_function
 def remove(tables: PairTables, slot_index: int) -> None:
     """Frees a slot and closes the gap behind it, so that later keys are still found."""
     mask = len(tables.slots) - 1
@@ -148,7 +148,7 @@ def remove(tables: PairTables, slot_index: int) -> None:
     tables.slots[hole].key = FREE
 
 
-@inline
+@kernel_function
 def new_row(tables: PairTables) -> int:
     """Returns a free row, which becomes the newest. There must be one."""
     counts, w = tables.counts, tables.counts.unused
@@ -170,7 +170,7 @@ def new_row(tables: PairTables) -> int:
     return int(w)
 
 
-@inline
+@kernel_function
 def give_back(tables: PairTables, w: int) -> None:
     """Frees a row of waiting requests."""
     counts, older, newer = tables.counts, tables.waiting[w].older, tables.waiting[w].newer
@@ -186,7 +186,7 @@ def give_back(tables: PairTables, w: int) -> None:
     counts.unused = w
 
 
-@inline
+@kernel_function
 def pop(tables: PairTables, slot_index: int) -> None:
     """Takes the first request off the queue of a slot."""
     w = tables.slots[slot_index].first
@@ -198,7 +198,7 @@ def pop(tables: PairTables, slot_index: int) -> None:
     give_back(tables, w)
 
 
-@inline
+@kernel_function
 def on_request(tables: PairTables, i: int) -> None:
     """Queues message ``i``, which waits for an answer or an error."""
     is_told = tables.meaning[i] == TELLS
@@ -234,7 +234,7 @@ def on_request(tables: PairTables, i: int) -> None:
         slot.last = w
 
 
-@inline
+@kernel_function
 def is_for_first(tables: PairTables, i: int, slot: Slot) -> bool:
     """Returns whether message ``i`` answers the first request of a queue; takes requests off the
     queue that have had their answers.
@@ -260,7 +260,7 @@ def is_for_first(tables: PairTables, i: int, slot: Slot) -> bool:
     return not (is_shared or age + 1 < min(lost, other_lost))
 
 
-@inline
+@kernel_function
 def on_response(tables: PairTables, i: int) -> None:
     """Pairs message ``i``, a response, with its request."""
     key, opaque = tables.key[i], tables.opaque[i]

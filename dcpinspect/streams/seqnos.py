@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernels.kernel import inline
+from dcpinspect.kernels.kernel import kernel_function
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, HISTORY
 from dcpinspect.streams import record_numbers as k
 from dcpinspect.streams import transitions as t
@@ -12,7 +12,7 @@ from dcpinspect.streams.records import GREATEST, LEAST, Message, Snapshot, Strea
 from dcpinspect.streams.state import ReadingState
 
 
-@inline
+@kernel_function
 def touch(state: ReadingState, message: Message, stream: Stream) -> None:
     """Notes that a message belongs to the stream; if bytes were lost since the stream's latest
     message, taints the stream.
@@ -27,10 +27,10 @@ def touch(state: ReadingState, message: Message, stream: Stream) -> None:
     stream.bytes += message.size
 
 
-@inline
+@kernel_function
 def taint(state: ReadingState, stream: Stream) -> None:
     """Marks the stream and its current snapshots: something of the stream was not captured."""
-    stream.suspended = 1
+    stream.lost_since_marker = 1
     stream.is_whole = 0
     if stream.snapshot >= 0:
         snapshot = state.snapshots[stream.snapshot]
@@ -41,7 +41,7 @@ def taint(state: ReadingState, stream: Stream) -> None:
         state.snapshots[stream.in_oso].is_tainted = 1
 
 
-@inline
+@kernel_function
 def enter_gap(
     state: ReadingState, message: Message, stream: Stream, before: int, flags: int, n: int
 ) -> None:
@@ -67,7 +67,7 @@ def enter_gap(
     gap.unreadable = stream.unreadable if stream.position_losses < 0 else -1
 
 
-@inline
+@kernel_function
 def narrow_gap(state: ReadingState, message: Message, stream: Stream) -> None:
     """A seqno came that was taken to be missing: the start of an OSO snapshot was lost, and of the
     gap is left what lies below.
@@ -81,7 +81,7 @@ def narrow_gap(state: ReadingState, message: Message, stream: Stream) -> None:
         gap.ends = message.place
 
 
-@inline
+@kernel_function
 def move(state: ReadingState, message: Message, stream: Stream, position: int, by: int) -> None:
     """Moves the position: all up to ``position`` is accounted for, as the message shows."""
     stream.has_position = 1
@@ -92,7 +92,7 @@ def move(state: ReadingState, message: Message, stream: Stream, position: int, b
     stream.at = message.place
 
 
-@inline
+@kernel_function
 def take_back(stream: Stream, seqno: int) -> None:
     """Takes the position back before a seqno that leapt out of its snapshot, if a lower seqno
     inside its snapshot follows.
@@ -104,7 +104,7 @@ def take_back(stream: Stream, seqno: int) -> None:
         stream.before_leap = GREATEST
 
 
-@inline
+@kernel_function
 def see(seqno: int, table_row: Stream | Snapshot) -> None:
     """Counts a seqno of a stream or snapshot: how many, the first, the greatest."""
     if table_row.seen == 0:
@@ -115,7 +115,7 @@ def see(seqno: int, table_row: Stream | Snapshot) -> None:
     table_row.seen += 1
 
 
-@inline
+@kernel_function
 def in_oso(state: ReadingState, message: Message, snapshot: Snapshot) -> None:
     """Handles a message of an OSO snapshot, which has neither order nor range."""
     seqno = message.seqno
@@ -135,7 +135,7 @@ def in_oso(state: ReadingState, message: Message, snapshot: Snapshot) -> None:
     see(seqno, snapshot)
 
 
-@inline
+@kernel_function
 def may_be_over(snapshot: Snapshot, seqno: int, history: int) -> bool:
     """Returns whether a seqno's marker may be in bytes lost since this snapshot's marker."""
     if snapshot.layout == k.UPR_LAYOUT or seqno > snapshot.end:
@@ -144,7 +144,7 @@ def may_be_over(snapshot: Snapshot, seqno: int, history: int) -> bool:
     return bool(history != 0 and snapshot.flags & (DISK | HISTORY) == DISK)
 
 
-@inline
+@kernel_function
 def on_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles an event of the stream, or a SeqnoAdvanced."""
     seqno = message.seqno
@@ -155,7 +155,7 @@ def on_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
         in_oso(state, message, state.snapshots[stream.in_oso])
         return
     n = current_snapshot(state, seqno, stream)
-    is_suspended = stream.suspended != 0
+    is_suspended = stream.lost_since_marker != 0
     if not is_suspended and is_within(state, n, seqno):
         take_back(stream, seqno)
     is_low = stream.has_position != 0 and seqno <= stream.position
@@ -190,7 +190,7 @@ def on_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
     see_in_snapshot(state, message, n)
 
 
-@inline
+@kernel_function
 def current_snapshot(state: ReadingState, seqno: int, stream: Stream) -> int:
     """Returns the number of the snapshot that a seqno belongs to, -1 for none; gives up one that
     may be over in what is lost.
@@ -198,7 +198,7 @@ def current_snapshot(state: ReadingState, seqno: int, stream: Stream) -> int:
     n = stream.snapshot
     if (
         n < 0
-        or stream.suspended == 0
+        or stream.lost_since_marker == 0
         or not may_be_over(state.snapshots[n], seqno, state.connections[stream.connection].history)
     ):
         return n
@@ -208,7 +208,7 @@ def current_snapshot(state: ReadingState, seqno: int, stream: Stream) -> int:
     return -1
 
 
-@inline
+@kernel_function
 def on_low_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles a seqno that the stream has accounted for: it comes again, or out of order."""
     seqno, position = message.seqno, stream.position
@@ -229,7 +229,7 @@ def on_low_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
     note(state, fault, message, stream.number, seqno, position)
 
 
-@inline
+@kernel_function
 def remember_leap(message: Message, stream: Stream, within: bool, is_outside: bool) -> None:
     """Remembers the position before a seqno that leaps out of its snapshot, until one is inside."""
     is_jump = stream.has_position != 0 and (
@@ -241,7 +241,7 @@ def remember_leap(message: Message, stream: Stream, within: bool, is_outside: bo
         stream.before_leap = stream.position
 
 
-@inline
+@kernel_function
 def leave_gap(state: ReadingState, message: Message, stream: Stream, n: int) -> None:
     """Writes the gap between the stream's position and a higher seqno, if there is one. ``n``: as
     in ``enter_gap``.
@@ -252,7 +252,7 @@ def leave_gap(state: ReadingState, message: Message, stream: Stream, n: int) -> 
     is_known = stream.request.form > 0
     # before the first marker of an implicit stream, and in a possible OSO snapshot, nobody knows
     # what should have come
-    is_unclear = n < 0 and stream.suspended != 0 and (not is_known or connection.oso != 0)
+    is_unclear = n < 0 and stream.lost_since_marker != 0 and (not is_known or connection.oso != 0)
     before = seqno + 1 if is_advanced and seqno < GREATEST else seqno
     is_begun = stream.seen == 0 and stream.has_position == 0 and not is_known and seqno > LEAST
     is_lost = stream.position_losses != losses_of(connection)
@@ -272,7 +272,7 @@ def leave_gap(state: ReadingState, message: Message, stream: Stream, n: int) -> 
             stream.open_gap = state.counts.gaps - 1
 
 
-@inline
+@kernel_function
 def gap_flags(state: ReadingState, stream: Stream, n: int, within: bool) -> int:
     """Returns bits: what is known of a gap behind the stream's position. ``n``: its snapshot;
     ``within``: the gap ends in that snapshot's range.
@@ -292,7 +292,7 @@ def gap_flags(state: ReadingState, stream: Stream, n: int, within: bool) -> int:
     is_in_range = False
     if n >= 0 and state.snapshots[n].layout != k.UPR_LAYOUT:
         is_in_range = state.snapshots[n].start <= stream.position + 1 <= state.snapshots[n].end
-    if (n < 0 and stream.suspended != 0) or (is_unmarked and has_lost and not is_in_range):
+    if (n < 0 and stream.lost_since_marker != 0) or (is_unmarked and has_lost and not is_in_range):
         flags |= k.NO_MARKER
     if stream.position_by == k.BY_START:
         flags |= k.FROM_START
@@ -301,7 +301,7 @@ def gap_flags(state: ReadingState, stream: Stream, n: int, within: bool) -> int:
     return flags
 
 
-@inline
+@kernel_function
 def is_within(state: ReadingState, n: int, seqno: int) -> bool:
     """Returns whether a seqno is in the range of snapshot ``n``, -1 for none; an OSO snapshot has
     everything that came in it.
@@ -313,7 +313,7 @@ def is_within(state: ReadingState, n: int, seqno: int) -> bool:
     )
 
 
-@inline
+@kernel_function
 def is_beside(snapshot: Snapshot, seqno: int) -> bool:
     """Whether a seqno is outside of the range of its snapshot; those out of order and of the first
     generation have none.
@@ -322,7 +322,7 @@ def is_beside(snapshot: Snapshot, seqno: int) -> bool:
     return bool(has_range and not snapshot.start <= seqno <= snapshot.end)
 
 
-@inline
+@kernel_function
 def see_in_snapshot(state: ReadingState, message: Message, n: int) -> None:
     """Counts a message in snapshot ``n``, -1 for none, whatever its seqno; the snapshot's end seqno
     completes it.
@@ -345,11 +345,11 @@ def see_in_snapshot(state: ReadingState, message: Message, n: int) -> None:
             snapshot.reached_time = message.place.time
 
 
-@inline
+@kernel_function
 def say_standing(message: Message, stream: Stream) -> None:
     """Writes to an event its stream and snapshot, and what is certain about it."""
     standing = k.IS_EVENT
-    if stream.suspended != 0 or stream.disorder != 0:
+    if stream.lost_since_marker != 0 or stream.disorder != 0:
         standing |= k.IS_SUSPENDED
     if stream.is_whole != 0:
         standing |= k.IS_WHOLE
@@ -360,7 +360,7 @@ def say_standing(message: Message, stream: Stream) -> None:
     message.standing = standing
 
 
-@inline
+@kernel_function
 def on_seqno_ack(state: ReadingState, message: Message) -> None:
     """Handles a replica's acknowledgement of all prepares up to a seqno."""
     key = find_key(state, message.connection, message.vbucket, message.sid)

@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.arrays import BoolArray, IntArray, unique
-from dcpinspect.kernels.kernel import inline
+from dcpinspect.kernels.kernel import kernel_function
 from dcpinspect.kernels.structs import StructRows, Tables
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.records import (
     Anomalies,
+    ByteLosses,
     CaptureHoles,
     ConnectionRows,
     EarlyAnswers,
@@ -30,7 +31,6 @@ from dcpinspect.streams.records import (
     Requests,
     RoleTurns,
     RowCounts,
-    SeqnoLosses,
     Snapshots,
     StreamAnswers,
     Streams,
@@ -65,7 +65,7 @@ class KnownTables(NamedTuple):
     streams: Streams
     snapshots: Snapshots
     gaps: Gaps
-    losses: SeqnoLosses
+    losses: ByteLosses
 
 
 class NewNumbers(NamedTuple):
@@ -95,7 +95,7 @@ class ReadingState(Tables, Portable):
     snapshots: Snapshots
     gaps: Gaps
     anomalies: Anomalies
-    losses: SeqnoLosses
+    losses: ByteLosses
     oso_seqnos: OsoSeqnos
     turns: RoleTurns
     questions: Questions
@@ -324,7 +324,7 @@ _GROWING: Mapping[str, type[StructRows[Any]]] = {
     "snapshots": Snapshots,
     "gaps": Gaps,
     "anomalies": Anomalies,
-    "losses": SeqnoLosses,
+    "losses": ByteLosses,
     "oso_seqnos": OsoSeqnos,
     "turns": RoleTurns,
     "questions": Questions,
@@ -345,7 +345,7 @@ NOTHING = (
 """A batch without messages."""
 
 
-@inline
+@kernel_function
 def has_room(state: ReadingState) -> bool:
     """Returns whether every table has room for what any one message may bring."""
     return (

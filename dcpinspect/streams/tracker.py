@@ -403,7 +403,7 @@ class Tracker(Portable):
                 else None
             )
             comparisons = self._with_told(
-                disputes.settled(found_events, self._subscriptions(disputes, tables.streams))
+                disputes.setting_after(found_events, self._subscriptions(disputes, tables.streams))
             )
         return ExplainedGaps(tables, extras, cause, comparisons, facts, self.conversation.sessions)
 
@@ -684,7 +684,7 @@ class Tracker(Portable):
         if not disputes.pairs:
             return None
         found_events = look(disputes.event_query())
-        comparisons = disputes.settled(found_events, self._subscriptions(disputes, streams))
+        comparisons = disputes.setting_after(found_events, self._subscriptions(disputes, streams))
         self._told = self._with_told(
             {gap: tale for gap, tale in comparisons.items() if tale.event is not None}
         )

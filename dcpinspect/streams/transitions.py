@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from dcpinspect.kernels.kernel import inline
+from dcpinspect.kernels.kernel import kernel_function
 from dcpinspect.streams.records import Snapshot, Stream
 from dcpinspect.text import words_of
 
@@ -57,19 +57,19 @@ SNAPSHOT_TRANSITIONS: Mapping[int, Collection[int]] = {
 }
 
 
-@inline
+@kernel_function
 def set_state(stream: Stream, state: int) -> None:
     """Puts a stream into a state."""
     stream.state = state
 
 
-@inline
+@kernel_function
 def set_snapshot_state(snapshot: Snapshot, state: int) -> None:
     """Puts a snapshot into a state."""
     snapshot.state = state
 
 
-@inline
+@kernel_function
 def is_open(state: int) -> bool:
     """Returns whether messages may come in this state of a stream."""
     return ACCEPTED <= state <= DRAINING

@@ -132,7 +132,7 @@ def verdicts(
     unmarked = (streams.request.form == 0) & (streams.markers == 0)
     unknown = unmarked | unread | ends.is_lost | (state == LEFT) | (state == REQUESTED)
     complete = (is_marked & np.isin(current_state, (COMPLETE, COMPLETE_ADVANCED))) | (
-        ~is_marked & (streams.markers > 0) & (streams.suspended == 0)
+        ~is_marked & (streams.markers > 0) & (streams.lost_since_marker == 0)
     )
     silent = np.isin(state, (ACCEPTED, CLOSING)) & (streams.markers == 0) & (streams.seen == 0)
     order = [

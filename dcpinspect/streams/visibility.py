@@ -20,8 +20,8 @@ from dcpinspect.streams.record_numbers import BY_START, UPR_LAYOUT
 from dcpinspect.streams.records import (
     GREATEST,
     LEAST,
+    ByteLosses,
     ConnectionRows,
-    SeqnoLosses,
     Snapshots,
     Stream,
 )
@@ -50,7 +50,7 @@ class Visibility:
 
     def __init__(self, tables: KnownTables, links: Mapping[int, TcpConnection]) -> None:
         self._connections: ConnectionRows = tables.connections
-        self._losses: SeqnoLosses = tables.losses
+        self._losses: ByteLosses = tables.losses
         self._links = links
 
     def between(
@@ -94,7 +94,7 @@ class Visibility:
         """
         if self._links[connection].lost_at_end[self.producer(connection)] is not None:
             return True
-        if stream.suspended and self._connections[connection].oso != 0:
+        if stream.lost_since_marker and self._connections[connection].oso != 0:
             return True  # an OSO snapshot may have begun in what was not captured
         count = self._connections[connection].losses[self.producer(connection)] - losses
         lost = self._lost.get((connection, self.producer(connection)))

@@ -23,8 +23,8 @@ from dcpinspect.streams.records import (
     GREATEST,
     LEAST,
     UNREAD_SEQNO,
+    ByteLosses,
     ConnectionRows,
-    SeqnoLosses,
     Snapshots,
     Streams,
 )
@@ -161,7 +161,9 @@ class Waits:
         streams = self._streams
         owner = streams.connection
         producer = np.maximum(self._connections.producer[owner], 0)
-        is_known = (streams.has_position != 0) & (streams.suspended == 0) & (streams.in_oso < 0)
+        is_known = (
+            (streams.has_position != 0) & (streams.lost_since_marker == 0) & (streams.in_oso < 0)
+        )
         is_known &= self._connections.losses.array[owner, producer] == streams.position_losses
         return np.asarray(is_known & np.isin(streams.state, (ACCEPTED, STREAMING)), dtype=np.bool_)
 
@@ -307,7 +309,7 @@ def _listeners(
 def _deaf_since(
     clients: Mapping[int, str],
     connections: ConnectionRows,
-    losses: SeqnoLosses,
+    losses: ByteLosses,
     links: Mapping[int, TcpConnection],
 ) -> dict[str, int]:
     """Returns when each client was last told something that was not captured; clients that lack

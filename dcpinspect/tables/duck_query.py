@@ -86,7 +86,7 @@ class DuckQuery:
         self.database.execute(text).fetchall()
 
     def _own_errors(self, text: str, step: Callable[[], Any]) -> Any:
-        """Returns the result of ``step``, or turns its failure into one of our exceptions."""
+        """Returns the result of ``inlined``, or turns its failure into one of our exceptions."""
         try:
             return step()
         except (

@@ -101,14 +101,14 @@ def both(one: Filter, other: Filter) -> Filter:
     )
 
 
-OperandKind = Literal["number", "text", "bytes", "word", "saved", "sign", "unreadable", "end"]
+TokenKind = Literal["number", "text", "bytes", "word", "saved", "sign", "unreadable", "end"]
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     """A piece of the text of a filter."""
 
-    kind: OperandKind
+    kind: TokenKind
     text: str
     """Words in lower case, text without its quotes; for an unreadable piece, the reason."""
     place: TextPosition

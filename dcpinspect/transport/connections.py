@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
-from dcpinspect.kernels.kernel import inline, kernel
+from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.transport.headers import ADDRESSES, FIRST_OF_IPV4, HALF, PORTS
 from dcpinspect.transport.key_numbers import KEY, KeyNumbers
@@ -143,7 +143,7 @@ def endpoint_text(words: Iterable[int], port: int) -> str:
     return f"[{ipaddress.IPv6Address(data)}]:{port}"
 
 
-@inline
+@kernel_function
 def is_narrow(tcp: IntArray, i: int, at: int) -> bool:
     """Returns whether an address of a packet is one of IPv4."""
     return bool(tcp[i, at] == FIRST_OF_IPV4 and tcp[i, at + 1] >> 32 == 0xFFFF - HALF)

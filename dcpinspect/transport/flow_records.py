@@ -17,7 +17,7 @@ HOLE, END, HELD = -1, -2, -3
 """
 
 OPEN, BY_FIN, BY_RST, REPLACED = range(4)
-"""Values of ``ConnectionRow.closed_how``: no end was seen; one end said that it has no more to say;
+"""Values of ``TcpConnectionRow.closed_how``: no end was seen; one end said that it has no more to say;
 one end dropped the connection; another connection runs on the addresses.
 """
 
@@ -56,8 +56,8 @@ class Segment(Struct[T]):
     """The bytes that a packet brings."""
 
     seq: T = number("Sequence number of the first.")
-    have: T = number("How many were captured.")
-    full: T = number("How many there were on the wire.")
+    captured: T = number("How many were captured.")
+    on_wire: T = number("How many there were on the wire.")
     source: T = number("Where the first is in the batch's data, or HELD and below.")
     place: T = number("Place of held bytes in the file, or -1.")
     acked: T = number(
@@ -69,9 +69,9 @@ class Segment(Struct[T]):
         "TCP flags of the packet; this field and those below are not set for bytes that waited."
     )
     ack: T = number("Its acknowledgement number.")
-    takes: T = number("The receive window in its header.")
+    receive_window: T = number("The receive window in its header.")
     extra: T = number("Bytes behind the end that its IP header tells, as many as were captured.")
-    extra_full: T = number("How many of them there were on the wire.")
+    extra_on_wire: T = number("How many of them there were on the wire.")
     packet: Packet[T] = nested(Packet, "The packet.")
 
 
@@ -100,7 +100,7 @@ class Side(Struct[T]):
 
     packets: T = number("Packets so far.")
     base: T = number("Sequence number of stream offset 0, less 2**32 from 2**31 on.", bits=32)
-    has_base: T = number("That is known.", bits=8)
+    has_base: T = number("Whether ``base`` is known.", bits=8)
     started: T = number("Its first byte is known from a SYN.", bits=8)
     ended: T = number("Nothing more of it will be entered.", bits=8)
     has_fin: T = number("A FIN said where it ends.", bits=8)
@@ -122,17 +122,17 @@ class Flow(Struct[T]):
     )
     acked_to: T = number("Stream offset up to which the other side has acknowledged.")
     head: T = number("First of the segments that wait, in order.", reset=-1, of="nodes")
-    tail: T = number("Last of them.", reset=-1, of="nodes")
-    near: T = number("The latest of them that was put before another one.", reset=-1, of="nodes")
-    nodes: T = number("How many they are.")
-    waiting: T = number("Their cost in bytes.")
+    tail: T = number("Last of the segments that wait.", reset=-1, of="nodes")
+    near: T = number("The latest segment that was put before another one.", reset=-1, of="nodes")
+    nodes: T = number("Number of the segments that wait.")
+    waiting: T = number("Cost in bytes of the segments that wait.")
     stray: T = number(
         "A packet that cannot belong to its connection, and waits for another one to agree "
         "with it.",
         reset=-1,
         of="nodes",
     )
-    offer: T = number(
+    trailing_bytes: T = number(
         "Bytes behind the end that an IP header told: of the direction, if their end is one of "
         "its numbers.",
         reset=-1,
@@ -147,9 +147,9 @@ class Flow(Struct[T]):
         "Bytes that came after they were given up, or before the first byte, or belong to no "
         "connection."
     )
-    filled: T = number("Those of them that are in holes.")
+    filled: T = number("Late bytes that are in holes.")
     missing: T = number("Bytes in holes.")
-    cut_off: T = number("Those of them that snaplen cut off.")
+    cut_off: T = number("Bytes in holes that snaplen cut off.")
     recent: T = number(
         "Its recent holes are RECENT_HOLES rows from this one times that on; 0 while there are "
         "none."
@@ -182,7 +182,7 @@ class Flows(Flow[IntArray], StructRows[Flow]):
     """
 
 
-class ConnectionRow(Struct[T]):
+class TcpConnectionRow(Struct[T]):
     """A connection, from 0 on."""
 
     first_packet: T = number("Number of its first packet.")
@@ -215,7 +215,7 @@ class ConnectionRow(Struct[T]):
     )
 
 
-class ConnectionRows(ConnectionRow[IntArray], StructRows[ConnectionRow]):
+class ConnectionRows(TcpConnectionRow[IntArray], StructRows[TcpConnectionRow]):
     """The connections of a reading."""
 
 
@@ -297,7 +297,7 @@ class TableCounts(Struct[T]):
     top: T = number("Nodes that were ever used.")
     live: T = number("Nodes in use.")
     waiting: T = number("What all waiting segments cost, in bytes.")
-    hand: T = number(
+    next_to_relieve: T = number(
         "The flow that gives up next what it holds, where too much waits.", reset=2, of="flows"
     )
     flows: T = number("Flows, with the two that are nobody's.", reset=2)

@@ -6,7 +6,7 @@ A direction is named by its number, since its flow is only made with the first b
 
 from __future__ import annotations
 
-from dcpinspect.kernels.kernel import inline, kernel
+from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.transport import flow_records
 from dcpinspect.transport.flow_records import (
     ASIDE_BITS,
@@ -23,10 +23,10 @@ from dcpinspect.transport.flow_records import (
 from dcpinspect.transport.next_bytes import enter
 from dcpinspect.transport.waiting import NODE_COST, free_node, is_cut, packets_of, unlink
 
-reset_flow = inline(flow_records.Flow.resetter())
+reset_flow = kernel_function(flow_records.Flow.resetter())
 
 
-@inline
+@kernel_function
 def flow_of(tables: TransportTables, side: int) -> int:
     """Returns the row of a direction's flow, only to look at: it may be a row of nobody's.
 
@@ -35,7 +35,7 @@ def flow_of(tables: TransportTables, side: int) -> int:
     return int(max(tables.connections[side >> 1].flows, 0) + (side & 1))
 
 
-@inline
+@kernel_function
 def own_flow(tables: TransportTables, side: int) -> int:
     """Returns the row of a direction's flow to write to.
 
@@ -60,7 +60,7 @@ def own_flow(tables: TransportTables, side: int) -> int:
     return int(connection.flows + (side & 1))
 
 
-@inline
+@kernel_function
 def next_of(tables: TransportTables, side: int) -> int:
     """Returns the stream offset of a direction's next byte wanted, put aside or not."""
     flows = tables.connections[side >> 1].flows
@@ -85,7 +85,7 @@ def acked_of(tables: TransportTables, connection: int) -> tuple[int, int]:
     )
 
 
-@inline
+@kernel_function
 def says_little(direction: Side, flow: Flow) -> bool:
     """Returns whether the flow of a direction can be put aside.
 
@@ -94,7 +94,7 @@ def says_little(direction: Side, flow: Flow) -> bool:
     is_whole = (
         flow.nodes == 0
         and flow.stray < 0
-        and flow.offer < 0
+        and flow.trailing_bytes < 0
         and flow.holes == 0
         and flow.cut_off == 0
         and flow.duplicate == 0
@@ -118,7 +118,7 @@ def says_little(direction: Side, flow: Flow) -> bool:
     )
 
 
-@inline
+@kernel_function
 def set_aside(tables: TransportTables, c: int) -> bool:
     """Puts the flows of a connection that has some aside; returns whether that was possible."""
     connection = tables.connections[c]
@@ -152,10 +152,10 @@ def put_aside(tables: TransportTables) -> None:
                     tables.flows[next_row + direction] = tables.flows[row + direction]
                     tables.flows[row + direction] = tables.flows[direction]
             next_row += 2
-    counts.flows, counts.hand = next_row, 2
+    counts.flows, counts.next_to_relieve = next_row, 2
 
 
-@inline
+@kernel_function
 def enter_hole(tables: TransportTables, flow: Flow, length: int, packet: Packet) -> None:
     """Enters a hole: the next ``length`` bytes of a flow will not come; ``packet`` decided it."""
     n = enter(tables, flow, length, HOLE, packet)
@@ -171,7 +171,7 @@ def enter_hole(tables: TransportTables, flow: Flow, length: int, packet: Packet)
     flow.next += length
 
 
-@inline
+@kernel_function
 def late_bytes(tables: TransportTables, flow: Flow, start: int, end: int) -> int:
     """Returns how many of the stream bytes [start, end), all before the next one, were given up
     earlier or precede the capture, and notes that they are there.
@@ -198,7 +198,7 @@ def late_bytes(tables: TransportTables, flow: Flow, start: int, end: int) -> int
     return int(late)
 
 
-@inline
+@kernel_function
 def comes_early(tables: TransportTables, flow: Flow, needs: int) -> bool:
     """Returns whether bytes of a flow were recorded before those that they acknowledge: two clocks
     or queues recorded the two directions.
@@ -216,7 +216,7 @@ def comes_early(tables: TransportTables, flow: Flow, needs: int) -> bool:
     return bool(tables.nodes[k].needs - tables.sides[flow.number].has_fin <= flow.next)
 
 
-@inline
+@kernel_function
 def waits_for_copy(tables: TransportTables, flow: Flow) -> bool:
     """Returns whether the next bytes of a flow were cut off so lately that a copy of their packet
     may still come.
@@ -225,7 +225,7 @@ def waits_for_copy(tables: TransportTables, flow: Flow) -> bool:
     return is_cut(tables, flow) and abs(packet.time - tables.nodes[flow.head].packet.time) < CUT_NS
 
 
-@inline
+@kernel_function
 def drain(tables: TransportTables, flow: Flow) -> None:
     """Enters the waiting segments that are next, up to bytes that were cut off."""
     while flow.head >= 0 and tables.nodes[flow.head].offset == flow.next:
@@ -243,7 +243,7 @@ def drain(tables: TransportTables, flow: Flow) -> None:
         unlink(tables, flow, flow.head)
 
 
-@inline
+@kernel_function
 def give_up_gap(tables: TransportTables, flow: Flow, packet: Packet) -> None:
     """Makes the gap before the first waiting segment a hole, or the bytes that were cut off there.
     If there are none, the segment no longer waits for the other direction.
@@ -261,7 +261,7 @@ def give_up_gap(tables: TransportTables, flow: Flow, packet: Packet) -> None:
     drain(tables, flow)
 
 
-@inline
+@kernel_function
 def drop_stray(tables: TransportTables, flow: Flow) -> None:
     """Counts the far-off segment of a flow as late."""
     k = flow.stray
@@ -274,17 +274,17 @@ def drop_stray(tables: TransportTables, flow: Flow) -> None:
         flow.stray = -1
 
 
-@inline
+@kernel_function
 def drop_offer(tables: TransportTables, flow: Flow) -> None:
     """Forgets the bytes behind an IP packet: nothing shows that they are of the flow."""
-    if flow.offer >= 0:
-        flow.unproven += tables.nodes[flow.offer].wire
-        tables.counts.waiting -= tables.nodes[flow.offer].length + NODE_COST
-        free_node(tables, flow.offer)
-        flow.offer = -1
+    if flow.trailing_bytes >= 0:
+        flow.unproven += tables.nodes[flow.trailing_bytes].wire
+        tables.counts.waiting -= tables.nodes[flow.trailing_bytes].length + NODE_COST
+        free_node(tables, flow.trailing_bytes)
+        flow.trailing_bytes = -1
 
 
-@inline
+@kernel_function
 def end_side(tables: TransportTables, side: int, packet: Packet, frame: int) -> None:
     """Ends a direction: nothing more of it will be entered, as a packet shows; ``frame``: frame of
     the packet, or 0.
@@ -306,7 +306,7 @@ def end_side(tables: TransportTables, side: int, packet: Packet, frame: int) -> 
     tables.entries[n].packet.frame = frame
 
 
-@inline
+@kernel_function
 def close_side(tables: TransportTables, side: int, packet: Packet) -> None:
     """Closes a direction: no more packets of it can come.
 
@@ -330,13 +330,13 @@ def close_side(tables: TransportTables, side: int, packet: Packet) -> None:
     end_side(tables, side, packet, 0)
 
 
-@inline
+@kernel_function
 def has_left(tables: TransportTables, side: int) -> bool:
     """Returns whether nothing is remembered of the connection of a direction: its rows are zero."""
     return packets_of(tables, side) == 0
 
 
-@inline
+@kernel_function
 def has_room(tables: TransportTables, flow: Flow) -> bool:
     """Returns whether everything that waits in a flow can be entered."""
     room_in_recent = len(tables.recent) // RECENT_HOLES - tables.counts.recent

@@ -12,7 +12,7 @@ import numpy as np
 from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.encapsulations import TUNNEL_PORTS
-from dcpinspect.kernels.kernel import be16, be32, inline, kernel, le32, step
+from dcpinspect.kernels.kernel import be16, be32, inlined, kernel, kernel_function, le32
 from dcpinspect.lazy_dataclass import dataclass
 
 USED, NOT_TCP, OTHER_PORT, CUT, MALFORMED, UNUSUAL, FRAGMENT, INCOMPLETE = range(8)
@@ -162,7 +162,7 @@ class HeaderParser:
         return index[:used], tcp[:used]
 
 
-@inline
+@kernel_function
 def nflog_payload(data: ByteArray, offset: int, end: int) -> int:
     """Returns where the packet in a record of NFLOG begins, or the negated class of a record that
     holds none.
@@ -182,7 +182,7 @@ def nflog_payload(data: ByteArray, offset: int, end: int) -> int:
     return -CUT
 
 
-@inline
+@kernel_function
 def kind_of_family(data: ByteArray, at: int) -> int:
     """Returns the EtherType of the packet behind an address family, which is in byte order of the
     capturing machine; 0 for others.
@@ -195,14 +195,14 @@ def kind_of_family(data: ByteArray, at: int) -> int:
     return _IPV6 if family in (10, 24, 28, 30) else 0  # AF_INET6 of Linux, NetBSD, FreeBSD, macOS
 
 
-@inline
+@kernel_function
 def kind_of_ip(data: ByteArray, at: int) -> int:
     """Returns the EtherType of a packet by its IP version, 0 for others."""
     version = data[at] >> 4
     return _IPV6 if version == 6 else _IPV4 if version == 4 else 0
 
 
-@inline
+@kernel_function
 def link_size(link_type: int) -> int:
     """Returns the size of a link header; -1 if it has no fixed size or is not understood."""
     if link_type == _ETHERNET:
@@ -218,7 +218,7 @@ def link_size(link_type: int) -> int:
     return 0 if link_type in _RAW else -1
 
 
-@inline
+@kernel_function
 def kind_behind(data: ByteArray, at: int, link_type: int) -> int:
     """Returns the EtherType of the packet behind the link header at ``at``, 0 if it names none."""
     if link_type == _ETHERNET:
@@ -232,7 +232,7 @@ def kind_behind(data: ByteArray, at: int, link_type: int) -> int:
     return int(kind_of_family(data, at))
 
 
-@inline
+@kernel_function
 def network_start(data: ByteArray, offset: int, end: int, link_type: int) -> int:
     """Returns where the IP header begins, or the negated class of a packet that shows none."""
     size = link_size(link_type)
@@ -264,7 +264,7 @@ def network_start(data: ByteArray, offset: int, end: int, link_type: int) -> int
     return -NOT_TCP
 
 
-@inline
+@kernel_function
 def within(network: int, tag: int) -> int:
     """Returns the number of a network that a tag of 12 bits names within another one; two tags are
     told apart for certain.
@@ -272,7 +272,7 @@ def within(network: int, tag: int) -> int:
     return (network << 12 ^ network >> 19 ^ tag) & 0x7FFFFFFF
 
 
-@inline
+@kernel_function
 def network_of(data: ByteArray, start: int, at: int, link_type: int) -> int:
     """Returns a number for the network of a packet whose IP header begins at ``at``: by its VLAN
     tags, and by the interface that SLL2 names; 0 if it has neither.
@@ -289,7 +289,7 @@ def network_of(data: ByteArray, start: int, at: int, link_type: int) -> int:
     return network
 
 
-@inline
+@kernel_function
 def take_addresses(data: ByteArray, at: int, version: int, tcp: IntArray, row: int) -> None:
     """Writes the two addresses of an IP header, which begin at ``at``, into a row."""
     if version == 4:
@@ -303,7 +303,7 @@ def take_addresses(data: ByteArray, at: int, version: int, tcp: IntArray, row: i
             )
 
 
-@inline
+@kernel_function
 def unreached(
     data: ByteArray, at: int, end: int, wanted_ports: ByteArray, tcp: IntArray, row: int
 ) -> bool:
@@ -352,7 +352,7 @@ def unreached(
     return True
 
 
-@step
+@inlined
 def transport_start(data: ByteArray, at: int, end: int) -> int:
     """Returns where the header behind the IP header at ``at`` begins, or the negated class of a
     packet that shows none.
@@ -370,7 +370,7 @@ def transport_start(data: ByteArray, at: int, end: int) -> int:
     return int(inner)
 
 
-@inline
+@kernel_function
 def class_of_other(data: ByteArray, at: int, inner: int, end: int, protocol: int) -> int:
     """Returns the class of a packet that is not of TCP: it may be a tunnel, or there is more before
     its TCP header.
@@ -382,7 +382,7 @@ def class_of_other(data: ByteArray, at: int, inner: int, end: int, protocol: int
     return UNUSUAL if is_extended or is_tunnel else NOT_TCP
 
 
-@inline
+@kernel_function
 def ip_end_of(data: ByteArray, at: int, wire_end: int) -> int:
     """Returns where the IP packet at ``at`` ends on the wire; -MALFORMED if not believed."""
     if data[at] >> 4 == 4:
@@ -396,7 +396,7 @@ def ip_end_of(data: ByteArray, at: int, wire_end: int) -> int:
     return wire_end if wire_end - at <= _MAX_FRAME else -MALFORMED
 
 
-@inline
+@kernel_function
 def payload_start(data: ByteArray, inner: int, end: int, ip_end: int, is_alone: bool) -> int:
     """Returns where the payload behind the TCP header at ``inner`` begins, or the negated class of
     a packet that shows none.
@@ -412,7 +412,7 @@ def payload_start(data: ByteArray, inner: int, end: int, ip_end: int, is_alone: 
     return -MALFORMED if payload < inner + 20 or payload > ip_end else int(payload)
 
 
-@step
+@inlined
 def take_header(data: ByteArray, at: int, inner: int, end: int, tcp: IntArray, row: int) -> None:
     """Writes what the IP header at ``at`` and the TCP header at ``inner`` say into a row."""
     version = data[at] >> 4
@@ -425,7 +425,7 @@ def take_header(data: ByteArray, at: int, inner: int, end: int, tcp: IntArray, r
     tcp[row, TAKES] = be16(data, inner + 14) if inner + 16 <= end else 1
 
 
-@step
+@inlined
 def take_sizes(
     at: int, payload: int, end: int, ip_end: int, wire_end: int, tcp: IntArray, row: int
 ) -> None:

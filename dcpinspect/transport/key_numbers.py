@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 from dcpinspect.arrays import IntArray, grown
-from dcpinspect.kernels.kernel import inline, kernel
+from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.transport.headers import HALF
 
 KEY = 2
@@ -55,7 +55,7 @@ class KeyNumbers:
         return numbers
 
 
-@inline
+@kernel_function
 def slot_of(keys: IntArray, row: int, secret: int, slots: int) -> int:
     """Returns the slot of a key: a polynomial hash over the prime 2**31 - 1 at a secret point.
 
@@ -72,7 +72,7 @@ def slot_of(keys: IntArray, row: int, secret: int, slots: int) -> int:
     return int((value ^ (value >> 16)) & (slots - 1))
 
 
-@inline
+@kernel_function
 def is_same(keys: IntArray, row: int, other_keys: IntArray, other_row: int) -> bool:
     """Returns whether two keys are the same."""
     return bool(

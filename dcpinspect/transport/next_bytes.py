@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.arrays import ByteArray
-from dcpinspect.kernels.kernel import copy, inline, kernel
+from dcpinspect.kernels.kernel import copy, kernel, kernel_function
 from dcpinspect.kernels.structs import Tables
 from dcpinspect.transport.flow_records import HELD, Flow, Packet, StreamEntries, TransportTables
 
@@ -17,7 +17,7 @@ class GatherTables(Tables):
         self.entries = entries
 
 
-@inline
+@kernel_function
 def enter(tables: TransportTables, flow: Flow, length: int, source: int, packet: Packet) -> int:
     """Appends an entry, the next bytes of a flow, and returns its number."""
     n = tables.counts.entries

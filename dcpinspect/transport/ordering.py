@@ -18,7 +18,7 @@ and times are those of packets.
 from __future__ import annotations
 
 from dcpinspect.arrays import ByteArray, IntArray
-from dcpinspect.kernels.kernel import inline, kernel, step
+from dcpinspect.kernels.kernel import inlined, kernel, kernel_function
 from dcpinspect.transport.flow_records import (
     BY_FIN,
     BY_RST,
@@ -127,7 +127,7 @@ class PacketTables(TransportTables):
     """Frame of each packet."""
 
 
-@step
+@inlined
 def lacks_room(tables: TransportTables, c: int, replaced: int) -> bool:
     """Returns whether a packet of connection ``c``, -1 for a new one, might fill a table, also if
     it ends connection ``replaced``.
@@ -156,7 +156,7 @@ def lacks_room(tables: TransportTables, c: int, replaced: int) -> bool:
     )
 
 
-@step
+@inlined
 def take_stray(tables: TransportTables, side: int) -> None:
     """Takes the packet of a direction that waited for another one to agree with it: what it says,
     and its bytes as the first ones.
@@ -169,24 +169,24 @@ def take_stray(tables: TransportTables, side: int) -> None:
     take_kept(tables, side, k)
 
 
-@step
+@inlined
 def take_kept(tables: TransportTables, side: int, k: int) -> None:
     """Takes the bytes of a node that was kept apart from those that wait."""
     segment, node = tables.stray, tables.nodes[k]
     segment.seq = node.offset
-    segment.have = node.length
-    segment.full = node.wire
+    segment.captured = node.length
+    segment.on_wire = node.wire
     segment.source = node.source
     segment.place = node.place
     segment.packet = node.packet
     tables.counts.waiting -= node.length + NODE_COST
     free_node(tables, k)
-    if segment.full > 0:
+    if segment.on_wire > 0:
         take_bytes(tables, side, segment)
 
 
-@inline
-def look_at_offer(tables: TransportTables, side: int, number: int, is_own: bool) -> None:
+@kernel_function
+def take_trailing_bytes(tables: TransportTables, side: int, number: int, is_own: bool) -> None:
     """Takes the bytes behind an IP packet of a direction if they end where ``number`` is, the one
     that its sender or receiver is at.
 
@@ -195,33 +195,33 @@ def look_at_offer(tables: TransportTables, side: int, number: int, is_own: bool)
     segment begins before it.
     """
     flow = tables.flows[flow_of(tables, side)]
-    node, k = tables.nodes[flow.offer], flow.offer
+    node, k = tables.nodes[flow.trailing_bytes], flow.trailing_bytes
     if distance(number, node.offset + node.wire) == 0:
-        flow.offer = -1
+        flow.trailing_bytes = -1
         take_kept(tables, side, k)
     elif is_own and 0 <= distance(number, node.offset) < node.wire:
         flow.unproven -= node.wire
         drop_offer(tables, flow)
 
 
-@inline
+@kernel_function
 def keep_offer(tables: TransportTables, side: int) -> None:
     """Keeps the bytes behind the current packet, whose IP header does not tell of them."""
     flow, segment = tables.flows[own_flow(tables, side)], tables.segment
     drop_offer(tables, flow)
     k = new_node(
         tables,
-        (segment.seq + segment.full) & MASK,
+        (segment.seq + segment.on_wire) & MASK,
         segment.extra,
-        segment.source + segment.have,
+        segment.source + segment.captured,
         segment.packet,
     )
-    tables.nodes[k].wire = segment.extra_full
-    flow.offer = k
+    tables.nodes[k].wire = segment.extra_on_wire
+    flow.trailing_bytes = k
     tables.counts.waiting += segment.extra + NODE_COST
 
 
-@inline
+@kernel_function
 def start_sides(sender: Side, receiver: Side, flags: int, seq: int, ack: int) -> None:
     """Sets the first byte of a SYN's side, ``seq``, and that of the other side if the SYN that this
     one answers was not captured.
@@ -237,7 +237,7 @@ def start_sides(sender: Side, receiver: Side, flags: int, seq: int, ack: int) ->
         receiver.started = sender.started
 
 
-@inline
+@kernel_function
 def says_new(tables: TransportTables, side: int) -> bool:
     """Returns whether the current packet of a direction says what nothing before it said, or that
     its sender is still there.
@@ -253,17 +253,17 @@ def says_new(tables: TransportTables, side: int) -> bool:
     ahead = flow.next + distance(segment.seq, sender.base + flow.next) - known_end
     acked = other_flow.next + distance(segment.ack, receiver.base + other_flow.next)
     acks_more = acked > other_flow.acked_to + receiver.has_fin and segment.flags & ACK > 0
-    is_probe = ahead == -1 and segment.full < 2 and acked >= other_flow.acked_to
+    is_probe = ahead == -1 and segment.on_wire < 2 and acked >= other_flow.acked_to
     return bool(
-        ahead + segment.full > sender.has_fin
+        ahead + segment.on_wire > sender.has_fin
         or segment.flags & FIN > sender.has_fin
         or acks_more
         or is_probe
-        or segment.takes == 0
+        or segment.receive_window == 0
     )
 
 
-@inline
+@kernel_function
 def goes_on(tables: TransportTables, side: int, size: int, acks_more: bool) -> bool:
     """Returns whether the side that seemed to have ended its connection, by an RST or by a FIN that
     was not captured, did not do so.
@@ -279,7 +279,7 @@ def goes_on(tables: TransportTables, side: int, size: int, acks_more: bool) -> b
     if connection.closed_how == BY_RST and (acks_more or (is_later and says_new(tables, side))):
         return True
     end = flow.next + distance(tables.segment.seq + size, direction.base + flow.next)
-    if size > tables.segment.full and end < flow.fin_at:
+    if size > tables.segment.on_wire and end < flow.fin_at:
         return True
     return bool(
         size > 0
@@ -290,7 +290,7 @@ def goes_on(tables: TransportTables, side: int, size: int, acks_more: bool) -> b
     )
 
 
-@inline
+@kernel_function
 def take_back(tables: TransportTables, side: int) -> None:
     """Takes back that a side ended its connection. If the other has ended, it was the first."""
     connection = tables.connections[side >> 1]
@@ -306,7 +306,7 @@ def take_back(tables: TransportTables, side: int) -> None:
             wait_again(tables, tables.flows[connection.flows + (x & 1)])
 
 
-@inline
+@kernel_function
 def note_unreached(tables: TransportTables, c: int, end: int, error_code: int) -> None:
     """Notes that a packet of connection ``c``, which ``end`` of its address pair sent, did not
     arrive; ``c`` may be -1.
@@ -316,7 +316,7 @@ def note_unreached(tables: TransportTables, c: int, end: int, error_code: int) -
         connection.unreached = error_code if end == connection.client_end else -error_code
 
 
-@inline
+@kernel_function
 def note_window(flow: Flow, window: int, packet: Packet) -> None:
     """Notes the receive window that the sender of a flow announces; it is 0 or it was 0."""
     if window == 0:
@@ -331,10 +331,10 @@ def note_window(flow: Flow, window: int, packet: Packet) -> None:
     flow.shut_since = 0
 
 
-@step
+@inlined
 def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
     """Enters the bytes of a segment where they are next, else keeps them waiting."""
-    have, full, source, packet = segment.have, segment.full, segment.source, segment.packet
+    have, full, source, packet = segment.captured, segment.on_wire, segment.source, segment.packet
     direction, flow = tables.sides[side], tables.flows[own_flow(tables, side)]
     if direction.has_base == 0:
         set_base(direction, segment.seq)
@@ -381,7 +381,7 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
             give_up_gap(tables, flow, packet)
 
 
-@inline
+@kernel_function
 def note_last(tables: TransportTables, side: int, last: int, is_fin: int) -> None:
     """Notes that a direction ends with sequence number ``last``, as a FIN or RST says. What an RST
     says holds until its side goes on.
@@ -394,7 +394,7 @@ def note_last(tables: TransportTables, side: int, last: int, is_fin: int) -> Non
             tables.flows[own_flow(tables, side)].fin_at = fin_at
 
 
-@step
+@inlined
 def give_up_overdue(tables: TransportTables, flow: Flow, seen: int) -> None:
     """Makes holes of a flow's gaps that were acknowledged long enough ago, and enters what waited
     long for the other direction.
@@ -413,11 +413,11 @@ def give_up_overdue(tables: TransportTables, flow: Flow, seen: int) -> None:
         give_up_gap(tables, flow, packet)
 
 
-@inline
+@kernel_function
 def relieve(tables: TransportTables) -> None:
     """Frees memory when too much waits: the next flow in turn gives up what it holds."""
-    row = tables.counts.hand
-    tables.counts.hand = row + 1 if row + 1 < tables.counts.flows else 2
+    row = tables.counts.next_to_relieve
+    tables.counts.next_to_relieve = row + 1 if row + 1 < tables.counts.flows else 2
     flow = tables.flows[row]
     drop_stray(tables, flow)
     drop_offer(tables, flow)
@@ -425,7 +425,7 @@ def relieve(tables: TransportTables) -> None:
         give_up_gap(tables, flow, tables.segment.packet)
 
 
-@step
+@inlined
 def read_packet(tables: PacketTables, tcp: IntArray, i: int) -> None:
     """Makes the packet in row ``i`` the current one."""
     segment, packet = tables.segment, tables.segment.packet
@@ -435,17 +435,17 @@ def read_packet(tables: PacketTables, tcp: IntArray, i: int) -> None:
     segment.flags = tcp[i, FLAGS]
     segment.seq = (tcp[i, SEQ] + 1) & MASK if segment.flags & SYN else tcp[i, SEQ]
     segment.ack = tcp[i, ACKED]
-    segment.have = tcp[i, CAPTURED]
-    segment.full = tcp[i, WIRE]
+    segment.captured = tcp[i, CAPTURED]
+    segment.on_wire = tcp[i, WIRE]
     segment.source = tcp[i, PAYLOAD]
-    segment.takes = tcp[i, TAKES]
+    segment.receive_window = tcp[i, TAKES]
     segment.extra = tcp[i, EXTRA]
-    segment.extra_full = tcp[i, EXTRA_WIRE]
+    segment.extra_on_wire = tcp[i, EXTRA_WIRE]
     segment.acked = 0
     segment.network = tcp[i, NETWORK]
 
 
-@inline
+@kernel_function
 def has_routes(tables: TransportTables, pair: int) -> bool:
     """Returns whether packets of an address pair were in several networks, with the current one."""
     address_pair = tables.address_pairs[pair]
@@ -455,14 +455,14 @@ def has_routes(tables: TransportTables, pair: int) -> bool:
     )
 
 
-@step
+@inlined
 def side_of(tables: TransportTables, c: int, end: int) -> int:
     """Returns the direction of connection ``c`` in which an end of its address pair sends."""
     return int(2 * c + (0 if end == tables.connections[c].client_end else 1))
 
 
-@step
-def weigh(tables: TransportTables, side: int) -> int:
+@inlined
+def connection_of_packet(tables: TransportTables, side: int) -> int:
     """Returns the connection of the current packet, which is of direction ``side`` by its
     addresses: that one, or another one that waiting packets have begun; -1 if it begins one; NOBODY
     if it waits, or is wrong.
@@ -482,12 +482,12 @@ def weigh(tables: TransportTables, side: int) -> int:
     if segment.flags & SYN and (is_alike or not is_established(tables, c)):
         return -1
     tables.sides[side].packets += 1
-    if segment.flags & SYN or (segment.have > 0 and not segment.flags & RST):
+    if segment.flags & SYN or (segment.captured > 0 and not segment.flags & RST):
         keep_stray(tables, side)
     return NOBODY
 
 
-@step
+@inlined
 def open_with_strays(tables: TransportTables, side: int) -> int:
     """Opens the connection that the current packet and those that wait agree on, takes these, and
     returns its number.
@@ -499,7 +499,7 @@ def open_with_strays(tables: TransportTables, side: int) -> int:
     return c
 
 
-@step
+@inlined
 def meet(tables: TransportTables, side: int) -> None:
     """Counts the current packet for its direction, whose end is heard again."""
     connection = tables.connections[side >> 1]
@@ -510,17 +510,17 @@ def meet(tables: TransportTables, side: int) -> None:
         connection.unreached = 0
 
 
-@step
+@inlined
 def look_at_offers(tables: TransportTables, side: int) -> None:
     """Compares the current packet's numbers with bytes behind earlier IP packets, both ways."""
     segment = tables.segment
-    if segment.flags & SYN == 0 and tables.flows[flow_of(tables, side)].offer >= 0:
-        look_at_offer(tables, side, segment.seq, True)
-    if segment.flags & ACK and tables.flows[flow_of(tables, side ^ 1)].offer >= 0:
-        look_at_offer(tables, side ^ 1, segment.ack, False)
+    if segment.flags & SYN == 0 and tables.flows[flow_of(tables, side)].trailing_bytes >= 0:
+        take_trailing_bytes(tables, side, segment.seq, True)
+    if segment.flags & ACK and tables.flows[flow_of(tables, side ^ 1)].trailing_bytes >= 0:
+        take_trailing_bytes(tables, side ^ 1, segment.ack, False)
 
 
-@step
+@inlined
 def learn_starts(tables: TransportTables, side: int) -> None:
     """Sets where the two directions begin, as far as the current packet shows it."""
     segment, sender, receiver = tables.segment, tables.sides[side], tables.sides[side ^ 1]
@@ -548,7 +548,7 @@ def learn_starts(tables: TransportTables, side: int) -> None:
         set_base(sender, seq)
 
 
-@step
+@inlined
 def take_ack(tables: TransportTables, side: int) -> bool:
     """Notes what the current packet of a direction acknowledges of the other one; returns whether
     that is more than before.
@@ -586,7 +586,7 @@ def take_ack(tables: TransportTables, side: int) -> bool:
     return True
 
 
-@step
+@inlined
 def note_end(tables: TransportTables, side: int, acks_more: bool) -> None:
     """Notes that the current packet shows its connection to be over, or that its side goes on
     behind what seemed to be the end.
@@ -597,7 +597,7 @@ def note_end(tables: TransportTables, side: int, acks_more: bool) -> None:
         connection.closed_how != OPEN and connection.closed_by == side & 1 and sender.has_fin == 0
     )
     if is_in_doubt and not flags & RST:
-        size = segment.full + (1 if flags & FIN and connection.closed_how == BY_RST else 0)
+        size = segment.on_wire + (1 if flags & FIN and connection.closed_how == BY_RST else 0)
         if goes_on(tables, side, size, acks_more):
             take_back(tables, side)
     if flags & (FIN | RST):
@@ -611,7 +611,7 @@ def note_end(tables: TransportTables, side: int, acks_more: bool) -> None:
         )
 
 
-@step
+@inlined
 def note_progress(tables: TransportTables, side: int) -> None:
     """Notes that a packet was sent behind the next byte wanted, and its sender's window."""
     segment, sender = tables.segment, tables.sides[side]
@@ -620,19 +620,19 @@ def note_progress(tables: TransportTables, side: int) -> None:
     flow = tables.flows[flow_of(tables, side)]
     if sender.has_base == 1 and distance(segment.seq, sender.base + flow.next) > sender.has_fin:
         flow.passed = max(flow.passed, GIVEN_UP if segment.flags & FIN else SENT)
-    if segment.flags & (SYN | RST) == 0 and (segment.takes == 0 or flow.shut_since != 0):
-        note_window(flow, segment.takes, segment.packet)
+    if segment.flags & (SYN | RST) == 0 and (segment.receive_window == 0 or flow.shut_since != 0):
+        note_window(flow, segment.receive_window, segment.packet)
 
 
-@step
+@inlined
 def take_payload(tables: TransportTables, side: int) -> None:
     """Takes the current packet's bytes. What waited there was wrong: the connection goes on."""
     segment = tables.segment
-    if segment.flags & RST and segment.have > 0:  # text that says why: no bytes of the stream
+    if segment.flags & RST and segment.captured > 0:  # text that says why: no bytes of the stream
         flow = tables.flows[own_flow(tables, side)]
-        flow.payload += segment.have
-        flow.late += segment.have
-    elif segment.full > 0:
+        flow.payload += segment.captured
+        flow.late += segment.captured
+    elif segment.on_wire > 0:
         take_bytes(tables, side, segment)
     stray = tables.flows[flow_of(tables, side)].stray
     is_past = stray >= 0 and tables.nodes[stray].network == segment.network
@@ -641,7 +641,7 @@ def take_payload(tables: TransportTables, side: int) -> None:
         drop_stray(tables, tables.flows[flow_of(tables, side)])
 
 
-@step
+@inlined
 def end_sides(tables: TransportTables, c: int) -> None:
     """Gives up gaps acknowledged long ago, or before an RST, and ends complete directions."""
     segment = tables.segment
@@ -655,7 +655,7 @@ def end_sides(tables: TransportTables, c: int) -> None:
             end_side(tables, x, segment.packet, segment.packet.frame)
 
 
-@step
+@inlined
 def take_packet(tables: TransportTables, side: int) -> None:
     """Handles the current packet, which is of a direction: what it says of both directions, the
     bytes it brings, and what ends by it.
@@ -673,16 +673,16 @@ def take_packet(tables: TransportTables, side: int) -> None:
     take_payload(tables, side)
     sender = tables.sides[side]
     if (
-        segment.extra_full > 0
+        segment.extra_on_wire > 0
         and segment.flags & (SYN | RST) == 0
-        and sender.has_base + segment.full > 0
+        and sender.has_base + segment.on_wire > 0
     ):
         keep_offer(tables, side)
     if segment.flags & (FIN | RST) and sender.has_base == 1 and sender.has_fin == 0:
         note_last(
             tables,
             side,
-            segment.seq + (0 if segment.flags & RST else segment.full),
+            segment.seq + (0 if segment.flags & RST else segment.on_wire),
             0 if segment.flags & RST else 1,
         )
     if tables.flows[flow_of(tables, client + 1)].head >= 0:
@@ -716,7 +716,7 @@ def order_segments(start: int, tcp: IntArray, server_ports: ByteArray, tables: P
         if c >= 0:
             if tables.connections[c].flows < 0:
                 own_flow(tables, 2 * c)
-            c = weigh(tables, side_of(tables, c, end))
+            c = connection_of_packet(tables, side_of(tables, c, end))
         if c == NOBODY:
             continue
         if c < 0:

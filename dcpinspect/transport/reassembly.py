@@ -470,7 +470,7 @@ class Reassembler:
         """
         tables, counts = self._tables, self._tables.counts
         flows = tables.flows[: counts.flows]
-        waits = flows.number[(flows.head >= 0) | (flows.stray >= 0) | (flows.offer >= 0)]
+        waits = flows.number[(flows.head >= 0) | (flows.stray >= 0) | (flows.trailing_bytes >= 0)]
         is_kept = np.zeros(counts.connections, dtype=np.bool_)
         is_kept[waits >> 1] = True
         is_kept[np.append(0, staying - 1)] = True
@@ -525,7 +525,7 @@ class Reassembler:
             )
         )
         tables.connections.flows[connection_rows] = 2 + 2 * np.arange(len(connection_rows))
-        counts.flows, counts.hand = 2 + 2 * len(connection_rows), 2
+        counts.flows, counts.next_to_relieve = 2 + 2 * len(connection_rows), 2
         holes = np.flatnonzero(tables.flows.recent > 0)
         recent = tables.recent.array.reshape(-1, RECENT_HOLES)
         rows = np.append(0, tables.flows.recent[holes])

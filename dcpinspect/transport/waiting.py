@@ -4,7 +4,7 @@ without overlap.
 
 from __future__ import annotations
 
-from dcpinspect.kernels.kernel import inline, step
+from dcpinspect.kernels.kernel import inlined, kernel_function
 from dcpinspect.transport.flow_records import HOLE, Flow, Node, Packet, TransportTables
 
 NODE_COST = 256
@@ -13,13 +13,13 @@ and walks along them stay short.
 """
 
 
-@inline
+@kernel_function
 def packets_of(tables: TransportTables, side: int) -> int:
     """Returns the number of packets so far of a direction's connection."""
     return int(tables.sides[side].packets + tables.sides[side ^ 1].packets)
 
 
-@inline
+@kernel_function
 def free_node(tables: TransportTables, k: int) -> None:
     """Frees node ``k``."""
     tables.nodes[k].source = HOLE
@@ -28,7 +28,7 @@ def free_node(tables: TransportTables, k: int) -> None:
     tables.counts.live -= 1
 
 
-@inline
+@kernel_function
 def new_node(tables: TransportTables, offset: int, length: int, source: int, packet: Packet) -> int:
     """Returns a node, not linked yet; the caller has made sure that there is room."""
     counts, k = tables.counts, tables.counts.free
@@ -55,7 +55,7 @@ def new_node(tables: TransportTables, offset: int, length: int, source: int, pac
     return int(k)
 
 
-@inline
+@kernel_function
 def is_cut(tables: TransportTables, flow: Flow) -> bool:
     """Returns whether the next bytes of a flow were cut off by snaplen: another copy of their
     packet may have them.
@@ -64,13 +64,13 @@ def is_cut(tables: TransportTables, flow: Flow) -> bool:
     return bool(k >= 0 and tables.nodes[k].source == HOLE and tables.nodes[k].offset == flow.next)
 
 
-@inline
+@kernel_function
 def cost_of(node: Node) -> int:
     """Returns what a node counts against the limits."""
     return int(NODE_COST + (node.length if node.source != HOLE else 0))
 
 
-@inline
+@kernel_function
 def node_before(tables: TransportTables, flow: Flow, start: int) -> int:
     """Returns the last waiting node that begins at ``start`` or before, or -1.
 
@@ -93,7 +93,7 @@ def node_before(tables: TransportTables, flow: Flow, start: int) -> int:
     return int(k)
 
 
-@inline
+@kernel_function
 def insert(
     tables: TransportTables, flow: Flow, start: int, length: int, source: int, packet: Packet
 ) -> int:
@@ -128,7 +128,7 @@ def insert(
     return int(used)
 
 
-@inline
+@kernel_function
 def link(tables: TransportTables, flow: Flow, k: int, before: int, after: int) -> None:
     """Links node ``k`` between two others, -1 for none."""
     nodes, node = tables.nodes, tables.nodes[k]
@@ -152,7 +152,7 @@ def link(tables: TransportTables, flow: Flow, k: int, before: int, after: int) -
     tables.counts.waiting += cost
 
 
-@inline
+@kernel_function
 def unlink(tables: TransportTables, flow: Flow, k: int) -> None:
     """Frees node ``k``, which waits in a flow."""
     nodes, cost = tables.nodes, cost_of(tables.nodes[k])
@@ -173,7 +173,7 @@ def unlink(tables: TransportTables, flow: Flow, k: int) -> None:
     free_node(tables, k)
 
 
-@step
+@inlined
 def make_way(tables: TransportTables, flow: Flow, start: int, end: int) -> int:
     """Takes the stream bytes of [start, end) out of those that were cut off: a copy of their packet
     has them. Returns the time of the packet that was seen first.
@@ -200,7 +200,7 @@ def make_way(tables: TransportTables, flow: Flow, start: int, end: int) -> int:
     return int(time)
 
 
-@step
+@inlined
 def acknowledge(tables: TransportTables, flow: Flow, acked: int) -> None:
     """Notes that the other side has everything of a flow before ``acked``: if segments wait there,
     the capture lost what is missing before them.
@@ -216,7 +216,7 @@ def acknowledge(tables: TransportTables, flow: Flow, acked: int) -> None:
         k = node.previous
 
 
-@inline
+@kernel_function
 def wait_no_more(tables: TransportTables, flow: Flow) -> None:
     """Ends the wait of gaps for an acknowledgement: after an RST nobody sends anything again."""
     k = flow.head
@@ -228,7 +228,7 @@ def wait_no_more(tables: TransportTables, flow: Flow) -> None:
         k = node.next
 
 
-@inline
+@kernel_function
 def wait_again(tables: TransportTables, flow: Flow) -> None:
     """Takes back ``wait_no_more``."""
     k = flow.tail

@@ -11,23 +11,23 @@ simply wrong.
 from __future__ import annotations
 
 from dcpinspect.arrays import ByteArray
-from dcpinspect.kernels.kernel import inline, step
+from dcpinspect.kernels.kernel import inlined, kernel_function
 from dcpinspect.transport import flow_records
 from dcpinspect.transport.flow_records import (
     BY_RST,
     OPEN,
     REPLACED,
-    ConnectionRow,
     Flow,
     Packet,
     Side,
+    TcpConnectionRow,
     TransportTables,
 )
 from dcpinspect.transport.flows import close_side, drop_stray, flow_of, next_of, own_flow
 from dcpinspect.transport.headers import ACK, RST, SYN
 from dcpinspect.transport.waiting import NODE_COST, new_node
 
-reset_side = inline(flow_records.Side.resetter())
+reset_side = kernel_function(flow_records.Side.resetter())
 
 MASK = 0xFFFFFFFF
 WAIT_NS = 200_000_000
@@ -57,20 +57,20 @@ MOST_ROUTES = 8
 NOBODY = -2
 
 
-@inline
+@kernel_function
 def distance(a: int, b: int) -> int:
     """Returns ``a - b`` for sequence numbers: between -2**31 and 2**31."""
     return ((a - b + 0x80000000) & MASK) - 0x80000000
 
 
-@inline
+@kernel_function
 def set_base(direction: Side, seq: int) -> None:
     """Sets the sequence number of the first byte of a direction."""
     direction.base = distance(seq, 0)
     direction.has_base = 1
 
 
-@inline
+@kernel_function
 def latest_in(tables: TransportTables, pair: int, network: int) -> int:
     """Returns the latest connection of an address pair in a network, or -1."""
     address_pair = tables.address_pairs[pair]
@@ -82,7 +82,7 @@ def latest_in(tables: TransportTables, pair: int, network: int) -> int:
     return int(tables.routes[r].latest - 1) if r > 0 else -1
 
 
-@inline
+@kernel_function
 def note_route(tables: TransportTables, pair: int, c: int) -> None:
     """Notes that the current packet, on an address pair, is of connection ``c``: the next one in
     its network is likely to be, too.
@@ -108,7 +108,7 @@ def note_route(tables: TransportTables, pair: int, c: int) -> None:
     tables.routes[r].latest = c + 1
 
 
-@inline
+@kernel_function
 def open_connection(tables: TransportTables, pair: int, client_end: int, first: Packet) -> int:
     """Opens a connection on an address pair; ``first``: its first packet. Returns its number."""
     c = tables.counts.connections
@@ -129,8 +129,8 @@ def open_connection(tables: TransportTables, pair: int, client_end: int, first: 
     return int(c)
 
 
-@inline
-def note_close(connection: ConnectionRow, how: int, by: int, packet: Packet) -> None:
+@kernel_function
+def note_close(connection: TcpConnectionRow, how: int, by: int, packet: Packet) -> None:
     """Notes the first sign that a connection is over."""
     if connection.closed_how == OPEN:
         connection.closed_how = how
@@ -138,7 +138,7 @@ def note_close(connection: ConnectionRow, how: int, by: int, packet: Packet) -> 
         connection.closed = packet
 
 
-@inline
+@kernel_function
 def last_waiting(tables: TransportTables, flow: Flow) -> int:
     """Returns the stream offset behind everything that is known of a flow."""
     if flow.tail < 0:
@@ -146,7 +146,7 @@ def last_waiting(tables: TransportTables, flow: Flow) -> int:
     return int(tables.nodes[flow.tail].offset + tables.nodes[flow.tail].length)
 
 
-@inline
+@kernel_function
 def fit_of(tables: TransportTables, c: int, end: int) -> int:
     """Returns whether the numbers of the current packet, which ``end`` of an address pair sent, are
     near those of connection ``c``: 1, or -1 if not; 0 if there is nothing to compare.
@@ -174,7 +174,7 @@ def fit_of(tables: TransportTables, c: int, end: int) -> int:
     return fit
 
 
-@inline
+@kernel_function
 def connection_in(tables: TransportTables, pair: int, end: int) -> int:
     """Returns the connection of the current packet, which ``end`` of an address pair sent, where
     several networks have packets of it; -1 if it begins another one, NOBODY if nothing shows whose
@@ -203,12 +203,14 @@ def connection_in(tables: TransportTables, pair: int, end: int) -> int:
         return int(same_network)
     if unsure >= 0:
         return int(unsure)
-    if tables.segment.flags & SYN or (tables.segment.have > 0 and not tables.segment.flags & RST):
+    if tables.segment.flags & SYN or (
+        tables.segment.captured > 0 and not tables.segment.flags & RST
+    ):
         return -1
     return NOBODY
 
 
-@inline
+@kernel_function
 def is_far_off(tables: TransportTables, side: int) -> bool:
     """Returns whether a packet cannot belong to its connection: the next connection on the same
     addresses has numbers that rise by the clock.
@@ -231,7 +233,7 @@ def is_far_off(tables: TransportTables, side: int) -> bool:
     if (
         direction.ended == 1
         and gap >= 0
-        and gap + tables.segment.have > 0
+        and gap + tables.segment.captured > 0
         and tables.connections[side >> 1].closed_how == BY_RST
     ):
         return True  # who sends on did not send the RST, but the direction has ended by it
@@ -242,7 +244,7 @@ def is_far_off(tables: TransportTables, side: int) -> bool:
     )
 
 
-@inline
+@kernel_function
 def comes_again(tables: TransportTables, side: int) -> bool:
     """Returns whether a SYN with the first number of its side begins another connection: test tools
     use the same numbers again.
@@ -261,7 +263,7 @@ def comes_again(tables: TransportTables, side: int) -> bool:
     return bool(is_quiet and time - connection.first_time >= COPY_NS)
 
 
-@inline
+@kernel_function
 def begins_anew(tables: TransportTables, side: int) -> bool:
     """Returns whether the current packet, a SYN, is not of the connection on its addresses."""
     flags, first, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
@@ -284,7 +286,7 @@ def begins_anew(tables: TransportTables, side: int) -> bool:
     return bool(tables.flows[flow_of(tables, side ^ 1)].next > 0)
 
 
-@inline
+@kernel_function
 def is_established(tables: TransportTables, c: int) -> bool:
     """Returns whether both ends may believe in a connection: it began, and not all of it ended with
     a FIN, or not long ago.
@@ -297,7 +299,7 @@ def is_established(tables: TransportTables, c: int) -> bool:
     )
 
 
-@inline
+@kernel_function
 def replace(tables: TransportTables, c: int) -> None:
     """Ends connection ``c``: the current packet shows another one on its addresses."""
     packet = tables.segment.packet
@@ -306,7 +308,7 @@ def replace(tables: TransportTables, c: int) -> None:
         close_side(tables, side, packet)
 
 
-@inline
+@kernel_function
 def leave(tables: TransportTables, c: int) -> None:
     """Ends connection ``c``, which another one follows, unless it goes on in another network."""
     address_pair = tables.address_pairs[tables.connections[c].pair]
@@ -320,7 +322,7 @@ def leave(tables: TransportTables, c: int) -> None:
         replace(tables, c)
 
 
-@inline
+@kernel_function
 def is_behind_syn(tables: TransportTables, side: int, number: int) -> bool:
     """Returns whether a sequence number of a direction belongs to the SYN that waits there, and not
     to the connection.
@@ -332,7 +334,7 @@ def is_behind_syn(tables: TransportTables, side: int, number: int) -> bool:
     return bool(is_other and 0 <= ahead < STRAY_REACH)
 
 
-@step
+@inlined
 def agrees(tables: TransportTables, side: int, is_off: bool) -> bool:
     """Returns whether the current packet agrees with one that waits: both are of a connection that
     begins.
@@ -349,7 +351,7 @@ def agrees(tables: TransportTables, side: int, is_off: bool) -> bool:
                 return True
         elif (
             is_off
-            and (tables.segment.have > 0 or flags & SYN)
+            and (tables.segment.captured > 0 or flags & SYN)
             and abs(distance(seq, node.offset)) < STRAY_REACH
         ):
             return True
@@ -361,7 +363,7 @@ def agrees(tables: TransportTables, side: int, is_off: bool) -> bool:
     return False
 
 
-@inline
+@kernel_function
 def keep_stray(tables: TransportTables, side: int) -> None:
     """Keeps the current packet until another one agrees with it; one that waited before was simply
     wrong.
@@ -376,17 +378,17 @@ def keep_stray(tables: TransportTables, side: int) -> None:
     ):
         return
     drop_stray(tables, flow)
-    k = new_node(tables, segment.seq, segment.have, segment.source, segment.packet)
+    k = new_node(tables, segment.seq, segment.captured, segment.source, segment.packet)
     node = tables.nodes[k]
-    node.wire = segment.full
+    node.wire = segment.on_wire
     node.flags = segment.flags
     node.network = segment.network
     node.needs = segment.ack
     flow.stray = k
-    tables.counts.waiting += segment.have + NODE_COST
+    tables.counts.waiting += segment.captured + NODE_COST
 
 
-@inline
+@kernel_function
 def open_at_strays(tables: TransportTables, side: int) -> int:
     """Opens the connection of the packets that wait, as the current packet of a direction shows;
     returns its number.
@@ -428,7 +430,7 @@ def open_at_strays(tables: TransportTables, side: int) -> int:
     return new_connection
 
 
-@inline
+@kernel_function
 def client_end_of(end: int, flags: int, port: int, other_port: int, server_ports: ByteArray) -> int:
     """Returns which end of a pair is the client, by the first packet of their connection, which
     comes from ``end`` and ``port``.

@@ -27,7 +27,7 @@ from dcpinspect.tui.theme import Glyphs
 
 OFFERED = 8
 """Number of completions that are shown at once."""
-REST = 0.25
+PAUSE_S = 0.25
 """Seconds without a key, after which the bar checks whether the filter shows any messages."""
 
 Judge = Callable[[Filter], str]
@@ -65,7 +65,9 @@ class Completions(Static):
         self._offered, self._at = Offer(0), -1
         self.add_class("pointing")
         self.styles.offset = (0, 0)
-        self.update(Text(pointed(at, what, self.app.size.width - 2), style="bold", no_wrap=True))
+        self.update(
+            Text(pointer_line(at, what, self.app.size.width - 2), style="bold", no_wrap=True)
+        )
         self.display = True
 
     def hide(self) -> None:
@@ -278,7 +280,7 @@ class FilterBar(Horizontal):
         else:
             self.show_status("" if parsed is None else "✔ Enter applies it")
             if parsed is not None:
-                self._rest = self.set_timer(REST, partial(self._count_rows, text, parsed))
+                self._rest = self.set_timer(PAUSE_S, partial(self._start_judging, text, parsed))
         return None
 
     def _refuse(self, error: UsageError) -> None:
@@ -292,7 +294,7 @@ class FilterBar(Horizontal):
         self.completions.point(error.at, for_keys(error.what))
         self.show_status(f"✖ at {error.at + 1}", is_error=True)
 
-    def _count_rows(self, text: str, condition: Filter) -> None:
+    def _start_judging(self, text: str, condition: Filter) -> None:
         self._rest = None
         self.run_worker(
             partial(self._look_behind, text, condition), thread=True, group="judge", exclusive=True
@@ -334,7 +336,7 @@ class FilterBar(Horizontal):
         return True
 
 
-def pointed(at: int, what: str, room: int) -> str:
+def pointer_line(at: int, what: str, room: int) -> str:
     """Returns a line that points at a place in the line above it, and says what is wrong there."""
     if at + 2 + cells(what) <= room or at < room // 2:
         return clip(f"{' ' * at}^ {what}", room)
@@ -342,7 +344,7 @@ def pointed(at: int, what: str, room: int) -> str:
     return f"{clip(what, column - 1):>{column - 1}} ^"
 
 
-def by_field(name: str, value: object, columns: Sequence[str]) -> str | None:
+def condition_for_value(name: str, value: object, columns: Sequence[str]) -> str | None:
     """Returns a condition that is true for messages with this value in this column; None if there
     is no such column.
     """

@@ -52,8 +52,8 @@ class Navigation(ContentSwitcher):
         switched: Callable[[], None],
     ) -> None:
         """Makes the holder of views. ``new_packets`` makes the view of packets, which has settings
-        of the user. ``show_status`` shows a short text to the user; ``switched`` is called when another
-        view is shown.
+        of the user. ``say`` shows a short text to the user; ``switched`` is called when another view is
+        shown.
         """
         super().__init__(id="views")
         self.inspection = inspection

@@ -313,7 +313,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             self.move_to(line + lines)
 
     def action_step(self, lines: int) -> None:
-        """Moves the cursor as ``step`` does; for keys."""
+        """Moves the cursor as ``inlined`` does; for keys."""
         self.step(lines)
 
     def action_page(self, pages: int) -> None:

@@ -22,7 +22,7 @@ from dcpinspect.tui.copying import FORMS, conversation, copied
 from dcpinspect.tui.dialogs import ChoiceDialog, Prompt
 from dcpinspect.tui.field_links import WORDS, Link, links_of, target
 from dcpinspect.tui.field_tree import FieldTree
-from dcpinspect.tui.filter_bar import FilterBar, by_field
+from dcpinspect.tui.filter_bar import FilterBar, condition_for_value
 from dcpinspect.tui.filtering import Filtering
 from dcpinspect.tui.frame import Line
 from dcpinspect.tui.message_panes import MessagePanes
@@ -287,7 +287,9 @@ class PacketsView(View):
     def action_by_this(self, how: str = "") -> None:
         """Filters by the field under the cursor."""
         field, name = self.field, self._column
-        condition = by_field(name, field.value, list(BY_NAME)) if field is not None else None
+        condition = (
+            condition_for_value(name, field.value, list(BY_NAME)) if field is not None else None
+        )
         if condition is None:
             self.host.show_status("a filter cannot use this field")
             return

@@ -55,7 +55,7 @@ def passes(request: pytest.FixtureRequest) -> Iterator[Passes]:
 
 
 OURS = TCP(sport=11_210, dport=50_000) / b"x"
-OTHER = TCP(sport=80, dport=50_000) / b"x"
+SECTION_HEADER = TCP(sport=80, dport=50_000) / b"x"
 
 WANTED = [
     IP() / OURS,
@@ -66,13 +66,18 @@ WANTED = [
     IPv6() / IPv6ExtHdrFragment(offset=10) / Raw(b"x"),
     IP(flags="MF") / TCP(dport=80),
     IP(frag=100) / Raw(b"x"),
-    IP() / UDP(dport=4789) / VXLAN() / Ether() / IP() / OTHER,
-    IP() / UDP(dport=6081) / GENEVE() / Ether() / IP() / OTHER,
-    IP() / GRE() / IP() / OTHER,
-    IP() / IP() / OTHER,
-    IPv6() / IP() / OTHER,
+    IP() / UDP(dport=4789) / VXLAN() / Ether() / IP() / SECTION_HEADER,
+    IP() / UDP(dport=6081) / GENEVE() / Ether() / IP() / SECTION_HEADER,
+    IP() / GRE() / IP() / SECTION_HEADER,
+    IP() / IP() / SECTION_HEADER,
+    IPv6() / IP() / SECTION_HEADER,
 ]
-UNWANTED = [IP() / OTHER, IPv6() / OTHER, IP() / UDP(sport=4789, dport=53) / b"x", IP() / ICMP()]
+UNWANTED = [
+    IP() / SECTION_HEADER,
+    IPv6() / SECTION_HEADER,
+    IP() / UDP(sport=4789, dport=53) / b"x",
+    IP() / ICMP(),
+]
 
 
 @pytest.mark.parametrize("packet", WANTED, ids=lambda packet: packet.summary())

@@ -52,7 +52,7 @@ def packets_in(path: Path) -> list[Packet]:
 
 
 def tshark(path: Path, *fields: str) -> list[list[str]]:
-    names = [word for field in fields for word in ("-e", field)]
+    names = [u32 for field in fields for u32 in ("-e", field)]
     done = subprocess.run(
         ["tshark", "-r", path, "-T", "fields", *names], capture_output=True, text=True, check=True
     )

@@ -101,7 +101,7 @@ def ran(folder: Path, capture: Path, *arguments: str) -> int:
     """Runs a command with a capture there; returns its exit status."""
     folder.mkdir(exist_ok=True)
     names = {"IN": str(capture), "IN2": str(ROLLBACK)}
-    command = [sys.executable, "-m", "dcpinspect", *(names.get(word, word) for word in arguments)]
+    command = [sys.executable, "-m", "dcpinspect", *(names.get(u32, u32) for u32 in arguments)]
     with capture.open("rb") as stdin:
         return subprocess.run(
             command, cwd=folder, stdin=stdin, capture_output=True, check=False

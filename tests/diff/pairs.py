@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dcpinspect.diff.difference_records import DifferenceRow, Differences
-from dcpinspect.diff.differences import Comparison
+from dcpinspect.diff.differences import SideComparison
 from dcpinspect.diff.reading_side import ComparisonSide
 from dcpinspect.reading.reading import Reading
 from dcpinspect.reading.store.spool import Spool
@@ -28,7 +28,7 @@ def compared(
         for name, path, chosen in zip("ab", (a, b), wanted, strict=True):
             sides.append(ComparisonSide(name, Reading([str(path)], track=True), spool))
             sides[-1].read(chosen)
-        with Comparison(spool) as comparison:
+        with SideComparison(spool) as comparison:
             return comparison.compare(sides[0], sides[1])
     finally:
         spool.close()

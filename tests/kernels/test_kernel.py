@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.arrays import ByteArray, IntArray
-from dcpinspect.kernels.kernel import be16, be32, be64, copy, kernel, le32, octet, step
+from dcpinspect.kernels.kernel import be16, be32, be64, copy, inlined, kernel, le32, octet
 from tests.kernels.made import compile_here
 
 
@@ -32,7 +32,7 @@ def move(source: ByteArray, target: ByteArray, size: int) -> None:
     copy(target, 0, source, 1, size)
 
 
-@step
+@inlined
 def added(total: int, value: int) -> int:
     """What a loop does most of the time, with a way out."""
     if value % 3 == 0:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.kernels.kernel import inline, kernel
+from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.kernels.structs import (
     FieldPair,
     Struct,
@@ -68,10 +68,10 @@ class GaugeTables(Tables):
         )
 
 
-reset_gauge = inline(Gauge.resetter())
+reset_gauge = kernel_function(Gauge.resetter())
 
 
-@inline
+@kernel_function
 def weigh(tables: GaugeTables, gauge: Gauge, way: int) -> None:
     """Writes to a record, to one inside it, to a pair, to an array and to a single record."""
     gauge.level *= tables.factor

@@ -469,7 +469,7 @@ def test_nothing_is_kept_of_directions_that_have_ended(talk: Path) -> None:
         found = [engine.feed(packets) for packets in capture]
     assert any(found)
     assert not engine._framers
-    assert not engine._asked
+    assert not engine._known_streams
     assert sum(one.decoded for one in engine.coverage.directions) > 500
 
 

@@ -14,7 +14,7 @@ from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.finding import Finding
 from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.leaving import stale_losses
-from dcpinspect.streams.records import SeqnoLosses
+from dcpinspect.streams.records import ByteLosses
 from dcpinspect.streams.tables import Tables
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, batches
@@ -136,11 +136,11 @@ def test_who_remembers_no_events_cannot_know_what_is_over() -> None:
         Tracker().forget_what_is_over()
 
 
-def losses(*ways: tuple[int, int]) -> SeqnoLosses:
+def losses(*ways: tuple[int, int]) -> ByteLosses:
     """One after the other, of these connections and directions; row 10 n is that behind the one
     with number n.
     """
-    table = SeqnoLosses.zeros(len(ways))
+    table = ByteLosses.zeros(len(ways))
     last: dict[tuple[int, int], int] = {}
     for number, way in enumerate(ways):
         loss = table[number]

@@ -7,7 +7,7 @@ from textual import events
 
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.filter_bar import by_field
+from dcpinspect.tui.filter_bar import condition_for_value
 from dcpinspect.tui.remembered import History, Memory
 from tests.tui.screens import NARROW, Keys, play, press, screen, settled, until
 
@@ -24,7 +24,7 @@ from tests.tui.screens import NARROW, Keys, play, press, screen, settled, until
     ],
 )
 def test_a_field_makes_a_condition(name: str, value: object, condition: str | None) -> None:
-    assert by_field(name, value, list(BY_NAME)) == condition
+    assert condition_for_value(name, value, list(BY_NAME)) == condition
 
 
 def test_a_mistake_is_told_while_it_is_typed_and_not_taken() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dcpinspect.arrays import ByteArray
-from dcpinspect.kernels.kernel import inline, octet, put
+from dcpinspect.kernels.kernel import kernel_function, octet, put
 
 TENTHS_TO = 1 << 31
 
 
-@inline
+@kernel_function
 def tenth(value: int) -> int:
     """Returns a tenth of a number from 0 to ``TENTHS_TO``, rounded down. A division that handles
     signs takes a third more time.
@@ -16,7 +16,7 @@ def tenth(value: int) -> int:
     return value * 0xCCCC_CCCD >> 35
 
 
-@inline
+@kernel_function
 def put_number(out: ByteArray, offset: int, high: int, low: int) -> int:
     """Writes high * 10^9 + low in decimal; returns the place behind it. Halves keep unsigned 64
     bits within signed arithmetic.
@@ -49,7 +49,7 @@ def put_number(out: ByteArray, offset: int, high: int, low: int) -> int:
     return offset
 
 
-@inline
+@kernel_function
 def put_unsigned(out: ByteArray, at: int, value: int, width: int) -> int:
     """Writes the unsigned number whose 64 bits ``value`` has, at the right end of a column of less
     than 19 letters, which grows if needed.
@@ -71,7 +71,7 @@ def put_unsigned(out: ByteArray, at: int, value: int, width: int) -> int:
     return put_number(out, at, half // 500_000_000, half % 500_000_000 * 2 + (value & 1))
 
 
-@inline
+@kernel_function
 def put_integer(out: ByteArray, at: int, value: int) -> int:
     """Writes a signed integer in decimal; returns the place behind it."""
     if value < 0:
@@ -81,7 +81,7 @@ def put_integer(out: ByteArray, at: int, value: int) -> int:
     return put_number(out, at, value // 1_000_000_000, value % 1_000_000_000)
 
 
-@inline
+@kernel_function
 def wire_number(data: ByteArray, start: int, size: int) -> int:
     """Returns the bits of a big-endian number of the wire."""
     value = 0
@@ -90,14 +90,14 @@ def wire_number(data: ByteArray, start: int, size: int) -> int:
     return value
 
 
-@inline
+@kernel_function
 def hex_digit(value: int) -> int:
     """Returns the letter of a hexadecimal digit."""
     # measured: an array of letters takes five times as long
     return 48 + value + (39 if value > 9 else 0)
 
 
-@inline
+@kernel_function
 def put_hex(out: ByteArray, at: int, data: ByteArray, start: int, size: int) -> int:
     """Writes bytes as hexadecimal digits; returns the place behind them."""
     # slices, so that no index can be negative: this takes a third of the time of data[start + i]
@@ -108,7 +108,7 @@ def put_hex(out: ByteArray, at: int, data: ByteArray, start: int, size: int) -> 
     return at + 2 * size
 
 
-@inline
+@kernel_function
 def put_hex64(out: ByteArray, at: int, value: int) -> int:
     """Writes 64 bits as hexadecimal digits in quotes; returns the place behind them."""
     out[at], out[at + 1], out[at + 2] = 34, 48, 120
@@ -118,7 +118,7 @@ def put_hex64(out: ByteArray, at: int, value: int) -> int:
     return at + 20
 
 
-@inline
+@kernel_function
 def put_two(out: ByteArray, at: int, value: int) -> int:
     """Writes two digits; returns the place behind them."""
     out[at] = 48 + value // 10
@@ -126,7 +126,7 @@ def put_two(out: ByteArray, at: int, value: int) -> int:
     return at + 2
 
 
-@inline
+@kernel_function
 def put_seconds(out: ByteArray, offset: int, seconds: int, separator: int) -> int:
     """Writes date, separator and time of seconds since 1970; returns the place behind them."""
     days, second_of_day = seconds // 86400, seconds % 86400
@@ -156,7 +156,7 @@ def put_seconds(out: ByteArray, offset: int, seconds: int, separator: int) -> in
     return put_two(out, offset + 1, second_of_day % 60)
 
 
-@inline
+@kernel_function
 def put_fraction(out: ByteArray, at: int, value: int, digits: int) -> int:
     """Writes a number of at most nine digits with leading zeros; returns the place behind it."""
     for i in range(digits):
@@ -166,7 +166,7 @@ def put_fraction(out: ByteArray, at: int, value: int, digits: int) -> int:
     return at + digits
 
 
-@inline
+@kernel_function
 def put_time(out: ByteArray, offset: int, time_ns: int, separator: int) -> int:
     """Writes a capture time with nine digits, and ``separator`` between date and time of day;
     returns the place behind it.
@@ -176,7 +176,7 @@ def put_time(out: ByteArray, offset: int, time_ns: int, separator: int) -> int:
     return put_fraction(out, offset + 1, time_ns % 1_000_000_000, 9)
 
 
-@inline
+@kernel_function
 def put_right(out: ByteArray, at: int, width: int) -> int:
     """Moves what stands behind the last blank to the right end of a column of this width; returns
     the place behind it.
@@ -195,7 +195,7 @@ def put_right(out: ByteArray, at: int, width: int) -> int:
     return at + missing
 
 
-@inline
+@kernel_function
 def put_elapsed(out: ByteArray, offset: int, time_ns: int, width: int) -> int:
     """Writes nanoseconds as seconds with six digits, at the right end of a column that is behind a
     blank; returns the place behind them.
@@ -211,7 +211,7 @@ def put_elapsed(out: ByteArray, offset: int, time_ns: int, width: int) -> int:
     return put_right(out, put_fraction(out, offset + 1, micros % 1_000_000, 6), width)
 
 
-@inline
+@kernel_function
 def put_epoch(out: ByteArray, offset: int, time_ns: int) -> int:
     """Writes a time as seconds since 1970 with nine digits; returns the place behind them."""
     offset = put_integer(out, offset, time_ns // 1_000_000_000)
@@ -219,7 +219,7 @@ def put_epoch(out: ByteArray, offset: int, time_ns: int) -> int:
     return put_fraction(out, offset + 1, time_ns % 1_000_000_000, 9)
 
 
-@inline
+@kernel_function
 def put_millis(out: ByteArray, offset: int, time_ns: int) -> int:
     """Writes rounded nanoseconds as milliseconds with three digits; returns the place behind."""
     micros = (time_ns + 500) // 1000
@@ -228,7 +228,7 @@ def put_millis(out: ByteArray, offset: int, time_ns: int) -> int:
     return put_fraction(out, offset + 1, micros % 1000, 3)
 
 
-@inline
+@kernel_function
 def put_wire_time(out: ByteArray, offset: int, data: ByteArray, start: int) -> int:
     """Writes the time in four bytes of the message, or none; returns the place behind it."""
     seconds = wire_number(data, start, 4)
@@ -240,7 +240,7 @@ def put_wire_time(out: ByteArray, offset: int, data: ByteArray, start: int) -> i
     return offset + 4
 
 
-@inline
+@kernel_function
 def put_cas_time(out: ByteArray, offset: int, data: ByteArray, start: int, is_remark: int) -> int:
     """Writes when a CAS was made, as a JSON string, or null if it contains no time; with
     ``is_remark``, in brackets, or nothing.
@@ -275,7 +275,7 @@ def put_cas_time(out: ByteArray, offset: int, data: ByteArray, start: int, is_re
     return offset + 5
 
 
-@inline
+@kernel_function
 def put_remark(out: ByteArray, offset: int, data: ByteArray, start: int, size: int) -> int:
     """Writes a number of the message in brackets, unless of one digit; returns the place behind."""
     above = 0
@@ -289,7 +289,7 @@ def put_remark(out: ByteArray, offset: int, data: ByteArray, start: int, size: i
     return offset + 1
 
 
-@inline
+@kernel_function
 def put_offsets(out: ByteArray, offset: int, field_offset: int, size: int, width: int) -> int:
     """Writes ``(4)``, ``(2,3)``, ``(8-11)`` or ``()``, and blanks up to ``width`` letters; returns
     the place behind them.

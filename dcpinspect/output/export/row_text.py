@@ -15,7 +15,7 @@ import numpy as np
 
 from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.kernels.distinct import distinct
-from dcpinspect.kernels.kernel import copy, inline, kernel, step
+from dcpinspect.kernels.kernel import copy, inlined, kernel, kernel_function
 from dcpinspect.kernels.structs import Struct, T, Tables, number
 from dcpinspect.kernels.structs import StructRows as Records
 from dcpinspect.output.export.number_text import (
@@ -355,7 +355,7 @@ class RowWriter:
         return self._room[: ends.max(initial=0)], ends
 
 
-@step
+@inlined
 def put_value(out: ByteArray, at: int, what: int, value: int, width: int) -> int:
     """Writes a number of a column, as ``what`` says; returns the place behind it."""
     if what == UNSIGNED:
@@ -373,7 +373,7 @@ def put_value(out: ByteArray, at: int, what: int, value: int, width: int) -> int
     return put_time(out, at, value, 84 if what == TIME_NS else 32)
 
 
-@step
+@inlined
 def put_of_message(
     out: ByteArray, at: int, what: int, data: ByteArray, start: int, size: int, width: int
 ) -> int:
@@ -389,7 +389,7 @@ def put_of_message(
     return put_cas_time(out, at, data, start, 1 if what == CAS_REMARK else 0)
 
 
-@step
+@inlined
 def put_span(
     out: ByteArray, at: int, what: int, text: ByteArray, longest: int, shown: ByteArray, limit: int
 ) -> int:
@@ -408,7 +408,7 @@ def put_span(
     return put_text(out, at, text, 1 if what == SPAN_TEXT else 0)
 
 
-@step
+@inlined
 def put_section(
     out: ByteArray,
     at: int,
@@ -425,7 +425,7 @@ def put_section(
     return put_pairs(out, at, section, place, 1 if what == XATTR_FIELDS else 0)
 
 
-@inline
+@kernel_function
 def settled(out: ByteArray, offset: int, operation: int, first: int, start: int) -> int:
     """Changes the text from ``start`` on, as ``operation`` says; returns the place behind it."""
     if operation == RIGHT:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dcpinspect.arrays import ByteArray
-from dcpinspect.kernels.kernel import be32, copy, inline, octet, put
+from dcpinspect.kernels.kernel import be32, copy, kernel_function, octet, put
 from dcpinspect.output.export.number_text import hex_digit, put_hex, put_integer, put_offsets
 from dcpinspect.protocol.utf8 import character_size, sequence_size
 
@@ -27,14 +27,14 @@ _NAME, _OFFSET, _SIZE, _HEX, _VALUE, _END, _INFLATED = (
 _BYTES = np.frombuffer(b" bytes)", np.uint8)
 
 
-@inline
+@kernel_function
 def put_constant(out: ByteArray, at: int, text: ByteArray) -> int:
     """Writes all of a text; returns the place behind it."""
     copy(out, at, text, 0, len(text))
     return at + len(text)
 
 
-@inline
+@kernel_function
 def put_sign(out: ByteArray, at: int, last: int) -> int:
     """Writes one of our signs of three bytes, which begin with the same two bytes as a dash;
     returns the place behind it.
@@ -43,7 +43,7 @@ def put_sign(out: ByteArray, at: int, last: int) -> int:
     return at + 3
 
 
-@inline
+@kernel_function
 def put_escape(out: ByteArray, at: int, letter: int, value: int, digits: int) -> int:
     """Writes a backslash, a letter and so many hex digits; returns the place behind them."""
     out[at], out[at + 1] = 92, letter
@@ -52,7 +52,7 @@ def put_escape(out: ByteArray, at: int, letter: int, value: int, digits: int) ->
     return at + 2 + digits
 
 
-@inline
+@kernel_function
 def put_control(out: ByteArray, at: int, byte: int) -> int:
     """Writes a control character as strings of JSON have it; returns the place behind it."""
     if byte == 8 or byte == 9 or byte == 10 or byte == 12 or byte == 13:
@@ -72,7 +72,7 @@ def put_control(out: ByteArray, at: int, byte: int) -> int:
     return put_escape(out, at, 117, byte, 4)
 
 
-@inline
+@kernel_function
 def put_text(out: ByteArray, offset: int, text: ByteArray, is_string: int) -> int:
     """Writes UTF-8 text: as the inside of a JSON string, or JSON unchanged, but with blanks for
     line breaks.
@@ -109,7 +109,7 @@ def put_text(out: ByteArray, offset: int, text: ByteArray, is_string: int) -> in
     return offset
 
 
-@inline
+@kernel_function
 def put_plain(out: ByteArray, at: int, text: ByteArray, longest: int) -> int:
     """Writes a key, clipped to ``longest`` columns (0: whole); returns the place behind it, or -1
     if the key is not plain text.
@@ -126,7 +126,7 @@ def put_plain(out: ByteArray, at: int, text: ByteArray, longest: int) -> int:
     return at + size
 
 
-@inline
+@kernel_function
 def code_at(text: ByteArray, at: int, wide: int) -> int:
     """Returns the number of the character of ``wide`` bytes at ``at``."""
     code = octet(text, at) if wide == 1 else octet(text, at) & (0x7F >> wide)
@@ -135,7 +135,7 @@ def code_at(text: ByteArray, at: int, wide: int) -> int:
     return code
 
 
-@inline
+@kernel_function
 def escaped_letters(code: int, is_shown: int) -> int:
     """Returns in how many letters a terminal shows a character."""
     if code == 92:
@@ -145,7 +145,7 @@ def escaped_letters(code: int, is_shown: int) -> int:
     return 4 if code < 0x80 else 6 if code < 0x10000 else 10
 
 
-@inline
+@kernel_function
 def put_character(out: ByteArray, at: int, text: ByteArray, code: int, letters: int) -> int:
     """Writes the first character of ``text`` in so many letters; returns the place behind."""
     if letters == 1:
@@ -160,7 +160,7 @@ def put_character(out: ByteArray, at: int, text: ByteArray, code: int, letters: 
     )
 
 
-@inline
+@kernel_function
 def put_shown(out: ByteArray, offset: int, text: ByteArray, shown: ByteArray, limit: int) -> int:
     """Writes UTF-8 text as ``escape`` does, cut after ``limit`` letters; a cut text is followed by
     its length. ``shown``: whether characters stay.
@@ -195,7 +195,7 @@ def put_shown(out: ByteArray, offset: int, text: ByteArray, shown: ByteArray, li
     return offset
 
 
-@inline
+@kernel_function
 def trimmed(out: ByteArray, offset: int) -> int:
     """Returns the place behind the last letter that is not a blank."""
     while out[offset - 1] == 32:
@@ -203,7 +203,7 @@ def trimmed(out: ByteArray, offset: int) -> int:
     return offset
 
 
-@inline
+@kernel_function
 def put_xattrs(
     out: ByteArray,
     offset: int,
@@ -250,7 +250,7 @@ def put_xattrs(
     return offset
 
 
-@inline
+@kernel_function
 def put_pairs(
     out: ByteArray, offset: int, section: ByteArray, section_offset: int, is_field: int
 ) -> int:
@@ -292,7 +292,7 @@ def put_pairs(
     return offset
 
 
-@inline
+@kernel_function
 def put_eight(digits: ByteArray, letters: ByteArray, source: ByteArray, size: int) -> None:
     """Writes up to eight bytes as digits with blanks between, and as letters."""
     for i in range(size):
@@ -301,7 +301,7 @@ def put_eight(digits: ByteArray, letters: ByteArray, source: ByteArray, size: in
         letters[i] = byte if 0x20 <= byte < 0x7F else 46
 
 
-@inline
+@kernel_function
 def put_dump(out: ByteArray, offset: int, data: ByteArray) -> int:
     """Writes bytes as a dump, 16 a line; returns the place behind it."""
     for line_start in range(0, len(data), 16):
@@ -324,7 +324,7 @@ def put_dump(out: ByteArray, offset: int, data: ByteArray) -> int:
     return offset
 
 
-@inline
+@kernel_function
 def clipped(out: ByteArray, start: int, at: int, width: int) -> int:
     """Shortens a line to ``width`` columns, with an ellipsis; returns the place behind it.
 

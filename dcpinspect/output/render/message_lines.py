@@ -395,7 +395,7 @@ class NumberField:
 
     def text_of(self, message: Message) -> str:
         """Returns label and number; empty if the message has no such number."""
-        number = _numbers(message).get(self.field)
+        number = _field_values(message).get(self.field)
         return "" if number is None or not (number or self.tells_zero) else f"{self.label} {number}"
 
 
@@ -457,7 +457,7 @@ def _requested_collections(message: Message, names: NamesAt) -> str:
     return escape(("for " if scope is None else "for scope ") + ", ".join(names_shown))
 
 
-def _numbers(message: Message) -> dict[str, int | str]:
+def _field_values(message: Message) -> dict[str, int | str]:
     """Returns the values of the outermost fields that are numbers or text, and complete."""
     return {
         field.name: field.value for field in message.fields if isinstance(field.value, int | str)
@@ -506,7 +506,7 @@ def _uuid(number: int) -> str:
 
 
 def _stream_request(message: Message) -> str:
-    return _request_text(_numbers(message), _words(message, "flags"), _text_value(message))
+    return _request_text(_field_values(message), _words(message, "flags"), _text_value(message))
 
 
 def _request_at(batch: MessageBatch, index: int, layout: Layout) -> str | None:
@@ -550,7 +550,7 @@ def _failover_log(message: Message) -> str:
         if None in (newest.get("uuid"), newest.get("seqno")):
             return "failover log"  # the capture lacks the newest entry
         return _log_text(len(entries), newest.get("uuid"), newest.get("seqno"))
-    rollback = _numbers(message).get("rollback_seqno")
+    rollback = _field_values(message).get("rollback_seqno")
     return "" if rollback is None else f"to {rollback}"
 
 

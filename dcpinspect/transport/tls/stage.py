@@ -46,7 +46,7 @@ class TlsStage:
         self._doubts: dict[int, Doubt] = {}
         self._doubted = 0
         """Bytes that ``_doubts`` keep."""
-        self._talks: dict[int, TlsDecryption] = {}
+        self._decryptions: dict[int, TlsDecryption] = {}
         self.plain_ones: set[int] = set()
         """Connections that pass unchanged."""
         self._seen = keys.count  # number of secrets when what waits was last looked at
@@ -64,9 +64,9 @@ class TlsStage:
             if number in self.plain_ones:
                 yield chunk
                 continue
-            talk, doubt = self._talks.get(number), self._doubts.get(number)
-            if talk is not None:
-                if talk.is_watched:
+            decryption, doubt = self._decryptions.get(number), self._doubts.get(number)
+            if decryption is not None:
+                if decryption.is_watched:
                     yield chunk
                 news.setdefault(number, []).append(chunk)
                 continue
@@ -89,14 +89,14 @@ class TlsStage:
         for number, fed in news.items():
             yield from self._fed(number, fed)
         yield from self._again()
-        for number, talk in (
-            [*self._talks.items()] if is_last or self._shared.waiting > MOST_FOR_KEYS else ()
+        for number, decryption in (
+            [*self._decryptions.items()] if is_last or self._shared.waiting > MOST_FOR_KEYS else ()
         ):
             if not is_last and self._shared.waiting <= MOST_FOR_KEYS:
                 break
-            if is_last or talk.is_waiting:
-                yield from talk.held_chunks()
-                self._end(number, talk)
+            if is_last or decryption.is_waiting:
+                yield from decryption.held_chunks()
+                self._end(number, decryption)
 
     def _judged(self, number: int, doubt: Doubt, *, is_last: bool = False) -> Iterator[StreamChunk]:
         """Yields what is certain of a connection by now, and is no longer held back."""
@@ -108,7 +108,7 @@ class TlsStage:
             del self._doubts[number]
             about = self.connections[number] = TlsConnection()
             plain_sides = frozenset(side for side in (C2S, S2C) if is_tls[side] is False)
-            self._talks[number] = TlsDecryption(
+            self._decryptions[number] = TlsDecryption(
                 about, self._keys, self._shared, plain_sides, is_watched=doubt.is_watched
             )
             yield from self._fed(number, doubt.chunks)
@@ -125,9 +125,9 @@ class TlsStage:
                 self.plain_ones.add(number)
 
     def _fed(self, number: int, chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
-        talk = self._talks[number]
-        yield from talk.feed(chunks)
-        self._end(number, talk)
+        decryption = self._decryptions[number]
+        yield from decryption.feed(chunks)
+        self._end(number, decryption)
 
     def _again(self) -> Iterator[StreamChunk]:
         """Yields what was held back of connections whose secrets the key log has by now."""
@@ -136,14 +136,14 @@ class TlsStage:
         self._keys.look_again()
         if self._keys.count != self._seen:
             self._seen = self._keys.count
-            for number, talk in [*self._talks.items()]:
-                if talk.is_waiting:
-                    yield from talk.again()
-                    self._end(number, talk)
+            for number, decryption in [*self._decryptions.items()]:
+                if decryption.is_waiting:
+                    yield from decryption.again()
+                    self._end(number, decryption)
 
-    def _end(self, number: int, talk: TlsDecryption) -> None:
-        if talk.is_over:
-            del self._talks[number]
+    def _end(self, number: int, decryption: TlsDecryption) -> None:
+        if decryption.is_over:
+            del self._decryptions[number]
             self.plain_ones.add(number)
 
     def leave(self, connections: Collection[int]) -> None:
@@ -153,11 +153,11 @@ class TlsStage:
             for side in range(2):
                 self.left[side] += self.overhead(number, side) + self.unread(number, side)
             self.connections.pop(number, None)
-            talk, doubt = self._talks.pop(number, None), self._doubts.pop(number, None)
+            decryption, doubt = self._decryptions.pop(number, None), self._doubts.pop(number, None)
             self._doubted -= 0 if doubt is None else doubt.held
             held = (
-                talk.held()
-                if talk is not None
+                decryption.held()
+                if decryption is not None
                 else []
                 if doubt is None or doubt.is_watched
                 else doubt.chunks
@@ -175,7 +175,7 @@ class TlsStage:
     @property
     def is_plain(self) -> bool:
         """Whether everything passes unchanged: nothing is held back, and no secret is in use."""
-        is_held = self._talks or any(not doubt.is_watched for doubt in self._doubts.values())
+        is_held = self._decryptions or any(not doubt.is_watched for doubt in self._doubts.values())
         return not is_held and not any(
             about.is_open or about.secrets for about in self.connections.values()
         )
