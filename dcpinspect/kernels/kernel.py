@@ -7,8 +7,8 @@ NumPy).
 
 A kernel may only use what gives equal numbers in both forms. That is integer arithmetic that fits
 int64 (u64 values only through ``np.uint64`` constants and ``be64``), and element access with
-indices it has checked itself. Slices of one-dimensional arrays and functions marked ``@inline`` are
-also allowed. Nothing checks bounds in the compiled form.
+indices it has checked itself. Slices of one-dimensional arrays and functions marked
+``@kernel_function`` are also allowed. Nothing checks bounds in the compiled form.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def inlined(function: F) -> F:
 
 
 def _inline_as(compiled: Callable[..., Any]) -> Callable[[F], F]:
-    """Lets kernels call a helper, as ``kernel_function`` does, whose fast form is another in numba."""
+    """Lets kernels call a helper, as ``kernel_function`` does, whose fast form is another."""
 
     def decorate(function: F) -> F:
         HELPERS[function] = compiled

@@ -216,7 +216,9 @@ class Struct(Generic[T]):
 
     @classmethod
     def resetter(cls) -> Callable[[Self], None]:
-        """Returns a function that makes a record of zeros a new one; kernels mark it ``kernel_function``."""
+        """Returns a function that makes a record of zeros a new one; as a ``kernel_function`` it is
+        for kernels, too.
+        """
         return _resetter(cls.declared)  # type: ignore[arg-type] # mypy takes no class for hashable
 
 

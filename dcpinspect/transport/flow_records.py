@@ -17,12 +17,12 @@ HOLE, END, HELD = -1, -2, -3
 """
 
 OPEN, BY_FIN, BY_RST, REPLACED = range(4)
-"""Values of ``TcpConnectionRow.closed_how``: no end was seen; one end said that it has no more to say;
-one end dropped the connection; another connection runs on the addresses.
+"""Values of ``TcpConnectionRow.closed_how``: no end was seen; one end said that it has no more to
+say; one end dropped the connection; another connection runs on the addresses.
 """
 
 ASIDE_BITS = 15
-"""Bits of ``-1 - Connection.flows`` for each flow that is put aside: 2 times ``next``, and 1 more
+"""Bits of ``-1 - TcpConnectionRow.flows`` for each flow that is put aside: 2 times ``next``, and 1 more
 if all of it was acknowledged.
 """
 
