@@ -34,11 +34,6 @@ SHUT_NS = 1_000_000_000
 none of interest.
 """
 
-CUT_NS = 20_000_000
-"""A packet that snaplen cut may be captured once more, whole, at most so long after it: at another
-interface, or before it went through a tunnel.
-"""
-
 RECENT_HOLES = 8
 """Number of holes remembered for each flow, to tell late bytes from duplicates."""
 
@@ -215,7 +210,7 @@ class TcpConnectionRow(Struct[T]):
     )
 
 
-class ConnectionRows(TcpConnectionRow[IntArray], StructRows[TcpConnectionRow]):
+class TcpConnectionRows(TcpConnectionRow[IntArray], StructRows[TcpConnectionRow]):
     """The connections of a reading."""
 
 
@@ -314,7 +309,7 @@ class TransportTables(Tables):
     """The bytes of the current packet."""
     stray: Segment
     """A far-off segment that waited for the current packet."""
-    connections: ConnectionRows
+    connections: TcpConnectionRows
     address_pairs: EndpointPairs
     routes: Routes
     sides: Sides

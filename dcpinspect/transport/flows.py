@@ -10,7 +10,6 @@ from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.transport import flow_records
 from dcpinspect.transport.flow_records import (
     ASIDE_BITS,
-    CUT_NS,
     END,
     GIVEN_UP,
     HOLE,
@@ -21,7 +20,7 @@ from dcpinspect.transport.flow_records import (
     TransportTables,
 )
 from dcpinspect.transport.next_bytes import enter
-from dcpinspect.transport.waiting import NODE_COST, free_node, is_cut, packets_of, unlink
+from dcpinspect.transport.waiting import NODE_COST, free_node, packets_of, unlink_head
 
 reset_flow = kernel_function(flow_records.Flow.resetter())
 
@@ -210,51 +209,36 @@ def comes_early(tables: TransportTables, flow: Flow, needs: int) -> bool:
     side, other_flow = tables.sides[flow.number ^ 1], tables.flows[flow_of(tables, flow.number ^ 1)]
     if needs - side.has_fin <= other_flow.next or other_flow.passed == GIVEN_UP:
         return False
-    k = other_flow.head
-    if k < 0 or tables.nodes[k].offset > other_flow.next or is_cut(tables, other_flow):
-        return True
-    return bool(tables.nodes[k].needs - tables.sides[flow.number].has_fin <= flow.next)
-
-
-@kernel_function
-def waits_for_copy(tables: TransportTables, flow: Flow) -> bool:
-    """Returns whether the next bytes of a flow were cut off so lately that a copy of their packet
-    may still come.
-    """
-    packet = tables.segment.packet
-    return is_cut(tables, flow) and abs(packet.time - tables.nodes[flow.head].packet.time) < CUT_NS
+    return not (other_flow.head >= 0 and tables.nodes[other_flow.head].offset == other_flow.next)
 
 
 @kernel_function
 def drain(tables: TransportTables, flow: Flow) -> None:
-    """Enters the waiting segments that are next, up to bytes that were cut off."""
+    """Enters the waiting segments that are next."""
     while flow.head >= 0 and tables.nodes[flow.head].offset == flow.next:
         node = tables.nodes[flow.head]
-        if node.source == HOLE:
-            return
         if comes_early(tables, flow, node.needs):
             if node.ack_seen < 0:
                 node.ack_seen = packets_of(tables, flow.number)
                 node.ack_time = tables.segment.packet.time
             return
-        n = enter(tables, flow, node.length, node.source, node.packet)
-        tables.entries[n].place = node.place
-        flow.next += node.length
-        unlink(tables, flow, flow.head)
+        if node.source == HOLE:
+            flow.cut_off += node.length
+            enter_hole(tables, flow, node.length, node.packet)
+        else:
+            n = enter(tables, flow, node.length, node.source, node.packet)
+            tables.entries[n].place = node.place
+            flow.next += node.length
+        unlink_head(tables, flow)
 
 
 @kernel_function
 def give_up_gap(tables: TransportTables, flow: Flow, packet: Packet) -> None:
-    """Makes the gap before the first waiting segment a hole, or the bytes that were cut off there.
-    If there are none, the segment no longer waits for the other direction.
+    """Makes the gap before the first waiting segment a hole. If there is no gap, the segment no
+    longer waits for the other direction.
     """
-    node = tables.nodes[flow.head]
-    length = node.offset - flow.next
-    if is_cut(tables, flow):
-        flow.cut_off += node.length
-        enter_hole(tables, flow, node.length, node.packet)
-        unlink(tables, flow, flow.head)
-    elif length > 0:
+    length = tables.nodes[flow.head].offset - flow.next
+    if length > 0:
         enter_hole(tables, flow, length, packet)
     else:
         tables.flows[flow_of(tables, flow.number ^ 1)].passed = GIVEN_UP
@@ -298,7 +282,7 @@ def end_side(tables: TransportTables, side: int, packet: Packet, frame: int) -> 
         if node.source != HOLE:
             flow.unique -= node.length
             flow.late += node.length
-        unlink(tables, flow, flow.head)
+        unlink_head(tables, flow)
     tables.sides[side].ended = 1
     if flow.next == 0 and other_flow.next == 0 and other_flow.head < 0:
         return

@@ -9,8 +9,6 @@ Two clocks, or two queues, may have recorded the two directions; then a question
 answer in the capture. TCP tells the real order, since the answer acknowledges the question. So
 bytes wait for the bytes of the other direction that they acknowledge, as they wait for a gap.
 
-What snaplen cut off a packet waits a moment, too: another copy of the packet may have it.
-
 The entries do not depend on the batches, because each packet is handled completely before the next,
 and times are those of packets.
 """
@@ -40,12 +38,12 @@ from dcpinspect.transport.flows import (
     drop_offer,
     drop_stray,
     end_side,
+    enter_hole,
     flow_of,
     give_up_gap,
     late_bytes,
     next_of,
     own_flow,
-    waits_for_copy,
 )
 from dcpinspect.transport.headers import (
     ACK,
@@ -71,8 +69,6 @@ from dcpinspect.transport.waiting import (
     acknowledge,
     free_node,
     insert,
-    is_cut,
-    make_way,
     new_node,
     packets_of,
     wait_again,
@@ -367,14 +363,16 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
             tables.entries[n].place = segment.place
             flow.next = offset + have
             flow.unique += have
-    elif have > 0:
-        time, packet.time = packet.time, make_way(tables, flow, offset, offset + have)
-        used = insert(tables, flow, offset, have, source, packet)
-        packet.time = time
-        flow.unique += used
-        flow.duplicate += have - used
-    if full > have:
-        insert(tables, flow, offset + have, full - have, HOLE, packet)
+        if full > have:
+            flow.cut_off += full - have
+            enter_hole(tables, flow, full - have, packet)
+    else:
+        if have > 0:
+            used = insert(tables, flow, offset, have, source, packet)
+            flow.unique += used
+            flow.duplicate += have - used
+        if full > have:
+            insert(tables, flow, offset + have, full - have, HOLE, packet)
     if head >= 0 or flow.head >= 0:
         drain(tables, flow)
         while flow.waiting > MAX_WAITING:
@@ -399,16 +397,15 @@ def give_up_overdue(tables: TransportTables, flow: Flow, seen: int) -> None:
     """Makes holes of a flow's gaps that were acknowledged long enough ago, and enters what waited
     long for the other direction.
     """
-    packet, other_flow = tables.segment.packet, tables.flows[flow_of(tables, flow.number ^ 1)]
+    packet = tables.segment.packet
     while flow.head >= 0:
         node = tables.nodes[flow.head]
         is_soon = seen - node.ack_seen < WAIT_PACKETS
-        if node.offset == flow.next and (other_flow.passed == 0 or is_cut(tables, other_flow)):
+        if node.offset == flow.next and tables.flows[flow_of(tables, flow.number ^ 1)].passed == 0:
             # nothing says that the bytes it waits for were lost; a fast direction has many packets
             # in a round trip
             is_soon = True
-        waits = node.ack_seen < 0 or (is_soon and packet.time - node.ack_time < WAIT_NS)
-        if waits_for_copy(tables, flow) or (waits and not is_cut(tables, flow)):
+        if node.ack_seen < 0 or (is_soon and packet.time - node.ack_time < WAIT_NS):
             return
         give_up_gap(tables, flow, packet)
 

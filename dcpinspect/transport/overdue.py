@@ -6,22 +6,14 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import kernel
 from dcpinspect.transport.flow_records import TransportTables
-from dcpinspect.transport.flows import (
-    drain,
-    end_side,
-    flow_of,
-    give_up_gap,
-    has_room,
-    waits_for_copy,
-)
-from dcpinspect.transport.waiting import is_cut
+from dcpinspect.transport.flows import drain, end_side, flow_of, give_up_gap, has_room
 from dcpinspect.transport.whose import WAIT_NS
 
 
 @kernel("int64(int64, TransportTables)")
 def give_up_overdue(start: int, tables: TransportTables) -> int:
-    """Makes holes of gaps that were acknowledged ``WAIT_NS`` before the current packet, and of what
-    was cut off ``CUT_NS`` before it, in directions from ``start`` on, in order.
+    """Makes holes of gaps that were acknowledged ``WAIT_NS`` before the current packet, in
+    directions from ``start`` on, in order.
 
     What waited that long for the other direction is entered. Returns the number of the first
     direction not handled, for want of room, or their count. One step for each direction, and one
@@ -38,8 +30,7 @@ def give_up_overdue(start: int, tables: TransportTables) -> int:
         while flow.head >= 0:
             node = tables.nodes[flow.head]
             # less than 0: the clock was set back
-            waits = node.ack_seen < 0 or abs(packet.time - node.ack_time) < WAIT_NS
-            if waits_for_copy(tables, flow) or (waits and not is_cut(tables, flow)):
+            if node.ack_seen < 0 or abs(packet.time - node.ack_time) < WAIT_NS:
                 break
             give_up_gap(tables, flow, packet)
         direction = tables.sides[side]

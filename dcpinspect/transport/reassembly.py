@@ -37,7 +37,6 @@ from dcpinspect.transport.flow_records import (
     HOLE,
     OPEN,
     RECENT_HOLES,
-    ConnectionRows,
     EndpointPairs,
     FlowHoles,
     Flows,
@@ -47,6 +46,7 @@ from dcpinspect.transport.flow_records import (
     Sides,
     StreamEntries,
     TableCounts,
+    TcpConnectionRows,
     TransportTables,
 )
 from dcpinspect.transport.flows import close_sides, put_aside
@@ -164,7 +164,7 @@ class Reassembler:
         tables.segment = Segment.single()
         tables.stray = Segment.single()
         tables.counts = TableCounts.single()
-        tables.connections = ConnectionRows.zeros(16)
+        tables.connections = TcpConnectionRows.zeros(16)
         tables.sides = Sides.zeros(32)
         tables.recent = FlowHoles.zeros(64 * RECENT_HOLES)
         tables.flows = Flows(grown(Flows.reset(2).array, 32))
@@ -280,7 +280,7 @@ class Reassembler:
         return companions
 
     @property
-    def _connections(self) -> ConnectionRows:
+    def _connections(self) -> TcpConnectionRows:
         return self._tables.connections[: self._tables.counts.connections]
 
     @property
@@ -482,7 +482,7 @@ class Reassembler:
         is_kept[last[-MOST_LAST:]] = True
         kept_rows, dropped_rows = np.flatnonzero(is_kept), np.flatnonzero(~is_kept)
         self._dropped += self._sums(dropped_rows)
-        tables.connections = ConnectionRows(only(tables.connections.array, kept_rows))
+        tables.connections = TcpConnectionRows(only(tables.connections.array, kept_rows))
         tables.sides = Sides(
             only(tables.sides.array, (2 * kept_rows[:, None] + np.arange(2)).reshape(-1))
         )

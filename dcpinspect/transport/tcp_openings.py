@@ -11,7 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
-from dcpinspect.transport.flow_records import BY_RST, OPEN, SHUT_NS, ConnectionRows, TransportTables
+from dcpinspect.transport.flow_records import (
+    BY_RST,
+    OPEN,
+    SHUT_NS,
+    TcpConnectionRows,
+    TransportTables,
+)
 from dcpinspect.transport.headers import OF_IPV6, TIME_EXCEEDED
 from dcpinspect.transport.whose import WAIT_NS
 
@@ -125,7 +131,7 @@ def counted(tables: TransportTables, numbers: IntArray, now_ns: int) -> Counter[
 
 
 def _kinds(
-    tables: TransportTables, connection_rows: ConnectionRows, numbers: IntArray, now_ns: int
+    tables: TransportTables, connection_rows: TcpConnectionRows, numbers: IntArray, now_ns: int
 ) -> IntArray:
     """Returns what came of connections: places in ``OPENINGS``.
 
@@ -167,7 +173,7 @@ def _kinds(
 
 
 def _unseen(
-    tables: TransportTables, connection_rows: ConnectionRows, numbers: IntArray
+    tables: TransportTables, connection_rows: TcpConnectionRows, numbers: IntArray
 ) -> IntArray:
     """Returns the direction of which no packet was captured, for each connection, or -1.
 
@@ -190,7 +196,7 @@ def _unseen(
 
 
 def _shut(
-    tables: TransportTables, connection_rows: ConnectionRows
+    tables: TransportTables, connection_rows: TcpConnectionRows
 ) -> dict[int, tuple[Spell | None, Spell | None]]:
     """Returns by place, for connections of which an end took nothing for ``SHUT_NS`` or more, when
     each direction's sender did.

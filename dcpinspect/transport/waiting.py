@@ -56,15 +56,6 @@ def new_node(tables: TransportTables, offset: int, length: int, source: int, pac
 
 
 @kernel_function
-def is_cut(tables: TransportTables, flow: Flow) -> bool:
-    """Returns whether the next bytes of a flow were cut off by snaplen: another copy of their
-    packet may have them.
-    """
-    k = flow.head
-    return bool(k >= 0 and tables.nodes[k].source == HOLE and tables.nodes[k].offset == flow.next)
-
-
-@kernel_function
 def cost_of(node: Node) -> int:
     """Returns what a node counts against the limits."""
     return int(NODE_COST + (node.length if node.source != HOLE else 0))
@@ -153,51 +144,22 @@ def link(tables: TransportTables, flow: Flow, k: int, before: int, after: int) -
 
 
 @kernel_function
-def unlink(tables: TransportTables, flow: Flow, k: int) -> None:
-    """Frees node ``k``, which waits in a flow."""
-    nodes, cost = tables.nodes, cost_of(tables.nodes[k])
+def unlink_head(tables: TransportTables, flow: Flow) -> None:
+    """Frees the first waiting node of a flow."""
+    k = flow.head
+    cost = cost_of(tables.nodes[k])
     flow.waiting -= cost
     flow.nodes -= 1
     tables.counts.waiting -= cost
-    before, after = nodes[k].previous, nodes[k].next
+    after = tables.nodes[k].next
+    flow.head = after
     if flow.near == k:
         flow.near = after
-    if before >= 0:
-        nodes[before].next = after
-    else:
-        flow.head = after
     if after >= 0:
-        nodes[after].previous = before
+        tables.nodes[after].previous = -1
     else:
-        flow.tail = before
+        flow.tail = -1
     free_node(tables, k)
-
-
-@inlined
-def make_way(tables: TransportTables, flow: Flow, start: int, end: int) -> int:
-    """Takes the stream bytes of [start, end) out of those that were cut off: a copy of their packet
-    has them. Returns the time of the packet that was seen first.
-    """
-    nodes, k = tables.nodes, node_before(tables, flow, start)
-    time = tables.segment.packet.time
-    k = flow.head if k < 0 else k
-    while k >= 0 and nodes[k].offset < end:
-        node, after = nodes[k], nodes[k].next
-        offset, node_end = node.offset, node.offset + node.length
-        if node.source == HOLE and node_end > start:
-            time = min(time, node.packet.time)
-            if offset < start:
-                node.length = start - offset
-                if node_end > end:
-                    remainder = new_node(tables, end, node_end - end, HOLE, node.packet)
-                    link(tables, flow, remainder, k, after)
-            elif node_end > end:
-                node.offset = end
-                node.length = node_end - end
-            else:
-                unlink(tables, flow, k)
-        k = after
-    return int(time)
 
 
 @inlined

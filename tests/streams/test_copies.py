@@ -4,7 +4,6 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from dcpinspect.streams import copies
 from dcpinspect.streams.copies import PROXY, TRANSLATION, Copy
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests import builders
-from tests.builders import COOKED, SYN, Conversation, Recorded, recorded
+from tests.builders import SYN, Conversation, Recorded, recorded
 from tests.captures import field, real_server
 from tests.doubled import Doubled, packets_of, passed_on, said_of, tcp_of, translated, written
 from tests.parted import divided, everything, joined, whole
@@ -297,60 +296,6 @@ def test_parts_know_a_second_recording_as_one_reading_does(tmp_path: Path) -> No
     found = everything(joined(parts, paths, left_out=left_out))
     assert found == everything(whole(batches, paths))
     assert sum(row["copy_of"] is not None for row in found["connections"]) == 5
-
-
-# -- packets that were captured twice, and cut by snaplen
-# --------------------------------------------------------------------------------------------------
-
-MS = 1_000_000
-
-
-def cut(packets: Iterable[Recorded], snaplen: int) -> list[Recorded]:
-    return [replace(packet, data=packet.data[:snaplen]) for packet in packets]
-
-
-def in_order(*recordings: Iterable[Recorded]) -> list[Recorded]:
-    return sorted(chain(*recordings), key=lambda packet: packet.time_ns)
-
-
-@pytest.mark.parametrize("by_ns", [1000, 100_000, 3 * MS])
-@pytest.mark.parametrize("snaplen", [60, 128])
-@pytest.mark.parametrize("name", ["r01-tmpfail-not-retried", "p02-select-bucket-one-node"])
-def test_a_packet_that_was_cut_and_then_captured_whole_has_all_its_bytes(
-    name: str, snaplen: int, by_ns: int, tmp_path: Path
-) -> None:
-    packets = packets_of(field(name))
-    twice = in_order(cut(packets, snaplen), later(packets, by_ns))
-    assert said_of(written(tmp_path, twice)) == said_of(written(tmp_path, packets, "once.pcap"))
-
-
-@pytest.mark.parametrize("by_ns", [1000, 3 * MS])
-def test_a_packet_that_was_captured_whole_and_then_cut_has_all_its_bytes(
-    by_ns: int, tmp_path: Path
-) -> None:
-    packets = packets_of(field("r01-tmpfail-not-retried"))
-    twice = in_order(packets, later(cut(packets, 96), by_ns))
-    assert said_of(written(tmp_path, twice)) == said_of(written(tmp_path, packets, "once.pcap"))
-
-
-def test_each_of_two_interfaces_may_have_a_snaplen_of_its_own(tmp_path: Path) -> None:
-    packets = packets_of(field("r01-tmpfail-not-retried"))
-    cooked = [
-        replace(one, data=one.data[12:14].rjust(16, b"\0") + one.data[14:], link_type=COOKED)
-        for one in later(cut(packets, 96), -2 * MS)
-    ]
-    (path := tmp_path / "two.pcapng").write_bytes(builders.pcapng(in_order(cooked, packets)))
-    assert said_of(path) == said_of(written(tmp_path, packets, "once.pcap"))
-
-
-def test_some_packets_are_cut_and_captured_again_behind_their_answers(tmp_path: Path) -> None:
-    packets = packets_of(field("r06-now-missing-vbucket"))
-    again = packets[::5]
-    twice = in_order(
-        [replace(one, data=one.data[:128]) if one in again else one for one in packets],
-        later(again, 3 * MS),
-    )
-    assert said_of(written(tmp_path, twice)) == said_of(written(tmp_path, packets, "once.pcap"))
 
 
 # -- what is no copy

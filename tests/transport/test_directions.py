@@ -19,7 +19,7 @@ def tables_of(chance: random.Random, sides: int) -> TransportTables:
     tables = TransportTables()
     tables.counts, tables.connections, tables.sides = (
         flow_records.TableCounts.single(),
-        flow_records.ConnectionRows.zeros(sides),
+        flow_records.TcpConnectionRows.zeros(sides),
         flow_records.Sides.zeros(2 * sides),
     )
     tables.flows, tables.entries = (

@@ -375,7 +375,7 @@ def handled(
     ports[11_210] = 1
     tables = PacketTables()
     tables.connections, tables.sides, tables.recent = (
-        r.ConnectionRows.zeros(64),
+        r.TcpConnectionRows.zeros(64),
         r.Sides.zeros(128),
         r.FlowHoles.zeros(128 * r.RECENT_HOLES),
     )
