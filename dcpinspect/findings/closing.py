@@ -63,8 +63,8 @@ SERVER = 1
 
 _NEXT = {
     "by-client": (
-        "nothing, if the client was stopped; else its log says why it closed, and it has to "
-        "connect again, and to resume its streams where they were"
+        "nothing, if the client was stopped, or is connected again; else its log says why it "
+        "closed, and it has to resume its streams where they were"
     ),
     "by-server": (
         "the server's memcached.log says why it closed; a client has to connect again, "

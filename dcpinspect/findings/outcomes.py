@@ -207,8 +207,8 @@ class Outcomes:
                 f"{len(finding.clients)} clients "
                 f"({', '.join([hosts, *short]) if len(short) < 2 else _first_clients(finding.clients)})"
             )
-        agents = {session.agent for session in sessions} - {None, *names}
-        inside = ", ".join([hosts, *sorted(filter(None, agents))[:1]])
+        agents = sorted({session.agent or "" for session in sessions} - {"", *names})
+        inside = ", ".join([hosts, *(agents if len(agents) < 3 else [f"{len(agents)} agents"])])
         name = names[0] if len(names) == 1 else short[0] if short else ""
         return f"client {clip(name, MOST_NAME)} ({inside})" if name else f"client {inside}"
 

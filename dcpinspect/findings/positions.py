@@ -28,6 +28,8 @@ class WrongPosition:
     text: str
     shared: str
     """The text without what is true of one vbucket only."""
+    received: int | None = None
+    """Last seqno that the client received, where it asked from a higher one."""
 
     @property
     def next(self) -> str:
@@ -59,6 +61,7 @@ def wrong_position(
         NEVER_RECEIVED,
         f"the consumer had received only up to {plain(received)}",
         "the consumers had not received that much",
+        plain(received),
     )
 
 

@@ -567,10 +567,8 @@ def _refused(
         return make_occurrence("noop-required", "warning", "noop must be enabled first", evidence)
     passed = status in _MAY_PASS and is_granted_later
     severity: Severity = "note" if passed else _STATUS_SEVERITY.get(status, "warning")
-    message = (
-        f"stream request refused: {status_name(status)}, "
-        f"{command_status_meaning(Opcode.DCP_STREAM_REQ, status)}"
-    )
+    meaning = command_status_meaning(Opcode.DCP_STREAM_REQ, status)
+    message = f"stream request refused: {status_name(status)}, {meaning[:1].lower()}{meaning[1:]}"
     cause = status_name(status).replace("_", "-")
     advice = _AFTER_REFUSAL.get(status)
     if status == Status.EINVAL and (fault := filter_fault(context.value(number) or {})) is not None:
@@ -724,10 +722,17 @@ def _rolled_back(
     shared = rollback.why.shared if wrong is None else f"{rollback.why.shared}; {wrong.shared}"
     message = message if wrong is None else f"{message}; {wrong.text}"
     again = context.request(followed) if followed is not None else None
+    resume = to
     if again is not None:
         message, next_ = f"{message}; followed in row {again.row}", _FOLLOWED
     elif followed is not None:
         message, next_ = f"{message}; the consumer has a stream again", _WENT_ON
+    elif wrong is not None and wrong.received is not None and wrong.received < to:
+        resume = wrong.received
+        next_ = (
+            f"let the client resume at {resume}, the last seqno that it received, because from "
+            f"{to} on it would miss what is between; {wrong.next}"
+        )
     else:
         next_ = f"let the client discard what is above {to}, and resume at {to} with {uuid}" + (
             f"; {wrong.next}" if wrong is not None else ""
@@ -754,8 +759,8 @@ def _rolled_back(
         facts={
             "requested start": start,
             "rollback seqno": to,
-            "resume at": to,
-            **_uuid_fact(rollback.resume_uuid),
+            "resume at": resume,
+            **(_uuid_fact(rollback.resume_uuid) if resume == to else {}),
         },
     )
 

@@ -53,9 +53,10 @@ RULES = (
         "an end announces a TCP receive window of 0 for 3 s, so the other end must not send; an "
         "error if this lasts to the end of the capture, a note from 1 s on",
         "shorter times, which any busy reader has",
-        "look for what keeps this process from reading its socket, because it is neither the "
-        "network nor DCP's flow control; its author has to let nothing stop the reading: a "
-        "thread that hangs, garbage collection, a full queue",
+        "look on that machine whether bytes wait in the socket ('ss -tm'): then something keeps "
+        "the process from reading, such as a thread that hangs, garbage collection or a full "
+        "queue; if none wait, its system does not open the window; it is neither the network nor "
+        "DCP's flow control",
         ("client", "server"),
         reports=("MB-70640",),
         whose={"client": "client", "server": "server"},
@@ -199,8 +200,7 @@ class Pauses(Watcher):
         name, other_side = _SIDES[side], _SIDES[1 - side]
         events = self.around(link.number, shut) if side != context.producer(link.number) else ()
         message = (
-            f"the {name}'s TCP window is 0 for {duration(shut.time_ns / 1e9)}: it does not "
-            "read its socket"
+            f"the {name}'s TCP window is 0 for {duration(shut.time_ns / 1e9)}: it takes no bytes"
         )
         message += f"; the stream stops at vbucket {events[-1].vbucket}" if events else ""
         message += f"; {shut.times} times" if shut.times > 1 else ""
@@ -220,7 +220,7 @@ class Pauses(Watcher):
             tuple(event.place for event in events),
             cause=name,
             vbuckets=tuple(event.vbucket for event in events[-1:]),
-            shared=f"the {name} does not read its socket, and the {other_side} must not send",
+            shared=f"the {name} takes no bytes, and the {other_side} must not send",
             time_ns=shut.since_ns,
             last_time_ns=shut.since_ns + shut.time_ns,
             is_over=shut.is_over,

@@ -180,7 +180,7 @@ def _below(links: Sequence[TcpConnection], http: Collection[int]) -> Iterator[st
         for side, shut in zip(("client", "server"), link.shut, strict=True):
             if shut is not None:
                 yield (
-                    f"the {side} of connection {link.number} does not read its socket for "
+                    f"the {side} of connection {link.number} takes no bytes for "
                     f"{shut.time_ns / 1e9:.1f} s: its TCP window is 0"
                 )
     for proxy, numbers in proxies.items():

@@ -130,7 +130,7 @@ def test_in_a_pipe_no_line_is_wrapped(capsys: pytest.CaptureFixture[str]) -> Non
                 "yes: 99.8 % of 56,832 bytes decoded (100 bytes in no message), no handshake is "
                 "missing"
             ),
-            "the client of connection 1 does not read its socket for 65.4 s: its TCP window is 0",
+            "the client of connection 1 takes no bytes for 65.4 s: its TCP window is 0",
         ),
     ],
 )

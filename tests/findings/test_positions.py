@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.findings.finding import Finding
+from dcpinspect.protocol.statuses import Status
 from tests.findings.checked import findings
 from tests.streams.told import Told, opened
 
@@ -104,6 +105,17 @@ def test_a_start_that_was_never_received_is_the_clients() -> None:
     talk.stream(7, start=20, uuid=OWN, log=LOG)
     assert said(talk)[:2] == ("start-never-received", "client")
     assert "the consumer had received only up to 5" in rollback(talk).message
+
+
+def test_a_client_that_received_less_than_the_rollback_seqno_resumes_where_it_was() -> None:
+    talk = received(opened(), 5)
+    talk.stream(7, start=90, uuid=OWN, rollback=20)
+    talk.stream(7, start=90, uuid=OWN, status=Status.ERANGE)
+    finding = rollback(talk)
+    assert finding.next is not None
+    assert finding.next.startswith("let the client resume at 5, the last seqno that it received")
+    assert finding.facts["resume at"] == 5
+    assert "with uuid" not in finding.facts
 
 
 @pytest.mark.parametrize("start", [5, 90])

@@ -927,7 +927,7 @@ def test_other_refused_requests_are_told_by_their_status(value: dict[str, Any] |
     talk.stream(80, value=value, status=Status.EINVAL)
     (found,) = warnings(talk)
     assert found.message.startswith(
-        "stream request refused: einval, The request or its JSON value is malformed"
+        "stream request refused: einval, the request or its JSON value is malformed"
     )
 
 

@@ -317,8 +317,7 @@ def test_a_reader_that_takes_nothing_to_the_end_is_an_error_at_the_vbucket_that_
         "open",
     )
     assert one.message.startswith(
-        "the client's TCP window is 0 for 60.0 s: it does not read its socket; the stream "
-        "stops at vbucket 7"
+        "the client's TCP window is 0 for 60.0 s: it takes no bytes; the stream stops at vbucket 7"
     )
 
 
@@ -335,8 +334,7 @@ def test_a_reader_that_goes_on_later_is_a_warning_at_the_vbucket_that_waited(
         "recovered",
     )
     assert one.message == (
-        "the client's TCP window is 0 for 20.0 s: it does not read its socket; the stream "
-        "stops at vbucket 8"
+        "the client's TCP window is 0 for 20.0 s: it takes no bytes; the stream stops at vbucket 8"
     )
 
 

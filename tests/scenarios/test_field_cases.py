@@ -192,7 +192,7 @@ BELOW: dict[str, Case] = {
                 *("tcp-window-zero", "error", "client"),
                 [
                     (
-                        "the client's TCP window is 0 for 65.4 s: it does not read its socket; the "
+                        "the client's TCP window is 0 for 65.4 s: it takes no bytes; the "
                         "stream stops at vbucket 900"
                     )
                 ],

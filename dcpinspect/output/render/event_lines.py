@@ -203,7 +203,7 @@ def _of_stream(
             stream["end_row"], 4, *stream_ids, "stream-end", f"stream end: {reason}, {end}"
         )
     elif stream["verdict"] not in _OVER:
-        text = f"{stream['verdict']}, {end}"
+        text = f"the capture ends: {stream['verdict']}, {end}"
         yield VbucketEvent(last, 5, *stream_ids, "state", text, link.last_ns)
 
 

@@ -34,7 +34,7 @@ GLOSSARY: dict[str, dict[str, str]] = {
         ),
         "backfilling": "a snapshot from disk or an OSO snapshot is under way",
         "advancing": "another snapshot is under way",
-        "caught-up": "the last snapshot is complete",
+        "caught-up": "the last snapshot is complete, and no newer one began",
         "silent": "accepted, and no message so far",
     },
     "end_reason of a stream": {
@@ -301,6 +301,9 @@ GLOSSARY: dict[str, dict[str, str]] = {
             "is full, the server waits"
         ),
         "window": "the flow-control window",
+        "flow control": "the server sends no more than the window has, until the client acknowledges",
+        "zero window": "an end announces a TCP receive window of 0: it takes no bytes",
+        "branch point": "the seqno at which a branch of a failover log began",
         "CAS": (
             "the version of a document, which every change makes new; it is also the time of "
             "the change by the node's clock"

@@ -112,7 +112,7 @@ def test_a_stream_that_runs_says_how_it_is_at_the_end() -> None:
     stream = talk.stream(7)
     stream.snapshot(0, 9, "disk")
     stream.mutation(2, "a")
-    assert texts(talk)[-1] == "99 state: backfilling, after seqno 2"
+    assert texts(talk)[-1] == "99 state: the capture ends: backfilling, after seqno 2"
     stream.end("too-slow")
     assert texts(talk)[-1].endswith("stream-end: stream end: too-slow, after seqno 2")
 
