@@ -16,6 +16,7 @@ from textual.widgets import Static
 
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.output.render.message_lines import counted
+from dcpinspect.output.render.verdict import stood
 from dcpinspect.protocol.message import Severity
 from dcpinspect.text import escape, one_line
 from dcpinspect.tui import theme
@@ -358,7 +359,9 @@ def about_vbucket(
 
 def _facts(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "client", escape(row["client"] or "")
-    yield "state", row["verdict"].replace("-", " ")
+    verdict, before = row["verdict"], stood(row)
+    state = verdict if before == verdict else f"{verdict}, {before} before"
+    yield "state", state.replace("-", " ")
     yield (
         "seqnos",
         "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}",
