@@ -21,7 +21,7 @@ _BLOCK = 120
 _WIDE = 400
 """Greatest number of characters of a line's text."""
 _TABLES = {
-    "connections": words_of("connection client server name agent verdict closed_by tls"),
+    "connections": words_of("connection copy_of client server name agent verdict closed_by tls"),
     "rollbacks": words_of(
         "vbucket connection cause requested_start rollback_seqno resume_start resume_uuid "
         "explanation"
