@@ -307,6 +307,7 @@ _WENT_ON = (
     "nothing is left to do, the consumer has a stream of the vbucket again; the request for "
     "it was not captured"
 )
+_SEND_UUID = {"no-uuid": "a client that sends the uuid of its history keeps what it has"}
 _MOST_FALLS = 8
 """Number of further rollbacks that are looked at, for whether the client followed the first one."""
 _LATER = (
@@ -734,8 +735,9 @@ def _rolled_back(
             f"{to} on it would miss what is between; {wrong.next}"
         )
     else:
+        advice = wrong.next if wrong is not None else _SEND_UUID.get(rollback.why.cause)
         next_ = f"let the client discard what is above {to}, and resume at {to} with {uuid}" + (
-            f"; {wrong.next}" if wrong is not None else ""
+            f"; {advice}" if advice is not None else ""
         )
     return occurrence(
         context,

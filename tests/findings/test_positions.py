@@ -143,3 +143,6 @@ def test_a_seqno_without_a_uuid_is_the_clients() -> None:
     talk = received(opened(), 5)
     talk.stream(7, start=5, uuid=0, rollback=0)
     assert (rollback(talk).cause, rollback(talk).whose) == ("no-uuid", "client")
+    assert str(rollback(talk).next).endswith(
+        "; a client that sends the uuid of its history keeps what it has"
+    )
