@@ -111,8 +111,8 @@ RULES = (
         "proxy, or recorded twice with different clocks",
         "two clients that say the same at the same time; a client that connects again: it has "
         "other sequence numbers",
-        "nothing; findings have one of the two; so have counts and tables, --copies shows both; "
-        "the table of connections has both, and says in copy_of which is a copy of which",
+        "nothing; findings and counts have one of the two; so have all tables but connections, "
+        "--copies shows both; 'connections' says which is a copy of which",
         whose="normal",
     ),
     Rule(
