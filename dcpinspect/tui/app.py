@@ -122,7 +122,7 @@ class InspectApp(ThemedApp):
         """When reading began."""
         self._said = ""
         self._notices = 0
-        self._type_ahead = TypeAhead(self, super().on_event, lambda: self.navigation.is_at_rest)
+        self._type_ahead = TypeAhead(self, super().on_event, self._is_shown)
 
     def _new_packets(self, host: Host) -> PacketsView:
         from dcpinspect.tui.filter_bar import FilterBar
@@ -243,6 +243,13 @@ class InspectApp(ThemedApp):
                 not worker.is_finished for worker in self.workers if not _never_ends(worker)
             )
         )
+
+    def _is_shown(self) -> bool:
+        """Whether the view that was asked for is there, with the first rows of a file."""
+        inspection = self.inspection
+        has_rows = self._shown_rows or inspection.is_live
+        is_empty = inspection.state != "reading" and not inspection.store.rows
+        return self.navigation.is_at_rest and bool(has_rows or is_empty)
 
     def _choose_first(self) -> None:
         """Shows the overview first if the capture is large or has problems, and otherwise the
