@@ -11,8 +11,6 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from dcpinspect.cli import interrupts
 from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.remarks import remarks
@@ -54,135 +52,43 @@ class Capturing(Choices):
     """What is captured, for how long, and where it is kept."""
 
     title = "The capture"
-    interface: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--interface",
-            "-i",
-            metavar="NAME",
-            help="Capture on this interface. any means all. May be repeated.",
-        ),
-    ] = None
-    write: Annotated[
-        str | None,
-        typer.Option(
-            "--write", "-w", metavar="FILE", help="Also write the packets to this pcapng file."
-        ),
-    ] = None
-    duration: Annotated[
-        float | None,
-        typer.Option(
-            "--duration",
-            metavar="SECONDS",
-            min=0,
-            help="Stop after this time, instead of at Ctrl-C.",
-        ),
-    ] = None
-    ring: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--ring-buffer",
-            "-b",
-            metavar="WHAT:N",
-            help="For -w, begin a new file after duration:SECONDS, filesize:SIZE or packets:N. "
-            "files:N keeps the newest N files. May be"
-            " repeated.",
-        ),
-    ] = None
-    compress: Annotated[
-        Literal["gzip", "zstd"] | None,
-        typer.Option(
-            "--compress", help="Compress the files of -b, each once it is complete and was read."
-        ),
-    ] = None
-    autostop: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--autostop",
-            "-a",
-            metavar="WHAT:N",
-            help=(
-                "Stop after duration:SECONDS, filesize:SIZE, packets:N or messages:N. May be "
-                "repeated."
-            ),
-        ),
-    ] = None
-    buffer: Annotated[
-        int,
-        typer.Option(
-            "--buffer",
-            "-B",
-            metavar="MIB",
-            min=4,
-            max=2047,
-            help="Kernel memory for packets that wait to be recorded.",
-        ),
-    ] = 64
-    spool: Annotated[
-        str,
-        typer.Option(
-            "--spool",
-            metavar="SIZE",
-            help=(
-                "Without -w, how much of the packets that wait to be decoded is kept in temporary "
-                "files."
-            ),
-        ),
-    ] = "4GiB"
-    snaplen: Annotated[
-        int,
-        typer.Option(
-            "--snaplen",
-            "-s",
-            metavar="BYTES",
-            min=0,
-            help="Bytes of a packet to capture. 0 means all.",
-        ),
-    ] = 0
-    promiscuous: Annotated[
-        bool,
-        typer.Option(
-            "--promiscuous/--no-promiscuous",
-            " /-p",
-            help="Also capture what is not sent to this machine.",
-        ),
-    ] = True
-    full_disk: Annotated[
-        FullDisk,
-        typer.Option(
-            "--full-disk",
-            help=(
-                "When the disk of -w is full, end, or pause: count packets and leave them out "
-                "until 4 MiB are free."
-            ),
-        ),
-    ] = FullDisk.END
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for an interface that goes away until it is back.")
-    ] = False
-    ssh: Annotated[
-        str | None,
-        typer.Option(
-            "--ssh",
-            metavar="HOST",
-            help=(
-                "Capture on this host, with tcpdump through ssh. Options of ssh may stand before "
-                "it, as in '-p 2222 me@host'."
-            ),
-        ),
-    ] = None
-    tcpdump: Annotated[
-        str,
-        typer.Option(
-            "--tcpdump", metavar="COMMAND", help="How --ssh starts tcpdump, as in 'sudo tcpdump'."
-        ),
-    ] = "tcpdump"
-    user: Annotated[
-        str | None,
-        typer.Option(
-            "--user", metavar="NAME", help="Become this user once the interfaces are open."
-        ),
-    ] = None
+    words = """
+    --interface -i NAME: Capture on this interface. any means all. May be repeated.
+    --write -w FILE: Also write the packets to this pcapng file.
+    --duration SECONDS: Stop after this time, instead of at Ctrl-C.
+    ring --ring-buffer -b WHAT:N: For -w, begin a new file after duration:SECONDS, filesize:SIZE or
+        packets:N. files:N keeps the newest N files. May be repeated.
+    --compress: Compress the files of -b, each once it is complete and was read.
+    --autostop -a WHAT:N: Stop after duration:SECONDS, filesize:SIZE, packets:N or messages:N. May
+        be repeated.
+    --buffer -B MIB: Kernel memory for packets that wait to be recorded.
+    --spool SIZE: Without -w, how much of the packets that wait to be decoded is kept in temporary
+        files.
+    --snaplen -s BYTES: Bytes of a packet to capture. 0 means all.
+    --promiscuous/--no-promiscuous /-p: Also capture what is not sent to this machine.
+    --full-disk: When the disk of -w is full, end, or pause: count packets and leave them out until
+        4 MiB are free.
+    --wait: Wait for an interface that goes away until it is back.
+    --ssh HOST: Capture on this host, with tcpdump through ssh. Options of ssh may stand before it,
+        as in '-p 2222 me@host'.
+    --tcpdump COMMAND: How --ssh starts tcpdump, as in 'sudo tcpdump'.
+    --user NAME: Become this user once the interfaces are open.
+    """
+    interface: list[str] | None = None
+    write: str | None = None
+    duration: Annotated[float | None, {"min": 0}] = None
+    ring: list[str] | None = None
+    compress: Literal["gzip", "zstd"] | None = None
+    autostop: list[str] | None = None
+    buffer: Annotated[int, {"min": 4, "max": 2047}] = 64
+    spool: str = "4GiB"
+    snaplen: Annotated[int, {"min": 0}] = 0
+    promiscuous: bool = True
+    full_disk: FullDisk = FullDisk.END
+    wait: bool = False
+    ssh: str | None = None
+    tcpdump: str = "tcpdump"
+    user: str | None = None
 
     def interfaces(self) -> Interfaces:
         """Returns the interfaces that are named. Raises UsageError."""

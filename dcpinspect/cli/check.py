@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.choosing import FindingConditions
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import UNCHECKED, remarks
@@ -69,32 +70,17 @@ def print_rules(is_asked: bool) -> None:
 class CheckOutput(options.Output):
     """What is shown of findings, where, in which format, and what makes the exit status 1."""
 
-    effects: Annotated[
-        bool,
-        typer.Option(
-            "--all",
-            help=(
-                "Text only. Print everything of each finding: effects below their cause, rows and "
-                "frames, exact times, and who has to act. Other formats always have it."
-            ),
-        ),
-    ] = False
+    words = """
+    effects --all: Text only. Print everything of each finding: effects below their cause, rows and
+        frames, exact times, and who has to act. Other formats always have it.
+    --list-rules: List all rules with what each looks for.
+    --fail-on: Exit with status 1 if there is a finding of this severity, or worse.
+    """
+
+    effects: bool = False
     columns: Annotated[str | None, options.columns_option("rule,count,who")] = None
-    list_rules: Annotated[
-        bool,
-        typer.Option(
-            "--list-rules",
-            callback=print_rules,
-            is_eager=True,
-            help="List all rules with what each looks for.",
-        ),
-    ] = False
-    fail_on: Annotated[
-        FailOn,
-        typer.Option(
-            "--fail-on", help="Exit with status 1 if there is a finding of this severity, or worse."
-        ),
-    ] = FailOn.ERROR
+    list_rules: Annotated[bool, {"callback": print_rules, "is_eager": True}] = False
+    fail_on: FailOn = FailOn.ERROR
 
     def names(self, *, with_files: bool) -> list[str] | None:
         """Returns the columns that are asked for. Raises UsageError."""
@@ -128,28 +114,26 @@ def check(
     input_: options.Input,
     captures: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[CAPTURE…]",
-            callback=options.with_folders,
-            help="Capture files, or directories of them, read as one in order of time. - is "
+        as_option(
+            "[CAPTURE…]",
+            "Capture files, or directories of them, read as one in order of time. - is "
             "standard input. With --log or --checkpoint,"
             " there may be none.",
+            callback=options.with_folders,
         ),
     ] = None,
     log: Annotated[
         list[str] | None,
-        typer.Option(
-            "--log",
-            metavar="FILE",
-            help="Also look at this memcached.log, or output of cbstats or mcstat. May be repeated.",
+        as_option(
+            "--log FILE",
+            "Also look at this memcached.log, or output of cbstats or mcstat. May be repeated.",
         ),
     ] = None,
     checkpoint: Annotated[
         list[str] | None,
-        typer.Option(
-            "--checkpoint",
-            metavar="FILE",
-            help="Also check whether a consumer can resume from this JSON. May be repeated.",
+        as_option(
+            "--checkpoint FILE",
+            "Also check whether a consumer can resume from this JSON. May be repeated.",
         ),
     ] = None,
 ) -> int:

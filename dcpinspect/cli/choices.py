@@ -4,13 +4,29 @@ gets one object.
 ``def read(context, captures: Captures, conditions: Conditions, …)``. A field of a group may be a
 group, too. An option that a command declares by itself stands in place of one of its groups with
 the same name, which gets its value.
+
+``words`` says how each option of a group is spelled, what stands for its value, and its help. The
+field of ``--save-to DIR`` is ``save_to``; where it has another name, that comes first. What else
+typer takes, such as bounds, stands with the type: ``Annotated[int, {"min": 1}]``.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
-from typing import Any, ClassVar, Self, dataclass_transform, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Self,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import typer
 
 Parameters = dict[str, inspect.Parameter]
 
@@ -23,14 +39,20 @@ class Choices:
 
     title: ClassVar[str] = "Options"
     """The heading of these options in ``--help``."""
+    words: ClassVar[str] = ""
+    """Spelling and help of each option; an entry goes on in lines that are indented further."""
     option_types: ClassVar[dict[str, Any]] = {}
     """The type of each field, with what typer needs."""
 
     def __init_subclass__(cls) -> None:
         hints = get_type_hints(cls, include_extras=True)
+        inherited, spelled = cls.option_types, _spelled(cls.__dict__.get("words", ""))
         cls.option_types = {
-            name: kind for name, kind in hints.items() if name not in Choices.__annotations__
+            name: inherited.get(name) or _with_words(kind, spelled.pop(name.rstrip("_"), None))
+            for name, kind in hints.items()
+            if name not in Choices.__annotations__
         }
+        assert not spelled, f"{cls.__name__} has no field for {', '.join(spelled)}"
 
     def __init__(self, **values: Any) -> None:
         """``values``: those of fields, where they are not the defaults."""
@@ -68,6 +90,40 @@ class Choices:
             if is_group(kind)
         }
         return cls(**groups, **{name: values[name] for name in cls.option_types if name in values})
+
+
+def as_option(spelling: str, text: str, **more: Any) -> Any:
+    """Returns an option of typer, spelled as in ``--write -w FILE``, or an argument, as in ``OUT``.
+    ``text``: its help.
+    """
+    words = spelling.split()
+    names = [f" {word}" if word.startswith("/") else word for word in words if word[0] in "-/"]
+    metavar = " ".join(word for word in words if word[0] not in "-/")
+    if not names:
+        return typer.Argument(metavar=metavar, help=text, **more)
+    return typer.Option(*names, metavar=metavar or None, help=text, **more)
+
+
+def _spelled(text: str) -> dict[str, tuple[str, str]]:
+    """Returns the spelling and the help of each option that ``text`` describes, by its field."""
+    spelled = {}
+    for entry in re.sub(r"\n     +", " ", text).strip().splitlines():
+        head, _, help_text = entry.strip().partition(": ")
+        name, _, spelling = head.partition(" ")
+        if name.startswith("-"):
+            longest = max(re.findall(r"(?<!/)--([a-z-]+)", head), key=len)
+            name, spelling = longest.replace("-", "_"), head
+        spelled[name] = spelling, help_text
+    return spelled
+
+
+def _with_words(kind: Any, words: tuple[str, str] | None) -> Any:
+    """Returns a type with the option that these words describe; without words, as it is."""
+    if words is None:
+        return kind
+    bare, more = get_args(kind) if get_origin(kind) is Annotated else (kind, {})
+    described: Any = Annotated
+    return described[bare, as_option(*words, **more)]
 
 
 def is_group(kind: Any) -> bool:

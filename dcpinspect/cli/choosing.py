@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dcpinspect.cli import options
 from dcpinspect.cli.choices import Choices
 from dcpinspect.errors import UsageError
@@ -131,44 +129,21 @@ class FindingConditions(Choices):
     """Conditions on findings; all must be met."""
 
     title = "Only some"
+    words = """
+    --vbucket LIST: Only findings about these vbuckets, as in 1,5-9.
+    --connection LIST: Only findings about these connections, as in 1,3-4.
+    --client TEXT: Only findings about clients with this in their address or DCP name.
+    -n --limit N: Stop after N findings. The worst come first.
+    --baseline FILE: Only findings that are new or worse, compared with this JSON of an earlier
+        check.
+    """
     rules: options.RuleChoice = options.RuleChoice()
-    vbucket: Annotated[
-        str | None,
-        typer.Option(
-            "--vbucket", metavar="LIST", help="Only findings about these vbuckets, as in 1,5-9."
-        ),
-    ] = None
-    connection: Annotated[
-        str | None,
-        typer.Option(
-            "--connection",
-            metavar="LIST",
-            help="Only findings about these connections, as in 1,3-4.",
-        ),
-    ] = None
-    client: Annotated[
-        str | None,
-        typer.Option(
-            "--client",
-            metavar="TEXT",
-            help="Only findings about clients with this in their address or DCP name.",
-        ),
-    ] = None
+    vbucket: str | None = None
+    connection: str | None = None
+    client: str | None = None
     filter_: Annotated[str | None, options.filter_option("findings", "whose = 'server'")] = None
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "-n", "--limit", metavar="N", min=0, help="Stop after N findings. The worst come first."
-        ),
-    ] = None
-    baseline: Annotated[
-        str | None,
-        typer.Option(
-            "--baseline",
-            metavar="FILE",
-            help="Only findings that are new or worse, compared with this JSON of an earlier check.",
-        ),
-    ] = None
+    limit: Annotated[int | None, {"min": 0}] = None
+    baseline: str | None = None
 
     def choosing(self, config: Config | None, span: TimeSpan | None = None) -> Choosing:
         """Returns the conditions. Raises UsageError."""

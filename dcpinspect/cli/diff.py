@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.choices import Choices
+from dcpinspect.cli.choices import Choices, as_option
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.record_tables import TableChoices
@@ -34,34 +34,23 @@ class ComparedSides(Choices):
     """The two sides that are compared."""
 
     title = "The sides"
+    words = """
+    --a FILE: A capture of side A, instead of A. May be repeated.
+    --b FILE: A capture of side B, instead of B. May be repeated.
+    --a-connection LIST: Of side A, only these connections, as in 1,3-4.
+    --b-connection LIST: The same of side B.
+    """
     captures: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[A B]",
-            help="The two sides: a capture each, or a directory of captures. - is standard input.",
+        as_option(
+            "[A B]",
+            "The two sides: a capture each, or a directory of captures. - is standard input.",
         ),
     ] = None
-    a: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--a", metavar="FILE", help="A capture of side A, instead of A. May be repeated."
-        ),
-    ] = None
-    b: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--b", metavar="FILE", help="A capture of side B, instead of B. May be repeated."
-        ),
-    ] = None
-    a_connection: Annotated[
-        str | None,
-        typer.Option(
-            "--a-connection", metavar="LIST", help="Of side A, only these connections, as in 1,3-4."
-        ),
-    ] = None
-    b_connection: Annotated[
-        str | None, typer.Option("--b-connection", metavar="LIST", help="The same of side B.")
-    ] = None
+    a: list[str] | None = None
+    b: list[str] | None = None
+    a_connection: str | None = None
+    b_connection: str | None = None
 
     def files(self) -> tuple[list[str], list[str]]:
         """Returns the captures of each side. Raises UsageError."""
@@ -105,17 +94,13 @@ def diff(
     vbucket: options.VBuckets = None,
     paths: Annotated[
         bool,
-        typer.Option(
+        as_option(
             "--paths",
-            help=(
-                "Print how packets of the same connection went from one capture's place to the "
-                "other's."
-            ),
+            "Print how packets of the same connection went from one capture's place to the "
+            "other's.",
         ),
     ] = False,
-    summary: Annotated[
-        bool, typer.Option("--summary", help="For text, print the summary only.")
-    ] = False,
+    summary: Annotated[bool, as_option("--summary", "For text, print the summary only.")] = False,
 ) -> int:
     """Compare two readings of the same streams: which events only one side has, why, and which
     differ. Exit status 1 if they differ.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from dcpinspect.cli import completion
+from dcpinspect.cli.choices import as_option
 
 MAX_PASTE = 4 << 20
 """Greatest number of bytes of text that are explained."""
@@ -15,13 +14,11 @@ MAX_PASTE = 4 << 20
 def explain(
     what: Annotated[
         list[str],
-        typer.Argument(
-            metavar="NAME|NUMBER|HEX…",
+        as_option(
+            "NAME|NUMBER|HEX…",
+            "A command, status, control key, feature, rule, word or column, by name or "
+            "number, or bytes. - is standard input.",
             autocompletion=completion.words,
-            help=(
-                "A command, status, control key, feature, rule, word or column, by name or "
-                "number, or bytes. - is standard input."
-            ),
         ),
     ],
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dcpinspect.cli import options
+from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.output import STDOUT
 from dcpinspect.cli.read import CaptureSource, MessageChoices, show
 from dcpinspect.cli.subset import Packets
@@ -40,12 +41,7 @@ def export(
     captures: options.Captures,
     output: Annotated[
         str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write to this file, which appears when it is complete.",
-        ),
+        as_option("--output -o FILE", "Write to this file, which appears when it is complete."),
     ],
     choices: MessageChoices,
     packets: Packets,

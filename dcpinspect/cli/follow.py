@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import no_such_connections, refuse_unless_damaged, remarks
 
@@ -18,10 +17,8 @@ def follow(
     captures: options.Captures,
     connection: Annotated[
         int,
-        typer.Argument(
-            metavar="CONNECTION",
-            min=1,
-            help="The number of the connection, from 'dcpinspect connections'.",
+        as_option(
+            "CONNECTION", "The number of the connection, from 'dcpinspect connections'.", min=1
         ),
     ],
     times: options.Times,
@@ -29,9 +26,7 @@ def follow(
     input_: options.Input,
     is_all: Annotated[
         bool,
-        typer.Option(
-            "--all", help="Print a line for each message, even if a side sends many of one kind."
-        ),
+        as_option("--all", "Print a line for each message, even if a side sends many of one kind."),
     ] = False,
     output: options.OutputFile = None,
 ) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.errors import UsageError
@@ -26,13 +27,10 @@ def io(
     ports: options.Ports,
     interval: Annotated[
         str | None,
-        typer.Option(
-            "--interval",
-            metavar="TIME",
-            help=(
-                "Length of each time span, as in 1s, 250ms or 5m. By default, it is chosen for 20 "
-                "to 50 spans."
-            ),
+        as_option(
+            "--interval TIME",
+            "Length of each time span, as in 1s, 250ms or 5m. By default, it is chosen for 20 "
+            "to 50 spans.",
         ),
     ] = None,
 ) -> int:

@@ -8,6 +8,7 @@ import typer
 
 from dcpinspect.cli import options
 from dcpinspect.cli.capturing import Capturing, Interfaces, all_ports
+from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.read import MessageChoices, show
 from dcpinspect.cli.subset import say_what_is_written
@@ -26,18 +27,15 @@ def live(
     choices: MessageChoices,
     list_interfaces: Annotated[
         bool,
-        typer.Option(
-            "--list-interfaces",
-            "-D",
-            help=(
-                "List the interfaces, with their addresses and whether anything comes on the "
-                "ports, and exit."
-            ),
+        as_option(
+            "--list-interfaces -D",
+            "List the interfaces, with their addresses and whether anything comes on the "
+            "ports, and exit.",
         ),
     ] = False,
     tui: Annotated[
         bool,
-        typer.Option("--tui", help="Open the terminal UI, and show the messages as they come."),
+        as_option("--tui", "Open the terminal UI, and show the messages as they come."),
     ] = False,
     keep: Keep = KEPT_MIB,
 ) -> int:

@@ -10,6 +10,7 @@ import typer
 
 from dcpinspect.capture.folders import has_name_of_capture
 from dcpinspect.cli import options
+from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.record_tables import TableChoices
 from dcpinspect.cli.terminal import complain
@@ -22,12 +23,10 @@ if TYPE_CHECKING:
 
 Files = Annotated[
     list[str],
-    typer.Argument(
-        metavar="FILE…",
-        help=(
-            "memcached.log, or what cbstats or mcstat print. They may be compressed. - is "
-            "standard input."
-        ),
+    as_option(
+        "FILE…",
+        "memcached.log, or what cbstats or mcstat print. They may be compressed. - is "
+        "standard input.",
     ),
 ]
 
@@ -42,9 +41,7 @@ def log(
     vbucket: options.VBuckets = None,
     stats: Annotated[
         bool,
-        typer.Option(
-            "--stats", help="At the end, print on standard error how much of each file was used."
-        ),
+        as_option("--stats", "At the end, print on standard error how much of each file was used."),
     ] = False,
 ) -> int:
     """Print what the server's log, or its statistics, say of streams."""

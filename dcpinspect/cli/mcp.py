@@ -7,9 +7,8 @@ import re
 import secrets
 from typing import Annotated
 
-import typer
-
 from dcpinspect.cli import options
+from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 from dcpinspect.text import escape
@@ -25,41 +24,31 @@ def mcp(
     ports: options.Ports,
     directories: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[DIR…]",
-            help=(
-                "Captures below these directories may be read, and nothing else. By default, this "
-                "one."
-            ),
+        as_option(
+            "[DIR…]",
+            "Captures below these directories may be read, and nothing else. By default, this one.",
         ),
     ] = None,
     show_data: Annotated[
         bool,
-        typer.Option(
+        as_option(
             "--show-data",
-            help=(
-                "Show keys, values and names. By default, pseudonyms replace them, as --redact "
-                "does."
-            ),
+            "Show keys, values and names. By default, pseudonyms replace them, as --redact does.",
         ),
     ] = False,
     redact_salt: Annotated[
         str | None,
-        typer.Option(
-            "--redact-salt",
-            metavar="TEXT",
-            help="Redact with this salt. Runs with the same salt have the same pseudonyms.",
+        as_option(
+            "--redact-salt TEXT",
+            "Redact with this salt. Runs with the same salt have the same pseudonyms.",
         ),
     ] = None,
     http: Annotated[
         str | None,
-        typer.Option(
-            "--http",
-            metavar="127.0.0.1:PORT",
-            help=(
-                "Serve over HTTP on this machine. Clients give a token, which is printed, or "
-                f"which the variable {TOKEN} has."
-            ),
+        as_option(
+            "--http 127.0.0.1:PORT",
+            "Serve over HTTP on this machine. Clients give a token, which is printed, or "
+            f"which the variable {TOKEN} has.",
         ),
     ] = None,
 ) -> int:

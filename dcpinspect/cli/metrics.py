@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from dcpinspect.cli.choices import Choices
 from dcpinspect.errors import UsageError
@@ -19,23 +17,13 @@ class Exposition(Choices):
     """Whether numbers are served to Prometheus, and which."""
 
     title = "Metrics"
-    metrics_at: Annotated[
-        str | None,
-        typer.Option(
-            "--metrics",
-            metavar="[HOST]:PORT",
-            help=(
-                "Serve numbers to Prometheus at this address, under /metrics. Without a host, all "
-                "interfaces serve them."
-            ),
-        ),
-    ] = None
-    metrics_vbuckets: Annotated[
-        bool,
-        typer.Option(
-            "--metrics-vbuckets", help="For --metrics, also serve numbers of each vbucket."
-        ),
-    ] = False
+    words = """
+    metrics_at --metrics [HOST]:PORT: Serve numbers to Prometheus at this address, under /metrics.
+        Without a host, all interfaces serve them.
+    --metrics-vbuckets: For --metrics, also serve numbers of each vbucket.
+    """
+    metrics_at: str | None = None
+    metrics_vbuckets: bool = False
 
     @contextmanager
     def exporting(self) -> Iterator[Exporter | None]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dcpinspect.cli import completion, terminal
-from dcpinspect.cli.choices import Choices
+from dcpinspect.cli.choices import Choices, as_option
 from dcpinspect.cli.output import choose_format
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
@@ -104,13 +104,10 @@ def choose_copies(copies: bool) -> bool:
 
 Captures = Annotated[
     list[str],
-    typer.Argument(
-        metavar="CAPTURE…",
+    as_option(
+        "CAPTURE…",
+        "Capture files, or directories of them, read as one in order of time. - is standard input.",
         callback=with_folders,
-        help=(
-            "Capture files, or directories of them, read as one in order of time. - is standard "
-            "input."
-        ),
     ),
 ]
 if TYPE_CHECKING:
@@ -119,11 +116,9 @@ else:
     FormatName = Literal[tuple(FORMATS)]
 OutputFile = Annotated[
     str | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Write to this file, which appears when it is complete. - is standard output.",
+    as_option(
+        "--output -o FILE",
+        "Write to this file, which appears when it is complete. - is standard output.",
     ),
 ]
 
@@ -138,30 +133,25 @@ def choose_max_bytes(room: int | None) -> int | None:
 
 MaxBytes = Annotated[
     int | None,
-    typer.Option(
-        "--max-bytes",
-        metavar="N",
+    as_option(
+        "--max-bytes N",
+        "For JSON, print no more than N bytes: whole records, and how many are left out on "
+        "standard error.",
         min=1000,
         callback=choose_max_bytes,
-        help=(
-            "For JSON, print no more than N bytes: whole records, and how many are left out on "
-            "standard error."
-        ),
     ),
 ]
 CsvGuard = Annotated[
     bool,
-    typer.Option(
+    as_option(
         "--csv-guard/--no-csv-guard",
-        help="For CSV, put an apostrophe before a text that a spreadsheet would run as a formula.",
+        "For CSV, put an apostrophe before a text that a spreadsheet would run as a formula.",
     ),
 ]
-VBuckets = Annotated[
-    str | None, typer.Option("--vbucket", metavar="LIST", help="Only these vbuckets, as in 1,5-9.")
-]
+VBuckets = Annotated[str | None, as_option("--vbucket LIST", "Only these vbuckets, as in 1,5-9.")]
 Connections = Annotated[
     str | None,
-    typer.Option("--connection", metavar="LIST", help="Only these connections, as in 1,3-4."),
+    as_option("--connection LIST", "Only these connections, as in 1,3-4."),
 ]
 
 
@@ -181,24 +171,20 @@ FilterOption = Annotated[
 ]
 SaltFile = Annotated[
     str | None,
-    typer.Option(
-        "--salt-file",
-        metavar="FILE",
-        help=(
-            "The salt of --redact. By default, it is OUT.salt beside OUT, which the first run "
-            "makes, and nobody but you can read."
-        ),
+    as_option(
+        "--salt-file FILE",
+        "The salt of --redact. By default, it is OUT.salt beside OUT, which the first run "
+        "makes, and nobody but you can read.",
     ),
 ]
-Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")]
+Ascii = Annotated[bool, as_option("--ascii", "Draw with ASCII characters only.")]
 Width = Annotated[
     int | None,
-    typer.Option(
-        "--width",
-        metavar="COLUMNS",
+    as_option(
+        "--width COLUMNS",
+        "For text, the width of lines. By default, it is the width of the terminal.",
         min=20,
         max=1000,
-        help="For text, the width of lines. By default, it is the width of the terminal.",
     ),
 ]
 
@@ -207,15 +193,10 @@ class OutputFormat(Choices):
     """Where a result goes, and in which format."""
 
     title = "The output"
-    format_name: Annotated[
-        FormatName | None,
-        typer.Option(
-            "--format",
-            "-f",
-            show_default=False,
-            help="The format. By default, the name of -o FILE chooses it, or it is text.",
-        ),
-    ] = None
+    words = """
+    format_name --format -f: The format. By default, the name of -o FILE chooses it, or it is text.
+    """
+    format_name: Annotated[FormatName | None, {"show_default": False}] = None
     output: OutputFile = None
     max_bytes: MaxBytes = None
 
@@ -236,24 +217,13 @@ class Redaction(Choices):
     """Whether the user's data are replaced by pseudonyms."""
 
     title = "The output"
-    redact: Annotated[
-        bool,
-        typer.Option(
-            "--redact",
-            help=(
-                "Replace keys, values and names by pseudonyms. Equal texts get equal pseudonyms "
-                "within this run."
-            ),
-        ),
-    ] = False
-    redact_salt: Annotated[
-        str | None,
-        typer.Option(
-            "--redact-salt",
-            metavar="TEXT",
-            help="Redact with this salt. Runs with the same salt have the same pseudonyms.",
-        ),
-    ] = None
+    words = """
+    --redact: Replace keys, values and names by pseudonyms. Equal texts get equal pseudonyms within
+        this run.
+    --redact-salt TEXT: Redact with this salt. Runs with the same salt have the same pseudonyms.
+    """
+    redact: bool = False
+    redact_salt: str | None = None
 
     @property
     def is_wanted(self) -> bool:
@@ -283,16 +253,11 @@ class OutputRedaction(Choices):
     """The same for what a pipeline keeps."""
 
     title = "The output"
-    redact: Annotated[
-        bool,
-        typer.Option(
-            "--redact",
-            help=(
-                "Replace keys, values and names by pseudonyms in all tables. All else that OUT "
-                "keeps is encrypted."
-            ),
-        ),
-    ] = False
+    words = """
+    --redact: Replace keys, values and names by pseudonyms in all tables. All else that OUT keeps is
+        encrypted.
+    """
+    redact: bool = False
     salt_file: SaltFile = None
 
 
@@ -300,39 +265,18 @@ class Decryption(Choices):
     """What opens TLS, and what counts once. These options act by themselves."""
 
     title = "The captures"
-    keylog: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--keylog",
-            metavar="[POINT=]FILE",
-            callback=choose_keylogs,
-            help="Decrypt TLS with the secrets of this key log, or of all in a folder. env means "
-            "the file that SSLKEYLOGFILE names. "
-            "May be repeated. pipeline uses POINT=FILE for this capture point only.",
-        ),
-    ] = None
-    tls_search: Annotated[
-        int | None,
-        typer.Option(
-            "--tls-search",
-            metavar="N",
-            min=0,
-            callback=choose_search,
-            help="For a TLS 1.3 connection that began before the capture, try secrets and record "
-            "numbers up to N times. "
-            "By default 5,000,000, which takes 2 s at most.",
-        ),
-    ] = None
-    copies: Annotated[
-        bool,
-        typer.Option(
-            "--copies",
-            callback=choose_copies,
-            help="In tables and counts, have a conversation as often as the capture shows it: "
-            "before and after address translation, and on both sides of a proxy. Findings have it "
-            "once.",
-        ),
-    ] = False
+    words = """
+    --keylog [POINT=]FILE: Decrypt TLS with the secrets of this key log, or of all in a folder. env
+        means the file that SSLKEYLOGFILE names. May be repeated. pipeline uses POINT=FILE for this
+        capture point only.
+    --tls-search N: For a TLS 1.3 connection that began before the capture, try secrets and record
+        numbers up to N times. By default 5,000,000, which takes 2 s at most.
+    --copies: In tables and counts, have a conversation as often as the capture shows it: before and
+        after address translation, and on both sides of a proxy. Findings have it once.
+    """
+    keylog: Annotated[list[str] | None, {"callback": choose_keylogs}] = None
+    tls_search: Annotated[int | None, {"min": 0, "callback": choose_search}] = None
+    copies: Annotated[bool, {"callback": choose_copies}] = False
 
     def secrets(self) -> Secrets:
         """Returns where the TLS secrets are. Raises UsageError for a pipe, because processes of
@@ -348,17 +292,11 @@ class Ports(Choices):
     """Which connections are of Couchbase."""
 
     title = "The captures"
-    port: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--port",
-            metavar="PORT|auto",
-            help=(
-                "A server port besides 11210 and 11207. auto finds any that carries DCP. May be "
-                "repeated."
-            ),
-        ),
-    ] = None
+    words = """
+    --port PORT|auto: A server port besides 11210 and 11207. auto finds any that carries DCP. May be
+        repeated.
+    """
+    port: list[str] | None = None
     decryption: Decryption = Decryption()
 
     def reading_arguments(self) -> dict[str, Any]:
@@ -391,41 +329,25 @@ class Input(Choices):
     """How captures are read, and what is said of that."""
 
     title = "The captures"
+    words = """
+    --stats: At the end, print on standard error how many packets and bytes were read, skipped or
+        lost.
+    """
     ports: Ports = Ports()
-    stats: Annotated[
-        bool,
-        typer.Option(
-            "--stats",
-            help=(
-                "At the end, print on standard error how many packets and bytes were read, "
-                "skipped or lost."
-            ),
-        ),
-    ] = False
+    stats: bool = False
 
 
 class Times(Choices):
     """A span of time."""
 
     title = "Only some"
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--since",
-            metavar="TIME",
-            help="Only from this time on. It is in UTC ('2024-04-06 12:03:41', 12:03:41), after "
-            "the start (90s, 10m), or"
-            " before the end (-10m).",
-        ),
-    ] = None
-    until: Annotated[
-        str | None,
-        typer.Option(
-            "--until",
-            metavar="TIME",
-            help="Only before this time, which is written as for --since.",
-        ),
-    ] = None
+    words = """
+    --since TIME: Only from this time on. It is in UTC ('2024-04-06 12:03:41', 12:03:41), after the
+        start (90s, 10m), or before the end (-10m).
+    --until TIME: Only before this time, which is written as for --since.
+    """
+    since: str | None = None
+    until: str | None = None
 
     def span(self, captures: Sequence[str] | None) -> TimeSpan | None:
         """Returns the span. ``captures``: None if their end is not known. Raises UsageError."""
@@ -459,45 +381,19 @@ class Conditions(Choices):
     """Conditions on messages; all must be met."""
 
     title = "Only some"
+    words = """
+    --opcode LIST: Only these commands, by name or number, as in dcp_mutation,0x58.
+    --key GLOB: Only messages whose key matches, as in 'user::*'. Most answers have no key; --filter
+        has request_key.
+    --status LIST: Only responses of these statuses, by name or number.
+    --collection LIST: Only these collections, by name or id, as in produce.fruit,fruit,0,8-0xa.
+    """
     vbucket: VBuckets = None
-    opcode: Annotated[
-        str | None,
-        typer.Option(
-            "--opcode",
-            metavar="LIST",
-            autocompletion=completion.opcodes,
-            help="Only these commands, by name or number, as in dcp_mutation,0x58.",
-        ),
-    ] = None
+    opcode: Annotated[str | None, {"autocompletion": completion.opcodes}] = None
     connection: Connections = None
-    key: Annotated[
-        str | None,
-        typer.Option(
-            "--key",
-            metavar="GLOB",
-            help=(
-                "Only messages whose key matches, as in 'user::*'. Most answers have no key; "
-                "--filter has request_key."
-            ),
-        ),
-    ] = None
-    status: Annotated[
-        str | None,
-        typer.Option(
-            "--status",
-            metavar="LIST",
-            autocompletion=completion.statuses,
-            help="Only responses of these statuses, by name or number.",
-        ),
-    ] = None
-    collection: Annotated[
-        str | None,
-        typer.Option(
-            "--collection",
-            metavar="LIST",
-            help="Only these collections, by name or id, as in produce.fruit,fruit,0,8-0xa.",
-        ),
-    ] = None
+    key: str | None = None
+    status: Annotated[str | None, {"autocompletion": completion.statuses}] = None
+    collection: str | None = None
     filter_: FilterOption = None
     times: Times = Times()
 
@@ -556,46 +452,18 @@ class RuleChoice(Choices):
     """Which rules are checked."""
 
     title = "Only some"
-    rule: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--rule",
-            metavar="RULE",
-            autocompletion=completion.rules,
-            help="Only this rule, and those of --family. May be repeated.",
-        ),
-    ] = None
-    family: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--family",
-            metavar="FAMILY",
-            autocompletion=completion.families,
-            help="Only rules of this family, and those of --rule. May be repeated.",
-        ),
-    ] = None
-    lint: Annotated[
-        bool,
-        typer.Option(
-            "--lint",
-            help="Also check the recommendations to clients (the rules of the family lint).",
-        ),
-    ] = False
-    no_rule: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--no-rule",
-            metavar="RULE",
-            autocompletion=completion.rules,
-            help="Not this rule. May be repeated.",
-        ),
-    ] = None
-    severity: Annotated[
-        Level | None,
-        typer.Option(
-            "--severity", show_default=False, help="Only findings of this severity, or worse."
-        ),
-    ] = None
+    words = """
+    --rule RULE: Only this rule, and those of --family. May be repeated.
+    --family FAMILY: Only rules of this family, and those of --rule. May be repeated.
+    --lint: Also check the recommendations to clients (the rules of the family lint).
+    --no-rule RULE: Not this rule. May be repeated.
+    --severity: Only findings of this severity, or worse.
+    """
+    rule: Annotated[list[str] | None, {"autocompletion": completion.rules}] = None
+    family: Annotated[list[str] | None, {"autocompletion": completion.families}] = None
+    lint: bool = False
+    no_rule: Annotated[list[str] | None, {"autocompletion": completion.rules}] = None
+    severity: Annotated[Level | None, {"show_default": False}] = None
 
     def ids(self) -> list[str]:
         """Returns the ids of the rules that are asked for. Raises UsageError."""
@@ -701,18 +569,12 @@ class SparkSession(Choices):
     """The session of Spark that a pipeline works in."""
 
     title = "Spark"
-    master: Annotated[
-        str | None,
-        typer.Option(
-            "--master",
-            metavar="URL",
-            help="Spark's master, as in local[4]. By default, it is this machine.",
-        ),
-    ] = None
-    conf: Annotated[
-        list[str] | None,
-        typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. May be repeated."),
-    ] = None
+    words = """
+    --master URL: Spark's master, as in local[4]. By default, it is this machine.
+    --conf KEY=VALUE: A setting of Spark. May be repeated.
+    """
+    master: str | None = None
+    conf: list[str] | None = None
 
     def settings(self) -> dict[str, str]:
         """Returns the settings from ``--conf``. Raises UsageError."""
@@ -729,10 +591,9 @@ class SparkSession(Choices):
 
 CapturePoint = Annotated[
     str | None,
-    typer.Option(
-        "--capture-point",
-        metavar="dir|stem|name:NAME",
-        help="How files belong to one capture point. By default, by their directory (dir). stem "
+    as_option(
+        "--capture-point dir|stem|name:NAME",
+        "How files belong to one capture point. By default, by their directory (dir). stem "
         "takes the name without its "
         "number, and name:NAME takes all files.",
     ),

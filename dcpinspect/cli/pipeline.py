@@ -13,6 +13,7 @@ import typer
 from dcpinspect.cli import check as checking
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli import report as reporting
+from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.choosing import FindingConditions
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.pipeline_expire import expire
@@ -46,17 +47,15 @@ class OnError(StrEnum):
 def run(
     captures: Annotated[
         list[str],
-        typer.Argument(
-            metavar="CAPTURE…", help="Capture files, patterns, or directories with captures."
-        ),
+        as_option("CAPTURE…", "Capture files, patterns, or directories with captures."),
     ],
     tables: NewTables,
     spark: options.SparkSession,
     on_error: Annotated[
         OnError,
-        typer.Option(
+        as_option(
             "--on-error",
-            help="If a capture cannot be read, go on and list it in the table bad, or fail.",
+            "If a capture cannot be read, go on and list it in the table bad, or fail.",
         ),
     ] = OnError.KEEP,
     json: Json = False,

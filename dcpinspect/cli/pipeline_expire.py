@@ -9,9 +9,8 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Annotated
 
-import typer
-
 from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.pipeline_options import Json, Out
 from dcpinspect.cli.progress import StepProgress
 from dcpinspect.cli.terminal import complain
@@ -21,10 +20,9 @@ def expire(
     out: Out,
     older: Annotated[
         str,
-        typer.Option(
-            "--older",
-            metavar="AGE",
-            help="Takes out captures whose last packet is older than this, as in 30d or 12h.",
+        as_option(
+            "--older AGE",
+            "Takes out captures whose last packet is older than this, as in 30d or 12h.",
         ),
     ],
     spark: options.SparkSession,

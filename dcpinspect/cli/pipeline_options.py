@@ -4,33 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dcpinspect.cli import options
-from dcpinspect.cli.choices import Choices
+from dcpinspect.cli.choices import Choices, as_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dcpinspect.spark.pipeline import Options
 
-Out = Annotated[str, typer.Argument(metavar="OUT", help="The directory that a pipeline wrote.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+Out = Annotated[str, as_option("OUT", "The directory that a pipeline wrote.")]
+Json = Annotated[bool, as_option("--json", "Print the summary as JSON.")]
 
 
 class NewTables(Choices):
     """Where the tables are, and how captures become rows of them."""
 
     title = "The tables"
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="Directory of the tables. What is in it is updated.",
-        ),
-    ]
+    words = """
+    --output -o OUT: Directory of the tables. What is in it is updated.
+    """
+    output: str
     redaction: options.OutputRedaction = options.OutputRedaction()
     ports: options.Ports = options.Ports()
     capture_point: options.CapturePoint = None

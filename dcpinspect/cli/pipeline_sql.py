@@ -7,18 +7,16 @@ from typing import Annotated
 import typer
 
 from dcpinspect.cli import options
+from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.pipeline_options import Out
 from dcpinspect.cli.sql import STDIN, read_query
 
 PipelineFilter = Annotated[
     str | None,
-    typer.Option(
-        "--filter",
-        metavar="SQL",
-        help=(
-            "Only messages for which this is true are in the table messages, as with read --filter."
-        ),
+    as_option(
+        "--filter SQL",
+        "Only messages for which this is true are in the table messages, as with read --filter.",
     ),
 ]
 
@@ -26,9 +24,7 @@ PipelineFilter = Annotated[
 def sql(
     context: typer.Context,
     out: Out,
-    query: Annotated[
-        str, typer.Argument(metavar='"QUERY"', help="The query. - reads it from standard input.")
-    ],
+    query: Annotated[str, as_option('"QUERY"', "The query. - reads it from standard input.")],
     result: options.Output,
     filter_: PipelineFilter = None,
 ) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.choices import Choices
+from dcpinspect.cli.choices import Choices, as_option
 from dcpinspect.cli.metrics import Exposition
 from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.pipeline_options import NewTables
@@ -46,26 +46,14 @@ class Waiting(Choices):
     """How often captures are looked for, and when they are read."""
 
     title = "The captures"
-    every: Annotated[
-        str,
-        typer.Option(
-            "--every", metavar="TIME", help="Look for captures each time this has passed."
-        ),
-    ] = "5s"
-    rested: Annotated[
-        str,
-        typer.Option(
-            "--rested", metavar="TIME", help="Read a capture that has not changed for this time."
-        ),
-    ] = "5s"
-    growing: Annotated[
-        str,
-        typer.Option(
-            "--growing",
-            metavar="TIME",
-            help="Read a capture that changes all the time each time this has passed.",
-        ),
-    ] = "60s"
+    words = """
+    --every TIME: Look for captures each time this has passed.
+    --rested TIME: Read a capture that has not changed for this time.
+    --growing TIME: Read a capture that changes all the time each time this has passed.
+    """
+    every: str = "5s"
+    rested: str = "5s"
+    growing: str = "60s"
 
     def every_s(self) -> float:
         """Returns after how many seconds to look for captures again. Raises UsageError."""
@@ -89,9 +77,8 @@ def watch(
     context: typer.Context,
     captures: Annotated[
         list[str],
-        typer.Argument(
-            metavar="DIR…",
-            help="Directories that captures come to. Files and patterns are possible, too.",
+        as_option(
+            "DIR…", "Directories that captures come to. Files and patterns are possible, too."
         ),
     ],
     tables: NewTables,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 import typer
 
 from dcpinspect.cli import completion, interrupts, options, terminal
-from dcpinspect.cli.choices import Choices
+from dcpinspect.cli.choices import Choices, as_option
 from dcpinspect.cli.metrics import Exposition
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.progress import progress, wants_progress
@@ -66,48 +66,22 @@ class MessageForm(Choices):
     """How messages are shown."""
 
     title = "The output"
-    verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose",
-            "-V",
-            help="Print the field table of each message, as the specification draws it.",
-        ),
-    ] = False
-    hex_grid: Annotated[
-        int,
-        typer.Option(
-            "--hex",
-            "-x",
-            count=True,
-            help=(
-                "Print the bytes of each message, 16 a line. -xx prints 4 a line, as the "
-                "specification does."
-            ),
-        ),
-    ] = 0
+    words = """
+    --verbose -V: Print the field table of each message, as the specification draws it.
+    hex_grid --hex -x: Print the bytes of each message, 16 a line. -xx prints 4 a line, as the
+        specification does.
+    --time: The times of lines are since the first packet, in UTC, in the local time zone, in
+        seconds since 1970, or since the line before.
+    --values full|N|none: How much of a value to show. By default, JSON has all of it, and text 256
+        bytes.
+    --fields/--no-fields: For JSON, include the field table of each message.
+    """
+    verbose: bool = False
+    hex_grid: Annotated[int, {"count": True}] = 0
     columns: options.Columns = None
-    time: Annotated[
-        TimeFormat,
-        typer.Option(
-            help="The times of lines are since the first packet, in UTC, in the local time zone, "
-            "in seconds since 1970,"
-            " or since the line before."
-        ),
-    ] = "relative"
-    values: Annotated[
-        str | None,
-        typer.Option(
-            metavar="full|N|none",
-            help="How much of a value to show. By default, JSON has all of it, and text 256 bytes.",
-        ),
-    ] = None
-    fields: Annotated[
-        bool,
-        typer.Option(
-            "--fields/--no-fields", help="For JSON, include the field table of each message."
-        ),
-    ] = True
+    time: TimeFormat = "relative"
+    values: str | None = None
+    fields: bool = True
 
     def wishes(self, context: typer.Context, format_: Format, *, csv_guard: bool) -> WriterOptions:
         """Returns how to write messages. Raises UsageError for options that do not fit together."""
@@ -139,37 +113,16 @@ class MessageOrder(Choices):
     """How many messages are shown, and in which order."""
 
     title = "Only some"
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "-n",
-            "--limit",
-            metavar="N",
-            min=0,
-            help="Stop after N messages, counted after the filters.",
-        ),
-    ] = None
-    skip: Annotated[
-        int,
-        typer.Option(
-            "--skip",
-            metavar="N",
-            min=0,
-            help="Leave out the first N messages, counted after the filters.",
-        ),
-    ] = 0
-    sort: Annotated[
-        str | None,
-        typer.Option(
-            "--sort",
-            metavar="COLUMN",
-            autocompletion=completion.one_column,
-            help="Sort messages by this column, as in rtt_ns.",
-        ),
-    ] = None
-    reverse: Annotated[
-        bool, typer.Option("--reverse", help="For --sort, put the greatest first.")
-    ] = False
+    words = """
+    -n --limit N: Stop after N messages, counted after the filters.
+    --skip N: Leave out the first N messages, counted after the filters.
+    --sort COLUMN: Sort messages by this column, as in rtt_ns.
+    --reverse: For --sort, put the greatest first.
+    """
+    limit: Annotated[int | None, {"min": 0}] = None
+    skip: Annotated[int, {"min": 0}] = 0
+    sort: Annotated[str | None, {"autocompletion": completion.one_column}] = None
+    reverse: bool = False
 
     def is_sorted(self, context: typer.Context, source: MessageSource) -> bool:
         """Whether messages are sorted. Raises UsageError if they cannot be."""
@@ -202,27 +155,21 @@ class MessageOrder(Choices):
 class MessageChoices(Choices):
     """The options of all commands that print messages."""
 
-    row: Annotated[
-        str | None, typer.Option("--row", metavar="LIST", help="Only these rows, as in 99,100-112.")
-    ] = None
+    row: str | None = None
     conditions: options.Conditions = options.Conditions()
     order: MessageOrder = MessageOrder()
     look: MessageForm = MessageForm()
     result: options.Output = options.Output()
     redaction: options.Redaction = options.Redaction()
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help=(
-                "Also print findings, as soon as they are found, and all of them at the end. For "
-                "text and NDJSON."
-            ),
-        ),
-    ] = False
+    check: bool = False
     exposition: Exposition = Exposition()
     input_: options.Input = options.Input()
     title = "Only some"
+    words = """
+    --row LIST: Only these rows, as in 99,100-112.
+    --check: Also print findings, as soon as they are found, and all of them at the end. For text
+        and NDJSON.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,17 +417,16 @@ def read(
     packets: Packets,
     from_: Annotated[
         Literal["hex"] | None,
-        typer.Option(
+        as_option(
             "--from",
+            "Refuse captures that are no pasted hex. All commands read it without this.",
             show_default=False,
-            help="Refuse captures that are no pasted hex. All commands read it without this.",
         ),
     ] = None,
     follow: Annotated[
         bool,
-        typer.Option(
-            "--follow",
-            help="Also read what another program still writes to the capture, until Ctrl-C.",
+        as_option(
+            "--follow", "Also read what another program still writes to the capture, until Ctrl-C."
         ),
     ] = False,
 ) -> int:

@@ -98,41 +98,20 @@ class TableChoices(Choices):
     """Which rows and columns of a table are shown, in which order, and how wide."""
 
     title = "The table"
+    words = """
+    --sort LIST: Sort rows by these columns, as in findings.error,last_seqno.
+    --reverse: Put the greatest first, or without --sort the last row.
+    -n --limit N: Stop after N rows, counted after the filters.
+    --verbose -v: For text, print what does not fit the width of the terminal below each row.
+    """
     filter_: Annotated[
         str | None, options.filter_option("rows", "connection = 2 and vbucket < 64")
     ] = None
     columns: Annotated[str | None, options.columns_option("vbucket,verdict")] = None
-    sort: Annotated[
-        str | None,
-        typer.Option(
-            "--sort",
-            metavar="LIST",
-            autocompletion=completion.sort_columns,
-            help="Sort rows by these columns, as in findings.error,last_seqno.",
-        ),
-    ] = None
-    reverse: Annotated[
-        bool,
-        typer.Option("--reverse", help="Put the greatest first, or without --sort the last row."),
-    ] = False
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "-n",
-            "--limit",
-            metavar="N",
-            min=0,
-            help="Stop after N rows, counted after the filters.",
-        ),
-    ] = None
-    verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose",
-            "-v",
-            help="For text, print what does not fit the width of the terminal below each row.",
-        ),
-    ] = False
+    sort: Annotated[str | None, {"autocompletion": completion.sort_columns}] = None
+    reverse: bool = False
+    limit: Annotated[int | None, {"min": 0}] = None
+    verbose: bool = False
     width: options.Width = None
 
     def view(

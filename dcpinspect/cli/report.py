@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.output import STDOUT, open_output
@@ -30,24 +28,12 @@ class ReportOutput(Choices):
     """Where a report goes, and in which format."""
 
     title = "The output"
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Write to this file: .html or .md. Markdown may go to the terminal.",
-        ),
-    ] = None
-    format_name: Annotated[
-        FormatName | None,
-        typer.Option(
-            "--format",
-            "-f",
-            show_default=False,
-            help="By default, the name of the file chooses it.",
-        ),
-    ] = None
+    words = """
+    -o --output FILE: Write to this file: .html or .md. Markdown may go to the terminal.
+    format_name --format -f: By default, the name of the file chooses it.
+    """
+    output: str | None = None
+    format_name: Annotated[FormatName | None, {"show_default": False}] = None
 
     def format(self) -> ReportFormat:
         """Returns the format that is asked for, by option or file name. Raises UsageError."""

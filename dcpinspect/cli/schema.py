@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.terminal import write_stdout
 from dcpinspect.errors import UsageError
 from dcpinspect.text import escape
@@ -21,10 +20,8 @@ def known_tables() -> list[str]:
 def schema(
     table: Annotated[
         str,
-        typer.Argument(
-            metavar="TABLE",
-            help="The output, as in message, stream or gap.",
-            autocompletion=known_tables,
+        as_option(
+            "TABLE", "The output, as in message, stream or gap.", autocompletion=known_tables
         ),
     ],
 ) -> None:

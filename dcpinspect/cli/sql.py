@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.remarks import remarks
@@ -26,12 +27,10 @@ def sql(
     context: typer.Context,
     arguments: Annotated[
         list[str],
-        typer.Argument(
-            metavar='CAPTURE… "QUERY"',
-            help=(
-                "Capture files, read as one in order of time, and last the query. - is standard "
-                "input, for a capture or for the query."
-            ),
+        as_option(
+            'CAPTURE… "QUERY"',
+            "Capture files, read as one in order of time, and last the query. - is standard "
+            "input, for a capture or for the query.",
         ),
     ],
     times: options.Times,
@@ -40,13 +39,10 @@ def sql(
     input_: options.Input,
     log: Annotated[
         list[str] | None,
-        typer.Option(
-            "--log",
-            metavar="FILE",
-            help=(
-                "Also have what 'dcpinspect log' reads of this file, as table log_events. May be "
-                "repeated."
-            ),
+        as_option(
+            "--log FILE",
+            "Also have what 'dcpinspect log' reads of this file, as table log_events. May be "
+            "repeated.",
         ),
     ] = None,
 ) -> int:

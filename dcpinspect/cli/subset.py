@@ -35,23 +35,13 @@ class PacketForm(Choices):
     """In which form packets are written."""
 
     title = "The packets"
-    with_secrets: Annotated[
-        bool,
-        typer.Option(
-            "--with-secrets",
-            help=(
-                "For -w, also write the TLS secrets of the connections written, and how they "
-                "began. Whoever has the file can decrypt it."
-            ),
-        ),
-    ] = False
-    decrypted: Annotated[
-        bool,
-        typer.Option(
-            "--decrypted",
-            help="For -w, write the messages of TLS in plain text, in packets made for them.",
-        ),
-    ] = False
+    words = """
+    --with-secrets: For -w, also write the TLS secrets of the connections written, and how they
+        began. Whoever has the file can decrypt it.
+    --decrypted: For -w, write the messages of TLS in plain text, in packets made for them.
+    """
+    with_secrets: bool = False
+    decrypted: bool = False
 
     def wishes(
         self, path: str | None, redactor: Redactor | None, *, with_handshakes: bool = False
@@ -98,25 +88,13 @@ class Packets(Choices):
     """Whether the packets of messages are written, and in which form."""
 
     title = "The packets"
-    write: Annotated[
-        str | None,
-        typer.Option(
-            "--write",
-            "-w",
-            metavar="FILE",
-            help="Also write the packets of the messages to this file, as pcapng.",
-        ),
-    ] = None
-    with_handshakes: Annotated[
-        bool,
-        typer.Option(
-            "--with-handshakes",
-            help=(
-                "For -w, also write how each connection began (TCP and TLS handshake, HELLO, "
-                "bucket, DCP open and controls)."
-            ),
-        ),
-    ] = False
+    words = """
+    --write -w FILE: Also write the packets of the messages to this file, as pcapng.
+    --with-handshakes: For -w, also write how each connection began (TCP and TLS handshake, HELLO,
+        bucket, DCP open and controls).
+    """
+    write: str | None = None
+    with_handshakes: bool = False
     form: PacketForm = PacketForm()
 
     def wishes(self, redactor: Redactor | None) -> PacketWishes | None:
@@ -128,24 +106,13 @@ class EvidencePackets(Choices):
     """Whether the packets around findings are written, how many, and in which form."""
 
     title = "The packets"
-    write: Annotated[
-        str | None,
-        typer.Option(
-            "--write",
-            "-w",
-            metavar="FILE",
-            help="Also write the packets around the findings to this file, as pcapng with comments.",
-        ),
-    ] = None
-    around: Annotated[
-        int,
-        typer.Option(
-            "--around",
-            metavar="N",
-            min=0,
-            help="For -w, how many messages before and after each one that shows a finding.",
-        ),
-    ] = 5
+    words = """
+    --write -w FILE: Also write the packets around the findings to this file, as pcapng with
+        comments.
+    --around N: For -w, how many messages before and after each one that shows a finding.
+    """
+    write: str | None = None
+    around: Annotated[int, {"min": 0}] = 5
     form: PacketForm = PacketForm()
 
     def file(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.output import choose_format, open_output
 from dcpinspect.cli.remarks import refuse_unless_damaged, remarks
 from dcpinspect.cli.terminal import wants_ascii
@@ -38,9 +39,7 @@ def timeline(
     captures: options.Captures,
     vbucket: Annotated[
         int,
-        typer.Option(
-            "--vbucket", metavar="N", min=0, max=0xFFFF, help="The vbucket.", show_default=False
-        ),
+        as_option("--vbucket N", "The vbucket.", min=0, max=0xFFFF, show_default=False),
     ],
     times: options.Times,
     result: options.OutputFormat,
@@ -49,26 +48,21 @@ def timeline(
     connection: options.Connections = None,
     seqnos: Annotated[
         str | None,
-        typer.Option(
-            "--seqnos", metavar="A-B", help="Draw these seqnos only. By default, all are drawn."
-        ),
+        as_option("--seqnos A-B", "Draw these seqnos only. By default, all are drawn."),
     ] = None,
     filter_: Annotated[
         str | None, options.filter_option("streams", "answer = 'accepted' and gaps > 0")
     ] = None,
     messages: Annotated[
         bool,
-        typer.Option(
-            "--messages",
-            help="Below each event, also print the messages of the vbucket, as read does.",
+        as_option(
+            "--messages", "Below each event, also print the messages of the vbucket, as read does."
         ),
     ] = False,
     width: Annotated[
         int | None,
-        typer.Option(
-            "--width",
-            metavar="COLUMNS",
-            help="The width of lines. By default, it is the width of the terminal.",
+        as_option(
+            "--width COLUMNS", "The width of lines. By default, it is the width of the terminal."
         ),
     ] = None,
     ascii_: options.Ascii = False,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.choices import Choices
+from dcpinspect.cli.choices import Choices, as_option
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import CaptureError, DcpInspectError, UsageError
 from dcpinspect.lazy_dataclass import dataclass
@@ -30,22 +30,19 @@ KEPT_MIB = 2048
 """MiB of packets that are kept of captures that come only once."""
 Keep = Annotated[
     int,
-    typer.Option(
-        "--keep",
-        metavar="MIB",
+    as_option(
+        "--keep MIB",
+        "For a pipe or a live capture, how many MiB of the newest packets to keep.",
         min=1,
-        help="For a pipe or a live capture, how many MiB of the newest packets to keep.",
     ),
 ]
 OptionalCaptures = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[CAPTURE…]",
+    as_option(
+        "[CAPTURE…]",
+        "Capture files, or directories of them, read as one in order of time. - is standard "
+        "input. Without one, choose it there.",
         callback=options.with_folders,
-        help=(
-            "Capture files, or directories of them, read as one in order of time. - is standard "
-            "input. Without one, choose it there."
-        ),
     ),
 ]
 if TYPE_CHECKING:
@@ -66,46 +63,25 @@ class UiLook(Choices):
     """How the UI looks."""
 
     title = "The look"
+    words = """
+    --theme NAME: Colours to begin with, as in textual-light. ctrl+p has all of them.
+    """
     ascii_: options.Ascii = False
-    theme: Annotated[
-        str | None,
-        typer.Option(
-            "--theme",
-            metavar="NAME",
-            help="Colours to begin with, as in textual-light. ctrl+p has all of them.",
-        ),
-    ] = None
+    theme: str | None = None
 
 
 class PictureOrder(Choices):
     """Whether a view is drawn to a file, in place of the terminal."""
 
     title = "A picture"
-    screenshot: Annotated[
-        View | None,
-        typer.Option(
-            "--screenshot",
-            help="Draw this view to the file of -o, as SVG, without a terminal.",
-            show_default=False,
-        ),
-    ] = None
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="For --screenshot, the picture, which appears when it is complete.",
-        ),
-    ] = None
-    size: Annotated[
-        str | None,
-        typer.Option(
-            "--size",
-            metavar="COLUMNSxLINES",
-            help="For --screenshot, the size of the terminal. By default 120x36.",
-        ),
-    ] = None
+    words = """
+    --screenshot: Draw this view to the file of -o, as SVG, without a terminal.
+    --output -o FILE: For --screenshot, the picture, which appears when it is complete.
+    --size COLUMNSxLINES: For --screenshot, the size of the terminal. By default 120x36.
+    """
+    screenshot: Annotated[View | None, {"show_default": False}] = None
+    output: str | None = None
+    size: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +121,7 @@ def tui(
     captures: OptionalCaptures = None,
     follow: Annotated[
         bool,
-        typer.Option(
-            "--follow", help="Also read what another program still writes to the capture."
-        ),
+        as_option("--follow", "Also read what another program still writes to the capture."),
     ] = False,
     filter_: options.FilterOption = None,
     keep: Keep = KEPT_MIB,

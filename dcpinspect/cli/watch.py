@@ -12,7 +12,7 @@ import typer
 from dcpinspect.cli import completion, interrupts, options
 from dcpinspect.cli.capturing import Capturing
 from dcpinspect.cli.check import FOUND
-from dcpinspect.cli.choices import Choices
+from dcpinspect.cli.choices import Choices, as_option
 from dcpinspect.cli.metrics import Exposition
 from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.read import STDIN, CaptureSource
@@ -34,50 +34,21 @@ class Telling(Choices):
     """Which findings are told, when, and how."""
 
     title = "The findings"
-    format_name: Annotated[
-        Literal["text", "ndjson"],
-        typer.Option(
-            "--format",
-            "-f",
-            help="The format. ndjson has the records of findings that 'dcpinspect check' writes.",
-        ),
-    ] = "text"
+    words = """
+    format_name --format -f: The format. ndjson has the records of findings that 'dcpinspect check'
+        writes.
+    --settle TIME: Tell a finding when nothing has contradicted it for this time.
+    --patience TIME: Tell that something does not come when nothing has come for this time more.
+    --exec COMMAND: Start this program for a finding that is told, which it has on standard input as
+        JSON.
+    --exec-every TIME: For --exec, start the program once in this time at most.
+    """
+    format_name: Literal["text", "ndjson"] = "text"
     rules: options.RuleChoice = options.RuleChoice()
-    settle: Annotated[
-        str,
-        typer.Option(
-            "--settle",
-            metavar="TIME",
-            help="Tell a finding when nothing has contradicted it for this time.",
-        ),
-    ] = "5s"
-    patience: Annotated[
-        str,
-        typer.Option(
-            "--patience",
-            metavar="TIME",
-            help="Tell that something does not come when nothing has come for this time more.",
-        ),
-    ] = "60s"
-    exec_: Annotated[
-        str | None,
-        typer.Option(
-            "--exec",
-            metavar="COMMAND",
-            help=(
-                "Start this program for a finding that is told, which it has on standard input as "
-                "JSON."
-            ),
-        ),
-    ] = None
-    exec_every: Annotated[
-        str,
-        typer.Option(
-            "--exec-every",
-            metavar="TIME",
-            help="For --exec, start the program once in this time at most.",
-        ),
-    ] = "10s"
+    settle: str = "5s"
+    patience: str = "60s"
+    exec_: str | None = None
+    exec_every: str = "10s"
 
     def manner(self, stops: frozenset[str] = frozenset()) -> TellingStyle:
         """Returns which findings are told, when, and in which form. ``stops``: what ends the watch.
@@ -112,35 +83,16 @@ class SavedPackets(Choices):
     """Whether packets around findings are saved, which, and where."""
 
     title = "The packets"
-    save_around: Annotated[
-        str | None,
-        typer.Option(
-            "--save-around",
-            metavar="TIME",
-            help="Save the packets of this time before and after each finding that is told.",
-        ),
-    ] = None
-    save_to: Annotated[
-        str,
-        typer.Option(
-            "--save-to", metavar="DIR", help="For --save-around, the directory of the files."
-        ),
-    ] = "."
-    save_max: Annotated[
-        int,
-        typer.Option(
-            "--save-max", metavar="N", min=1, help="For --save-around, save N files at most."
-        ),
-    ] = 100
-    save_memory: Annotated[
-        int,
-        typer.Option(
-            "--save-memory",
-            metavar="MIB",
-            min=1,
-            help="For --save-around, memory for the latest packets.",
-        ),
-    ] = 256
+    words = """
+    --save-around TIME: Save the packets of this time before and after each finding that is told.
+    --save-to DIR: For --save-around, the directory of the files.
+    --save-max N: For --save-around, save N files at most.
+    --save-memory MIB: For --save-around, memory for the latest packets.
+    """
+    save_around: str | None = None
+    save_to: str = "."
+    save_max: Annotated[int, {"min": 1}] = 100
+    save_memory: Annotated[int, {"min": 1}] = 256
 
     def around(self, context: typer.Context) -> RecentPackets | None:
         """Returns the keeper that saves packets around findings, or None. Raises UsageError."""
@@ -180,38 +132,28 @@ def watch(
     input_: options.Input,
     captures: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[-]",
-            show_default=False,
-            help="- watches the capture that comes on standard input.",
-        ),
+        as_option("[-]", "- watches the capture that comes on standard input.", show_default=False),
     ] = None,
     follow: Annotated[
         str | None,
-        typer.Option(
-            "--follow",
-            metavar="FILE",
-            help="Watch the capture that another program is writing to this file.",
+        as_option(
+            "--follow FILE", "Watch the capture that another program is writing to this file."
         ),
     ] = None,
     stop_on: Annotated[
         list[str] | None,
-        typer.Option(
-            "--stop-on",
-            metavar="RULE|SEVERITY",
+        as_option(
+            "--stop-on RULE|SEVERITY",
+            "End with status 1 when a finding of this rule, or of this severity or worse, is "
+            "told. May be repeated.",
             autocompletion=completion.rules,
-            help=(
-                "End with status 1 when a finding of this rule, or of this severity or worse, is "
-                "told. May be repeated."
-            ),
         ),
     ] = None,
     summary: Annotated[
         str | None,
-        typer.Option(
-            "--summary",
-            metavar="TIME",
-            help="Print a line with counts on standard error each time this has passed.",
+        as_option(
+            "--summary TIME",
+            "Print a line with counts on standard error each time this has passed.",
         ),
     ] = None,
 ) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from typing import Annotated
+from typing import Annotated, get_args
 
+import pytest
 import typer
 
 from dcpinspect.cli.choices import Choices, flat
@@ -50,3 +51,34 @@ def test_an_option_of_the_command_stands_in_place_of_one_of_a_group() -> None:
 def test_a_group_has_its_defaults() -> None:
     look = Look(color="blue")
     assert (look.color, look.size.width, Look().color) == ("blue", 3, "red")
+
+
+class Words(Choices):
+    words = """
+    --save-to -s DIR: Where it goes; what is there
+        stays.
+    times -n --repeat N: How often.
+    --fields/--no-fields: With fields.
+    """
+    save_to: str = "."
+    times: Annotated[int, {"min": 1}] = 1
+    fields: bool = True
+
+
+def test_words_spell_the_options_of_a_group_and_say_what_they_are_for() -> None:
+    spelled = {name: get_args(kind)[1] for name, kind in Words.option_types.items()}
+    # typer takes the first spelling as its default
+    names = {name: (info.default, *info.param_decls) for name, info in spelled.items()}
+    assert names == {
+        "save_to": ("--save-to", "-s"),
+        "times": ("-n", "--repeat"),
+        "fields": ("--fields/--no-fields",),
+    }
+    assert spelled["save_to"].help == "Where it goes; what is there stays."
+    assert [info.metavar for info in spelled.values()] == ["DIR", "N", None]
+    assert spelled["times"].min == 1
+
+
+def test_words_without_a_field_are_refused() -> None:
+    with pytest.raises(AssertionError, match="has no field for depth"):
+        type("Deep", (Choices,), {"words": "--depth N: How deep."})
