@@ -25,7 +25,7 @@ def explain(
     """Explain a command (dcp_snapshot_marker, 0x56), a status (rollback, 0x23), a control key, a
     rule, a word, a column of a table, or the bytes of a message.
 
-    Bytes may be hex with blanks or colons, base64, or a dump of xxd, hexdump -C, od, tcpdump -X or
+    Bytes may be hex with blanks or colons, base64, or a dump of xxd, hexdump -C, tcpdump -X or
     Wireshark. They may also be a literal of C ({0x80, …}, xxd -i) or Python (b'…').
     """
     # deferred: the tables of the protocol, which --help and completion do not need

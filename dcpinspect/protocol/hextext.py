@@ -1,5 +1,5 @@
-"""Reads bytes from pasted text: plain hex, colons, 0x…, the dumps of xxd, hexdump -C, od, tcpdump
--X and Wireshark, literals of C, Go and Python, and base64.
+"""Reads bytes from pasted text: plain hex, colons, 0x…, the dumps of xxd, hexdump -C, tcpdump -X and
+Wireshark, literals of C, Go and Python, and base64.
 """
 
 from __future__ import annotations
@@ -7,7 +7,6 @@ from __future__ import annotations
 import ast
 import base64
 import re
-from collections.abc import Sequence
 
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS
 
@@ -23,7 +22,6 @@ _PYTHON = re.compile(
     r"(?:bytes\(|bytearray\()?([bB](?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"))\)?", re.DOTALL
 )
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
-_OD = re.compile(r"([0-9a-f]{6,7})((?: +[0-9a-f]{2,16})*)(?: +>.*<)?\s*")
 
 MAX_REPEATED = 1 << 20
 """Greatest number of bytes that one ``*`` of a dump may stand for."""
@@ -42,9 +40,6 @@ def parse_hex(text: str) -> list[bytes]:
     if literal is not None:
         return [literal]
     lines = text.splitlines() or [text]
-    od = _od(lines)
-    if od is not None:
-        return [od]
     return _dump(lines) or [
         b"".join(_plain_line(line, number) for number, line in enumerate(lines, 1))
     ]
@@ -77,57 +72,6 @@ def _literal(text: str) -> bytes | None:
         raw = base64.b64decode(packed)
         return raw if len(raw) >= HEADER_SIZE and raw[0] in MAGIC_DOCS else None
     return None
-
-
-def _od(lines: list[str]) -> bytes | None:
-    """Returns the bytes of a dump of ``od``; None if it is none. Offsets are octal or hex, groups
-    one byte or a word, lower byte first.
-    """
-    rows = [_OD.fullmatch(line) if line.strip() != "*" else None for line in lines if line.strip()]
-    if len(rows) < 2 or rows[0] is None or rows[-1] is None or rows[-1][2]:
-        return None
-    for base in (8, 16):
-        try:
-            return _od_bytes(rows, base)
-        except ValueError:
-            continue
-    return None
-
-
-def _od_bytes(rows: Sequence[re.Match[str] | None], base: int) -> bytes:
-    """Returns the bytes of rows. Raises ValueError if the offsets, in that base, do not count the
-    bytes.
-    """
-    dumped_bytes, row, is_squeezed = bytearray(), b"", False
-    for match in rows:
-        if match is None:
-            is_squeezed = True
-            continue
-        left_out = int(match[1], base) - len(dumped_bytes)
-        if is_squeezed and row and 0 < left_out <= MAX_REPEATED:
-            dumped_bytes += (row * (left_out // len(row) + 1))[:left_out]
-        elif not match[2] and -8 < left_out < 0:
-            del dumped_bytes[left_out:]  # the last word was filled up
-        elif left_out:
-            raise ValueError
-        row, is_squeezed = b"".join(_od_word(word) for word in match[2].split()), False
-        dumped_bytes += row
-    return bytes(dumped_bytes)
-
-
-def _od_word(word: str) -> bytes:
-    """Returns the bytes of a group.
-
-    Two hex or three octal digits are a byte; four, eight or sixteen hex digits, or six octal ones,
-    are a word.
-    """
-    size = (
-        {2: 1, 3: 1, 4: 2, 6: 2, 8: 4, 16: 8}[len(word)] if len(word) in (2, 3, 4, 6, 8, 16) else 0
-    )
-    try:
-        return int(word, 8 if len(word) in (3, 6) else 16).to_bytes(size, "little")
-    except OverflowError:
-        raise ValueError from None
 
 
 def _dump(lines: list[str]) -> list[bytes]:

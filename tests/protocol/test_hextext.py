@@ -5,7 +5,6 @@ place.
 from __future__ import annotations
 
 import base64
-import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -212,28 +211,6 @@ WHOLE = bytes(range(0x80, 0x98)) + b"key's \"\\x\n" + bytes(48) + b"tail!"
 )
 def test_literals_are_their_bytes(text: str) -> None:
     assert parse_hex(text) == [WHOLE]
-
-
-OD = [
-    [],
-    ["-x"],
-    ["-b"],
-    ["-tx1"],
-    ["-tx1z"],
-    ["-Ax", "-tx1"],
-    ["-Ax", "-tx4"],
-    ["-v", "-tx8"],
-    ["-v"],
-]
-
-
-@pytest.mark.requires("od")
-@pytest.mark.parametrize("options", OD, ids=str)
-def test_what_od_prints_is_read(options: list[str]) -> None:
-    printed = subprocess.run(
-        ["od", *options], input=WHOLE, capture_output=True, check=True
-    ).stdout.decode()
-    assert parse_hex(printed) == [WHOLE]
 
 
 @pytest.mark.parametrize(
