@@ -45,6 +45,20 @@ def words_of(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+def entries(text: str) -> list[tuple[str, str]]:
+    """Returns what stands before and behind the first ``: `` in each entry of a text. An entry goes
+    on in lines that are indented further than its first; one without ``: `` is a heading.
+    """
+    joined: list[tuple[int, str]] = []
+    for line in filter(str.strip, text.splitlines()):
+        indent = len(line) - len(line.lstrip())
+        if joined and ": " in joined[-1][1] and indent > joined[-1][0]:
+            joined[-1] = joined[-1][0], f"{joined[-1][1]} {line.strip()}"
+        else:
+            joined.append((indent, line.strip()))
+    return [(head, body) for head, _, body in (entry.partition(": ") for _, entry in joined)]
+
+
 def escape(data: bytes | str) -> str:
     """Makes text in which every character can be seen; different inputs give different texts.
 

@@ -12,6 +12,7 @@ from dcpinspect.text import (
     clip,
     did_you_mean,
     did_you_mean_file,
+    entries,
     escape,
     escape_rest,
     one_line,
@@ -196,3 +197,17 @@ def test_names_of_files_are_compared_without_their_endings() -> None:
 def test_headings_of_lists_suggest_their_columns() -> None:
     assert did_you_mean("vb", ["row", "vbucket"]) == "; did you mean vbucket?"
     assert did_you_mean("Seqno", ["start_seqno", "by_seqno"]) == "; did you mean by_seqno?"
+
+
+def test_entries_go_on_in_lines_that_are_indented_further() -> None:
+    text = """
+    heading
+        word: a meaning: one
+            that goes on
+        next: short
+    """
+    assert entries(text) == [
+        ("heading", ""),
+        ("word", "a meaning: one that goes on"),
+        ("next", "short"),
+    ]

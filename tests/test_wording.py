@@ -15,6 +15,7 @@ import typer
 from dcpinspect.cli.main import DeferredCommand, program
 from dcpinspect.findings.registry import RULES
 from dcpinspect.output.render.glossary import GLOSSARY
+from dcpinspect.text import entries
 from dcpinspect.tui.key_bindings import KEYS
 from tests.catalogue import each
 from tests.wording import banned, chains_of_colons, sentences, too_long, unclear
@@ -63,7 +64,9 @@ def messages(source: str) -> Iterator[str]:
             and len(re.findall(r"(?:^|\s)\W*[a-z]{2,}", text)) >= FEWEST_WORDS
             and not NO_PROSE.match(text)
         ):
-            yield text
+            # a text of entries, such as the help of options
+            lines = entries(text) if text.startswith("\n") else [("", text)]
+            yield from (body or head for head, body in lines)
 
 
 def commands(group: typer.core.TyperGroup) -> Iterator[typer.core.TyperCommand]:

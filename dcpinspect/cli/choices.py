@@ -28,6 +28,8 @@ from typing import (
 
 import typer
 
+from dcpinspect.text import entries
+
 Parameters = dict[str, inspect.Parameter]
 
 
@@ -107,8 +109,7 @@ def as_option(spelling: str, text: str, **more: Any) -> Any:
 def _spelled(text: str) -> dict[str, tuple[str, str]]:
     """Returns the spelling and the help of each option that ``text`` describes, by its field."""
     spelled = {}
-    for entry in re.sub(r"\n     +", " ", text).strip().splitlines():
-        head, _, help_text = entry.strip().partition(": ")
+    for head, help_text in entries(text):
         name, _, spelling = head.partition(" ")
         if name.startswith("-"):
             longest = max(re.findall(r"(?<!/)--([a-z-]+)", head), key=len)

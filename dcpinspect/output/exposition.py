@@ -9,6 +9,7 @@ has counted since the last time is added to the pair that it belongs to by now.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +39,7 @@ from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.message_statistics import SERVER, command_name, command_of, command_side
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.record_tables import WordColumn
-from dcpinspect.text import clip, escape_rest, words_of
+from dcpinspect.text import clip, entries, escape_rest, words_of
 
 MOST_PAIRS = 100
 """Greatest number of pairs of client and bucket that have numbers of their own."""
@@ -95,63 +96,62 @@ class Family:
 
 
 _FAMILIES = f"""
-gauge build_info version. Version of dcpinspect. The value is always 1.
-counter messages_total client bucket opcode side. Messages by command, and whether it is request or
+gauge build_info version: Version of dcpinspect. The value is always 1.
+counter messages_total client bucket opcode side: Messages by command, and whether it is request or
     response.
-counter message_bytes_total client bucket opcode side. Bytes of these messages.
-histogram answer_seconds client bucket opcode. Time from a request to its answer, by command.
-gauge connections client bucket verdict. Open connections by their verdict.
-counter connections_opened_total client bucket. Connections that were seen.
-gauge streams client bucket state. Streams on open connections by their state. Of a vbucket, the
+counter message_bytes_total client bucket opcode side: Bytes of these messages.
+histogram answer_seconds client bucket opcode: Time from a request to its answer, by command.
+gauge connections client bucket verdict: Open connections by their verdict.
+counter connections_opened_total client bucket: Connections that were seen.
+gauge streams client bucket state: Streams on open connections by their state. Of a vbucket, the
     newest one counts.
-gauge stream_verdicts client bucket verdict. The same streams by their verdict.
-counter streams_opened_total client bucket. Streams that were seen, also refused ones.
-gauge vbuckets_stuck client bucket. Vbuckets that nothing moves: the newest stream has no answer,
+gauge stream_verdicts client bucket verdict: The same streams by their verdict.
+counter streams_opened_total client bucket: Streams that were seen, also refused ones.
+gauge vbuckets_stuck client bucket: Vbuckets that nothing moves: the newest stream has no answer,
     waits for an acknowledgement of the client, or is behind.
-gauge seqno_lag client bucket. Seqnos from where streams are to the high seqnos that the server
+gauge seqno_lag client bucket: Seqnos from where streams are to the high seqnos that the server
     told, all vbuckets together.
-gauge seqno_lag_vbuckets client bucket. Vbuckets whose high seqno is known, which are those of the
+gauge seqno_lag_vbuckets client bucket: Vbuckets whose high seqno is known, which are those of the
     lag.
-counter rollbacks_total client bucket. Stream requests that were answered with a rollback.
-counter gaps_total client bucket cause. Gaps in the seqnos of streams, by their cause. A gap counts
+counter rollbacks_total client bucket: Stream requests that were answered with a rollback.
+counter gaps_total client bucket cause: Gaps in the seqnos of streams, by their cause. A gap counts
     after 5 seconds.
-gauge flow_control_window_bytes client bucket. Flow-control windows of open connections, all
+gauge flow_control_window_bytes client bucket: Flow-control windows of open connections, all
     together.
-gauge flow_control_outstanding_bytes client bucket. Bytes in these windows that the client has not
+gauge flow_control_outstanding_bytes client bucket: Bytes in these windows that the client has not
     acknowledged.
-gauge flow_control_fill_ratio client bucket. How full the fullest of these windows is. 1 is full.
-gauge noop_age_seconds client bucket. Time since the last noop, of the open connection where that is
+gauge flow_control_fill_ratio client bucket: How full the fullest of these windows is. 1 is full.
+gauge noop_age_seconds client bucket: Time since the last noop, of the open connection where that is
     longest.
-counter holes_total client bucket. Ranges of bytes that are not in the capture.
-counter missing_bytes_total client bucket. Bytes that are not in the capture.
-gauge vbucket_last_seqno client bucket vbucket. Seqno up to which the newest stream has come. For
+counter holes_total client bucket: Ranges of bytes that are not in the capture.
+counter missing_bytes_total client bucket: Bytes that are not in the capture.
+gauge vbucket_last_seqno client bucket vbucket: Seqno up to which the newest stream has come. For
     --metrics-vbuckets.
-gauge vbucket_seqno_lag client bucket vbucket. Seqnos from there to the high seqno that the server
+gauge vbucket_seqno_lag client bucket vbucket: Seqnos from there to the high seqno that the server
     told. For --metrics-vbuckets.
-gauge vbucket_stuck client bucket vbucket. 1 where nothing moves the vbucket, else 0. For
+gauge vbucket_stuck client bucket vbucket: 1 where nothing moves the vbucket, else 0. For
     --metrics-vbuckets.
-counter capture_packets_total. Packets that were read.
-counter capture_dropped_packets_total where. Packets that were lost: in the kernel, in the
+counter capture_packets_total: Packets that were read.
+counter capture_dropped_packets_total where: Packets that were lost: in the kernel, in the
     interface, on a full disk, or because they were not read in time (spool). What another program
     lost before is at file.
-gauge capture_unread_packets. Packets that were captured and are not read yet.
-gauge capture_behind_seconds. How long the packets wait that are read next; 0 while none wait.
-gauge capture_timestamp_seconds. Capture time up to which packets were read, in seconds since 1970.
-gauge metrics_pairs. Pairs of client and bucket that have numbers of their own, {MOST_PAIRS} at
+gauge capture_unread_packets: Packets that were captured and are not read yet.
+gauge capture_behind_seconds: How long the packets wait that are read next; 0 while none wait.
+gauge capture_timestamp_seconds: Capture time up to which packets were read, in seconds since 1970.
+gauge metrics_pairs: Pairs of client and bucket that have numbers of their own, {MOST_PAIRS} at
     most. All others are the pair other.
-gauge metrics_snapshot_seconds. Time that it took to make these numbers.
-gauge metrics_snapshot_timestamp_seconds. When these numbers were made, in seconds since 1970.
+gauge metrics_snapshot_seconds: Time that it took to make these numbers.
+gauge metrics_snapshot_timestamp_seconds: When these numbers were made, in seconds since 1970.
 """
 """A family each: type, name behind ``dcpinspect_``, labels, and what it is."""
 
 
-def _family(line: str) -> Family:
-    head, _, help_text = line.partition(". ")
+def _family(head: str, help_text: str) -> Family:
     kind, name, *labels = head.split()
     return Family(f"dcpinspect_{name}", cast(MetricType, kind), tuple(labels), help_text)
 
 
-FAMILIES = tuple(map(_family, _FAMILIES.replace("\n    ", " ").strip().splitlines()))
+FAMILIES = tuple(itertools.starmap(_family, entries(_FAMILIES)))
 BY_NAME: Mapping[str, Family] = {family.name: family for family in FAMILIES}
 
 

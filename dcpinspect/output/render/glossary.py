@@ -2,436 +2,294 @@
 
 from __future__ import annotations
 
-GLOSSARY: dict[str, dict[str, str]] = {
-    "answer of a stream": {
-        "accepted": "the server granted the stream",
-        "rollback": "the server asked the client to roll back to rollback_seqno",
-        "refused": "any other status",
-        "unanswered": "no answer came, and no capture loss can hide one",
-        "unknown": "the request was not captured, or capture loss may hide the answer",
-    },
-    "verdict of a stream": {
-        "never-answered": (
-            "unanswered for long (2 s, or ten times the slowest answer before), or "
-            "until the connection closed"
-        ),
-        "refused": "the answer was a refusal",
-        "rolled-back": "the answer was a rollback",
-        "ended": (
-            "a stream end came, the client closed it, or the connection closed; end_reason "
-            "says which"
-        ),
-        "unknown-capture": (
-            "no marker since the capture began, or capture loss after the last message"
-        ),
-        "starved-by-flow-control": (
-            "the connection's window is full: the server waits for an acknowledgement"
-        ),
-        "stalled": "a snapshot is under way, and the client's TCP window has been 0 up to now",
-        "behind": (
-            "the server has a higher seqno, and no message of the stream has come for long "
-            "since the first answer with it"
-        ),
-        "backfilling": "a snapshot from disk or an OSO snapshot is under way",
-        "advancing": "another snapshot is under way",
-        "caught-up": "the last snapshot is complete, and no newer one began",
-        "silent": "accepted, and no message so far",
-    },
-    "end_reason of a stream": {
-        "ok": "the requested end was reached",
-        "closed": "the client closed it",
-        "state-changed": "the vbucket is no longer active there",
-        "disconnected": "the server is closing the connection",
-        "too-slow": "the client was too slow",
-        "backfill-failed": (
-            "reading from disk failed; after an error in itself, a server from 8.5 "
-            "on closes the connection, too"
-        ),
-        "rollback": "the client has to roll back",
-        "filter-empty": "every requested collection was dropped",
-        "lost-privileges": "the user may no longer read the requested data",
-        "connection-closed": "no stream end came before the connection closed",
-        "unknown": "it ended, and capture loss may hide why, or the reason cannot be read",
-    },
-    "verdict of a connection": {
-        "never-opened": "completely captured, and never opened for DCP",
-        "refused": "the open was refused",
-        "closed": "it has ended; closed_by says who closed it",
-        "unknown-capture": (
-            "the open was not captured and no message shows one, or capture loss "
-            "hides the end of the server's side"
-        ),
-        "starved-by-flow-control": "its window is full",
-        "stalled": "a stream is under way, and the TCP window of an end has been 0 up to now",
-        "noop-dead": "a noop was not answered",
-        "streaming": "a stream is backfilling or advancing",
-        "idle": "open, and no other verdict fits: it has no stream that is under way",
-    },
-    "state of a snapshot": {
-        "complete": "the event with its last seqno came",
-        "complete-seqno-advanced": "SeqnoAdvanced led to its last seqno",
-        "complete-oso": "the end of the OSO snapshot came",
-        "continued": (
-            "another marker with the same range and history follows, or an overlapping "
-            "one from a replica"
-        ),
-        "open": "it was under way when the capture ended",
-        "cut": "the stream or the connection ended first, so no promised seqno is missing",
-        "incomplete": "the next marker, or a stream end with reason ok, came before its last seqno",
-        "unknown": "capture loss, or a marker without a range",
-    },
-    "convention of a snapshot": {
-        "memory-1": (
-            "starts at the request: first of the stream; starts where the client's request or its "
-            "snapshot does, so the client already has that seqno"
-        ),
-        "memory-2": (
-            "starts at its checkpoint: later; starts with the first seqno of its checkpoint, which "
-            "may be de-duplicated"
-        ),
-        "memory-3": "starts at its first event: the one that follows",
-        "disk-1": (
-            "starts at the request: first of the stream, from disk; starts where the client's "
-            "request or its snapshot does"
-        ),
-        "disk-later": (
-            "starts at its range: later, from disk or from a disk checkpoint in memory; the first "
-            "seqno of its range may be missing. "
-            "Servers before 2019 send it without the checkpoint flag"
-        ),
-        "disk-3-first-event": (
-            "starts at its first event: later, the rest of a disk checkpoint in memory; starts with "
-            "the event that follows"
-        ),
-        "irregular": "none of these",
-        "unknown": "the request, the place in the stream, or the first event is unknown",
-    },
-    "cause of a gap": {
-        "capture-loss": (
-            "bytes between the two messages were not captured or could not be read; or the "
-            "marker or the request with its "
-            "filter was not captured"
-        ),
-        "rollback": "the client asked to resume from here, and was rolled back",
-        "resumed": "the client resumed above the last seqno of its stream before",
-        "oso": "an OSO snapshot is complete without them",
-        "seqno-advanced": "a SeqnoAdvanced shows that they are not for this client",
-        "invisible": (
-            "they are above the marker's greatest visible seqno. Or another stream shows what "
-            "they are: not for this client, or "
-            "completed prepares, which a snapshot from disk may leave out"
-        ),
-        "snapshot-tail": "the end of a snapshot that is incomplete",
-        "filtered": (
-            "the stream asks for some collections only, or the connection for no deletions of "
-            "the first backfill; or another stream shows "
-            "that some of them are not for this client, and the rest may be de-duplicated"
-        ),
-        "deduplicated": (
-            "before an event inside its snapshot's range, back to the event before or to the "
-            "start of the stream; the server does not "
-            "send older versions of changed documents, documents of dropped collections, or "
-            "what compaction purged; it may also hide "
-            "them from this client, and the evidence says so where no other stream tells"
-        ),
-        "unexplained": (
-            "no known cause, or a sign that they should have come: a snapshot with history, or "
-            "another stream that has them"
-        ),
-    },
-    "cause of a rollback": {
-        "strict-uuid": (
-            "a request from 0, with a uuid that the log does not have and the flag that forbids it"
-        ),
-        "unknown-uuid": (
-            "back to 0, because the log does not have the client's uuid, so there is "
-            "no common history"
-        ),
-        "no-uuid": "back to 0, because the client sent a seqno without the uuid of its history",
-        "leading-consumer": "the client is ahead of where its branch was left, or of the server",
-        "snapshot-mismatch": "back to the start of a snapshot, because the client is in the middle "
-        "of it, and the"
-        " server does not have all of it",
-        "purge": (
-            "back to 0 although the branch is known, because tombstones that the client needs "
-            "are purged"
-        ),
-        "unknown": "no failover log is in the capture, or the log does not explain it",
-    },
-    "verdict of a vbucket": {
-        "orphaned": (
-            "its stream ended or was refused, and its client did not request it again; all other "
-            "verdicts are those of its newest stream"
-        ),
-        "lost-something": (
-            "on maps only: it ended, and before that it had a gap with the cause unexplained "
-            "or capture-loss"
-        ),
-        "rolled-back": (
-            "the newest stream was answered with a rollback; on maps also: it ended, was rolled "
-            "back before, and nothing says that it caught up"
-        ),
-    },
-    "type of a snapshot": {
-        "memory": "its items come from memory, and were written recently",
-        "disk": "its items are read from disk, in a backfill",
-        "oso": "its items come out of order, in a backfill of a collection",
-        "unknown": "the marker was not captured, or does not say it",
-    },
-    "layout of a snapshot marker": {
-        "upr": "marker of the first specification, without a range",
-        "v1": "range and flags",
-        "v2.0": "with the greatest visible and the high completed seqno",
-        "v2.1": "with the time of the snapshot, too",
-        "v2.2": "with the purge seqno, too",
-    },
-    "role of the TCP server": {
-        "producer": "the server sends documents",
-        "consumer": "the server receives documents: a replica, or a restore",
-    },
-    "severity of a finding": {
-        "error": "data is lost or wrong, or a stream does not continue",
-        "warning": "it costs time or resources, or will",
-        "note": "worth knowing; nothing is wrong by itself",
-    },
-    "family of a rule": {
-        "wire": "the bytes of single messages",
-        "session": "how a connection is set up, asked and answered",
-        "stream": "requests, seqnos and ends of streams",
-        "snapshot": "markers and what they promise",
-        "flow": "flow control: windows and acknowledgements",
-        "noop": "noops and their answers",
-        "capture": "capture loss",
-        "log": "what the server's log, and checkpoints, say",
-        "lint": "what is recommended to clients",
-    },
-    "word of DCP": {
-        "vbucket": (
-            "one of the parts of a bucket, most often 1,024; each has one active node, and "
-            "its own stream"
-        ),
-        "bucket": "a store of documents on a cluster; a connection selects one",
-        "stream": (
-            "the changes of one vbucket on one connection, from a seqno on; a client asks "
-            "for it, and either side may end it"
-        ),
-        "seqno": (
-            "the number of a change in its vbucket; it grows with every change, so it says "
-            "how far a client is"
-        ),
-        "by_seqno": "the seqno of a change, as it stands in messages; the same as seqno",
-        "snapshot": (
-            "a run of changes that belong together; a client is at a consistent point only "
-            "at its end"
-        ),
-        "snapshot marker": "the message that begins a snapshot, with its first and its last seqno",
-        "checkpoint": (
-            "of a server: changes in memory, from which it sends snapshots; of a client: what "
-            "it stored to resume its streams,"
-            " seqno, snapshot and vbucket uuid"
-        ),
-        "cursor": (
-            "the place in a server's memory from which a stream is sent; a slow client loses "
-            "it, and is sent from disk again"
-        ),
-        "backfill": "what a server reads from disk for a stream, because it is not in memory",
-        "failover": (
-            "another node becomes active for vbuckets of one that failed; each of these "
-            "vbuckets gets a new branch"
-        ),
-        "failover log": (
-            "the branches of a vbucket's history, newest first; each entry has a vbucket uuid "
-            "and the seqno at which that branch began"
-        ),
-        "branch": (
-            "a part of a vbucket's history; a failover or a crash begins a new one, with a "
-            "new vbucket uuid"
-        ),
-        "vbucket uuid": "the name of one branch of a vbucket's history; a failover makes a new one",
-        "uuid": "in dcpinspect, the vbucket uuid: the name of one branch of a vbucket's history",
-        "uid": (
-            "the number of a version of the manifest, which grows when a collection or a scope "
-            "comes or goes"
-        ),
-        "manifest": "the list of scopes and collections of a bucket; its uid says which version",
-        "collection": (
-            "a named set of documents in a scope of a bucket; a key on the wire begins with its id"
-        ),
-        "scope": "a named set of collections in a bucket",
-        "rollback": (
-            "the server's answer to a client whose history is not its own: the client must "
-            "discard what is above the rollback seqno,"
-            " and ask again from there"
-        ),
-        "opaque": (
-            "a number that the client chooses for a request; its answer has the same number, "
-            "and so have all messages of a stream"
-        ),
-        "stream-id": (
-            "a number that tells streams of one vbucket on one connection apart; it "
-            "exists only where the client asked for it"
-        ),
-        "sid": "the stream-id",
-        "high seqno": (
-            "the newest seqno that a node has for a vbucket; a client that has it is up to date"
-        ),
-        "purge seqno": (
-            "the seqno up to which tombstones may be gone; a client that resumes below "
-            "it may have to begin again from 0"
-        ),
-        "tombstone": (
-            "what stays of a deleted document, so that clients learn of the deletion; "
-            "compaction purges it after some days"
-        ),
-        "mutation": "a change that stores a document",
-        "prepare": (
-            "a change with durability that is not committed yet; clients may not see it "
-            "before its commit"
-        ),
-        "OSO snapshot": (
-            "a snapshot from disk that is not in seqno order; it is complete when its "
-            "end message comes"
-        ),
-        "noop": (
-            "a request that the server sends to see whether the client lives; the client must "
-            "answer with the same opaque"
-        ),
-        "flow-control window": (
-            "how many bytes the server may send before the client acknowledges some; when it "
-            "is full, the server waits"
-        ),
-        "window": "the flow-control window",
-        "flow control": "the server sends no more than the window has, until the client acknowledges",
-        "zero window": "an end announces a TCP receive window of 0: it takes no bytes",
-        "branch point": "the seqno at which a branch of a failover log began",
-        "CAS": (
-            "the version of a document, which every change makes new; it is also the time of "
-            "the change by the node's clock"
-        ),
-        "consumer": "the side of a connection that receives changes",
-        "producer": "the side of a connection that sends changes",
-        "cluster map": (
-            "the list of which node is active for which vbucket; a client that has an "
-            "old one asks the wrong node"
-        ),
-    },
-    "word of TCP and TLS": {
-        "FIN": "the packet with which a side says that it sends no more: an orderly close",
-        "RST": "the packet that resets a connection",
-        "reset": (
-            "an end of a connection at once, without FIN: a process ended or did not take what it "
-            "was sent, or a device between cut the connection; what was under way is lost"
-        ),
-        "ALPN": "what a client and a server say in TLS of the protocol that they speak inside",
-        "SNI": "the name of the server that a client asks for in TLS, before anything is encrypted",
-        "key log": "a file of the secrets of a client's TLS connections, which opens them",
-        "proxy": (
-            "a program between client and server that takes connections and makes its own; each "
-            "conversation then has two connections, its legs"
-        ),
-        "sidecar": (
-            "a proxy beside a program, in its pod, which may encrypt what the program sends in "
-            "plain"
-        ),
-        "service mesh": (
-            "sidecars beside all programs of a cluster; what they say to each other is TLS, to "
-            "which neither client nor server has the keys"
-        ),
-        "address translation": (
-            "a device or a kernel gives packets another address or port; a capture on both sides "
-            "has each conversation twice"
-        ),
-    },
-    "word of dcpinspect": {
-        "copy": "a connection that shows the conversation of another one, which counts in its place",
-        "leg": "one of the two connections of a conversation through a proxy",
-        "hole": (
-            "a range of bytes of a connection that is not in the capture; the receiver may "
-            "have had these bytes"
-        ),
-        "capture loss": (
-            "what the capture does not have, although it was sent; it is the fault of "
-            "the capture, never of server or client"
-        ),
-        "gap": "a run of seqnos that a stream did not deliver; most gaps are normal",
-        "cause": (
-            "why a gap or a rollback is there; a finding that explains others is their cause, too"
-        ),
-        "finding": (
-            "what a rule of check found, with the messages that show it; it says what "
-            "happened, to whom, and what to do"
-        ),
-        "effect": (
-            "a finding that another finding explains; it is counted under its cause, and "
-            "--all shows it"
-        ),
-        "verdict": (
-            "one word for how a stream, a vbucket or a connection is at the end of the capture"
-        ),
-        "evidence": (
-            "the messages that show a finding, or the sentence that says why a gap has its cause"
-        ),
-        "frame": (
-            "a packet by its number in the capture, as Wireshark counts; of a message in several "
-            "packets, findings name the last one, where Wireshark shows it, and the column frame "
-            "of messages the first one"
-        ),
-        "row": "a message by its number in the reading, from 1",
-        "item": (
-            "a change that a stream delivered: a mutation, a deletion, an expiration, a "
-            "prepare, a commit, an abort or a system event"
-        ),
-        "convention": "the way in which a server chooses the first seqno of a snapshot",
-        "outstanding": "bytes that were sent and are not acknowledged yet",
-        "share": "a part of all, in percent",
-        "p50": "the median: half of the values are at most this; p95 and p99: so many in 100 are",
-        "p95": "95 in 100 values are at most this",
-        "p99": "99 in 100 values are at most this",
-        "command": "what a message asks for, by its opcode",
-        "response": "a message that answers a request, by the same opaque",
-        "least": "the smallest of the values",
-        "greatest": "the largest of the values",
-        "most": "the largest of the values",
-        "traffic": "of info: how many packets, connections, messages and streams there are",
-        "schema": (
-            "the name and version of the contract of a JSON record; dcpinspect schema prints "
-            "the contract"
-        ),
-        "recovered": "of over: the client has all again that it had lost",
-        "visible": (
-            "of a snapshot marker, the greatest seqno that a client which does not know "
-            "prepares can get"
-        ),
-        "normal": "of whose: nobody is at fault, because this happens where nothing is wrong",
-        "complete": (
-            "of info: capture loss, and which share of its bytes was decoded; of a "
-            "snapshot: its last seqno came"
-        ),
-    },
-    "state of a vbucket": {
-        "active": (
-            "the node answers reads and writes of the vbucket, and clients stream it from there"
-        ),
-        "replica": "the node has a copy of the vbucket, which it gets from the active node",
-        "pending": "the node takes the vbucket over, and is not active yet",
-        "dead": "the node has given the vbucket away, and answers nothing for it",
-    },
-    "system event": {
-        "begin-collection": "a collection was created",
-        "end-collection": "a collection was dropped, with all of its documents",
-        "flush-collection": "all documents of a collection were deleted",
-        "create-scope": "a scope was created",
-        "drop-scope": "a scope was dropped",
-        "modify-collection": "settings of a collection were changed",
-    },
-    "durability level": {
-        "majority": "a majority of nodes must have the change in memory",
-        "majority-and-persist-on-active": (
-            "a majority must have the change in memory, and the active node on disk"
-        ),
-        "persist-to-majority": "a majority must have the change on disk",
-    },
-}
+from dcpinspect.text import entries
+
+_TEXT = """
+answer of a stream
+    accepted: the server granted the stream
+    rollback: the server asked the client to roll back to rollback_seqno
+    refused: any other status
+    unanswered: no answer came, and no capture loss can hide one
+    unknown: the request was not captured, or capture loss may hide the answer
+verdict of a stream
+    never-answered: unanswered for long (2 s, or ten times the slowest answer before), or until the
+        connection closed
+    refused: the answer was a refusal
+    rolled-back: the answer was a rollback
+    ended: a stream end came, the client closed it, or the connection closed; end_reason says which
+    unknown-capture: no marker since the capture began, or capture loss after the last message
+    starved-by-flow-control: the connection's window is full: the server waits for an
+        acknowledgement
+    stalled: a snapshot is under way, and the client's TCP window has been 0 up to now
+    behind: the server has a higher seqno, and no message of the stream has come for long since the
+        first answer with it
+    backfilling: a snapshot from disk or an OSO snapshot is under way
+    advancing: another snapshot is under way
+    caught-up: the last snapshot is complete, and no newer one began
+    silent: accepted, and no message so far
+end_reason of a stream
+    ok: the requested end was reached
+    closed: the client closed it
+    state-changed: the vbucket is no longer active there
+    disconnected: the server is closing the connection
+    too-slow: the client was too slow
+    backfill-failed: reading from disk failed; after an error in itself, a server from 8.5 on closes
+        the connection, too
+    rollback: the client has to roll back
+    filter-empty: every requested collection was dropped
+    lost-privileges: the user may no longer read the requested data
+    connection-closed: no stream end came before the connection closed
+    unknown: it ended, and capture loss may hide why, or the reason cannot be read
+verdict of a connection
+    never-opened: completely captured, and never opened for DCP
+    refused: the open was refused
+    closed: it has ended; closed_by says who closed it
+    unknown-capture: the open was not captured and no message shows one, or capture loss hides the
+        end of the server's side
+    starved-by-flow-control: its window is full
+    stalled: a stream is under way, and the TCP window of an end has been 0 up to now
+    noop-dead: a noop was not answered
+    streaming: a stream is backfilling or advancing
+    idle: open, and no other verdict fits: it has no stream that is under way
+state of a snapshot
+    complete: the event with its last seqno came
+    complete-seqno-advanced: SeqnoAdvanced led to its last seqno
+    complete-oso: the end of the OSO snapshot came
+    continued: another marker with the same range and history follows, or an overlapping one from a
+        replica
+    open: it was under way when the capture ended
+    cut: the stream or the connection ended first, so no promised seqno is missing
+    incomplete: the next marker, or a stream end with reason ok, came before its last seqno
+    unknown: capture loss, or a marker without a range
+convention of a snapshot
+    memory-1: starts at the request: first of the stream; starts where the client's request or its
+        snapshot does, so the client already has that seqno
+    memory-2: starts at its checkpoint: later; starts with the first seqno of its checkpoint, which
+        may be de-duplicated
+    memory-3: starts at its first event: the one that follows
+    disk-1: starts at the request: first of the stream, from disk; starts where the client's request
+        or its snapshot does
+    disk-later: starts at its range: later, from disk or from a disk checkpoint in memory; the first
+        seqno of its range may be missing. Servers before 2019 send it without the checkpoint flag
+    disk-3-first-event: starts at its first event: later, the rest of a disk checkpoint in memory;
+        starts with the event that follows
+    irregular: none of these
+    unknown: the request, the place in the stream, or the first event is unknown
+cause of a gap
+    capture-loss: bytes between the two messages were not captured or could not be read; or the
+        marker or the request with its filter was not captured
+    rollback: the client asked to resume from here, and was rolled back
+    resumed: the client resumed above the last seqno of its stream before
+    oso: an OSO snapshot is complete without them
+    seqno-advanced: a SeqnoAdvanced shows that they are not for this client
+    invisible: they are above the marker's greatest visible seqno. Or another stream shows what they
+        are: not for this client, or completed prepares, which a snapshot from disk may leave out
+    snapshot-tail: the end of a snapshot that is incomplete
+    filtered: the stream asks for some collections only, or the connection for no deletions of the
+        first backfill; or another stream shows that some of them are not for this client, and the
+        rest may be de-duplicated
+    deduplicated: before an event inside its snapshot's range, back to the event before or to the
+        start of the stream; the server does not send older versions of changed documents, documents
+        of dropped collections, or what compaction purged; it may also hide them from this client,
+        and the evidence says so where no other stream tells
+    unexplained: no known cause, or a sign that they should have come: a snapshot with history, or
+        another stream that has them
+cause of a rollback
+    strict-uuid: a request from 0, with a uuid that the log does not have and the flag that forbids
+        it
+    unknown-uuid: back to 0, because the log does not have the client's uuid, so there is no common
+        history
+    no-uuid: back to 0, because the client sent a seqno without the uuid of its history
+    leading-consumer: the client is ahead of where its branch was left, or of the server
+    snapshot-mismatch: back to the start of a snapshot, because the client is in the middle of it,
+        and the server does not have all of it
+    purge: back to 0 although the branch is known, because tombstones that the client needs are
+        purged
+    unknown: no failover log is in the capture, or the log does not explain it
+verdict of a vbucket
+    orphaned: its stream ended or was refused, and its client did not request it again; all other
+        verdicts are those of its newest stream
+    lost-something: on maps only: it ended, and before that it had a gap with the cause unexplained
+        or capture-loss
+    rolled-back: the newest stream was answered with a rollback; on maps also: it ended, was rolled
+        back before, and nothing says that it caught up
+type of a snapshot
+    memory: its items come from memory, and were written recently
+    disk: its items are read from disk, in a backfill
+    oso: its items come out of order, in a backfill of a collection
+    unknown: the marker was not captured, or does not say it
+layout of a snapshot marker
+    upr: marker of the first specification, without a range
+    v1: range and flags
+    v2.0: with the greatest visible and the high completed seqno
+    v2.1: with the time of the snapshot, too
+    v2.2: with the purge seqno, too
+role of the TCP server
+    producer: the server sends documents
+    consumer: the server receives documents: a replica, or a restore
+severity of a finding
+    error: data is lost or wrong, or a stream does not continue
+    warning: it costs time or resources, or will
+    note: worth knowing; nothing is wrong by itself
+family of a rule
+    wire: the bytes of single messages
+    session: how a connection is set up, asked and answered
+    stream: requests, seqnos and ends of streams
+    snapshot: markers and what they promise
+    flow: flow control: windows and acknowledgements
+    noop: noops and their answers
+    capture: capture loss
+    log: what the server's log, and checkpoints, say
+    lint: what is recommended to clients
+word of DCP
+    vbucket: one of the parts of a bucket, most often 1,024; each has one active node, and its own
+        stream
+    bucket: a store of documents on a cluster; a connection selects one
+    stream: the changes of one vbucket on one connection, from a seqno on; a client asks for it, and
+        either side may end it
+    seqno: the number of a change in its vbucket; it grows with every change, so it says how far a
+        client is
+    by_seqno: the seqno of a change, as it stands in messages; the same as seqno
+    snapshot: a run of changes that belong together; a client is at a consistent point only at its
+        end
+    snapshot marker: the message that begins a snapshot, with its first and its last seqno
+    checkpoint: of a server: changes in memory, from which it sends snapshots; of a client: what it
+        stored to resume its streams, seqno, snapshot and vbucket uuid
+    cursor: the place in a server's memory from which a stream is sent; a slow client loses it, and
+        is sent from disk again
+    backfill: what a server reads from disk for a stream, because it is not in memory
+    failover: another node becomes active for vbuckets of one that failed; each of these vbuckets
+        gets a new branch
+    failover log: the branches of a vbucket's history, newest first; each entry has a vbucket uuid
+        and the seqno at which that branch began
+    branch: a part of a vbucket's history; a failover or a crash begins a new one, with a new
+        vbucket uuid
+    vbucket uuid: the name of one branch of a vbucket's history; a failover makes a new one
+    uuid: in dcpinspect, the vbucket uuid: the name of one branch of a vbucket's history
+    uid: the number of a version of the manifest, which grows when a collection or a scope comes or
+        goes
+    manifest: the list of scopes and collections of a bucket; its uid says which version
+    collection: a named set of documents in a scope of a bucket; a key on the wire begins with its
+        id
+    scope: a named set of collections in a bucket
+    rollback: the server's answer to a client whose history is not its own: the client must discard
+        what is above the rollback seqno, and ask again from there
+    opaque: a number that the client chooses for a request; its answer has the same number, and so
+        have all messages of a stream
+    stream-id: a number that tells streams of one vbucket on one connection apart; it exists only
+        where the client asked for it
+    sid: the stream-id
+    high seqno: the newest seqno that a node has for a vbucket; a client that has it is up to date
+    purge seqno: the seqno up to which tombstones may be gone; a client that resumes below it may
+        have to begin again from 0
+    tombstone: what stays of a deleted document, so that clients learn of the deletion; compaction
+        purges it after some days
+    mutation: a change that stores a document
+    prepare: a change with durability that is not committed yet; clients may not see it before its
+        commit
+    OSO snapshot: a snapshot from disk that is not in seqno order; it is complete when its end
+        message comes
+    noop: a request that the server sends to see whether the client lives; the client must answer
+        with the same opaque
+    flow-control window: how many bytes the server may send before the client acknowledges some;
+        when it is full, the server waits
+    window: the flow-control window
+    flow control: the server sends no more than the window has, until the client acknowledges
+    zero window: an end announces a TCP receive window of 0: it takes no bytes
+    branch point: the seqno at which a branch of a failover log began
+    CAS: the version of a document, which every change makes new; it is also the time of the change
+        by the node's clock
+    consumer: the side of a connection that receives changes
+    producer: the side of a connection that sends changes
+    cluster map: the list of which node is active for which vbucket; a client that has an old one
+        asks the wrong node
+word of TCP and TLS
+    FIN: the packet with which a side says that it sends no more: an orderly close
+    RST: the packet that resets a connection
+    reset: an end of a connection at once, without FIN: a process ended or did not take what it was
+        sent, or a device between cut the connection; what was under way is lost
+    ALPN: what a client and a server say in TLS of the protocol that they speak inside
+    SNI: the name of the server that a client asks for in TLS, before anything is encrypted
+    key log: a file of the secrets of a client's TLS connections, which opens them
+    proxy: a program between client and server that takes connections and makes its own; each
+        conversation then has two connections, its legs
+    sidecar: a proxy beside a program, in its pod, which may encrypt what the program sends in plain
+    service mesh: sidecars beside all programs of a cluster; what they say to each other is TLS, to
+        which neither client nor server has the keys
+    address translation: a device or a kernel gives packets another address or port; a capture on
+        both sides has each conversation twice
+word of dcpinspect
+    copy: a connection that shows the conversation of another one, which counts in its place
+    leg: one of the two connections of a conversation through a proxy
+    hole: a range of bytes of a connection that is not in the capture; the receiver may have had
+        these bytes
+    capture loss: what the capture does not have, although it was sent; it is the fault of the
+        capture, never of server or client
+    gap: a run of seqnos that a stream did not deliver; most gaps are normal
+    cause: why a gap or a rollback is there; a finding that explains others is their cause, too
+    finding: what a rule of check found, with the messages that show it; it says what happened, to
+        whom, and what to do
+    effect: a finding that another finding explains; it is counted under its cause, and --all shows
+        it
+    verdict: one word for how a stream, a vbucket or a connection is at the end of the capture
+    evidence: the messages that show a finding, or the sentence that says why a gap has its cause
+    frame: a packet by its number in the capture, as Wireshark counts; of a message in several
+        packets, findings name the last one, where Wireshark shows it, and the column frame of
+        messages the first one
+    row: a message by its number in the reading, from 1
+    item: a change that a stream delivered: a mutation, a deletion, an expiration, a prepare, a
+        commit, an abort or a system event
+    convention: the way in which a server chooses the first seqno of a snapshot
+    outstanding: bytes that were sent and are not acknowledged yet
+    share: a part of all, in percent
+    p50: the median: half of the values are at most this; p95 and p99: so many in 100 are
+    p95: 95 in 100 values are at most this
+    p99: 99 in 100 values are at most this
+    command: what a message asks for, by its opcode
+    response: a message that answers a request, by the same opaque
+    least: the smallest of the values
+    greatest: the largest of the values
+    most: the largest of the values
+    traffic: of info: how many packets, connections, messages and streams there are
+    schema: the name and version of the contract of a JSON record; dcpinspect schema prints the
+        contract
+    recovered: of over: the client has all again that it had lost
+    visible: of a snapshot marker, the greatest seqno that a client which does not know prepares can
+        get
+    normal: of whose: nobody is at fault, because this happens where nothing is wrong
+    complete: of info: capture loss, and which share of its bytes was decoded; of a snapshot: its
+        last seqno came
+state of a vbucket
+    active: the node answers reads and writes of the vbucket, and clients stream it from there
+    replica: the node has a copy of the vbucket, which it gets from the active node
+    pending: the node takes the vbucket over, and is not active yet
+    dead: the node has given the vbucket away, and answers nothing for it
+system event
+    begin-collection: a collection was created
+    end-collection: a collection was dropped, with all of its documents
+    flush-collection: all documents of a collection were deleted
+    create-scope: a scope was created
+    drop-scope: a scope was dropped
+    modify-collection: settings of a collection were changed
+durability level
+    majority: a majority of nodes must have the change in memory
+    majority-and-persist-on-active: a majority must have the change in memory, and the active node
+        on disk
+    persist-to-majority: a majority must have the change on disk
+"""
+
+
+def _by_word() -> dict[str, dict[str, str]]:
+    glossary: dict[str, dict[str, str]] = {}
+    for head, meaning in entries(_TEXT):
+        if not meaning:
+            words = glossary[head] = {}
+        else:
+            words[head] = meaning
+    return glossary
+
+
+GLOSSARY = _by_word()
 """Words and their meanings, by the column that has them; in order of precedence if any."""
 CONVENTION_TEXTS = {
     word: meaning.partition(":")[0] if ":" in meaning else word
