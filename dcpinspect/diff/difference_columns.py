@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dcpinspect.tables.column_kinds import Column
+from dcpinspect.tables.column_kinds import columns
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.record_tables import RecordTable
-
-_C = Column
+from dcpinspect.text import entries
 
 SIDES = ("a", "b")
 
@@ -57,91 +56,82 @@ datatype, its value.
 """
 
 
-def _of_both(name: str, kind: str, doc: str) -> tuple[Column, ...]:
-    return tuple(_C(f"{side}_{name}", kind, f"{side.upper()}: {doc}") for side in SIDES)  # type: ignore[arg-type] # a kind each
+def _of_both(text: str) -> str:
+    """Returns the entries of a text for each side."""
+    return "".join(
+        f"{side}_{head}: {side.upper()}: {doc}\n" for head, doc in entries(text) for side in SIDES
+    )
 
 
 DIFFERENCES = RecordTable(
     "difference",
-    (
-        _C("kind", "word", "what it is", KINDS),
-        _C(
-            "verdict",
-            "word",
-            "whether the sides differ, the captures do not tell, or it is no difference",
-            VERDICTS,
+    columns(
+        f"""
+        kind word: what it is
+        verdict word: whether the sides differ, the captures do not tell, or it is no difference
+        bucket text: bucket; null where neither capture names it
+        vbucket i64: vbucket
+        vbucket_uuid hex64: branch of the history; null where neither capture names it
+        lacks word: the side that does not have the events; null where both have them
+        first_seqno u64: seqno of the event, or of the first one
+        last_seqno u64: seqno of the last one
+        events i64: events, of the side that has them
+        collection_id i64: collection of the first event; null if unknown
+        key text: key of the first event; null where it is not in the capture
+        fields words: in what both sides differ: {", ".join(FIELDS)}
+        """,
+        _of_both(
+            """
+            name text: command of the first event
+            cas hex64: its CAS
+            datatype words: bits of its datatype, by name
+            connection i64: its connection
+            row i64: its row, as read shows it
+            time time: its capture time
+            """
         ),
-        _C("bucket", "text", "bucket; null where neither capture names it"),
-        _C("vbucket", "i64", "vbucket"),
-        _C("vbucket_uuid", "hex64", "branch of the history; null where neither capture names it"),
-        _C(
-            "lacks",
-            "word",
-            "the side that does not have the events; null where both have them",
-            SIDES,
-        ),
-        _C("first_seqno", "u64", "seqno of the event, or of the first one"),
-        _C("last_seqno", "u64", "seqno of the last one"),
-        _C("events", "i64", "events, of the side that has them"),
-        _C("collection_id", "i64", "collection of the first event; null if unknown"),
-        _C("key", "text", "key of the first event; null where it is not in the capture"),
-        _C("fields", "words", "in what both sides differ: " + ", ".join(FIELDS)),
-        *_of_both("name", "text", "command of the first event"),
-        *_of_both("cas", "hex64", "its CAS"),
-        *_of_both("datatype", "words", "bits of its datatype, by name"),
-        *_of_both("connection", "i64", "its connection"),
-        *_of_both("row", "i64", "its row, as read shows it"),
-        *_of_both("time", "time", "its capture time"),
-        _C("evidence", "text", "what shows it"),
+        "evidence text: what shows it",
+        kind=KINDS,
+        verdict=VERDICTS,
+        lacks=SIDES,
     ),
 )
 
 PATHS = RecordTable(
     "path",
-    (
-        *_of_both("connection", "i64", "the connection"),
-        _C("direction", "word", "from client to server, or back", DIRECTIONS),
-        _C("a_client", "text", "A: address of the client"),
-        _C("a_server", "text", "A: address of the server"),
-        _C("b_client", "text", "B: address of the client"),
-        _C("b_server", "text", "B: address of the server"),
-        _C(
-            "client_side",
-            "word",
-            "the side whose capture is nearer to the client; null where nothing is between the two",
-            SIDES,
-        ),
-        _C("clock_offset_ns", "i64", "B's clock less A's"),
-        _C("clock_error_ns", "i64", "by how much that may be wrong at most, either way"),
-        _C(
-            "clock_from",
-            "word",
-            "what the two clocks were compared by",
-            ("handshake", "quickest-packets"),
-        ),
-        _C("segments", "i64", "segments that end at the same byte in both captures"),
-        _C(
-            "delay_min_ns",
-            "i64",
-            "least time from the sender's tap to the receiver's, by these clocks",
-        ),
-        _C("delay_median_ns", "i64", "median of it"),
-        _C("delay_p99_ns", "i64", "99th percentile of it"),
-        _C("delay_max_ns", "i64", "greatest"),
-        _C("lost", "i64", "ranges of bytes that were lost between the taps, and sent again"),
-        _C("lost_bytes", "i64", "bytes in them"),
-        _C(
-            "a_missed_bytes",
-            "i64",
-            "bytes of capture loss in A that B has, between the first and the last that both have",
-        ),
-        _C("b_missed_bytes", "i64", "the other way round"),
-        _C("answers", "i64", "requests of this direction whose answer both captures have"),
-        _C("answer_median_ns", "i64", "median time from request to answer at the tap of who asked"),
-        _C("answerer_median_ns", "i64", "the same at the tap of who answered"),
-        _C("network_median_ns", "i64", "median of the time between the taps, there and back"),
-        _C("answer_max_ns", "i64", "longest time from request to answer at the tap of who asked"),
-        _C("first_time", "time", "time of the connection's first packet in A"),
-        _C("last_time", "time", "time of its latest packet in A"),
+    columns(
+        _of_both("connection i64: the connection"),
+        """
+        direction word: from client to server, or back
+        a_client text: A: address of the client
+        a_server text: A: address of the server
+        b_client text: B: address of the client
+        b_server text: B: address of the server
+        client_side word: the side whose capture is nearer to the client; null where nothing is
+            between the two
+        clock_offset_ns i64: B's clock less A's
+        clock_error_ns i64: by how much that may be wrong at most, either way
+        clock_from word: what the two clocks were compared by
+        segments i64: segments that end at the same byte in both captures
+        delay_min_ns i64: least time from the sender's tap to the receiver's, by these clocks
+        delay_median_ns i64: median of it
+        delay_p99_ns i64: 99th percentile of it
+        delay_max_ns i64: greatest
+        lost i64: ranges of bytes that were lost between the taps, and sent again
+        lost_bytes i64: bytes in them
+        a_missed_bytes i64: bytes of capture loss in A that B has, between the first and the last
+            that both have
+        b_missed_bytes i64: the other way round
+        answers i64: requests of this direction whose answer both captures have
+        answer_median_ns i64: median time from request to answer at the tap of who asked
+        answerer_median_ns i64: the same at the tap of who answered
+        network_median_ns i64: median of the time between the taps, there and back
+        answer_max_ns i64: longest time from request to answer at the tap of who asked
+        first_time time: time of the connection's first packet in A
+        last_time time: time of its latest packet in A
+        """,
+        direction=DIRECTIONS,
+        client_side=SIDES,
+        clock_from=("handshake", "quickest-packets"),
     ),
 )

@@ -13,7 +13,7 @@ from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Rule
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams.contracts import BY_TABLE
 from dcpinspect.streams.grouping import VBUCKET_BITS
-from dcpinspect.tables.column_kinds import Column
+from dcpinspect.tables.column_kinds import columns
 from dcpinspect.tables.record_tables import (
     Records,
     RecordTable,
@@ -24,58 +24,43 @@ from dcpinspect.tables.record_tables import (
 )
 from dcpinspect.text import escape
 
-_C = Column
-
 FINDINGS = RecordTable(
     "finding",
-    (
-        _C("rule", "text", "id of the rule"),
-        _C("family", "word", "what the rule is about", FAMILIES),
-        _C(
-            "severity",
-            "word",
-            "error: data is lost or wrong, or a stream does not continue; warning: it costs time "
-            "or resources, or will; note: worth knowing",
-            SEVERITIES,
-        ),
-        _C("cause", "text", "kind of the finding, if the rule has kinds"),
-        _C("message", "text", "what happened, in one sentence"),
-        _C("next", "text", "what to do; null if the cause says it"),
-        _C("connection", "i64", "the connection; null where there are several"),
-        _C("connections", "numbers", "the connections; empty for a log or a checkpoint"),
-        _C("vbuckets", "numbers", "the vbuckets, sorted; empty for the whole connection"),
-        _C("sid", "i64", "DCP stream-id"),
-        _C("rows", "numbers", "messages that show it, the faulty one first"),
-        _C(
-            "frames",
-            "numbers",
-            "last packet of each of these, or the one that closed the connection",
-        ),
-        _C(
-            "evidence", "places", "the same messages in a way that can be compared between readings"
-        ),
-        _C("seqnos", "seqnos", "seqnos in the message"),
-        _C("first_time", "time", "time when it began; some messages that show it may be older"),
-        _C("last_time", "time", "time of the last one"),
-        _C("count", "i64", "how often it happened"),
-        _C("left_out", "i64", "how many more messages show it than are in rows"),
-        _C(
-            "id",
-            "text",
-            "id for other findings to refer to; the same in every reading of the same captures",
-        ),
-        _C(
-            "effect_of",
-            "text",
-            "id of the finding that is its cause and says what to do; null if it has none",
-        ),
-        _C("clients", "words", "clients of these connections, as in the table of vbuckets"),
-        _C("who", "text", "the clients in words: DCP name, address, agent"),
-        _C("server", "text", "their server: address"),
-        _C("whose", "word", "side that must change something; normal means none", WHOSE),
-        _C("over", "word", "whether it is over at the end of the capture", OVER),
-        _C("over_row", "i64", "message that shows that it is over"),
-        _C("cases", "cases", "what happened on each vbucket of each connection"),
+    columns(
+        """
+        rule text: id of the rule
+        family word: what the rule is about
+        severity word: error: data is lost or wrong, or a stream does not continue; warning: it
+            costs time or resources, or will; note: worth knowing
+        cause text: kind of the finding, if the rule has kinds
+        message text: what happened, in one sentence
+        next text: what to do; null if the cause says it
+        connection i64: the connection; null where there are several
+        connections numbers: the connections; empty for a log or a checkpoint
+        vbuckets numbers: the vbuckets, sorted; empty for the whole connection
+        sid i64: DCP stream-id
+        rows numbers: messages that show it, the faulty one first
+        frames numbers: last packet of each of these, or the one that closed the connection
+        evidence places: the same messages in a way that can be compared between readings
+        seqnos seqnos: seqnos in the message
+        first_time time: time when it began; some messages that show it may be older
+        last_time time: time of the last one
+        count i64: how often it happened
+        left_out i64: how many more messages show it than are in rows
+        id text: id for other findings to refer to; the same in every reading of the same captures
+        effect_of text: id of the finding that is its cause and says what to do; null if it has none
+        clients words: clients of these connections, as in the table of vbuckets
+        who text: the clients in words: DCP name, address, agent
+        server text: their server: address
+        whose word: side that must change something; normal means none
+        over word: whether it is over at the end of the capture
+        over_row i64: message that shows that it is over
+        cases cases: what happened on each vbucket of each connection
+        """,
+        family=FAMILIES,
+        severity=SEVERITIES,
+        whose=WHOSE,
+        over=OVER,
     ),
 )
 """The contract of the table of findings."""
@@ -93,9 +78,9 @@ CHECKED = ("findings", "vbuckets")
 """Tables that need the rules to be asked."""
 
 _AT = [column.name for column in FINDINGS.columns].index("frames") + 1
-_FILES = _C("files", "words", "capture of each of the frames, if several captures are read")
+_FILES = columns("files words: capture of each of the frames, if several captures are read")
 FINDINGS_WITH_FILES = replace(
-    FINDINGS, columns=(*FINDINGS.columns[:_AT], _FILES, *FINDINGS.columns[_AT:])
+    FINDINGS, columns=(*FINDINGS.columns[:_AT], *_FILES, *FINDINGS.columns[_AT:])
 )
 """The contract of the table of findings if several captures are read."""
 

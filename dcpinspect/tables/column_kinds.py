@@ -5,9 +5,11 @@ filters and in lists of columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import entries
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.fields import Field, RecordList
@@ -165,6 +167,19 @@ class Column:
     def family(self) -> KindFamily | None:
         """The family of its values in filters; None: filters cannot use it."""
         return KINDS[self.kind].family
+
+
+def columns(*texts: str, **words: tuple[str, ...]) -> tuple[Column, ...]:
+    """Returns the columns that texts declare, in entries such as ``vbucket i64: what it is``.
+    ``words``: by column, the possible values of a word, or keys of counts.
+    """
+    declared = []
+    for head, doc in chain.from_iterable(map(entries, texts)):
+        name, kind = head.split()
+        assert kind in KINDS, f"{name} is of no kind {kind}"
+        declared.append(Column(name, kind, doc, words.pop(name, ())))
+    assert not words, f"no column is called {', '.join(words)}"
+    return tuple(declared)
 
 
 def arrow_type(column: Column) -> Any:

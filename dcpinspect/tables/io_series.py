@@ -9,23 +9,24 @@ import numpy as np
 from dcpinspect.arrays import IntArray
 from dcpinspect.errors import UsageError
 from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
-from dcpinspect.tables.column_kinds import Column
+from dcpinspect.tables.column_kinds import columns
 from dcpinspect.tables.message_statistics import command_name, command_of, command_side
 from dcpinspect.tables.messages import SIDES, MessageBatch
 from dcpinspect.tables.record_tables import ColumnValues, Records, RecordTable
 
-_C = Column
-
 IO = RecordTable(
     "io",
-    (
-        _C("time", "time", "begin of the span"),
-        _C("relative_ns", "i64", "the same, in nanoseconds since the first packet"),
-        _C("interval_ns", "i64", "length of the span in nanoseconds"),
-        _C("name", "text", "command"),
-        _C("side", "word", "whether requests or responses are counted", SIDES),
-        _C("messages", "i64", "messages in the span"),
-        _C("bytes", "i64", "their bytes"),
+    columns(
+        """
+        time time: begin of the span
+        relative_ns i64: the same, in nanoseconds since the first packet
+        interval_ns i64: length of the span in nanoseconds
+        name text: command
+        side word: whether requests or responses are counted
+        messages i64: messages in the span
+        bytes i64: their bytes
+        """,
+        side=SIDES,
     ),
 )
 """A row for each span and command with at least one message."""

@@ -14,50 +14,41 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.tables.collection_names import NO_NAMES, unnamed, with_id
-from dcpinspect.tables.column_kinds import Column
+from dcpinspect.tables.column_kinds import columns
 from dcpinspect.tables.histogram import Histograms
 from dcpinspect.tables.messages import SIDES, MessageBatch
 from dcpinspect.tables.record_tables import RecordTable
 from dcpinspect.tables.series import SPANS, Series
 from dcpinspect.text import words_of
 
-_C = Column
-
 SECTIONS = words_of("commands collections statuses answers throughput snapshots flow capture")
 UNITS = ("bytes", "ns", "items")
 
 STATS = RecordTable(
     "stats",
-    (
-        _C("section", "word", "what is counted", SECTIONS),
-        _C(
-            "name",
-            "text",
-            "command, collection with its id, status, type of snapshot, or what became of "
-            "packets and bytes",
-        ),
-        _C("side", "word", "of a command", SIDES),
-        _C("connection", "i64", "connection, where there is a row for each"),
-        _C("time", "time", "begin of the span that messages were counted in"),
-        _C("seconds", "seconds", "length of that span"),
-        _C(
-            "count",
-            "i64",
-            "messages, answers, snapshots, packets or holes; null where bytes are counted",
-        ),
-        _C("bytes", "i64", "their bytes"),
-        _C("share", "fraction", "of all bytes of messages, or of all responses"),
-        _C(
-            "unit",
-            "word",
-            "of the numbers that follow: sizes, times from request to answer, events of a snapshot",
-            UNITS,
-        ),
-        _C("least", "i64", "least of them"),
-        _C("p50", "i64", "half of them are as small, within a hundredth"),
-        _C("p95", "i64", "95 of a hundred are, within a hundredth"),
-        _C("p99", "i64", "99 of a hundred are, within a hundredth"),
-        _C("greatest", "i64", "greatest of them"),
+    columns(
+        """
+        section word: what is counted
+        name text: command, collection with its id, status, type of snapshot, or what became of
+            packets and bytes
+        side word: of a command
+        connection i64: connection, where there is a row for each
+        time time: begin of the span that messages were counted in
+        seconds seconds: length of that span
+        count i64: messages, answers, snapshots, packets or holes; null where bytes are counted
+        bytes i64: their bytes
+        share fraction: of all bytes of messages, or of all responses
+        unit word: of the numbers that follow: sizes, times from request to answer, events of a
+            snapshot
+        least i64: least of them
+        p50 i64: half of them are as small, within a hundredth
+        p95 i64: 95 of a hundred are, within a hundredth
+        p99 i64: 99 of a hundred are, within a hundredth
+        greatest i64: greatest of them
+        """,
+        section=SECTIONS,
+        side=SIDES,
+        unit=UNITS,
     ),
 )
 

@@ -14,57 +14,49 @@ from dcpinspect.errors import UsageError
 from dcpinspect.protocol.fields import Field, FieldKind, Layout, RecordList
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import opcode_name
-from dcpinspect.tables.column_kinds import Column, ColumnKind
+from dcpinspect.tables.column_kinds import Column, ColumnKind, columns
 from dcpinspect.text import did_you_mean, escape
 
-BASE = (
-    Column("row", "i64", "number of the message in the reading, from 1"),
-    Column("file", "text", "capture file"),
-    Column("frame", "i64", "least packet number, in its file, that carried bytes of the message"),
-    Column("last_frame", "i64", "greatest such packet number"),
-    Column(
-        "time", "time", "capture time of the last packet that carried bytes of the message, UTC"
-    ),
-    Column("time_ns", "i64", "the same, nanoseconds since 1970"),
-    Column("relative_ns", "i64", "nanoseconds since the first packet of the reading"),
-    Column("connection", "i64", "TCP connection, from 1 in order of first packet"),
-    Column("client", "text", "address of the side that opened the connection"),
-    Column("server", "text", "address of the side that accepted it"),
-    Column("direction", "text", "from client to server, or back"),
-    Column("stream_offset", "i64", "payload bytes of this direction before the message"),
-    Column("length", "i64", "bytes of the whole message on the wire"),
-    Column("side", "text", "what the message is to the exchange that it belongs to"),
-    Column("magic", "u8", "first byte"),
-    Column("opcode", "u8", "command, as a number"),
-    Column("name", "text", "command, by name"),
-    Column("layout", "text", "generation of the layout that fits; null when none does"),
-    Column("vbucket", "u16", "vbucket; of a response, its request's"),
-    Column(
-        "vbucket_from", "text", "where the vbucket is known from; null: from the message itself"
-    ),
-    Column("status", "u16", "status of a response"),
-    Column("status_name", "text", "status of a response, by name"),
-    Column("opaque", "u32", "the four opaque bytes, big-endian"),
-    Column("cas", "hex64", "the CAS: the version of the document"),
-    Column("datatype", "words", "bits of the datatype, by name"),
-    Column("sid", "u16", "DCP stream-id"),
-    Column("collection_id", "u32", "collection of the key"),
-    Column(
-        "collection", "text", "its name, as scope.collection; ?0x8 where no message before told it"
-    ),
-    Column("key", "text", "key without the collection id; null when it is not UTF-8"),
-    Column("key_bytes", "bytes", "key without the collection id"),
-    Column("value_size", "i64", "bytes of the value on the wire"),
-    Column("request_row", "i64", "row of the request that a response answers"),
-    Column(
-        "request_key",
-        "text",
-        "key of that request, without the collection id; null when it is not UTF-8",
-    ),
-    Column("request_stream_offset", "i64", "stream offset of that request"),
-    Column("rtt_ns", "i64", "time from that request to the response"),
-    Column("missing_bytes", "i64", "bytes of the message that the capture does not hold"),
-    Column("problem", "text", "first rule that the message breaks"),
+BASE = columns(
+    """
+    row i64: number of the message in the reading, from 1
+    file text: capture file
+    frame i64: least packet number, in its file, that carried bytes of the message
+    last_frame i64: greatest such packet number
+    time time: capture time of the last packet that carried bytes of the message, UTC
+    time_ns i64: the same, nanoseconds since 1970
+    relative_ns i64: nanoseconds since the first packet of the reading
+    connection i64: TCP connection, from 1 in order of first packet
+    client text: address of the side that opened the connection
+    server text: address of the side that accepted it
+    direction text: from client to server, or back
+    stream_offset i64: payload bytes of this direction before the message
+    length i64: bytes of the whole message on the wire
+    side text: what the message is to the exchange that it belongs to
+    magic u8: first byte
+    opcode u8: command, as a number
+    name text: command, by name
+    layout text: generation of the layout that fits; null when none does
+    vbucket u16: vbucket; of a response, its request's
+    vbucket_from text: where the vbucket is known from; null: from the message itself
+    status u16: status of a response
+    status_name text: status of a response, by name
+    opaque u32: the four opaque bytes, big-endian
+    cas hex64: the CAS: the version of the document
+    datatype words: bits of the datatype, by name
+    sid u16: DCP stream-id
+    collection_id u32: collection of the key
+    collection text: its name, as scope.collection; ?0x8 where no message before told it
+    key text: key without the collection id; null when it is not UTF-8
+    key_bytes bytes: key without the collection id
+    value_size i64: bytes of the value on the wire
+    request_row i64: row of the request that a response answers
+    request_key text: key of that request, without the collection id; null when it is not UTF-8
+    request_stream_offset i64: stream offset of that request
+    rtt_ns i64: time from that request to the response
+    missing_bytes i64: bytes of the message that the capture does not hold
+    problem text: first rule that the message breaks
+    """,
 )
 
 FIELD_KINDS: dict[FieldKind, ColumnKind] = {

@@ -11,7 +11,7 @@ import pytest
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.arrow_types import hex64 as hex_texts
-from dcpinspect.tables.column_kinds import Column
+from dcpinspect.tables.column_kinds import Column, columns
 from dcpinspect.tables.record_tables import (
     LazyColumn,
     Records,
@@ -190,3 +190,21 @@ def test_columns_that_are_made_are_the_same_in_arrow(path: Path) -> None:
     for name, column in made:
         one_by_one = tables[name].with_column(column, tables[name].values(column))
         assert tables[name].arrow([column]).equals(one_by_one.arrow([column]))
+
+
+def test_columns_are_declared_by_a_text() -> None:
+    first, second = columns("side word: who: one of two", "count i64: how many", side=("a", "b"))
+    assert (first.name, first.kind, first.doc, first.words) == (
+        "side",
+        "word",
+        "who: one of two",
+        ("a", "b"),
+    )
+    assert (second.kind, second.words) == ("i64", ())
+
+
+def test_a_column_of_no_kind_and_words_of_no_column_are_refused() -> None:
+    with pytest.raises(AssertionError, match="count is of no kind int"):
+        columns("count int: how many")
+    with pytest.raises(AssertionError, match="no column is called side"):
+        columns("count i64: how many", side=("a", "b"))

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.flags import STREAM_END_REASONS
-from dcpinspect.tables.column_kinds import Column
+from dcpinspect.tables.column_kinds import columns
 from dcpinspect.tables.record_tables import Records, RecordTable
 from dcpinspect.text import escape, words_of
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
 
-_C = Column
 
 LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical", "fatal")
 EVENTS = words_of(
@@ -47,49 +46,41 @@ ROLES = ("producer", "consumer", "notifier")
 
 LOG_EVENTS = RecordTable(
     "log_event",
-    (
-        _C("file", "text", "the log"),
-        _C("line", "i64", "line of the log, from 1"),
-        _C(
-            "time",
-            "time",
-            "time that the line begins with, by the clock of the server; null for statistics",
-        ),
-        _C("level", "word", "level of the line", LEVELS),
-        _C("event", "word", "what the line says", EVENTS),
-        _C("versions", "text", "versions of the server that write this form of the line"),
-        _C("conn_id", "i64", "the server's own number of the connection"),
-        _C("bucket", "text", "bucket"),
-        _C("role", "word", "role of the server on this connection", ROLES),
-        _C("name", "text", "DCP name, as the server calls the connection"),
-        _C("vbucket", "i64", "vbucket"),
-        _C("sid", "i64", "DCP stream-id"),
-        _C(
-            "start_seqno",
-            "u64",
-            "seqno asked to start after; where a backfill or a branch of the history begins",
-        ),
-        _C("end_seqno", "u64", "seqno to end at"),
-        _C("requested_end", "u64", "seqno asked to end at", ("no end",)),
-        _C(
-            "snapshot_start",
-            "u64",
-            "start of the snapshot that the client was in, or that is sent from disk",
-        ),
-        _C("snapshot_end", "u64", "its end"),
-        _C("vbucket_uuid", "hex64", "branch of the history that is spoken of"),
-        _C("rollback_seqno", "u64", "seqno that the server told to roll back to"),
-        _C("last_seqno", "u64", "greatest seqno that was sent, or read from disk"),
-        _C("high_seqno", "u64", "high seqno of the vbucket"),
-        _C("purge_seqno", "u64", "tombstones up to here may be gone"),
-        _C("failover_log", "log", "branches of the history, newest first"),
-        _C("state", "text", "state of the stream, or of the vbucket"),
-        _C(
-            "reason",
-            "text",
-            "why, in the words of the log; for the end of a stream as in the table of streams",
-        ),
-        _C("text", "text", "the line without time, level and names; null for statistics"),
+    columns(
+        """
+        file text: the log
+        line i64: line of the log, from 1
+        time time: time that the line begins with, by the clock of the server; null for statistics
+        level word: level of the line
+        event word: what the line says
+        versions text: versions of the server that write this form of the line
+        conn_id i64: the server's own number of the connection
+        bucket text: bucket
+        role word: role of the server on this connection
+        name text: DCP name, as the server calls the connection
+        vbucket i64: vbucket
+        sid i64: DCP stream-id
+        start_seqno u64: seqno asked to start after; where a backfill or a branch of the history
+            begins
+        end_seqno u64: seqno to end at
+        requested_end u64: seqno asked to end at
+        snapshot_start u64: start of the snapshot that the client was in, or that is sent from disk
+        snapshot_end u64: its end
+        vbucket_uuid hex64: branch of the history that is spoken of
+        rollback_seqno u64: seqno that the server told to roll back to
+        last_seqno u64: greatest seqno that was sent, or read from disk
+        high_seqno u64: high seqno of the vbucket
+        purge_seqno u64: tombstones up to here may be gone
+        failover_log log: branches of the history, newest first
+        state text: state of the stream, or of the vbucket
+        reason text: why, in the words of the log; for the end of a stream as in the table of
+            streams
+        text text: the line without time, level and names; null for statistics
+        """,
+        level=LEVELS,
+        event=EVENTS,
+        role=ROLES,
+        requested_end=("no end",),
     ),
     version=2,
 )
