@@ -13,12 +13,12 @@ import sys
 import time
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from dcpinspect.arrays import ByteArray
-from dcpinspect.capture.compressed import decompressed
+from dcpinspect.capture.compressed import Raw, decompressed
 from dcpinspect.capture.folders import FolderCapture
 from dcpinspect.capture.growing_file import GrowingFileReader
 from dcpinspect.capture.mended import (
@@ -47,16 +47,6 @@ LAST_S = 0.5
 _LOOK_S = 0.1
 _STEP = 1 << 12
 """Number of bytes of a file that are read at once to find its first line end."""
-
-
-class Raw(Protocol):
-    """What a source must do: the read half of ``io.RawIOBase``."""
-
-    def readinto(self, target: memoryview, /) -> int | None:
-        """Fills ``target`` from its start; returns 0 at the end, None if there is nothing now."""
-
-    def close(self) -> None:
-        """Frees the file."""
 
 
 class _Prefixed:
@@ -364,17 +354,10 @@ def _read_up_to(raw: Raw, size: int) -> bytes:
     return bytes(got[:size_read])
 
 
-class Stream(Protocol):
-    """The source that a window reads."""
-
-    def readinto(self, target: memoryview, /) -> int | None:
-        """Reads bytes, as ``ByteSource.readinto`` does."""
-
-
 class Window:
     """The part of a source that is in memory: ``data[:size]``, which begins at ``file_offset``."""
 
-    def __init__(self, source: Stream, batch_bytes: int) -> None:
+    def __init__(self, source: Raw, batch_bytes: int) -> None:
         self.source = source
         self.file_offset = 0
         self.at_end = False

@@ -41,10 +41,14 @@ _DAMAGE = (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError)
 """The exceptions that decoders raise."""
 
 
-class _Raw(Protocol):
-    def readinto(self, target: memoryview, /) -> int | None: ...
+class Raw(Protocol):
+    """What a source must do: the read half of ``io.RawIOBase``."""
 
-    def close(self) -> None: ...
+    def readinto(self, target: memoryview, /) -> int | None:
+        """Fills ``target`` from its start; returns 0 at the end, None if there is nothing now."""
+
+    def close(self) -> None:
+        """Frees the file."""
 
 
 class _BinaryFile(Protocol):
@@ -79,7 +83,7 @@ class Inflate:
     can be read again.
     """
 
-    def __init__(self, raw: _Raw, kind: bytes, file: _BinaryFile | None = None) -> None:
+    def __init__(self, raw: Raw, kind: bytes, file: _BinaryFile | None = None) -> None:
         self.problem: str | None = None
         """Sets if the compressed data is damaged or cut; the stream has ended there."""
         self._raw = raw
@@ -240,35 +244,10 @@ def _size_text(size: int | None) -> str:
     return "" if size is None else f" ({size:,} bytes)"
 
 
-class _Gzip:
-    """zlib's decompressor, which can be copied."""
-
-    def __init__(self, decoder: Any) -> None:  # Any: the type has no name
-        self._decoder = decoder
-        self.needs_input = True
-        self.held = 0
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._decoder.eof)
-
-    @property
-    def unused_data(self) -> bytes:
-        return bytes(self._decoder.unused_data)
-
-    def decompress(self, data: bytes, size: int, /) -> bytes:
-        unpacked: bytes = self._decoder.decompress(data or self._decoder.unconsumed_tail, size)
-        self.needs_input = len(unpacked) < size and not self._decoder.unconsumed_tail
-        return unpacked
-
-    def copy(self) -> _Gzip:
-        return _Gzip(self._decoder.copy())
-
-
 class _Holding:
     """The decompressor of xz or bzip2."""
 
-    def __init__(self, decoder: Any) -> None:  # Any: lzma's and bz2's share no type
+    def __init__(self, decoder: Any) -> None:  # Any: zlib's, lzma's and bz2's share no type
         self._decoder = decoder
         self.needs_input = True
         self.held = 0
@@ -285,6 +264,18 @@ class _Holding:
         unpacked: bytes = self._decoder.decompress(data, size)
         self.needs_input = len(unpacked) < size and self._decoder.needs_input
         return unpacked
+
+
+class _Gzip(_Holding):
+    """zlib's decompressor, which leaves the input that it does not hold, and can be copied."""
+
+    def decompress(self, data: bytes, size: int, /) -> bytes:
+        unpacked: bytes = self._decoder.decompress(data or self._decoder.unconsumed_tail, size)
+        self.needs_input = len(unpacked) < size and not self._decoder.unconsumed_tail
+        return unpacked
+
+    def copy(self) -> _Gzip:
+        return _Gzip(self._decoder.copy())
 
 
 class _Zstd:
@@ -361,7 +352,7 @@ def _zstd_parts() -> Generator[int, bytes, None]:
         yield READ
 
 
-def decompressed(magic: bytes, raw: _Raw, file: _BinaryFile | None = None) -> Inflate | None:
+def decompressed(magic: bytes, raw: Raw, file: _BinaryFile | None = None) -> Inflate | None:
     """Returns the unpacked stream, or ``None`` if ``magic`` (the first four bytes) is not that of a
     compression we read.
 

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
-from typing import Any, BinaryIO, NoReturn, Self
+from typing import Any, BinaryIO, NoReturn
 
 from dcpinspect import errors
 from dcpinspect.capture import rights
@@ -30,7 +30,7 @@ from dcpinspect.capture.recorded_files import Limits
 from dcpinspect.capture.recorder import MIB, OF_READER, RecordingOrder
 from dcpinspect.errors import CaptureError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.temporary import at_end, new_folder, not_at_end, remove
+from dcpinspect.temporary import Closing, at_end, new_folder, not_at_end, remove
 from dcpinspect.text import escape
 
 BATCH_BYTES = 4 * MIB
@@ -101,7 +101,7 @@ class RecorderCounts:
     """Number of packets that interfaces dropped themselves, of whatever kind."""
 
 
-class LiveCapture:
+class LiveCapture(Closing):
     """The packets of interfaces, until ``stop``, a limit, or the end of the last interface. Iterate
     once; use as a context manager.
 
@@ -454,12 +454,6 @@ class LiveCapture:
                 f"{escape(self.files[0].name)}: the kernel's buffer{buffer_size} was full and "
                 "packets were dropped; messages may be missing; give --buffer more MiB"
             )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _let_recorder_end(self, most_s: float = _SOON_S) -> None:
         """Ends the recording, which completes its files, and waits for that; takes what the

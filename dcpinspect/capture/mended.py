@@ -8,10 +8,10 @@ stand before its packets.
 from __future__ import annotations
 
 import re
-from typing import Protocol
 
 import numpy as np
 
+from dcpinspect.capture.compressed import Raw
 from dcpinspect.capture.pcap import Pcap
 
 CAPTURE = re.compile(
@@ -32,12 +32,6 @@ NO_TERMINAL = (
 )
 _MOST_TEXT = 1 << 12
 """Greatest number of bytes of messages before a capture."""
-
-
-class _Raw(Protocol):
-    def readinto(self, target: memoryview, /) -> int | None: ...
-
-    def close(self) -> None: ...
 
 
 def text_before(head: bytes) -> int:
@@ -84,7 +78,7 @@ def _walked(data: bytes, *, final: bool) -> tuple[int, int]:
 class TerminalStream:
     """A readable stream with LF for each CR LF of ``raw``, which is what a terminal did, undone."""
 
-    def __init__(self, raw: _Raw) -> None:
+    def __init__(self, raw: Raw) -> None:
         self.problem: str | None = None
         """Set once there is a LF that did not come through a terminal; what follows may be damaged.
         """

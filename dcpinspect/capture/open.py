@@ -7,8 +7,6 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
@@ -24,6 +22,7 @@ from dcpinspect.capture.pcapng import PcapNg
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.temporary import Closing
 from dcpinspect.text import escape
 
 BATCH_BYTES = 12 << 20
@@ -91,7 +90,7 @@ class CaptureFile:
         ]
 
 
-class Capture:
+class Capture(Closing):
     """The packets of one or more captures, in order, a batch at a time. Iterate once.
 
     Files are read one after the other, the one with the earliest first packet first. Every batch
@@ -209,17 +208,6 @@ class Capture:
 
     def __next__(self) -> PacketBatch:
         return next(iter(self))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Frees the files."""

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import replace
 
+from dcpinspect.capture.compressed import Raw
 from dcpinspect.capture.hex_lines import (
     Ends,
     Found,
@@ -38,8 +39,8 @@ _ACK_PUSH = 0x18
 class TextPackets:
     """A readable stream with the pcap file that a text becomes."""
 
-    def __init__(self, raw: object, form: TextForm) -> None:
-        """``raw``: has ``readinto`` and ``close``; its first bytes are those recognised."""
+    def __init__(self, raw: Raw, form: TextForm) -> None:
+        """``raw``: its first bytes are those recognised."""
         self.problem: str | None = None
         """The first place that has no known form, and how many such places there are."""
         self.remark = f"{form.name}; {form.lacks}"
@@ -66,12 +67,12 @@ class TextPackets:
 
     def close(self) -> None:
         """Frees the file."""
-        self._raw.close()  # type: ignore[attr-defined] # any source
+        self._raw.close()
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         buffer = memoryview(bytearray(_READ))
         line_start, number, is_long = b"", 0, False
-        while size := self._raw.readinto(buffer):  # type: ignore[attr-defined] # any source
+        while size := self._raw.readinto(buffer):
             *lines, tail = bytes(buffer[:size]).split(b"\n")
             for line in lines:
                 number += 1
@@ -198,7 +199,7 @@ class _Segments:
         return self._addresses.setdefault(host, bytes((192, 0, 2, number)))
 
 
-def text_packets(head: bytes, raw: object) -> TextPackets | None:
+def text_packets(head: bytes, raw: Raw) -> TextPackets | None:
     """Returns the capture that a text stands for; None if its beginning has no known form."""
     if b"\x00" in head or is_in_hex(head):
         return None

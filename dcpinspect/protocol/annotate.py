@@ -535,15 +535,7 @@ class _Annotator(Annotation):
                 )
                 width = end - offset
                 if item.kind.size:
-                    field_values.append(
-                        self._raw(
-                            Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"),
-                            offset,
-                            width,
-                            depth,
-                            None,
-                        )
-                    )
+                    field_values.append(self._left_over(offset, width, depth))
                     offset = end
                     break
             field = self._field(
@@ -563,15 +555,7 @@ class _Annotator(Annotation):
             self.problem(
                 "length-mismatch", "error", path, offset, f"{end - offset} bytes are left over"
             )
-            field_values.append(
-                self._raw(
-                    Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"),
-                    offset,
-                    end - offset,
-                    depth,
-                    None,
-                )
-            )
+            field_values.append(self._left_over(offset, end - offset, depth))
         return field_values
 
     def _records(
@@ -595,15 +579,7 @@ class _Annotator(Annotation):
                         offset,
                         f"only {MAX_RECORDS} {spec.name} are divided",
                     )
-                record_values.append(
-                    self._raw(
-                        Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"),
-                        offset,
-                        end - offset,
-                        depth,
-                        None,
-                    )
-                )
+                record_values.append(self._left_over(offset, end - offset, depth))
                 break
             if end - offset < least:
                 rule = RECORD_RULES.get(spec.name, "length-mismatch")
@@ -612,15 +588,7 @@ class _Annotator(Annotation):
                     "are there"
                 )
                 self.problem(rule, "error", f"{path}.{spec.name}", offset, text)
-                record_values.append(
-                    self._raw(
-                        Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"),
-                        offset,
-                        end - offset,
-                        depth,
-                        None,
-                    )
-                )
+                record_values.append(self._left_over(offset, end - offset, depth))
                 break
             width = least
             if not simple:
@@ -724,6 +692,11 @@ class _Annotator(Annotation):
             spec=spec,
             missing=raw is None,
         )
+
+    def _left_over(self, at: int, size: int, depth: int) -> FieldValue:
+        """Returns the bytes that are left over in a section."""
+        spec = Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest")
+        return self._raw(spec, at, size, depth, None)
 
     def _hides(self, spec: Field, held: bytes) -> bool:
         """Returns whether bytes that no field divides are hidden. A compressed text of which a part

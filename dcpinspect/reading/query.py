@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from threading import Lock
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset
@@ -34,11 +33,12 @@ from dcpinspect.tables.record_tables import Records
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tables.select import Selection
 from dcpinspect.tables.times import TimeSpan
+from dcpinspect.temporary import Closing
 
 T = TypeVar("T")
 
 
-class QueriedCaptures:
+class QueriedCaptures(Closing):
     """Captures that a query reads, from the start for each scan. Use as a context manager."""
 
     def __init__(
@@ -77,15 +77,8 @@ class QueriedCaptures:
         self._end: int | None = None
         """Number of messages that the tables have, once a scan came to their end."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Frees the files."""
         for reading in self.readings:
             reading.capture.close()
 

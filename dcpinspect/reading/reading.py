@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from dcpinspect.coverage import Coverage
 from dcpinspect.reading.decoding import Frames, frames_joined
 from dcpinspect.reading.engine import ByteKeeper, Engine
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.temporary import Closing
 from dcpinspect.transport.connections import DEFAULT_PORTS
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Packets(Protocol):
         """Frees what is open."""
 
 
-class Reading:
+class Reading(Closing):
     """The messages of one or more captures, batch by batch. Iterate once; use as a context manager.
 
     Raises CaptureError if a file cannot be read at all; damage inside a file is in
@@ -252,15 +252,8 @@ class Reading:
         self.engine.let_go(gone)
         self._met = met[0], self.tracker.state.counts.streams
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Frees the files."""
         self.capture.close()
 
     @property

@@ -6,15 +6,14 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.tables.duckdb import connect
-from dcpinspect.temporary import new_folder, remove
+from dcpinspect.temporary import Closing, new_folder, remove
 from dcpinspect.text import did_you_mean, one_line
 
 MEMORY = "1GiB"
@@ -23,7 +22,7 @@ SLICE = 1 << 14
 """Number of rows in a batch of a result."""
 
 
-class DuckQuery:
+class DuckQuery(Closing):
     """A query with a database of its own; the caller adds tables to it. Use as a context manager;
     the result ends with the context.
     """
@@ -40,15 +39,8 @@ class DuckQuery:
         """The exception that ended a scan of a table; DuckDB knows only its text."""
         return None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Closes the database, and removes its temporary files."""
         self.database.close()
         remove(self._folder)
 

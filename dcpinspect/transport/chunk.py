@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -175,3 +176,23 @@ class StreamChunk:
     the text of a record lies, and number and capture time of each packet that has any of that
     record. The last column is the end, if the chunk is one. Only for readings with places.
     """
+
+    def since(self, at: int) -> StreamChunk:
+        """Returns the chunk without what is before a stream offset."""
+        if at <= self.offset:
+            return self
+        first = max(0, int(np.searchsorted(self.segments.offset, at, "right")) - 1)
+        segments = self.segments.only(slice(first, None))
+        places = None if self.places is None else self.places[first:].copy()
+        if places is not None and places[0] >= 0:
+            places[0] += at - int(segments.offset[0])
+        segments.offset[0] = at
+        return replace(
+            self,
+            offset=at,
+            data=self.data[at - self.offset :].copy(),
+            segments=segments,
+            holes=tuple((max(at, start), end) for start, end in self.holes if end > at),
+            is_start=False,
+            places=places,
+        )

@@ -130,7 +130,7 @@ class ProxyHeaders:
         if header is not None:
             self.of[number] = header
             self._found(number, header.size)
-            behind_header = self._behind(_since(joined_chunk, header.size), header.size)
+            behind_header = self._behind(joined_chunk.since(header.size), header.size)
             if len(behind_header.data) or behind_header.is_end:
                 yield replace(behind_header, is_start=True)
             else:
@@ -170,22 +170,4 @@ def _joined(first: StreamChunk, second: StreamChunk) -> StreamChunk:
         places=None
         if first.places is None or second.places is None
         else np.concatenate((first.places, second.places)),
-    )
-
-
-def _since(chunk: StreamChunk, at: int) -> StreamChunk:
-    """Returns a chunk without what is before a stream offset; it has no holes."""
-    first = max(0, int(np.searchsorted(chunk.segments.offset, at, "right")) - 1)
-    segments = chunk.segments.only(slice(first, None))
-    file_places = None if chunk.places is None else chunk.places[first:].copy()
-    passed = at - int(segments.offset[0])
-    segments.offset[0] = at
-    if file_places is not None and file_places[0] >= 0:
-        file_places[0] += passed
-    return replace(
-        chunk,
-        offset=at,
-        data=chunk.data[at - chunk.offset :].copy(),
-        segments=segments,
-        places=file_places,
     )

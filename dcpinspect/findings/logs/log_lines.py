@@ -7,11 +7,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from io import BufferedReader
-from types import TracebackType
-from typing import Self
 
 from dcpinspect.capture.compressed import READ, decompressed
 from dcpinspect.errors import CaptureError
+from dcpinspect.temporary import Closing
 
 STDIN = "-"
 MOST_LINE = 1 << 16
@@ -20,7 +19,7 @@ is left out, and counted.
 """
 
 
-class TextFile:
+class TextFile(Closing):
     """The lines of a file, which may be compressed; ``-`` stands for standard input."""
 
     def __init__(self, path: str) -> None:
@@ -32,7 +31,7 @@ class TextFile:
         """Number of lines that were left out because of their length."""
         try:
             self._file: BufferedReader = (
-                sys.stdin.buffer if path == STDIN else open(path, "rb")  # type: ignore[assignment] # noqa: SIM115 - closed by __exit__
+                sys.stdin.buffer if path == STDIN else open(path, "rb")  # type: ignore[assignment] # noqa: SIM115 - closed by close
             )
             head = self._file.peek(8)[:4]
         except OSError as error:
@@ -53,15 +52,8 @@ class TextFile:
         """Why reading stopped before the end, or None."""
         return None if self._inflate is None else self._inflate.problem
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Frees the file."""
         if self.path != STDIN:
             self._file.close()
 

@@ -12,8 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +39,7 @@ from dcpinspect.tables.arrow import arrow_schema, short, type_of
 from dcpinspect.tables.collection_names import NO_NAMES
 from dcpinspect.tables.messages import Endpoints, MessageBatch, MissingBytes
 from dcpinspect.tables.schema import ON_REQUEST
+from dcpinspect.temporary import Closing
 from dcpinspect.transport.chunk import StreamChunk
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class _View:
         return self.first_rows[0] if self.first_rows else self.rows + 1
 
 
-class Store:
+class Store(Closing):
     """All messages of one reading: ``fill`` it from a ``Reading`` that has it as its ``keeper``;
     ``close`` it when done.
 
@@ -134,17 +134,6 @@ class Store:
         self._piece = 0  # the first piece that those packets may stand in
         self._is_stream = False
         self._names = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Removes everything that was kept."""

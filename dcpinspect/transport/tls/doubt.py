@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -159,7 +158,7 @@ class Doubt:
         if self.is_watched:
             held = [(chunk, self._heads[chunk.direction]) for chunk in self.chunks]
             self.chunks = [
-                _since(held_chunk, head.record)
+                held_chunk.since(head.record)
                 for held_chunk, head in held
                 if head is not None and held_chunk.offset + len(held_chunk.data) > head.record
             ]
@@ -191,22 +190,6 @@ def _record_in(data: bytes) -> int:
     """Returns the number of the first byte from which on a record may begin."""
     match = _BEGINNING.search(data)
     return 0 if len(data) < _START else len(data) if match is None else match.start()
-
-
-def _since(chunk: StreamChunk, at: int) -> StreamChunk:
-    """Returns a chunk without what is before a stream offset."""
-    if at <= chunk.offset:
-        return chunk
-    first = int(np.searchsorted(chunk.segments.offset, at, "right")) - 1
-    return replace(
-        chunk,
-        offset=at,
-        data=chunk.data[at - chunk.offset :].copy(),
-        segments=chunk.segments.only(slice(first, None)),
-        holes=tuple((max(at, start), end) for start, end in chunk.holes if end > at),
-        is_start=False,
-        places=None,
-    )
 
 
 def _of_start(data: bytes) -> tuple[int, bool] | None:
