@@ -148,22 +148,13 @@ class FindingConditions(Choices):
     def choosing(self, config: Config | None, span: TimeSpan | None = None) -> Choosing:
         """Returns the conditions. Raises UsageError."""
         from dcpinspect.findings.finding_records import FINDINGS
-        from dcpinspect.tables.record_rows import parse_record_filter
-        from dcpinspect.tables.select import number_ranges
 
-        saved = options.saved_filters(config)
         return Choosing(
-            vbuckets=number_ranges(self.vbucket, "--vbucket", limit=0xFFFF)
-            if self.vbucket is not None
-            else (),
-            connections=number_ranges(self.connection, "--connection", limit=(1 << 31) - 1)
-            if self.connection is not None
-            else (),
+            vbuckets=options.vbuckets_in(self.vbucket),
+            connections=options.connections_in(self.connection),
             client=self.client,
             severity=self.rules.severity,
-            filter=parse_record_filter(self.filter_, FINDINGS, saved=saved)
-            if self.filter_ is not None
-            else None,
+            filter=options.record_filter(self.filter_, FINDINGS, config),
             limit=self.limit,
             span=span,
             known=_known_cases(self.baseline) if self.baseline is not None else {},

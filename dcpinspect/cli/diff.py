@@ -75,12 +75,9 @@ class ComparedSides(Choices):
 
     def connections(self) -> list[Sequence[range]]:
         """Returns the wanted connections of each side; empty for all. Raises UsageError."""
-        from dcpinspect.tables.select import number_ranges
-
-        named = ((self.a_connection, "--a-connection"), (self.b_connection, "--b-connection"))
         return [
-            number_ranges(text, option, limit=(1 << 31) - 1) if text is not None else ()
-            for text, option in named
+            options.connections_in(self.a_connection, "--a-connection"),
+            options.connections_in(self.b_connection, "--b-connection"),
         ]
 
 

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.spark.secrets import Secrets
     from dcpinspect.tables.color_rules import ColorRules
+    from dcpinspect.tables.filter import Filter
     from dcpinspect.tables.filter_rows import FilterRows
     from dcpinspect.tables.filter_tree import FilterSource
+    from dcpinspect.tables.record_tables import RecordTable
     from dcpinspect.tables.select import Selection
     from dcpinspect.tables.times import TimeSpan
 
@@ -416,16 +418,10 @@ class Conditions(Choices):
         from dcpinspect.tables import select  # deferred: NumPy, which --help does not need
 
         return select.Selection(
-            numbers=select.number_ranges(row, "--row", limit=(1 << 63) - 2)
-            if row is not None
-            else (),
-            vbuckets=select.number_ranges(self.vbucket, "--vbucket", limit=0xFFFF)
-            if self.vbucket is not None
-            else (),
+            numbers=_ranges(row, "--row", (1 << 63) - 2),
+            vbuckets=vbuckets_in(self.vbucket),
             commands=select.commands(self.opcode) if self.opcode is not None else None,
-            connections=select.number_ranges(self.connection, "--connection", limit=(1 << 31) - 1)
-            if self.connection is not None
-            else (),
+            connections=connections_in(self.connection),
             keys=select.key_pattern(self.key) if self.key is not None else None,
             statuses=select.statuses(self.status) if self.status is not None else (),
             collections=select.collections(self.collection)
@@ -663,6 +659,31 @@ def _filter(text: str, config: Config | None) -> FilterRows:
     from dcpinspect.tables.filter_rows import FilterRows
 
     return FilterRows(parse_filter(text, saved=saved_filters(config)))
+
+
+def vbuckets_in(text: str | None) -> tuple[range, ...]:
+    """Returns the vbuckets that ``--vbucket`` names; none without it. Raises UsageError."""
+    return _ranges(text, "--vbucket", 0xFFFF)
+
+
+def connections_in(text: str | None, option: str = "--connection") -> tuple[range, ...]:
+    """Returns the connections that an option names; none without it. Raises UsageError."""
+    return _ranges(text, option, (1 << 31) - 1)
+
+
+def _ranges(text: str | None, option: str, limit: int) -> tuple[range, ...]:
+    from dcpinspect.tables.select import number_ranges  # deferred, as above
+
+    return () if text is None else number_ranges(text, option, limit=limit)
+
+
+def record_filter(text: str | None, table: RecordTable, config: Config | None) -> Filter | None:
+    """Returns what ``--filter`` asks of the records of a table; None without it. Raises UsageError,
+    PlacedError.
+    """
+    from dcpinspect.tables.record_rows import parse_record_filter  # deferred, as above
+
+    return None if text is None else parse_record_filter(text, table, saved=saved_filters(config))
 
 
 def saved_filters(config: Config | None) -> dict[str, FilterSource]:

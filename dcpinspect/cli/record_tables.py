@@ -126,21 +126,14 @@ class TableChoices(Choices):
         """Returns the part of a table that is asked for. ``name``: of its texts. Raises
         UsageError.
         """
-        from dcpinspect.tables.record_rows import RecordSelection, parse_record_filter, sort_columns
-        from dcpinspect.tables.select import number_ranges
+        from dcpinspect.tables.record_rows import RecordSelection, sort_columns
 
         if vbucket is not None and "vbucket" not in {column.name for column in table.columns}:
             raise UsageError(f"--vbucket: a {table.name} has no vbucket")
         selection = RecordSelection(
-            vbuckets=number_ranges(vbucket, "--vbucket", limit=0xFFFF)
-            if vbucket is not None
-            else (),
-            connections=number_ranges(connection, "--connection", limit=(1 << 31) - 1)
-            if connection is not None
-            else (),
-            filter=parse_record_filter(self.filter_, table, saved=options.saved_filters(config))
-            if self.filter_ is not None
-            else None,
+            vbuckets=options.vbuckets_in(vbucket),
+            connections=options.connections_in(connection),
+            filter=options.record_filter(self.filter_, table, config),
             sort=[]
             if self.sort is None
             else _names(self.sort, "--sort", name, sort_columns(table)),

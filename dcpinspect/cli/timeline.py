@@ -74,21 +74,11 @@ def timeline(
     from dcpinspect.output.render.vbucket_history import VbucketHistory
     from dcpinspect.reading.reading import Reading
     from dcpinspect.streams.contracts import STREAMS
-    from dcpinspect.tables.record_rows import parse_record_filter
-    from dcpinspect.tables.select import number_ranges
 
     format_ = _format(context, result, width)
     drawn = _seqnos(seqnos) if seqnos is not None else None
-    connections = (
-        number_ranges(connection, "--connection", limit=(1 << 31) - 1)
-        if connection is not None
-        else ()
-    )
-    only = (
-        parse_record_filter(filter_, STREAMS, saved=options.saved_filters(context.obj))
-        if filter_ is not None
-        else None
-    )
+    connections = options.connections_in(connection)
+    only = options.record_filter(filter_, STREAMS, context.obj)
     span, redactor = times.span_of_whole(), redaction.redactor()
     with Reading(captures, **input_.ports.reading_arguments()) as reading:
         reading.track(redactor)

@@ -27,7 +27,7 @@ from dcpinspect.protocol.column_types import (
 )
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.features import COLLECTIONS
-from dcpinspect.protocol.fields import Field, FieldKind, LayoutItem
+from dcpinspect.protocol.fields import Field, FieldKind, Layout, LayoutItem
 from dcpinspect.protocol.flags import UNDERLYING_DATATYPE
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.flex import STREAM_ID, decode_frames
@@ -56,6 +56,12 @@ LAYOUT_NUMBERS = {id(layout): number for number, layout in enumerate(LAYOUTS)}
 ERROR_LAYOUT = len(LAYOUTS)
 """The number for the body of a refused request, which is in no layout."""
 NO_LAYOUT = -1
+
+
+def by_layout(value: Callable[[Layout], int], *, without: int = False) -> Array:
+    """Returns an array with a value for each layout. ``without``: for what is in no layout."""
+    return np.array([*map(value, LAYOUTS), without, without])
+
 
 PROBLEMS = (
     "",

@@ -12,9 +12,9 @@ import numpy as np
 from dcpinspect.arrays import Array, BoolArray, unique
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.protocol.decode import by_layout
 from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.header import HEADER_SIZE
-from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
@@ -61,12 +61,8 @@ _ANSWERS[Opcode.DCP_SNAPSHOT_MARKER] = k.MARKER_ANSWER
 _LAYOUT_WORDS = {word: number for number, word in enumerate(SNAPSHOT_LAYOUTS)} | {
     "v2.2-short": SNAPSHOT_LAYOUTS.index("v2.2")
 }
-_MARKER_LAYOUTS = np.array(
-    [_LAYOUT_WORDS.get(layout.generation, 0) for layout in LAYOUTS] + [0, 0], dtype=np.int64
-)
-_UPR_REQUESTS = np.array(
-    [layout.generation == "upr" for layout in LAYOUTS] + [False, False], dtype=np.bool_
-)
+_MARKER_LAYOUTS = by_layout(lambda layout: _LAYOUT_WORDS.get(layout.generation, 0), without=0)
+_UPR_REQUESTS = by_layout(lambda layout: layout.generation == "upr")
 _MARKER_SEQNOS = ("max_visible_seqno", "high_completed_seqno", "purge_seqno", "high_prepared_seqno")
 PREPARE_SURPLUS = 2
 """Bytes that both ends of a connection between nodes count for a prepare in addition to its size.
@@ -332,9 +328,7 @@ def kinds(batch: MessageBatch) -> tuple[RowNumbers, RowNumbers]:
 
 _ONLY_SEQNO = np.array([k.EVENT, k.PREPARE])
 """Kinds of messages of whose extras streams only need the seqno."""
-_SEQNO_ENDS = np.array(
-    [_seqno_end(layout) for layout in LAYOUTS] + [_SEQNO_SIZE] * 2, dtype=np.int64
-)
+_SEQNO_ENDS = by_layout(_seqno_end, without=_SEQNO_SIZE)
 _RANGE_SIZE = 20
 """Bytes of a newer marker's value that hold its range and type."""
 _UNREADABLE = np.where(np.arange(k.KINDS) >= k.END, k.UNREADABLE, 0)

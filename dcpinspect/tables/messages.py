@@ -12,7 +12,7 @@ from dcpinspect.arrays import BoolArray, ByteArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
-from dcpinspect.protocol.decode import ERROR_LAYOUT, PROBLEMS, Decoded
+from dcpinspect.protocol.decode import ERROR_LAYOUT, PROBLEMS, Decoded, by_layout
 from dcpinspect.protocol.fields import Field, Layout, fixed_size
 from dcpinspect.protocol.flex import STREAM_ID
 from dcpinspect.protocol.header import HEADER_SIZE
@@ -31,18 +31,8 @@ SIDES = ("request", "response")
 
 _TOKENS = np.array([Trait.TOKEN in opcode_traits(code) for code in range(256)], dtype=np.bool_)
 
-_PRIVATE_KEYS = np.array(
-    [*(layout.key is None or layout.key.is_private for layout in LAYOUTS), True, True],
-    dtype=np.bool_,
-)
-KNOWN_KEYS = np.array(
-    [
-        *(layout.key is not None and layout.key.shown is not None for layout in LAYOUTS),
-        False,
-        False,
-    ],
-    dtype=np.bool_,
-)
+_PRIVATE_KEYS = by_layout(lambda layout: layout.key is None or layout.key.is_private, without=True)
+KNOWN_KEYS = by_layout(lambda layout: layout.key is not None and layout.key.shown is not None)
 """Layouts that show keys which the protocol knows: each such key has to be looked at, and few
 messages have one.
 """

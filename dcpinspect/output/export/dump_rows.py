@@ -14,9 +14,9 @@ from dcpinspect.output.export import row_text as rt
 from dcpinspect.output.export.line_rows import LineRows
 from dcpinspect.output.export.row_text import RowWriter, completed, write_rows
 from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.protocol.decode import by_layout
 from dcpinspect.protocol.fields import Field
 from dcpinspect.protocol.header import HEADER_SIZE
-from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.secrecy import Secrecy, secrecy
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import escape, words_of
@@ -31,17 +31,12 @@ _SMALLEST_LIMIT = 8
 _ROW_ROOM = 84
 """Size of a row of the dump in bytes: indent, offset, digits, letters, line break."""
 
-_HAS_ONE_VALUE = np.array(
-    [
-        *(
-            len(layout.value) == 1
-            and isinstance(layout.value[0], Field)
-            and not layout.value[0].kind.size
-            for layout in LAYOUTS
-        ),
-        False,
-        False,
-    ]
+_HAS_ONE_VALUE = by_layout(
+    lambda layout: (
+        len(layout.value) == 1
+        and isinstance(layout.value[0], Field)
+        and not layout.value[0].kind.size
+    )
 )
 """For each layout, whether its value is one field, so that a limit cuts it."""
 _IS_OPEN = np.array(

@@ -39,9 +39,8 @@ from dcpinspect.output.render.message_lines import (
     key_prefix,
 )
 from dcpinspect.protocol.column_types import NumberColumn, RowNumbers, numbers_at
-from dcpinspect.protocol.decode import BAD_PREFIX
+from dcpinspect.protocol.decode import BAD_PREFIX, by_layout
 from dcpinspect.protocol.fields import FieldKind
-from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.tables.messages import MessageBatch
 
@@ -57,14 +56,7 @@ _LAYOUT_BITS = 12
 _LATEST_NS = 253_402_300_800 * 10**9
 """The year 10000, in nanoseconds since 1970."""
 
-_HAS_PREFIX = np.array(
-    [
-        *(layout.key is not None and layout.key.kind is FieldKind.KEY for layout in LAYOUTS),
-        False,
-        False,
-    ],
-    dtype=np.bool_,
-)
+_HAS_PREFIX = by_layout(lambda layout: layout.key is not None and layout.key.kind is FieldKind.KEY)
 _SAID_ONCE = np.isin(np.arange(256), np.array(SAID_ONCE))
 
 

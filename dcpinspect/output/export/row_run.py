@@ -21,9 +21,9 @@ from dcpinspect.output.export import row_text as rt
 from dcpinspect.output.export.row_programs import COLUMN, Programs, RowKind
 from dcpinspect.protocol.column_types import RowNumbers, numbers_at
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
+from dcpinspect.protocol.decode import by_layout
 from dcpinspect.protocol.fields import Field, FieldKind, Layout, RecordList
 from dcpinspect.protocol.header import HEADER_SIZE, Magic
-from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.meanings import are_json, json_error
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
@@ -81,39 +81,17 @@ _LONGEST_LOG = 1600
 """Greatest size of logs that programs write: each length is a kind of its own. Servers keep 25
 entries of 16 bytes.
 """
-_PLAIN = np.array(
-    [
-        [*(_is_plain(layout, has_value=has) for layout in LAYOUTS), False, False]
-        for has in (False, True)
-    ],
-    dtype=np.bool_,
-)
+_PLAIN = np.stack([by_layout(partial(_is_plain, has_value=has)) for has in (False, True)])
 """Whether messages are plain: by whether there is a value, and by layout. Refusals are not: what
 they answer is not in their layout.
 """
-_LOG_ENTRY = np.array([*(_log_entry(layout) for layout in LAYOUTS), 0, 0], dtype=np.int64)
-_HAS_KEY = np.array([*(layout.key is not None for layout in LAYOUTS), False, False], dtype=np.bool_)
-_NEEDS_KEY = np.array(
-    [*(layout.key is not None and layout.key_required for layout in LAYOUTS), False, False],
-    dtype=np.bool_,
-)
-_HAS_VALUE = np.array([*(bool(layout.value) for layout in LAYOUTS), False, False], dtype=np.bool_)
-_NEEDS_VALUE = np.array(
-    [*(bool(layout.value) and layout.value_required for layout in LAYOUTS), False, False],
-    dtype=np.bool_,
-)
-
-
-_BODYLESS = np.array(
-    [
-        *(
-            any(isinstance(item, Field) and item.bodyless for item in layout.value)
-            for layout in LAYOUTS
-        ),
-        False,
-        False,
-    ],
-    dtype=np.bool_,
+_LOG_ENTRY = by_layout(_log_entry, without=0)
+_HAS_KEY = by_layout(lambda layout: layout.key is not None)
+_NEEDS_KEY = by_layout(lambda layout: layout.key is not None and layout.key_required)
+_HAS_VALUE = by_layout(lambda layout: bool(layout.value))
+_NEEDS_VALUE = by_layout(lambda layout: bool(layout.value) and layout.value_required)
+_BODYLESS = by_layout(
+    lambda layout: any(isinstance(item, Field) and item.bodyless for item in layout.value)
 )
 
 
