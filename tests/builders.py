@@ -22,6 +22,7 @@ from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.resync import KnownStreams
 from dcpinspect.transport.chunk import NOWHERE, SCATTERED, Segments, StreamChunk
 from dcpinspect.transport.reassembly import Reassembler
+from tests.transport_views import accounts
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 Form = Callable[[Iterable["Recorded"]], bytes]
@@ -569,7 +570,7 @@ def read(
         frame_all(reading.transport.finish())
         reading.problems = [f"{problem.offset}: {problem.what}" for problem in opened.problems]
     assert int(reading.transport.headers.counts.sum()) == reading.transport.packets
-    for account in reading.transport.accounts:
+    for account in accounts(reading.transport):
         assert account.captured == account.unique + account.duplicate + account.late
         framer = framers.get((account.connection, account.direction))
         framing = framer.account if framer else FramingAccount()

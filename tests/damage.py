@@ -36,6 +36,7 @@ from dcpinspect.transport.whose import distance
 from tests.builders import ACK, FIN, PSH, START_NS, SYN, Row, message, mutation, rows_of
 from tests.peers import truth
 from tests.peers.endpoint import Address
+from tests.transport_views import accounts, connections
 
 Flow = tuple[str, str, int]
 """Client, server, direction."""
@@ -459,9 +460,9 @@ def read(parts: Iterable[PacketBatch]) -> Reading:
     for part in parts:
         take(transport.feed(part))
     take(transport.finish())
-    connections = transport.connections
-    reading = Reading(connections=len(connections))
-    for account in transport.accounts:
+    met = connections(transport)
+    reading = Reading(connections=len(met))
+    for account in accounts(transport):
         link = account.connection, account.direction
         framer = framers.get(link) or Framer()
         assert account.captured == account.unique + account.duplicate + account.late
@@ -469,7 +470,7 @@ def read(parts: Iterable[PacketBatch]) -> Reading:
             account.unique
             == framer.account.messages + framer.account.skipped + framer.account.unfinished
         )
-        connection = connections[account.connection - 1]
+        connection = met[account.connection - 1]
         flow = connection.client, connection.server, account.direction
         rows = [row for result in framed[link] for row in rows_of(result, *link)]
         skipped = [
@@ -615,7 +616,7 @@ def engine_rows(parts: Iterable[PacketBatch], files: int = 1) -> list[tuple[obje
     out += rows_in(engine.finish())
     return out + [
         tuple(getattr(account, name.name) for name in fields(account))
-        for account in engine.transport.accounts
+        for account in accounts(engine.transport)
     ]
 
 

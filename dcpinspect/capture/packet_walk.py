@@ -10,6 +10,7 @@ import numpy as np
 
 from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.capture.encapsulations import UnreadLinkType
+from dcpinspect.kernels.kernel import be32, kernel_function, le32
 from dcpinspect.lazy_dataclass import dataclass
 
 MAX_PACKET = 1 << 18
@@ -90,3 +91,9 @@ class Format(Protocol):
 def no_packets() -> IntArray:
     """Returns an empty column."""
     return np.empty(0, np.int64)
+
+
+@kernel_function
+def u32(data: ByteArray, at: int, is_big_endian: bool) -> int:
+    """Returns the 32 bits of ``data`` at ``at`` in the byte order of the file."""
+    return be32(data, at) if is_big_endian else le32(data, at)

@@ -15,6 +15,7 @@ from dcpinspect.capture.packet_walk import (
     MAX_PROBLEMS,
     InterfaceCounts,
     Walk,
+    u32,
 )
 from dcpinspect.kernels.kernel import be32, kernel, le32
 
@@ -184,16 +185,10 @@ def walk_records(
         if record + header > size:
             verdict = CUT
             break
-        if is_big_endian:
-            seconds = be32(data, record)
-            ticks = be32(data, record + 4)
-            have = be32(data, record + 8)
-            full = be32(data, record + 12)
-        else:
-            seconds = le32(data, record)
-            ticks = le32(data, record + 4)
-            have = le32(data, record + 8)
-            full = le32(data, record + 12)
+        seconds = u32(data, record, is_big_endian)
+        ticks = u32(data, record + 4, is_big_endian)
+        have = u32(data, record + 8, is_big_endian)
+        full = u32(data, record + 12, is_big_endian)
         if lengths == 2 or (lengths == 1 and have > full):
             have, full = full, have
         if (
@@ -246,16 +241,10 @@ def find_record(
         while links < 2:
             if p + header > size:
                 break
-            if is_big_endian:
-                seconds = be32(data, p)
-                ticks = be32(data, p + 4)
-                have = be32(data, p + 8)
-                full = be32(data, p + 12)
-            else:
-                seconds = le32(data, p)
-                ticks = le32(data, p + 4)
-                have = le32(data, p + 8)
-                full = le32(data, p + 12)
+            seconds = u32(data, p, is_big_endian)
+            ticks = u32(data, p + 4, is_big_endian)
+            have = u32(data, p + 8, is_big_endian)
+            full = u32(data, p + 12, is_big_endian)
             if (
                 have == 0
                 or have > limit

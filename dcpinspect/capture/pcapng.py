@@ -19,8 +19,9 @@ from dcpinspect.capture.packet_walk import (
     InterfaceCounts,
     Walk,
     no_packets,
+    u32,
 )
-from dcpinspect.kernels.kernel import be32, inlined, kernel, kernel_function, le32
+from dcpinspect.kernels.kernel import inlined, kernel, kernel_function
 from dcpinspect.lazy_dataclass import dataclass
 
 SECTION = 0x0A0D0D0A
@@ -490,12 +491,6 @@ def nanoseconds(high: IntArray, low: IntArray, resolution: int, offset_s: IntArr
         _NO_TIME,
     )
     return result
-
-
-@kernel_function
-def u32(data: ByteArray, at: int, is_big_endian: bool) -> int:
-    """Returns the 32 bits of ``data`` at ``at`` in the byte order of the section."""
-    return be32(data, at) if is_big_endian else le32(data, at)
 
 
 @kernel_function

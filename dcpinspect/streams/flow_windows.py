@@ -104,7 +104,7 @@ class WaitingMessages(Waiting[IntArray], StructRows[Waiting]):
 class Counting(Struct[T]):
     """A way of counting."""
 
-    is_open: T = number("Nothing speaks against it.")
+    is_open: T = number("Nothing speaks against it.", reset=1)
     messages: T = number("Messages that are acknowledged by it, of those in ``waiting``.")
     bytes: T = number("Their size.")
     landed: T = number("Acknowledgements that were a sum of whole messages.")
@@ -114,6 +114,9 @@ class Counting(Struct[T]):
 
 class Countings(Counting[IntArray], StructRows[Counting]):
     """The ways of counting of a connection, one for each of ``WAYS``."""
+
+
+begin_way = kernel_function(Counting.resetter())
 
 
 class ExcessAck(Struct[T]):
@@ -306,17 +309,6 @@ def grant(tables: FlowTables, message: FlowMessage) -> None:
     window.balance = message.balance
     window.overrun.before = 0
     window.quiet_since = message.place.time
-
-
-@kernel_function
-def begin_way(way_row: Counting) -> None:
-    """Resets a way of counting: nothing was acknowledged yet."""
-    way_row.is_open = 1
-    way_row.messages = 0
-    way_row.bytes = 0
-    way_row.landed = 0
-    way_row.affected = 0
-    way_row.less = 0
 
 
 @kernel_function

@@ -12,7 +12,6 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.kernels.kernel import kernel, kernel_function
-from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.transport.headers import ADDRESSES, FIRST_OF_IPV4, HALF, PORTS
 from dcpinspect.transport.key_numbers import KEY, KeyNumbers
 
@@ -23,22 +22,6 @@ _MAPPED = bytes(10) + b"\xff\xff"
 """First bytes of IPv4 addresses mapped into IPv6."""
 _WIDE = 1 << 32
 """Bit in the second number of a pair's key, set unless both addresses are IPv4."""
-
-
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """One TCP connection of the reading."""
-
-    number: int
-    """Counted from 1, in order of first packet."""
-    client: str
-    """Address and port: ``10.0.0.9:50312`` or ``[::1]:50312``."""
-    server: str
-    server_port: int
-    first_packet: int
-    """Number of its first packet, over the whole reading."""
-    starts: str
-    """``handshake`` if its SYN was captured, ``mid-stream`` otherwise."""
 
 
 class AddressPairs:

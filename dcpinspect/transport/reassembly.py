@@ -27,7 +27,7 @@ from dcpinspect.transport.chunk import (
     Segments,
     StreamChunk,
 )
-from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
+from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs
 from dcpinspect.transport.directions import Directions
 from dcpinspect.transport.flow_records import (
     ASIDE_BITS,
@@ -293,21 +293,6 @@ class Reassembler:
         """The first packet of each connection met so far."""
         return self._connections.first_packet.astype(np.int64)
 
-    @property
-    def connections(self) -> list[Connection]:
-        """The connections met so far; number ``n`` is at ``n - 1``."""
-        connections = []
-        for number in range(1, self.count + 1):
-            client, server = self.end(number, 0), self.end(number, 1)
-            starts = "handshake" if self.has_handshake(number) else "mid-stream"
-            packet = self._tables.connections[number - 1].first_packet
-            connections.append(
-                Connection(
-                    number, client, server, int(self.server_ports(number - 1)[0]), packet, starts
-                )
-            )
-        return connections
-
     def end(self, connection: int, side: int) -> str:
         """Returns the address of a connection's client (``side`` 0) or server (1), as text."""
         row = self._tables.connections[connection - 1]
@@ -333,14 +318,10 @@ class Reassembler:
             self._connections.first_packet, self._tables.flows.opened_by[self._first_flows()]
         )
 
-    def has_handshake(self, connection: int) -> bool:
-        """Returns whether the SYN of a connection was captured; this does not change once there are
-        chunks of the connection.
-        """
-        return any(self._tables.sides[2 * connection - side].started for side in (2, 1))
-
     def have_handshake(self, connections: IntArray) -> BoolArray:
-        """Returns whether the SYN was captured, for each of these connections."""
+        """Returns whether the SYN was captured, for each of these connections; this does not change
+        once there are chunks of a connection.
+        """
         sides = self._tables.sides.started
         return np.asarray(
             (sides[2 * connections - 2] != 0) | (sides[2 * connections - 1] != 0), dtype=np.bool_
@@ -362,26 +343,12 @@ class Reassembler:
         """Returns whether a FIN of a direction was captured."""
         return self._tables.sides[2 * connection - 2 + direction].has_fin != 0
 
-    @property
-    def accounts(self) -> list[DirectionAccount]:
-        """The counts of bytes of every direction so far."""
-        return self._accounts(np.arange(2 * self._tables.counts.connections))
-
     def account(self, connection: int, direction: int) -> DirectionAccount:
         """Returns the counts of bytes of one direction so far."""
-        return self._accounts(np.array([2 * connection - 2 + direction]))[0]
-
-    def _accounts(self, sides: IntArray) -> list[DirectionAccount]:
-        columns = (
-            1 + sides // 2,
-            sides % 2,
-            self._tables.sides.packets[sides],
-            *self._counted(sides),
-        )
-        return [
-            DirectionAccount(*numbers)
-            for numbers in zip(*(column.tolist() for column in columns), strict=True)
-        ]
+        side = np.array([2 * connection - 2 + direction])
+        packets = self._tables.sides.packets[side]
+        numbers = (int(column[0]) for column in (packets, *self._counted(side)))
+        return DirectionAccount(connection, direction, *numbers)
 
     def counted(self, sides: IntArray) -> list[IntArray]:
         """Returns the columns ``COUNTED`` of these directions."""
@@ -554,11 +521,6 @@ class Reassembler:
                 for side in (C2S, S2C)
             ]
         )
-
-    @property
-    def lifetimes(self) -> list[Lifetime]:
-        """When every connection was seen so far; connection ``n`` is at ``n - 1``."""
-        return self.lifetimes_of(np.arange(1, self.count + 1))
 
     def lifetimes_of(self, connections: IntArray) -> list[Lifetime]:
         """Returns when these connections, by number, were seen so far."""

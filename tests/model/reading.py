@@ -22,6 +22,7 @@ from tests.damage import MODULUS, PORT, Packet, batches
 from tests.model.facts import End, Heard, Record
 from tests.model.packets import Laid, astray
 from tests.model.tape import Said, Tape
+from tests.transport_views import connections
 
 _SEQ, _FLAGS = 38, 47
 """Where the sequence number and the TCP flags are in a packet that ``damage.Talk`` wrote."""
@@ -240,7 +241,7 @@ def _connections(engine: Engine, capture: Capture) -> list[int]:
     or of its first packet.
     """
     out = []
-    for link in engine.transport.connections:
+    for link in connections(engine.transport):
         places = list(capture.places[link.first_packet :])
         flow = capture.laid.packets[places[0]].flow[:2]
         if link.starts == "handshake":

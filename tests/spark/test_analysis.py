@@ -47,7 +47,7 @@ def test_a_part_is_what_a_reading_of_its_packets_knows(tmp_path: Path) -> None:
         for _ in reading:
             pass
         assert part.messages == done.rows == reading.messages
-        first = [one.first_packet for one in reading.engine.transport.connections]
+        first = reading.engine.transport.first_packets.tolist()
         assert ids(reading).tolist() == [0, *first]
     assert part.opened_by.tolist() == first
     assert [Path(path).parent for path in done.messages] == [tmp_path / "b"]

@@ -11,6 +11,7 @@ from dcpinspect.transport.connections import AddressPairs, endpoint_text, halves
 from dcpinspect.transport.headers import ADDRESSES, COLUMNS, HALF, PORTS
 from tests import builders
 from tests.builders import ACK, FIN, RST, SYN, Conversation, Segment
+from tests.transport_views import accounts, connections, lifetimes
 
 
 def ends(tmp_path: Path, segments: list[Segment]) -> list[tuple[str, str, str]]:
@@ -18,7 +19,7 @@ def ends(tmp_path: Path, segments: list[Segment]) -> list[tuple[str, str, str]]:
     path.write_bytes(builders.pcap(builders.recorded(segments)))
     return [
         (link.client, link.server, link.starts)
-        for link in builders.read(path).transport.connections
+        for link in connections(builders.read(path).transport)
     ]
 
 
@@ -118,7 +119,7 @@ def told(
     for path, segments in zip(paths, files, strict=True):
         path.write_bytes(builders.pcap(builders.recorded(segments)))
     found = builders.read(*paths, batch_bytes=batch_bytes)
-    return found.streams, sum(account.duplicate for account in found.transport.accounts)
+    return found.streams, sum(account.duplicate for account in accounts(found.transport))
 
 
 @pytest.mark.parametrize("batch_bytes", [1, 1 << 24])
@@ -241,8 +242,8 @@ def test_a_connection_without_a_syn_has_the_first_far_off_segments_of_both_direc
         second.send(by_client, data)
     reading = reused(tmp_path, first, second)
     assert (reading.streams[2, 0], reading.streams[2, 1]) == (b"hello?open?", b"hello.opened.")
-    assert [account.late for account in reading.transport.accounts] == [0, 0, 0, 0]
-    assert reading.transport.connections[1].first_packet == len(first.segments)
+    assert [account.late for account in accounts(reading.transport)] == [0, 0, 0, 0]
+    assert connections(reading.transport)[1].first_packet == len(first.segments)
 
 
 @pytest.mark.parametrize("after_ns", [10_000, 10_000_000, 5_000_000_000])
@@ -260,7 +261,7 @@ def test_a_connection_goes_on_after_a_reset_that_its_ends_ignored(
     made.close()
     reading = reused(tmp_path, made)
     assert reading.streams == {(1, 0): b"", (1, 1): b"firstsecond half"}
-    assert [(life.closed, life.closed_by) for life in reading.transport.lifetimes] == [("fin", 0)]
+    assert [(life.closed, life.closed_by) for life in lifetimes(reading.transport)] == [("fin", 0)]
 
 
 def test_a_far_off_segment_that_the_next_connection_does_not_acknowledge_is_wrong(
@@ -299,7 +300,7 @@ def test_one_such_segment_is_not(tmp_path: Path) -> None:
     after.stream(False, b"second")
     reading = reused(tmp_path, made, wrong, after)
     assert reading.streams[1, 1] == b"first second"
-    assert [account.late for account in reading.transport.accounts] == [0, 5]
+    assert [account.late for account in accounts(reading.transport)] == [0, 5]
 
 
 def test_a_reset_with_a_senseless_number_changes_nothing(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from dcpinspect.transport.waiting import NODE_COST
 from tests import builders
 from tests.builders import ACK, FIN, RST, Conversation, Segment
 from tests.damage import PORT, Talk, batches
+from tests.transport_views import accounts, connections, lifetimes
 
 
 def read(tmp_path: Path, segments: list[Segment], **options: int) -> builders.Reading:
@@ -93,7 +94,7 @@ def test_a_gap_that_nobody_acknowledged_waits_for_the_end(tmp_path: Path) -> Non
     del made.segments[10]
     reading = read(tmp_path, made.segments)
     assert reading.holes[1, 1] == [(7, 8)]
-    assert reading.transport.accounts[1].missing == 1
+    assert accounts(reading.transport)[1].missing == 1
 
 
 def asked(*, late: int, to_server: bool = True) -> Conversation:
@@ -215,7 +216,7 @@ def test_reordered_segments_are_put_in_order(tmp_path: Path, delay: int) -> None
 
 def test_bytes_that_come_after_the_decision_are_late(tmp_path: Path) -> None:
     reading = read(tmp_path, builders.damaged(numbered(), delay={DATA_7: 100}))
-    account = reading.transport.accounts[1]
+    account = accounts(reading.transport)[1]
     assert (account.missing, account.late, account.duplicate) == (1, 1, 0)
 
 
@@ -226,7 +227,7 @@ def test_copies_that_come_after_the_end_are_duplicates_but_what_was_lost_before_
     segments = numbered(close=True)
     kept = [segment for place, segment in enumerate(segments) if place not in lost]
     reading = read(tmp_path, [*kept, *(segment for segment in segments if segment.payload)])
-    account = reading.transport.accounts[1]
+    account = accounts(reading.transport)[1]
     assert (account.missing, account.late, account.duplicate) == (
         len(lost),
         len(lost),
@@ -243,7 +244,7 @@ def test_the_first_copy_wins(tmp_path: Path) -> None:
         )
     reading = read(tmp_path, made.segments)
     assert reading.streams[1, 1] == b"abcdefghijklmn"
-    assert reading.transport.accounts[1].duplicate == 6
+    assert accounts(reading.transport)[1].duplicate == 6
 
 
 def test_a_keep_alive_byte_is_a_duplicate(tmp_path: Path) -> None:
@@ -253,7 +254,7 @@ def test_a_keep_alive_byte_is_a_duplicate(tmp_path: Path) -> None:
     made.segments.append(Segment(False, (made.next[False] - 1) & 0xFFFFFFFF, 1001, ACK, b"\0"))
     made.stream(False, b"more")
     reading = read(tmp_path, made.segments)
-    assert (reading.streams[1, 1], reading.transport.accounts[1].duplicate) == (b"datamore", 1)
+    assert (reading.streams[1, 1], accounts(reading.transport)[1].duplicate) == (b"datamore", 1)
 
 
 def test_a_keep_alive_byte_before_the_first_byte_is_a_duplicate(tmp_path: Path) -> None:
@@ -268,7 +269,7 @@ def test_a_keep_alive_byte_before_the_first_byte_is_a_duplicate(tmp_path: Path) 
     made.stream(False, b"data")
     reading = read(tmp_path, made.segments)
     assert reading.streams[1, 1] == b"data"
-    assert [(account.duplicate, account.late) for account in reading.transport.accounts] == [
+    assert [(account.duplicate, account.late) for account in accounts(reading.transport)] == [
         (1, 0),
         (1, 0),
     ]
@@ -280,7 +281,7 @@ def test_the_text_of_a_reset_is_no_byte_of_the_stream(tmp_path: Path) -> None:
     made.stream(False, b"half of a mess")
     made.send(False, b"no memory", RST | ACK)
     reading = read(tmp_path, made.segments)
-    account = reading.transport.accounts[1]
+    account = accounts(reading.transport)[1]
     assert (reading.streams[1, 1], account.captured, account.late) == (b"half of a mess", 14 + 9, 9)
 
 
@@ -290,7 +291,7 @@ def test_snaplen_makes_holes_of_known_size(tmp_path: Path) -> None:
     made.stream(False, b"x" * 250)
     reading = read(tmp_path, made.segments, snaplen=54 + 30)
     assert reading.holes[1, 1] == [(30, 100), (130, 200), (230, 250)]
-    account = reading.transport.accounts[1]
+    account = accounts(reading.transport)[1]
     assert (account.cut, account.missing) == (160, 160)
 
 
@@ -492,11 +493,11 @@ def test_a_syn_after_the_end_of_a_connection_of_which_nothing_else_was_captured_
     transport = Reassembler((PORT,))
     for part in batches([*old.packets[3:], *new.packets]):
         transport.feed(part)
-    assert [(one.number, one.starts) for one in transport.connections] == [
+    assert [(one.number, one.starts) for one in connections(transport)] == [
         (1, "mid-stream"),
         (2, "handshake"),
     ]
-    assert [life.closed for life in transport.lifetimes] == ["fin", ""]
+    assert [life.closed for life in lifetimes(transport)] == ["fin", ""]
 
 
 @pytest.mark.parametrize("lost", [0, 1])
@@ -514,4 +515,4 @@ def test_a_fin_that_acknowledges_another_one_which_was_lost_is_the_second(lost: 
     transport = Reassembler((PORT,))
     for part in batches(captured):
         transport.feed(part)
-    assert [(life.closed, life.closed_by) for life in transport.lifetimes] == [("fin", 1)]
+    assert [(life.closed, life.closed_by) for life in lifetimes(transport)] == [("fin", 1)]

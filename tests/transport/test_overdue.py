@@ -13,6 +13,7 @@ from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.whose import WAIT_NS
 from tests import builders
 from tests.builders import FIN, Conversation
+from tests.transport_views import accounts
 
 DATA = bytes(range(1, 201))
 
@@ -106,9 +107,9 @@ def test_bytes_behind_the_gap_go_on_and_those_of_the_gap_are_late(tmp_path: Path
     (chunk,) = transport.feed(second)
     assert (chunk.offset, chunk.data.tobytes(), chunk.holes) == (200, DATA, ())
     assert (
-        transport.accounts[1].late,
-        transport.accounts[1].missing,
-        transport.accounts[1].duplicate,
+        accounts(transport)[1].late,
+        accounts(transport)[1].missing,
+        accounts(transport)[1].duplicate,
     ) == (20, 20, 0)
 
 

@@ -16,6 +16,7 @@ from tests import builders, crowd
 from tests.builders import ACK, Conversation, Segment
 from tests.protocol.test_first_bytes import flood
 from tests.scenarios.test_crowds import read
+from tests.transport_views import accounts, connections
 
 CLIENT, SERVER = b"ask" * 50, bytes(range(256)) * 40
 
@@ -30,7 +31,7 @@ def test_both_directions_come_out_whole(
     assert reading.streams == {(1, 0): CLIENT, (1, 1): SERVER}
     assert [
         (account.unique, account.duplicate, account.missing)
-        for account in reading.transport.accounts
+        for account in accounts(reading.transport)
     ] == [
         (len(CLIENT), 0, 0),
         (len(SERVER), 0, 0),
@@ -65,7 +66,7 @@ def test_the_same_bytes_in_two_files_are_duplicates(tmp_path: Path) -> None:
         builders.capture(tmp_path / name, server=SERVER, close=False)
     reading = builders.read(tmp_path / "a", tmp_path / "b")
     assert reading.streams[1, 1] == SERVER
-    assert reading.transport.accounts[1].duplicate == len(SERVER)
+    assert accounts(reading.transport)[1].duplicate == len(SERVER)
 
 
 def test_a_mid_stream_start_begins_at_the_first_byte_seen(tmp_path: Path) -> None:
@@ -108,7 +109,7 @@ def test_either_side_of_a_handshake_tells_where_the_other_begins(
     )
     reading = builders.read(path)
     assert {direction: reading.holes.get((1, direction), []) for direction in (0, 1)} == holes
-    assert reading.transport.connections[0].starts == "handshake"
+    assert connections(reading.transport)[0].starts == "handshake"
 
 
 def test_a_chunk_knows_start_and_end(tmp_path: Path) -> None:
@@ -192,7 +193,7 @@ def test_batches_change_nothing(
     assert whole.rows == parts.rows
     assert whole.skipped == parts.skipped
     assert whole.streams == parts.streams
-    assert whole.transport.accounts == parts.transport.accounts
+    assert accounts(whole.transport) == accounts(parts.transport)
 
 
 @given(st.permutations(range(20)), st.lists(st.integers(1, 30), min_size=20, max_size=20))

@@ -38,6 +38,7 @@ from dcpinspect.transport.scapy_dissection import UnusualPackets
 from tests import builders
 from tests.builders import Recorded, Segment
 from tests.transport.test_headers import batch_of
+from tests.transport_views import accounts, connections
 
 ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 OUTER = IP(src="192.0.2.1", dst="192.0.2.2")
@@ -266,8 +267,8 @@ def test_a_conversation_reads_the_same_however_it_is_wrapped(name: str, tmp_path
         assert reading.messages(direction) == plain.messages(direction)
     assert not reading.skipped
     assert (reading.scattered > 0) == any(words in name for words in REBUILT)
-    assert [link.server for link in reading.transport.connections] == [
-        link.server for link in plain.transport.connections
+    assert [link.server for link in connections(reading.transport)] == [
+        link.server for link in connections(plain.transport)
     ]
     assert {h.CLASS_NAMES[i] for i in np.flatnonzero(reading.transport.headers.counts)} <= {
         "used",
@@ -310,7 +311,7 @@ def test_tshark_finds_as_many_messages_however_they_are_wrapped(tmp_path: Path) 
         (port,) = {int(end) for ends in both for end in ends.split(",")} & ports.keys()
         theirs[ports[port]] += opcodes.count(",") + 1
     reading = builders.read(path)
-    clients = [int(link.client.rpartition(":")[2]) for link in reading.transport.connections]
+    clients = [int(link.client.rpartition(":")[2]) for link in connections(reading.transport)]
     assert theirs == Counter(ports[clients[row.connection - 1]] for row in reading.rows)
     assert theirs.keys() == set(ports.values())
 
@@ -436,7 +437,7 @@ def test_snaplen_over_fragments_leaves_the_sizes(tmp_path: Path) -> None:
     (row,) = reading.rows
     assert len(row.data) == len(message)
     assert sum(end - start for start, end in row.missing) > 700
-    assert reading.transport.accounts[1].cut == sum(end - start for start, end in row.missing)
+    assert accounts(reading.transport)[1].cut == sum(end - start for start, end in row.missing)
 
 
 @pytest.mark.parametrize("name", ["VXLAN", "MPLS", "hop by hop"])
@@ -444,7 +445,7 @@ def test_snaplen_over_a_tunnel_leaves_the_sizes(name: str, tmp_path: Path) -> No
     whole = builders.read(written(tmp_path / "a.pcap", wrapped(name)))
     packets = [replace(packet, data=packet.data[:200]) for packet in wrapped(name)]
     reading = builders.read(written(tmp_path / "b.pcap", packets))
-    for mine, its in zip(reading.transport.accounts, whole.transport.accounts, strict=True):
+    for mine, its in zip(accounts(reading.transport), accounts(whole.transport), strict=True):
         assert (mine.unique + mine.missing, mine.missing) == (its.unique, mine.cut)
         assert mine.unique > 0
     sizes = {(row.direction, row.stream_offset): len(row.data) for row in whole.rows}

@@ -20,6 +20,7 @@ from dcpinspect.reading.engine import Engine
 from dcpinspect.transport.reassembly import Reassembler
 from tests import builders
 from tests.builders import ACK, FIN, RST, SYN, Conversation, Recorded, Segment, part
+from tests.transport_views import lifetimes
 
 BASE = Path(__file__).parents[1] / "captures" / "field" / "t00-base.pcap"
 """A conversation of 111 packets and 345 messages, which the client closes: its last three packets
@@ -184,7 +185,7 @@ def conversed(
     path = tmp_path / "x.pcap"
     path.write_bytes(builders.pcap(builders.recorded(segments), magic=0xA1B23C4D))
     reading = builders.read(path)
-    return reading.streams, [(life.closed, life.closed_by) for life in reading.transport.lifetimes]
+    return reading.streams, [(life.closed, life.closed_by) for life in lifetimes(reading.transport)]
 
 
 def talks(
@@ -293,7 +294,7 @@ def test_a_reset_closes_at_once_and_at_the_end_of_a_capture(
     for batch in open_capture(path):
         engine.feed(batch)
     for _ in range(2):
-        (life,) = engine.transport.lifetimes
+        (life,) = lifetimes(engine.transport)
         assert (life.closed, life.closed_by, life.closed_packet) == ("rst", 1 - by_client, 6)
         engine.finish()
     assert engine.transport.account(1, 1 - by_client).missing == ahead, (
@@ -470,7 +471,7 @@ def told_in(
     ):
         streams[chunk.connection, chunk.direction] += chunk.data.tobytes()
     return {key: data for key, data in streams.items() if data}, [
-        life.closed for life in transport.lifetimes
+        life.closed for life in lifetimes(transport)
     ]
 
 
