@@ -9,29 +9,29 @@ from dcpinspect.text import entries
 
 SIDES = ("a", "b")
 
-MEANINGS = {
-    "differs": "both sides have the event, and it is not the same",
-    "not-sent": (
-        "the stream of this side accounts for the seqno, nothing was lost, and neither the "
-        "event nor a later version came"
-    ),
-    "other-history": "this side follows another branch of the history",
-    "filter": "the two sides asked for different things",
-    "capture-loss": "the capture of this side lacks packets there, so the event may have come",
-    "before-capture": "the capture of this side began later",
-    "not-asked": "the client of this side did not ask for this seqno",
-    "no-stream": "the capture of this side has no stream of the vbucket",
-    "not-reached": "it is behind the last that the capture of this side has of the stream",
-    "unknown": "nothing in the capture of this side tells why",
-    "rolled-back": "the other side itself was rolled back from it later",
-    "deduplicated": "a later version of the key stands for it, or the key's collection ended",
-    "filtered": (
-        "the client of this side did not ask for events of this kind or collection, or may "
-        "not see them"
-    ),
-    "purged": "compaction may have removed it before this side read it from disk",
-    "snapshot": "snapshots end at different seqnos, where both sides have the stream",
-}
+MEANINGS = dict(
+    entries(
+        """
+        differs: both sides have the event, and it is not the same
+        not-sent: the stream of this side accounts for the seqno, nothing was lost, and neither the
+            event nor a later version came
+        other-history: this side follows another branch of the history
+        filter: the two sides asked for different things
+        capture-loss: the capture of this side lacks packets there, so the event may have come
+        before-capture: the capture of this side began later
+        not-asked: the client of this side did not ask for this seqno
+        no-stream: the capture of this side has no stream of the vbucket
+        not-reached: it is behind the last that the capture of this side has of the stream
+        unknown: nothing in the capture of this side tells why
+        rolled-back: the other side itself was rolled back from it later
+        deduplicated: a later version of the key stands for it, or the key's collection ended
+        filtered: the client of this side did not ask for events of this kind or collection, or may
+            not see them
+        purged: compaction may have removed it before this side read it from disk
+        snapshot: snapshots end at different seqnos, where both sides have the stream
+        """
+    )
+)
 """Every kind of difference, with what it says of the side that lacks the event, or of both sides.
 """
 KINDS = tuple(MEANINGS)

@@ -23,7 +23,7 @@ from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.filter_tree import Compare, Constant
 from dcpinspect.tables.times import length
-from dcpinspect.text import did_you_mean, escape
+from dcpinspect.text import did_you_mean, entries, escape
 from dcpinspect.transport.tls.keylog import SEARCH
 
 OnError = Literal["row", "fail", "skip"]
@@ -37,44 +37,40 @@ The last one, ``error``, must be asked for. Without it every row is a message, a
 counts messages.
 """
 
-OPTIONS = {
-    "path": "a capture, a pattern, or a directory of captures",
-    "paths": "several of these, as a JSON list; load([…]) sets it",
-    "columns": "names of the columns that are wanted, with commas",
-    "opcodes": "commands by name or number, as in --opcode of read",
-    "vbuckets": "numbers and ranges, as in 1,5-9",
-    "connections": "numbers and ranges of connections of their capture point",
-    "statuses": "statuses of responses, as in --status of read",
-    "keys": "a pattern of whole keys, as in user::*",
-    "filter": "a condition, as in --filter of read",
-    "since": "a time in UTC; messages from then on",
-    "until": "a time in UTC; messages before then",
-    "port": "ports besides the usual ones, with commas; auto finds others",
-    "keylog": (
-        "a file with secrets of TLS connections, which every executor has, or several as a "
-        "JSON list"
-    ),
-    "tls_search": (
-        "how many secrets and record numbers are tried for a connection that began "
-        "before the capture"
-    ),
-    "capture_point": "what files of one capture point have in common: dir, stem or name:NAME",
-    "unit": (
-        "what one task reads: all files of a capture point as one (point), or each file alone "
-        "(file)"
-    ),
-    "on_error": (
-        "if something cannot be read, a row shows it (row), the job fails (fail), or "
-        "nothing happens (skip)"
-    ),
-    "mode": "the same in Spark's words: PERMISSIVE, FAILFAST or DROPMALFORMED",
-    "path_glob_filter": "only files whose names match, as in *.pcapng",
-    "modified_after": "a time in UTC; files that were changed later",
-    "modified_before": "a time in UTC; files that were changed earlier",
-    "max_files_per_trigger": "in a stream: captures that one batch has at most",
-    "rested": "in a stream: a capture is read when it has not changed for this time, 5s by default",
-    "pushdown": "true: conditions of the query are looked at before its columns are made",
-}
+OPTIONS = dict(
+    entries(
+        """
+        path: a capture, a pattern, or a directory of captures
+        paths: several of these, as a JSON list; load([…]) sets it
+        columns: names of the columns that are wanted, with commas
+        opcodes: commands by name or number, as in --opcode of read
+        vbuckets: numbers and ranges, as in 1,5-9
+        connections: numbers and ranges of connections of their capture point
+        statuses: statuses of responses, as in --status of read
+        keys: a pattern of whole keys, as in user::*
+        filter: a condition, as in --filter of read
+        since: a time in UTC; messages from then on
+        until: a time in UTC; messages before then
+        port: ports besides the usual ones, with commas; auto finds others
+        keylog: a file with secrets of TLS connections, which every executor has, or several as a
+            JSON list
+        tls_search: how many secrets and record numbers are tried for a connection that began before
+            the capture
+        capture_point: what files of one capture point have in common: dir, stem or name:NAME
+        unit: what one task reads: all files of a capture point as one (point), or each file alone
+            (file)
+        on_error: if something cannot be read, a row shows it (row), the job fails (fail), or
+            nothing happens (skip)
+        mode: the same in Spark's words: PERMISSIVE, FAILFAST or DROPMALFORMED
+        path_glob_filter: only files whose names match, as in *.pcapng
+        modified_after: a time in UTC; files that were changed later
+        modified_before: a time in UTC; files that were changed earlier
+        max_files_per_trigger: in a stream: captures that one batch has at most
+        rested: in a stream: a capture is read when it has not changed for this time, 5s by default
+        pushdown: true: conditions of the query are looked at before its columns are made
+        """
+    )
+)
 """The options and their meanings. Spark ignores case, and here onError is the same as on_error."""
 MODES: Mapping[str, OnError] = {"PERMISSIVE": "row", "FAILFAST": "fail", "DROPMALFORMED": "skip"}
 """Names that Spark's own sources use for the values of ``on_error``."""

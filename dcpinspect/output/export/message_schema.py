@@ -21,9 +21,34 @@ _TEXT = {
         },
     ]
 }
+_STRING = {"type": "string"}
 _COUNT = {"type": "integer", "minimum": 0}
 _WORDS = {"type": "array", "items": {"type": "string"}}
 _ANY_JSON = {"type": ["object", "array", "string", "number", "boolean", "null"]}
+
+
+def _integer(least: int, greatest: int | None = None, **more: Any) -> dict[str, Any]:
+    """Returns the schema of a whole number within bounds."""
+    bounds = {} if greatest is None else {"maximum": greatest}
+    return {"type": "integer", "minimum": least, **bounds, **more}
+
+
+def _maybe(kind: str, **more: Any) -> dict[str, Any]:
+    """Returns the schema of a simple value that may be null."""
+    return {"type": [kind, "null"], **more}
+
+
+def _record(required: str, **properties: Any) -> dict[str, Any]:
+    """Returns the schema of an object. ``required``: the keys that it always has."""
+    return {"type": "object", "properties": properties, "required": required.split()}
+
+
+def _always(description: str) -> dict[str, Any]:
+    return {"const": True, "description": description}
+
+
+def _list_of(items: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items, **more}
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
@@ -92,103 +117,71 @@ def message_schema() -> dict[str, Any]:
     """Returns the schema of one message object."""
     base: dict[str, Any] = {
         "schema": {"const": SCHEMA},
-        "row": {
-            "type": "integer",
-            "minimum": 1,
-            "description": "number of the message in the reading, before any filter",
-        },
+        "row": _integer(1, description="number of the message in the reading, before any filter"),
         "file": _TEXT,
-        "frame": {
-            "type": "integer",
-            "minimum": 1,
-            "description": "least packet number, in its file, that carried bytes of the message",
-        },
-        "last_frame": {
-            "type": "integer",
-            "minimum": 1,
-            "description": "greatest such packet number",
-        },
+        "frame": _integer(
+            1, description="least packet number, in its file, that carried bytes of the message"
+        ),
+        "last_frame": _integer(1, description="greatest such packet number"),
         "time": {
             "type": "string",
             "pattern": r"^-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$",
             "description": "of the last such packet",
         },
-        "connection": {"type": "integer", "minimum": 1},
-        "client": {"type": "string"},
-        "server": {"type": "string"},
+        "connection": _integer(1),
+        "client": _STRING,
+        "server": _STRING,
         "direction": {"enum": ["c2s", "s2c"]},
-        "stream_offset": {
-            **_COUNT,
-            "description": "payload bytes of this direction before the message",
-        },
-        "length": {
-            "type": "integer",
-            "minimum": 24,
-            "description": "bytes of the whole message on the wire",
-        },
-        "side": {"enum": ["request", "response"]},
-        "magic": {"type": "integer", "minimum": 0, "maximum": 255},
-        "opcode": {"type": "integer", "minimum": 0, "maximum": 255},
-        "name": {"type": "string"},
-        "layout": {"type": ["string", "null"], "description": "generation of the layout that fits"},
-        "vbucket": {"type": ["integer", "null"], "minimum": 0, "maximum": 65535},
-        "status": _nullable(
-            {
-                "type": "object",
-                "properties": {
-                    "code": {"type": "integer", "minimum": 0, "maximum": 65535},
-                    "name": {"type": "string"},
-                    "meaning": {"type": "string"},
-                },
-                "required": ["code", "name", "meaning"],
-            }
+        "stream_offset": _integer(
+            0, description="payload bytes of this direction before the message"
         ),
-        "opaque": {"type": ["integer", "null"], "minimum": 0, "maximum": 4294967295},
+        "length": _integer(24, description="bytes of the whole message on the wire"),
+        "side": {"enum": ["request", "response"]},
+        "magic": _integer(0, 255),
+        "opcode": _integer(0, 255),
+        "name": _STRING,
+        "layout": _maybe("string", description="generation of the layout that fits"),
+        "vbucket": _maybe("integer", minimum=0, maximum=65535),
+        "status": _nullable(
+            _record("code name meaning", code=_integer(0, 65535), name=_STRING, meaning=_STRING)
+        ),
+        "opaque": _maybe("integer", minimum=0, maximum=4294967295),
         "cas": {
             **_nullable(_HEX64),
             "description": "null for a session token, or if it is not in the capture",
         },
         "datatype": _WORDS,
-        "sid": {"type": ["integer", "null"], "description": "DCP stream-id"},
-        "collection_id": {"type": ["integer", "null"], "minimum": 0, "maximum": 4294967295},
-        "collection": {
-            "type": ["string", "null"],
-            "description": "its name, as scope.collection; ?0x8 where no message before told it",
-        },
+        "sid": _maybe("integer", description="DCP stream-id"),
+        "collection_id": _maybe("integer", minimum=0, maximum=4294967295),
+        "collection": _maybe(
+            "string",
+            description="its name, as scope.collection; ?0x8 where no message before told it",
+        ),
         "key": _nullable(_TEXT),
-        "problems": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "rule": {"type": "string"},
-                    "severity": {"enum": ["error", "warning", "note"]},
-                    "field": {"type": "string"},
-                    "offset": _COUNT,
-                    "reason": {"type": "string"},
-                },
-                "required": ["field", "offset", "reason"],
-            },
-        },
-        "missing": {
-            "type": "array",
-            "items": {"type": "array", "items": _COUNT, "minItems": 2, "maxItems": 2},
-            "description": "byte ranges [start, end) of the message that the capture does not hold",
-        },
+        "problems": _list_of(
+            _record(
+                "field offset reason",
+                rule=_STRING,
+                severity={"enum": ["error", "warning", "note"]},
+                field=_STRING,
+                offset=_COUNT,
+                reason=_STRING,
+            )
+        ),
+        "missing": _list_of(
+            _list_of(_COUNT, minItems=2, maxItems=2),
+            description="byte ranges [start, end) of the message that the capture does not hold",
+        ),
         "value": _nullable({"$ref": "#/$defs/value"}),
     }
     optional: dict[str, Any] = {
         "last_file": _TEXT,
         "vbucket_from": {"const": "request"},
-        "request_row": {"type": "integer", "minimum": 1},
+        "request_row": _integer(1),
         "request_stream_offset": _COUNT,
         "rtt_ns": {"type": "integer"},
         "sync": {"const": "heuristic"},
-        "fields": {
-            "type": "array",
-            "items": {"$ref": "#/$defs/field"},
-            "description": "they tile the message",
-        },
+        "fields": _list_of({"$ref": "#/$defs/field"}, description="they tile the message"),
     }
     specific = {name: form for name, form in _specific().items() if name not in base}
     return {
@@ -200,47 +193,38 @@ def message_schema() -> dict[str, Any]:
         "additionalProperties": False,
         "$defs": {
             "field": {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string"},
-                    "label": {"type": "string"},
-                    "offset": _COUNT,
-                    "size": _COUNT,
-                    "hex": {"anyOf": [_HEX, {"type": "null"}]},
-                    "value": {"type": ["integer", "string", "boolean", "null"]},
-                    "meaning": {"type": ["string", "null"]},
-                    "fields": {"type": "array", "items": {"$ref": "#/$defs/field"}},
-                    "inflated": {
-                        "const": True,
-                        "description": "offsets count in the uncompressed value",
-                    },
-                    "hidden": {"const": True, "description": "credentials"},
-                    "redacted": {
-                        "const": True,
-                        "description": (
-                            "hex and value are a pseudonym; the size is that of the "
-                            "bytes on the wire"
-                        ),
-                    },
-                    "missing": {"const": True},
-                },
-                "required": ["name", "label", "offset", "size", "hex", "value", "meaning"],
+                **_record(
+                    "name label offset size hex value meaning",
+                    name=_STRING,
+                    label=_STRING,
+                    offset=_COUNT,
+                    size=_COUNT,
+                    hex=_nullable(_HEX),
+                    value={"type": ["integer", "string", "boolean", "null"]},
+                    meaning=_maybe("string"),
+                    fields=_list_of({"$ref": "#/$defs/field"}),
+                    inflated=_always("offsets count in the uncompressed value"),
+                    hidden=_always("credentials"),
+                    redacted=_always(
+                        "hex and value are a pseudonym; the size is that of the bytes on the wire"
+                    ),
+                    missing={"const": True},
+                ),
                 "additionalProperties": False,
             },
             "value": {
-                "type": "object",
-                "properties": {
-                    "encoding": {"enum": ["json", "text", "binary", "fields", "hidden", "missing"]},
-                    "compressed": {"enum": ["snappy", None]},
-                    "size": _COUNT,
-                    "inflated_size": _COUNT,
-                    "json": _ANY_JSON,
-                    "text": {"type": "string"},
-                    "hex": _HEX,
-                    "xattrs": {"type": "object", "additionalProperties": _ANY_JSON},
-                    "truncated": {"const": True},
-                },
-                "required": ["encoding", "compressed", "size"],
+                **_record(
+                    "encoding compressed size",
+                    encoding={"enum": ["json", "text", "binary", "fields", "hidden", "missing"]},
+                    compressed={"enum": ["snappy", None]},
+                    size=_COUNT,
+                    inflated_size=_COUNT,
+                    json=_ANY_JSON,
+                    text=_STRING,
+                    hex=_HEX,
+                    xattrs={"type": "object", "additionalProperties": _ANY_JSON},
+                    truncated={"const": True},
+                ),
                 "additionalProperties": False,
             },
         },

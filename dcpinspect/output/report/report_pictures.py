@@ -81,6 +81,16 @@ def _add(parent: Element, tag: str, text: str | None = None, **attributes: str |
     return element
 
 
+def _box(
+    parent: Element, corner: tuple[float, float], size: tuple[float, float], kind: str, title: str
+) -> Element:
+    """Adds a rectangle of a class, with a text that the browser shows beside it."""
+    (x, y), (width, height) = corner, size
+    box = _add(parent, "rect", x=x, y=y, width=width, height=height, class_=kind)
+    _add(box, "title", title)
+    return box
+
+
 _COLUMNS = (
     *("client", "vbucket", "verdict", "findings", "last_seqno", "requested_end", "gaps"),
     *("behind", "rollbacks"),
@@ -145,9 +155,6 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
         severity, paint = _severity(row), _paint(row)
         x, y = _LEFT + cell_number % across * size, _LEFT + cell_number // across * high
         parent = _add(svg, "a", href=f"#vb-{vbucket}") if vbucket in linked else svg
-        cell = _add(
-            parent, "rect", x=x, y=y, width=size - 1, height=high - 1, class_=f"fill-{paint}"
-        )
         trouble = ", ".join(
             f"{count} {severity}{'' if count == 1 else 's'}"
             for severity, count in findings.items()
@@ -158,26 +165,14 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
             "nothing received" if last is None else f"last seqno {last}",
             trouble,
         ]
-        _add(cell, "title", ", ".join(filter(None, texts)))
+        title = ", ".join(filter(None, texts))
+        _box(parent, (x, y), (size - 1, high - 1), f"fill-{paint}", title)
+        middle, sign = x + size / 2, GLYPHS[severity] if severity else LETTERS.get(verdict)
         if across == 8:
-            _add(
-                parent,
-                "text",
-                f"{vbucket} {verdict}",
-                x=x + size / 2,
-                y=y + high * 0.65,
-                class_="sign",
-            )
-        elif sign := GLYPHS[severity] if severity else LETTERS.get(verdict):
-            _add(
-                parent,
-                "text",
-                sign,
-                x=x + size / 2,
-                y=y + size * 0.72,
-                class_="sign",
-                font_size=size * 0.7,
-            )
+            _add(parent, "text", f"{vbucket} {verdict}", x=middle, y=y + high * 0.65, class_="sign")
+        elif sign:
+            place = {"x": middle, "y": y + size * 0.72}
+            _add(parent, "text", sign, **place, class_="sign", font_size=size * 0.7)
     return svg
 
 
@@ -193,28 +188,14 @@ def timeline(drawn_timeline: Timeline) -> Element:
     for tick in scale.ticks(max(1, scale.cells // 8)):
         x = _x(scale, tick)
         _add(svg, "line", x1=x, x2=x, y1=16, y2=tops[-1], class_="grid")
-        is_last = x > _RIGHT - 7 * len(str(tick))
-        _add(
-            svg,
-            "text",
-            str(tick),
-            x=x - 2 if is_last else x + 2,
-            y=12,
-            class_="tick end" if is_last else "tick",
-        )
+        step, kind = (-2, "tick end") if x > _RIGHT - 7 * len(str(tick)) else (2, "tick")
+        _add(svg, "text", str(tick), x=x + step, y=12, class_=kind)
     for number, (story, shape, title) in enumerate(
         zip(drawn_timeline.streams, shapes, drawn_timeline.names, strict=True)
     ):
         group = _add(svg, "g", transform=f"translate(0 {tops[number]})")
-        _stream(
-            group,
-            scale,
-            shape,
-            (
-                f"{title} on connection {story.stream['connection']}: "
-                f"{drawn_timeline.words[number]['axis']}"
-            ),
-        )
+        where = f"{title} on connection {story.stream['connection']}"
+        _stream(group, scale, shape, f"{where}: {drawn_timeline.words[number]['axis']}")
     return svg
 
 
@@ -243,57 +224,22 @@ def _stream(group: Element, scale: Scale, shape: Shape, title: str) -> None:
             tip = min(end + 7, begin)
             _add(group, "path", d=f"M {tip:.1f} 14 L {end:.1f} 18 L {tip:.1f} 22", class_="arrow")
     for first, last, kind, came, text in _boxes(scale, shape):
-        box = _add(
-            group,
-            "rect",
-            x=first,
-            y=26,
-            width=last - first,
-            height=16,
-            class_=f"promised fill-snapshot-{kind}",
-        )
-        _add(box, "title", text)
+        _box(group, (first, 26), (last - first, 16), f"promised fill-snapshot-{kind}", text)
         if came > first:
-            _add(
-                _add(
-                    group,
-                    "rect",
-                    x=first,
-                    y=26,
-                    width=came - first,
-                    height=16,
-                    class_=f"fill-snapshot-{kind}",
-                ),
-                "title",
-                text,
-            )
+            _box(group, (first, 26), (came - first, 16), f"fill-snapshot-{kind}", text)
         if last - first > 7 * len(text):
             _add(group, "text", text, x=first + 4, y=38, class_="inside")
     _density(group, scale, shape)
     y = 26 + _delivered(shape)
     for first, last, cause, count in _gaps(scale, shape):
-        gap = _add(
-            group,
-            "rect",
-            x=first,
-            y=y,
-            width=max(last - first, 1),
-            height=9,
-            class_=f"fill-cause-{cause}",
-        )
-        _add(gap, "title", f"{cause}: {count:,} {'seqno' if count == 1 else 'seqnos'}")
+        text = f"{cause}: {counted(count, 'seqno')}"
+        _box(group, (first, y), (max(last - first, 1), 9), f"fill-cause-{cause}", text)
         if last - first > 7 * len(cause):
             _add(group, "text", cause, x=first + 3, y=y + 8, class_="small inside")
     for mark in shape.marks[:_MARKS]:
         x = _x(scale, mark.at)
-        letter = _add(
-            group,
-            "text",
-            mark.letter,
-            x=x - 6 if mark.letter == "R" else x,
-            y=22,
-            class_=f"mark mark-{mark.letter}",
-        )
+        x -= 6 if mark.letter == "R" else 0
+        letter = _add(group, "text", mark.letter, x=x, y=22, class_=f"mark mark-{mark.letter}")
         _add(letter, "title", mark.text or mark.letter)
 
 
@@ -404,12 +350,8 @@ def over_time(
     length_ns = _length(end_ns - charts.start_ns, charts.used, charts.span_ns)
     for number, (title, layer) in enumerate(layers):
         top = base + layer
-        area = _add(
-            svg,
-            "path",
-            d=_area(base, top, float(total.max()) or 1.0, length_ns / charts.span_ns),
-            class_=f"fill-layer-{number}",
-        )
+        line = _area(base, top, float(total.max()) or 1.0, length_ns / charts.span_ns)
+        area = _add(svg, "path", d=line, class_=f"fill-layer-{number}")
         _add(area, "title", f"{title}: {int(layer.sum()):,} {unit}")
         base = top
     _frame(svg, int(total.max()), f"{unit} in {_seconds(charts.span_ns)}", length_ns)
@@ -423,18 +365,11 @@ def windows(charts: Charts, end_ns: int, limit: int = 8) -> Iterator[tuple[int, 
     for connection, window, start_ns, span_ns, values in charts.windows[:limit]:
         used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 1
         length_ns = _length(end_ns - start_ns, used, span_ns)
-        svg = _svg(
-            170,
-            f"bytes of connection {connection} that were not acknowledged, over time",
-            kind="chart",
-        )
+        label = f"bytes of connection {connection} that were not acknowledged, over time"
+        svg = _svg(170, label, kind="chart")
         highest = max(window, int(values.max()), 1)
-        area = _add(
-            svg,
-            "path",
-            d=_area(np.zeros(used), values[:used].astype(float), highest, length_ns / span_ns),
-            class_="fill-layer-0",
-        )
+        line = _area(np.zeros(used), values[:used].astype(float), highest, length_ns / span_ns)
+        area = _add(svg, "path", d=line, class_="fill-layer-0")
         _add(area, "title", f"at most {int(values.max()):,} of {window:,} bytes")
         _frame(svg, highest, "bytes not acknowledged", length_ns)
         y = _y(window, highest)
@@ -461,32 +396,13 @@ def round_trips(charts: Charts) -> Element | None:
             count = int(values[octave])
             if count:
                 height = 26 * count / int(values.max())
-                bar = _add(
-                    svg,
-                    "rect",
-                    x=220 + (octave - low) * step,
-                    y=bottom - height,
-                    width=step - 1,
-                    height=height,
-                    class_="fill-layer-0",
-                )
-                _add(
-                    bar,
-                    "title",
-                    (
-                        f"{counted(count, 'answer')} in {_seconds(1 << octave)} to "
-                        f"{_seconds(2 << octave)}"
-                    ),
-                )
+                corner = 220 + (octave - low) * step, bottom - height
+                span = f"{_seconds(1 << octave)} to {_seconds(2 << octave)}"
+                text = f"{counted(count, 'answer')} in {span}"
+                _box(svg, corner, (step - 1, height), "fill-layer-0", text)
     for octave in range(low, high + 1, max(1, (high - low + 1) // 8)):
-        _add(
-            svg,
-            "text",
-            _seconds(1 << octave),
-            x=220 + (octave - low) * step,
-            y=34 * len(charts.answers) + 18,
-            class_="tick",
-        )
+        x, y = 220 + (octave - low) * step, 34 * len(charts.answers) + 18
+        _add(svg, "text", _seconds(1 << octave), x=x, y=y, class_="tick")
     return svg
 
 
