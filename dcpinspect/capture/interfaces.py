@@ -43,6 +43,14 @@ class PacketSource(Protocol):
     """Number of the interface in the capture, from 0."""
 
     @property
+    def silence_s(self) -> float:
+        """Seconds after the last packet at the end, after which no more comes."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can come any more."""
+
+    @property
     def is_gone(self) -> bool:
         """After an error: whether the interface will not come back."""
 

@@ -48,6 +48,13 @@ _ALL_PROTOCOLS = 3
 class PacketSocket:
     """A packet socket bound to an interface, or to none: then it receives from all interfaces."""
 
+    silence_s = 0.05
+    """Seconds after the last packet at the end, after which no more comes: the kernel hands over
+    what it has within ``RETIRE_MS`` and a tick.
+    """
+    is_empty = False
+    """Whether nothing can come any more."""
+
     def __init__(
         self,
         sock: socket.socket,

@@ -48,10 +48,6 @@ STATUS_S = 0.5
 """Seconds between two reports to the reader of how many packets there are, and between two looks at
 the interfaces.
 """
-SILENCE_S = 0.05
-"""Seconds after the last packet at the end, after which no more comes: the kernel hands over what
-it has within ``RETIRE_MS`` and a tick.
-"""
 LONGEST_END_S = 5.0
 """Packets that are still handed over so long after the end, in seconds, are left."""
 ASK_S = 0.01
@@ -86,6 +82,10 @@ class RecordingOrder:
     """Whether the capture goes on with a full disk: packets are counted and left out meanwhile."""
     waits: bool = False
     """Whether an interface that is gone is waited for."""
+    ssh: str | None = None
+    """The arguments of ssh, with the host, if the interfaces are another machine's; else None."""
+    tcpdump: str = "tcpdump"
+    """How tcpdump is called on the other machine."""
     user: str | None = None
     """The user that the process becomes once the interfaces are open; None: it stays as it is."""
 
@@ -171,7 +171,7 @@ class Recorder:
             self._before.append((0, 0))
             self._counts.append(None)
         self._names = [source.name for source in self._sources]
-        self._interface_drops = interface_drops(self._names)
+        self._interface_drops = interface_drops(self._names) if wishes.ssh is None else {}
         if wishes.user is not None:
             rights.become(wishes.user)
         snaplen = wishes.snaplen if wishes.snaplen == MAX_PACKET else wishes.snaplen + MOST_GROWN
@@ -198,6 +198,19 @@ class Recorder:
 
     def _open(self, name: str) -> OpenInterface:
         wishes = self._wishes
+        if wishes.ssh is not None:
+            from dcpinspect.capture.ssh import RemoteInterface  # deferred: few need it
+
+            remote = RemoteInterface(
+                wishes.ssh,
+                wishes.tcpdump,
+                name,
+                wishes.ports,
+                buffer_bytes=wishes.buffer_bytes,
+                snaplen=wishes.snaplen,
+            )
+            self._sources.append(remote)
+            return OpenInterface(remote, is_filtered=True, buffer_bytes=None)
         interface = open_interface(
             name,
             wishes.ports,
@@ -273,7 +286,10 @@ class Recorder:
             return not self._gone or self._ending is not None
         if self._ending is None:
             return False
-        return now - self._moved >= SILENCE_S or now - self._ending > LONGEST_END_S
+        return (
+            now - self._moved >= max(source.silence_s for source in self._sources)
+            or now - self._ending > LONGEST_END_S
+        )
 
     def _round(self) -> int:
         """Takes what waits and writes it, source by source; returns how many packets there were."""
@@ -376,10 +392,10 @@ class Recorder:
                 )
             )
             return
-        end = time.monotonic() + SILENCE_S
-        while time.monotonic() < end:  # what still waits
+        end = time.monotonic() + source.silence_s
+        while time.monotonic() < end and not source.is_empty:  # what still waits
             if self._move(source):
-                end = time.monotonic() + SILENCE_S
+                end = time.monotonic() + source.silence_s
             time.sleep(RETIRE_MS / 1000)
         if source.fileno() is not None:
             poller.unregister(source.fileno() or 0)

@@ -16,6 +16,9 @@ from dcpinspect.capture.packet_walk import MAX_PACKET
 class ScapySocket:
     """An open socket of Scapy's. It cannot be waited for with others, so it is asked repeatedly."""
 
+    silence_s = 0.05
+    is_empty = False
+
     def __init__(self, sock: Any, name: str, snaplen: int = MAX_PACKET) -> None:
         """``sock``: of type ``Any``, since Scapy's sockets have no common type that says what they
         have. ``snaplen``: bytes of a frame that are taken.

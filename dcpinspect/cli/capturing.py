@@ -69,6 +69,9 @@ class Capturing(Choices):
     --full-disk: When the disk of -w is full, end, or pause: count packets and leave them out until
         4 MiB are free.
     --wait: Wait for an interface that goes away until it is back.
+    --ssh HOST: Capture on this host, with tcpdump through ssh. Options of ssh may stand before it,
+        as in '-p 2222 me@host'.
+    --tcpdump COMMAND: How --ssh starts tcpdump, as in 'sudo tcpdump'.
     --user NAME: Become this user once the interfaces are open.
     """
     interface: list[str] | None = None
@@ -83,6 +86,8 @@ class Capturing(Choices):
     promiscuous: bool = True
     full_disk: FullDisk = FullDisk.END
     wait: bool = False
+    ssh: str | None = None
+    tcpdump: str = "tcpdump"
     user: str | None = None
 
     def interfaces(self) -> Interfaces:
@@ -129,6 +134,10 @@ class Capturing(Choices):
                 "--wait: an interface that is back cannot be opened by --user; leave out one "
                 "of the two"
             )
+        if self.ssh is not None and not self.ssh.strip():
+            raise UsageError("--ssh: is empty; name a host")
+        if self.tcpdump != "tcpdump" and self.ssh is None:
+            raise UsageError("--tcpdump: is for --ssh; name a host")
 
 
 def _limits(
@@ -224,6 +233,8 @@ class Interfaces:
             is_promiscuous=settings.promiscuous,
             pauses_when_full=settings.full_disk is FullDisk.PAUSE,
             waits=settings.wait,
+            ssh=settings.ssh,
+            tcpdump=settings.tcpdump,
             user=settings.user,
         )
         return wishes if wishes.is_spool else replace(wishes, each=self._each)

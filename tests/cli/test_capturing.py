@@ -62,6 +62,8 @@ def test_options_become_wishes() -> None:
     ("options", "what"),
     [
         ({"compress": "zstd"}, "--compress: is for the files of -b"),
+        ({"tcpdump": "sudo tcpdump"}, "--tcpdump: is for --ssh; name a host"),
+        ({"ssh": " "}, "--ssh: is empty; name a host"),
     ],
 )
 def test_options_that_need_another_are_refused_without_it(

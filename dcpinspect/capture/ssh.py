@@ -1,0 +1,220 @@
+"""Packets of another machine's interface, which tcpdump sends through ssh."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shlex
+import subprocess
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from dcpinspect.arrays import ByteArray
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.kernel_filter import expression
+from dcpinspect.capture.packet_socket import MOST
+from dcpinspect.capture.pcap import FILE_HEADER, Pcap
+from dcpinspect.capture.pcapng_writer import packet_blocks
+from dcpinspect.errors import CaptureError, UsageError
+from dcpinspect.text import escape
+
+READ_BYTES = 1 << 20
+START_S = 60.0
+"""Seconds that ssh may take to log in, and somebody to type a password."""
+
+
+class RemoteInterface:
+    """An interface of another machine, being captured there."""
+
+    silence_s = 2.0
+    """Seconds that tcpdump and the network may take after the end."""
+
+    def __init__(
+        self,
+        ssh: str,
+        tcpdump: str,
+        name: str,
+        ports: Sequence[int] | None,
+        *,
+        buffer_bytes: int,
+        snaplen: int,
+    ) -> None:
+        """Starts tcpdump on the other machine.
+
+        ``ssh``: the arguments of ssh, with the host. ``tcpdump``: how it is called there. Raises
+        CaptureError, UsageError.
+        """
+        self.name = name
+        self.number = 0
+        self.is_gone = False
+        self._place = f"{escape(ssh.split()[-1] if ssh.split() else ssh)}: {escape(name)}"
+        capture_filter = "" if ports is None else shlex.quote(f"{expression(ports)} or vlan")
+        run = (
+            f"{tcpdump} -i {shlex.quote(name)} -U -w - -s {snaplen} -B "
+            f"{max(1, buffer_bytes >> 10)} {capture_filter}"
+        )
+        # tcpdump ends when our end of its input does. Left alone, it would run until its next
+        # packet.
+        script = (
+            f"exec 3<&0; {{ cat <&3; kill $$; }} > /dev/null 2>&1 & exec {run} < /dev/null 3<&-"
+        )
+        there = f"exec sh -c {shlex.quote(script)}"  # the user's own shell may be another
+        try:
+            command = ["ssh", *shlex.split(ssh), there]
+        except ValueError as error:
+            raise UsageError(f"--ssh {escape(ssh)}: {error}") from error
+        try:
+            ours = subprocess.PIPE
+            self._process = subprocess.Popen(  # noqa: S603 - as asked for
+                command, stdin=ours, stdout=ours, stderr=ours, bufsize=0
+            )
+        except OSError as error:
+            raise CaptureError(
+                self._place, None, f"ssh cannot be started ({error.strerror})", "install it"
+            ) from error
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        for end in (self._process.stdout, self._process.stderr):
+            os.set_blocking(end.fileno(), False)
+        self._said = b""
+        self._data = b""
+        self._blocks: ByteArray = np.empty(0, np.uint8)
+        self._ends = np.empty(0, np.int64)
+        self._given = 0
+        self._is_over = False
+        self._dropped: int | None = None
+        self._received = 0
+        latest = time.monotonic() + START_S
+        while len(self._data) < FILE_HEADER and not self._is_over and time.monotonic() < latest:
+            select.select([self._process.stdout], [], [], 1.0)
+            self._read()
+        if len(self._data) < FILE_HEADER:
+            self.close()
+            raise CaptureError(
+                self._place,
+                None,
+                f"cannot be captured there ({self._last_words()})",
+                "try the same ssh by hand",
+            )
+        try:
+            self._format = Pcap(self._data[:FILE_HEADER])
+        except ValueError as error:
+            self.close()
+            raise CaptureError(
+                self._place,
+                None,
+                f"tcpdump sent something else ({error})",
+                "see that nothing is printed at login",
+            ) from error
+        self.link_type = self._format.link_type
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can come any more."""
+        return self._is_over and not self.has_more
+
+    def fileno(self) -> int:
+        """Returns the descriptor, for callers that wait for several sources."""
+        assert self._process.stdout is not None
+        return self._process.stdout.fileno()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether ``write_waiting`` had no room for all packets."""
+        return self._given < len(self._ends)
+
+    def write_waiting(self, out: ByteArray, limit: int = MOST) -> tuple[int, int]:
+        """Writes what waits, as ``PacketSource.write_waiting``."""
+        if not self.has_more:
+            self._read()
+            self._walk()
+        start = int(self._ends[self._given - 1]) if self._given else 0
+        last = int(np.searchsorted(self._ends, start + len(out), "right"))
+        last = max(self._given, min(last, self._given + limit))
+        end = int(self._ends[last - 1]) if last else 0
+        out[: end - start] = self._blocks[start:end]
+        packets, self._given = last - self._given, last
+        return end - start, packets
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        got = os.read(self._process.stdout.fileno(), READ_BYTES) if self._can_read() else None
+        if got == b"":
+            self._is_over = True
+        self._data += got or b""
+        while error_output := self._process.stderr.read(1 << 12):
+            self._said = (self._said + error_output)[-4096:]
+
+    def _can_read(self) -> bool:
+        assert self._process.stdout is not None
+        return bool(select.select([self._process.stdout], [], [], 0)[0])
+
+    def _walk(self) -> None:
+        """Turns what has come into blocks."""
+        self._given, self._ends = 0, np.empty(0, np.int64)
+        data = np.frombuffer(self._data, np.uint8)
+        walk = self._format.walk(data, len(data), final=False)
+        self._data = self._data[walk.consumed :]
+        count = len(walk.offset)
+        if count:
+            batch = PacketBatch(
+                data,
+                walk.offset,
+                walk.captured,
+                walk.wire,
+                walk.time_ns,
+                walk.link_type,
+                0,
+                1,
+                0,
+                0,
+            )
+            self._blocks, sizes = packet_blocks(
+                batch, np.arange(count), np.full(count, self.number)
+            )
+            self._ends = np.cumsum(sizes)
+            self._received += count
+
+    def error(self) -> OSError | None:
+        """Returns why no more comes; None: nothing is wrong."""
+        if not self._is_over:
+            return None
+        self.is_gone = True
+        return OSError(0, self._last_words())
+
+    def _last_words(self) -> str:
+        """Returns what ssh or tcpdump said last."""
+        lines = [
+            line.strip()
+            for line in self._said.decode(errors="replace").splitlines()
+            if line.strip()
+        ]
+        return escape(" ".join(lines[-2:])) if lines else "ssh has ended"
+
+    def end(self) -> None:
+        """Stops receiving; what tcpdump already has is still sent."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            self._process.stdin.close()
+
+    def counts(self) -> tuple[int, int] | None:
+        """Returns packets that came, and packets that the other kernel dropped, which tcpdump says
+        at its end; None before.
+        """
+        match = re.search(rb"(\d+) packets? dropped by kernel", self._said)
+        return None if match is None else (self._received + int(match[1]), int(match[1]))
+
+    def close(self) -> None:
+        """Ends the capture."""
+        self.end()
+        try:
+            self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
