@@ -72,8 +72,8 @@ class MessageForm(Choices):
         specification does.
     --time: The times of lines are since the first packet, in UTC, in the local time zone, in
         seconds since 1970, or since the line before.
-    --values full|N|none: How much of a value to show. By default, JSON has all of it, and text 256
-        bytes.
+    --values full|N|none: How much of a value to show. By default, JSON and --row show all of it,
+        and text 256 bytes.
     --fields/--no-fields: For JSON, include the field table of each message.
     """
     verbose: bool = False
@@ -103,7 +103,8 @@ class MessageForm(Choices):
         colors = (
             options.color_rules(context.obj) if format_.is_text and terminal.wants_color() else None
         )
-        values = _values(self.values, is_text=format_.is_text)
+        given = self.values or ("full" if options.is_typed(context, "row") else None)
+        values = _values(given, is_text=format_.is_text)
         return WriterOptions(
             self.verbose, self.hex_grid, self.fields, values, columns, csv_guard, self.time, colors
         )

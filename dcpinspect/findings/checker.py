@@ -296,10 +296,13 @@ class Checker(Portable):
         in memory and count.
         """
         counted, counted_links = self._counted(links)
-        copies = self._tracker.copies.among(links)
+        copy_of = self._tracker.copies.among(links)
+        copies = {
+            link.number: (link, copy_of[link.number]) for link in links if link.number in copy_of
+        }
         if counted is not self:
             coverage = coverage.without(
-                copies, Counter(link.unopened for link in links if link.number in copies)
+                copies, Counter(link.unopened for link, _ in copies.values())
             )
         return counted._found_on(counted_links, coverage, copies, is_whole=is_whole)
 
@@ -307,7 +310,7 @@ class Checker(Portable):
         self,
         links: list[TcpConnection],
         coverage: Coverage,
-        copies: Mapping[int, Copy],
+        copies: Mapping[int, tuple[TcpConnection, Copy]],
         *,
         is_whole: bool,
     ) -> tuple[Context, Collector]:

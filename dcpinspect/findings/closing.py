@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
@@ -22,6 +23,8 @@ from dcpinspect.findings.explains import AT_ONCE, CLOSES, SILENT, UNANSWERED
 from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.rule import SIDES, Rule
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
+from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.streams import words as w
 from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.tcp_facts import TcpConnection
@@ -34,7 +37,8 @@ RULES = (
         "session",
         "note",
         "a connection is closed while streams are open; if the server closes it because of "
-        "another finding, that rule is named; the row is the last message, the frame the packet "
+        "another finding, that rule is named; if the client closes it within 2 s after a rollback, "
+        "instead of asking for the vbucket again there, that row is named; the row is the last message, the frame the packet "
         "that shows the end: FIN, RST, or the acknowledgement of a FIN that was not captured",
         "",
         "look in the logs of both sides for why it was closed; a client has to connect again, "
@@ -147,6 +151,10 @@ def _closed(
             f" (row {fault_place.row})" if fault_place is not None else ""
         )
         evidence += [fault_place] if fault_place is not None else []
+    elif (rollback := _rolled_back(context, link, own_streams)) is not None:
+        after = duration((link.closed_ns - rollback.time_ns) / 1e9)
+        message += f", {after} after the rollback in row {rollback.row}"
+        evidence.append(rollback)
     distinct_places = tuple(dict.fromkeys(evidence))
     next_ = _NEXT[cause].format(side=side or "side that sent it") if cause else None
     yield Occurrence(
@@ -160,6 +168,23 @@ def _closed(
         effect_of=cause_key,
         time_ns=link.closed_ns,
     )
+
+
+def _rolled_back(
+    context: Context, link: TcpConnection, own_streams: RowNumbers
+) -> MessagePlace | None:
+    """Returns the latest rollback that the consumer was told, if it then asked no more for that
+    vbucket here, and closed the connection with all its streams.
+    """
+    streams = context.streams
+    from_newest = own_streams[::-1]
+    newest = from_newest[np.unique(streams.vbucket[from_newest], return_index=True)[1]]
+    rolled_back = newest[streams.answer[newest] == w.A_ROLLBACK]
+    if link.closed_by != 1 - context.producer(link.number) or not len(rolled_back):
+        return None
+    latest = context.answer(int(rolled_back[np.argmax(streams.answered.row[rolled_back])]))
+    is_soon = latest is not None and 0 <= link.closed_ns - latest.time_ns <= PATIENCE_NS
+    return latest if is_soon else None
 
 
 def _closing_fault(

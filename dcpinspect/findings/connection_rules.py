@@ -12,7 +12,7 @@ from dcpinspect.findings.cases import counted, duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence, Whose
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import SIDES, Rule
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.control_keys import control_key
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE
@@ -157,7 +157,8 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
             yield _unseen(link)
         yield from _longer(link)
     yield from _without_syn(context)
-    yield from map(_copy, context.copies.items())
+    for link, copy in context.copies.values():
+        yield _copy(link, context.by_number[copy.of], copy)
     listed = np.array([link.number for link in context.links], np.int64)
 
     def may_tell(sizes: Sizes) -> BoolArray:
@@ -370,8 +371,8 @@ def _known_place(place_of_row: Mapping[int, MessagePlace], row: int) -> list[Mes
     return [place_of_row[row]] if row in place_of_row else []
 
 
-def _copy(numbered: tuple[int, Copy]) -> Occurrence:
-    number, copy = numbered
+def _copy(link: TcpConnection, original: TcpConnection, copy: Copy) -> Occurrence:
+    number = link.number
     side, when = ("behind", "later") if copy.delay_ns >= 0 else ("in front of", "earlier")
     if copy.by == TRANSLATION:
         where = f"{'after' if copy.delay_ns >= 0 else 'before'} address translation"
@@ -387,6 +388,7 @@ def _copy(numbered: tuple[int, Copy]) -> Occurrence:
         message = (
             f"connection {number} is the leg {where} of connection {copy.of} "
             f"({abs(copy.delay_ns) / 1e6:.1f} ms {when})"
+            f"{_closed_first(original, link)}"
         )
     message += "; each of the two has capture loss" * copy.both_lack
     shared = (
@@ -395,6 +397,20 @@ def _copy(numbered: tuple[int, Copy]) -> Occurrence:
     )
     return Occurrence(
         "seen-twice", "note", message, number, (), cause=where.replace(" ", "-"), shared=shared
+    )
+
+
+def _closed_first(*legs: TcpConnection) -> str:
+    """Says which leg of a proxied connection was closed first, if packets show both ends: the
+    proxy only passes on that end.
+    """
+    if any(leg.closed_by in (-1, leg.unseen) for leg in legs):
+        return ""
+    first, second = sorted(legs, key=lambda leg: leg.closed_ns)
+    how = "reset" if first.closed == "rst" else "closed"
+    return (
+        f"; connection {first.number} was {how} first, by the {SIDES[first.closed_by]}, "
+        f"{duration((second.closed_ns - first.closed_ns) / 1e9)} before connection {second.number}"
     )
 
 

@@ -61,8 +61,8 @@ class Context:
 
     tracker: Tracker
     links: Sequence[TcpConnection]
-    copies: Mapping[int, Copy] = field(default_factory=dict)
-    """Connections that show what another one shows, by number."""
+    copies: Mapping[int, tuple[TcpConnection, Copy]] = field(default_factory=dict)
+    """Connections that show what another one shows, by number; they are not in ``links``."""
 
     @cached_property
     def streams(self) -> Streams:

@@ -123,6 +123,7 @@ OWNS: Mapping[str, Collection[str]] = {
     **dict.fromkeys(
         ("rollback-not-followed", "rollback-not-honoured", "unknown-vbucket-uuid"), ("rollback",)
     ),
+    "end-lost": ("stream-end-reason", "rollback"),
     "orphaned-vbucket": ("stream-end-reason", "stream-refused", "manifest-ahead"),
     "server-owes-seqno": ("snapshot-stalled",),
     **dict.fromkeys(CLOSES, ("connection-closed",)),

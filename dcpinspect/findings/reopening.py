@@ -374,6 +374,7 @@ def _without_end(
         evidence,
         seqnos=(end, start),
         shared=shared,
+        explains=(before,),
         facts=facts,
     )
 

@@ -5,6 +5,7 @@ sockets, and connections of probes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -51,7 +52,8 @@ RULES = (
         "flow",
         "warning",
         "an end announces a TCP receive window of 0 for 3 s, so the other end must not send; an "
-        "error if this lasts to the end of the capture, a note from 1 s on",
+        "error if this lasts to the end of the capture, a note from 1 s on; the first row is the "
+        "last message before it, with the frame that announces it",
         "shorter times, which any busy reader has",
         "look on that machine whether bytes wait in the socket ('ss -tm'): then something keeps "
         "the process from reading, such as a thread that hangs, garbage collection or a full "
@@ -202,6 +204,11 @@ class Pauses(Watcher):
         message = (
             f"the {name}'s TCP window is 0 for {duration(shut.time_ns / 1e9)}: it takes no bytes"
         )
+        places = [event.place for event in events]
+        places[:1] = [
+            replace(place, frame=shut.frame, file=shut.file, time_ns=shut.since_ns)
+            for place in places[:1]
+        ]
         message += f"; the stream stops at vbucket {events[-1].vbucket}" if events else ""
         message += f"; {shut.times} times" if shut.times > 1 else ""
         ends = not shut.is_over and link.closed in ("fin", "rst")
@@ -217,7 +224,7 @@ class Pauses(Watcher):
             severity,
             message,
             link.number,
-            tuple(event.place for event in events),
+            tuple(places),
             cause=name,
             vbuckets=tuple(event.vbucket for event in events[-1:]),
             shared=f"the {name} takes no bytes, and the {other_side} must not send",

@@ -47,10 +47,16 @@ def overview(reading: Reading) -> Overview:
     for connection, vbucket, _ in streams:
         vbuckets.setdefault(connection, set()).add(vbucket)
     sessions = tracker.conversation.sessions
-    files = reading.capture.files
+    files, begun = reading.capture.files, Counter(link.first_file for link in links)
     return {
         "files": [
-            {"name": file.name, "format": file.format, "packets": file.packets} for file in files
+            {
+                "name": file.name,
+                "format": file.format,
+                "packets": file.packets,
+                "connections": begun[number],
+            }
+            for number, file in enumerate(files)
         ],
         "first_time": reading.earliest_ns,
         "last_time": reading.last_time_ns,
@@ -61,6 +67,7 @@ def overview(reading: Reading) -> Overview:
         "dropped_packets": sum(counts.lost for file in files for counts in file.counts),
         "truncated_packets": reading.truncated,
         "messages": reading.messages - reading.tracker.copies.messages_of(copies),
+        "rows": reading.messages,
         "connections": len(links) + reading.engine.unlisted,
         "copies": len(copies),
         "mid_stream": [link.number for link in links if not link.has_handshake],

@@ -219,7 +219,7 @@ INFO = RecordTable(
     "info",
     columns(
         """
-        files objects: captures: name, format, packets
+        files objects: captures: name, format, packets, connections that begin there
         first_time time: time of the first packet
         last_time time: latest time of a packet
         packets i64: packets read
@@ -228,6 +228,7 @@ INFO = RecordTable(
             themselves say
         truncated_packets i64: packets that the snapshot length cut
         messages i64: messages
+        rows i64: messages with those of copies; so many rows has ``read``
         connections i64: connections that carry messages or stand on a port looked at, each
             conversation once
         copies i64: connections besides, that show the conversation of one of these once more

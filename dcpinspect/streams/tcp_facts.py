@@ -13,6 +13,9 @@ class ZeroWindow(NamedTuple):
 
     since_ns: int
     """When the longest time of that began."""
+    frame: int
+    """Number of the packet that announced it, in ``file``, which counts from 0."""
+    file: int
     time_ns: int
     """How long it was, as far as is known."""
     times: int

@@ -142,7 +142,7 @@ def verdicts(
         is_ended,
         unknown,
         ends.is_starved,
-        ends.is_shut & (runs | in_oso),
+        ends.is_shut,
         behind,
         from_disk | in_oso,
         runs,

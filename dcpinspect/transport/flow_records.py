@@ -162,10 +162,12 @@ class Flow(Struct[T]):
         "How far the first sequence number is from what the connection before it on the same "
         "addresses went on with; 0 after a SYN."
     )
-    shut_since: T = number(
-        "Time since when its sender announces a receive window of 0; 0: it does not."
+    shut: Packet[T] = nested(
+        Packet, "Since which its sender announces a receive window of 0; time 0: it does not."
     )
-    shut_from: T = number("Time when the longest such spell began that is over; 0: there was none.")
+    longest_shut: Packet[T] = nested(
+        Packet, "With which the longest such spell began that is over."
+    )
     shut_ns: T = number("How long that one was.")
     shuts: T = number("Spells of at least SHUT_NS that are over.")
     number: T = number("Its direction.", of="sides")

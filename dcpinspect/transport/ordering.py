@@ -316,15 +316,16 @@ def note_unreached(tables: TransportTables, c: int, end: int, error_code: int) -
 def note_window(flow: Flow, window: int, packet: Packet) -> None:
     """Notes the receive window that the sender of a flow announces; it is 0 or it was 0."""
     if window == 0:
-        flow.shut_since = packet.time if flow.shut_since == 0 else flow.shut_since
+        if flow.shut.time == 0:
+            flow.shut = packet
         return
-    shut_ns = packet.time - flow.shut_since
+    shut_ns = packet.time - flow.shut.time
     if shut_ns >= SHUT_NS:
         flow.shuts += 1
         if shut_ns > flow.shut_ns:
-            flow.shut_from = flow.shut_since
+            flow.longest_shut = flow.shut
             flow.shut_ns = shut_ns
-    flow.shut_since = 0
+    flow.shut.time = 0
 
 
 @inlined
@@ -617,7 +618,7 @@ def note_progress(tables: TransportTables, side: int) -> None:
     flow = tables.flows[flow_of(tables, side)]
     if sender.has_base == 1 and distance(segment.seq, sender.base + flow.next) > sender.has_fin:
         flow.passed = max(flow.passed, GIVEN_UP if segment.flags & FIN else SENT)
-    if segment.flags & (SYN | RST) == 0 and (segment.receive_window == 0 or flow.shut_since != 0):
+    if segment.flags & (SYN | RST) == 0 and (segment.receive_window == 0 or flow.shut.time != 0):
         note_window(flow, segment.receive_window, segment.packet)
 
 

@@ -63,8 +63,8 @@ again was not answered before.
 """
 
 
-Spell = tuple[int, int, int, bool]
-"""The fields of ``streams.links.Shut``."""
+Spell = tuple[int, int, int, int, int, bool]
+"""The fields of ``streams.tcp_facts.ZeroWindow``."""
 
 
 class Opening(NamedTuple):
@@ -203,7 +203,7 @@ def _shut(
     """
     first = connection_rows.flows.astype(np.int64)
     flows = tables.flows
-    is_any: BoolArray = (flows.shut_since > 0) | (flows.shuts > 0)
+    is_any: BoolArray = (flows.shut.time > 0) | (flows.shuts > 0)
     spells = {}
     for row in np.flatnonzero(
         (first > 0) & (is_any[np.maximum(first, 0)] | is_any[np.maximum(first, 0) + 1])
@@ -213,14 +213,15 @@ def _shut(
         direction_spells = []
         for direction in range(2):
             flow = flows[int(first[row]) + direction]
-            since, time_ns, times = int(flow.shut_from), int(flow.shut_ns), int(flow.shuts)
-            lasts_ns = int(until - flow.shut_since) if flow.shut_since else 0
+            begin, time_ns, times = flow.longest_shut, int(flow.shut_ns), int(flow.shuts)
+            lasts_ns = int(until - flow.shut.time) if flow.shut.time else 0
             is_over = lasts_ns < SHUT_NS
             if not is_over:
                 times += 1
                 if lasts_ns >= time_ns:
-                    since, time_ns = int(flow.shut_since), lasts_ns
-            direction_spells.append((since, time_ns, times, is_over) if times else None)
+                    begin, time_ns = flow.shut, lasts_ns
+            place = int(begin.time), int(begin.frame), int(begin.file)
+            direction_spells.append((*place, time_ns, times, is_over) if times else None)
         if direction_spells[0] or direction_spells[1]:
             spells[row] = (direction_spells[0], direction_spells[1])
     return spells

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from scapy.utils import rdpcap
 
 from dcpinspect.cli.main import main
 from dcpinspect.findings.finding import Whose
@@ -86,14 +87,20 @@ COPIES: dict[str, Case] = {
                 "seen-twice",
                 "note",
                 "normal",
-                ["connection 2 is the leg behind a proxy of connection 1 (0.2 ms later)"],
+                [
+                    "connection 2 is the leg behind a proxy of connection 1 (0.2 ms later); "
+                    "connection 2 was reset first, by the server, 150 us before connection 1"
+                ],
             ),
         ],
-        info=["1 connection seen twice", "191 messages, 4 streams"],
+        info=["1 connection seen twice, 382 rows with copies", "191 messages, 4 streams"],
     ),
     "z-dnat-p05-one-rollback-reopens-all": Case(
         [
-            CLOSED,
+            Expected(
+                *("connection-closed", "note", "unknown"),
+                ["closed by the client with 63 streams open, 51 ms after the rollback in row 319"],
+            ),
             Expected("rollback", "note", "normal", ["asked for seqno 50, rolled back to 31"]),
             Expected(
                 "seen-twice",
@@ -422,7 +429,7 @@ DCP: dict[str, Case] = {
                 "client",
                 ["asked up to 100, then again from 40 without an end, and is at 110", "vb [11]"],
             ),
-            Expected("stream-end-reason", "note", "normal"),
+            Expected("stream-end-reason", "note", "client"),
         ]
     ),
 }
@@ -498,6 +505,56 @@ def test_a_stream_whose_client_takes_nothing_is_stalled_in_every_table(
     for command, more in (("streams", ()), ("connections", ()), ("timeline", ("--vbucket", "900"))):
         assert main([command, path, *more]) == 0
         assert "stalled" in capsys.readouterr().out
+
+
+def test_no_stream_whose_client_takes_nothing_is_called_caught_up(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["streams", str(FIELD / "p06-zero-window.pcap"), "--format", "ndjson"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["verdict"] for row in rows] == ["stalled"] * 5
+
+
+def test_the_frame_of_a_window_of_0_is_the_one_that_announces_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = FIELD / "p06-zero-window.pcap"
+    main(["check", str(path), "--format", "json"])
+    [finding] = json.loads(capsys.readouterr().out)
+    [place] = finding["evidence"]
+    announcing = rdpcap(str(path))[place["frame"] - 1]["TCP"]
+    assert (announcing.window, announcing.dport) == (0, 11210)
+
+
+def test_totals_say_how_many_rows_there_are_with_copies(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", str(FIELD / "t05-sidecar-two-legs.pcap")])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "191 messages (382 rows with copies), 4 streams" in told
+
+
+def test_what_led_to_a_lost_end_is_told_below_it(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", str(FIELD / "r07-end-lost-on-reopen.pcap")])
+    told = capsys.readouterr().out
+    assert "explains 1 other finding: 1 stream-end-reason" in told
+    assert "the client asked again" not in told
+
+
+def test_a_row_that_is_asked_for_shows_all_of_its_value(capsys: pytest.CaptureFixture[str]) -> None:
+    read = ["read", "-V", str(FIELD / "r05-nmvb-not-retried.pcap")]
+    assert main([*read, "--row", "142"]) == 0
+    value = next(line for line in capsys.readouterr().out.splitlines() if "Value " in line)
+    assert '"vBucketMap": [[' in value
+    assert value.endswith("}}")
+    assert main([*read, "--filter", "row = 142"]) == 0
+    assert "… (5446 bytes)" in capsys.readouterr().out
+
+
+def test_each_of_several_files_has_a_line_in_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [str(FIELD / f"{name}.pcap") for name in ("t00-base", "q06-health-probes")]
+    assert main(["info", *paths]) == 0
+    told = capsys.readouterr().out
+    assert f"files     pcap  916 packets  151 connections  {paths[1]}\n" in told
+    assert f"          pcap  111 packets     1 connection  {paths[0]}\n" in told
 
 
 def test_a_list_of_vbuckets_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -313,7 +313,11 @@ def _gap(row: Mapping[str, Any]) -> str:
 
 def in_gap(cause: str) -> str:
     """Says what became of the seqnos of a gap."""
-    return "must be discarded by the client" if cause == CAUSES[ROLLBACK] else "did not come"
+    return (
+        "must be discarded where the client has them"
+        if cause == CAUSES[ROLLBACK]
+        else "did not come"
+    )
 
 
 def _missing(first: int, last: int) -> str:

@@ -86,6 +86,8 @@ def explain(text: str) -> list[str] | None:
         return singular  # several of what has a name
     if not any(meanings.values()):
         meanings["the column"] = _columns(word)
+    if not any(meanings.values()):
+        meanings["the cause"] = _causes(word)
     titled = [(kind.strip(), lines) for kind, texts in meanings.items() for lines in texts]
     output: list[str] = []
     if len(titled) > 1 and _number(word) is not None:
@@ -313,6 +315,18 @@ def _rules(word: str) -> list[list[str]]:
     from dcpinspect.output.render.rule_text import rule_lines
 
     return [list(rule_lines(RULES[name]))] if name in RULES else []
+
+
+def _causes(word: str) -> list[list[str]]:
+    from dcpinspect.findings.registry import RULES  # deferred, as above
+    from dcpinspect.output.render.rule_text import rule_lines
+
+    name = _joined(word, "-")
+    return [
+        [f"{name}: one of the causes by which findings of this rule differ", "", *rule_lines(rule)]
+        for rule in RULES.values()
+        if name in rule.causes or (not isinstance(rule.whose, str) and name in rule.whose)
+    ]
 
 
 def _words(word: str) -> list[list[str]]:

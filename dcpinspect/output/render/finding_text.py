@@ -399,6 +399,7 @@ def _when(finding: Finding, *, is_short: bool = False) -> str:
         )
         end = end[11:] if end[:10] == begin[:10] else end
     span = f"{begin}–{end} UTC" if not begin.endswith(end) else f"{begin} UTC"
+    span = f"since {begin} UTC" if finding.over == "open" else span
     return span if is_short or not times else f"{span}, {times}"
 
 

@@ -20,7 +20,7 @@ verdict of a stream
     unknown-capture: no marker since the capture began, or capture loss after the last message
     starved-by-flow-control: the connection's window is full: the server waits for an
         acknowledgement
-    stalled: a snapshot is under way, and the client's TCP window has been 0 up to now
+    stalled: the client's TCP window has been 0 up to now, so the server cannot send
     behind: the server has a higher seqno, and no message of the stream has come for long since the
         first answer with it
     backfilling: a snapshot from disk or an OSO snapshot is under way
@@ -47,7 +47,7 @@ verdict of a connection
     unknown-capture: the open was not captured and no message shows one, or capture loss hides the
         end of the server's side
     starved-by-flow-control: its window is full
-    stalled: a stream is under way, and the TCP window of an end has been 0 up to now
+    stalled: the TCP window of an end with streams has been 0 up to now
     noop-dead: a noop was not answered
     streaming: a stream is backfilling or advancing
     idle: open, and no other verdict fits: it has no stream that is under way
@@ -141,6 +141,9 @@ family of a rule
     capture: capture loss
     log: what the server's log, and checkpoints, say
     lint: what is recommended to clients
+direction of a message
+    c2s: from the client to the server, by who opened the TCP connection
+    s2c: from the server to the client
 word of DCP
     vbucket: one of the parts of a bucket, most often 1,024; each has one active node, and its own
         stream
@@ -219,6 +222,8 @@ word of TCP and TLS
     address translation: a device or a kernel gives packets another address or port; a capture on
         both sides has each conversation twice
 word of dcpinspect
+    operator: who runs servers and clients; what to do next is said first for them, then for the
+        client's author
     copy: a connection that shows the conversation of another one, which counts in its place
     leg: one of the two connections of a conversation through a proxy
     hole: a range of bytes of a connection that is not in the capture; the receiver may have had

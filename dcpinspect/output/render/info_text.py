@@ -11,7 +11,9 @@ from dcpinspect.output.render.message_lines import counted, share_of
 from dcpinspect.text import cells, escape
 
 MOST = 3
-"""Number of files, clients and servers that have a line each."""
+"""Number of clients and servers that have a line each."""
+_FILES = 8
+"""The same of files."""
 _WIDE = 80
 _LABEL = 10
 
@@ -57,21 +59,31 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
     yield line
 
 
-def _first_lines(lines: Sequence[str], noun: str) -> Iterator[str]:
-    first_lines = lines if len(lines) <= MOST + 1 else lines[:MOST]
+def _first_lines(lines: Sequence[str], noun: str, most: int = MOST) -> Iterator[str]:
+    first_lines = lines if len(lines) <= most + 1 else lines[:most]
     yield from first_lines
     if len(first_lines) < len(lines):
         yield f"and {len(lines) - len(first_lines):,} more {noun}; --format json has all"
 
 
 def _files(info: dict[str, Any]) -> Iterator[str]:
-    return _first_lines(
-        [
-            f"{escape(file['name'])} ({file['format']}, {counted(file['packets'], 'packet')})"
-            for file in info["files"]
-        ],
-        "files",
-    )
+    files = info["files"]
+    if len(files) == 1:
+        [file] = files
+        yield f"{escape(file['name'])} ({file['format']}, {counted(file['packets'], 'packet')})"
+        return
+    rows = [
+        (
+            file["format"],
+            counted(file["packets"], "packet"),
+            counted(file["connections"], "connection"),
+            escape(file["name"]),
+        )
+        for file in files
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:3]
+    lines = ["  ".join([*map(str.rjust, row[:3], widths), row[3]]) for row in rows]
+    yield from _first_lines(lines, "files", _FILES)
 
 
 def _time(info: dict[str, Any]) -> Iterator[str]:
@@ -118,7 +130,9 @@ def _traffic(info: dict[str, Any]) -> str:
         f" ({', '.join(answers)})" if answers else ""
     )
     return text + (
-        f"; {counted(info['copies'], 'connection')} seen twice" if info["copies"] else ""
+        f"; {counted(info['copies'], 'connection')} seen twice, {info['rows']:,} rows with copies"
+        if info["copies"]
+        else ""
     )
 
 

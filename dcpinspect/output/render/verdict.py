@@ -50,6 +50,8 @@ class LookedAt:
     """Number of bytes that are missing in the capture."""
     without_dcp: frozenset[int] = frozenset()
     """Connections that carry no DCP, beside others that do."""
+    rows: int = 0
+    """Number of messages with those of copies, which have rows of their own; 0 without copies."""
 
     @classmethod
     def from_reading(
@@ -84,11 +86,13 @@ class LookedAt:
             damage,
             sums["missing"] - sums["filled"],
             without,
+            reading.messages if copies else 0,
         )
 
     def __str__(self) -> str:
         facts = [
-            counted(self.messages, "message"),
+            counted(self.messages, "message")
+            + (f" ({self.rows:,} rows with copies)" if self.rows else ""),
             counted(self.streams, "stream"),
             f"{share_of(self.decoded, self.captured)} of bytes decoded",
             f"{counted(self.lost, 'byte')} lost" if self.lost else "",

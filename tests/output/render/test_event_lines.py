@@ -101,7 +101,9 @@ def test_what_was_asked_and_what_was_answered() -> None:
         "5 request: request from 30, to 90, uuid 0x0000000000000005, snapshot 20-40, "
         '{"uid":"\\\\u001b[31m"}: rollback to 10'
     )
-    assert gap.startswith("6 gap: seqnos 11 to 30 must be discarded by the client, rollback: ")
+    assert gap.startswith(
+        "6 gap: seqnos 11 to 30 must be discarded where the client has them, rollback: "
+    )
     assert refused == "7 request: request from 0, no end: refused: erange"
     assert unanswered == "9 request: request from 0, no end: unanswered"
     assert never.endswith("before any seqno")

@@ -72,8 +72,8 @@ def test_a_finding_says_what_whose_when_and_what_to_do() -> None:
         "✖ seqno-not-increasing: 22 after 23",
         "    client a:1 (10.0.0.1:5), server 10.0.0.2:6; connection 1, vb 417",
         (
-            "    2001-09-09 01:46:40.000–01:46:41.000 UTC, 2 times; the server has to act; not "
-            "over by the end"
+            "    since 2001-09-09 01:46:40.000 UTC, 2 times; the server has to act; not over by the "
+            "end"
         ),
         "    rows 1046, 1047; Wireshark: frame.number in {990, 991}",
         "    next: compare the rows",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.cli.main import main
+from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES
 from dcpinspect.output.render.explanation import explain
 from dcpinspect.output.render.glossary import GLOSSARY
@@ -49,6 +50,16 @@ def test_every_word_is_explained() -> None:
             assert lines is not None
             assert lines[lines.index(f"{word}: {topic}") + 1] == f"  {meaning}"
     assert set(w.VBUCKET_VERDICTS) <= {word for meanings in GLOSSARY.values() for word in meanings}
+
+
+def test_every_cause_of_a_rule_is_explained() -> None:
+    for rule in RULES.values():
+        for cause in {*rule.causes, *(() if isinstance(rule.whose, str) else rule.whose)}:
+            assert explain(cause), cause
+    lines = explain("not yet")
+    assert lines is not None
+    assert lines[0] == "not-yet: one of the causes by which findings of this rule differ"
+    assert lines[2].startswith("login-refused: ")
 
 
 def test_the_documents_say_the_same() -> None:
