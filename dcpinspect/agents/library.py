@@ -5,7 +5,6 @@ next question.
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -47,6 +46,11 @@ class Question:
             end()
             time.sleep(_WAIT_S)
 
+    def check(self) -> None:
+        """Raises InterruptedError if nobody waits for the answer any more."""
+        if self.is_cancelled:
+            raise InterruptedError
+
     def goes_on(self, share: float) -> bool:
         """Notes how much was read. Returns whether the question still waits for its answer."""
         self.share = share
@@ -67,7 +71,7 @@ class Library:
     def __init__(
         self, directories: Sequence[str], open_recording: Callable[[Sequence[str]], Recording]
     ) -> None:
-        """``opened``: opens captures. Raises UsageError for what is no directory."""
+        """Raises UsageError for what is no directory."""
         for name in directories:
             if not os.path.isdir(name):
                 raise UsageError(
@@ -80,16 +84,12 @@ class Library:
 
     def captures(self) -> list[tuple[str, int]]:
         """Returns all captures, by the name that a question may use, and their sizes in bytes."""
-        several = len(self._roots) > 1
-        paths_and_names = [
-            (path, path if several else os.path.relpath(path, root))
+        is_clear = len(self._roots) == 1
+        return [
+            (os.path.relpath(path, root) if is_clear else path, os.stat(path).st_size)
             for root in self._roots
             for path in captures_in(root)
-        ]
-        return [
-            (name, os.stat(path).st_size)
-            for path, name in paths_and_names
-            if self._is_inside(path) and _is_file(path)
+            if self._is_inside(path) and os.path.isfile(path)
         ]
 
     @contextmanager
@@ -103,8 +103,7 @@ class Library:
         entry = self._reading_of(paths)
         try:
             while not entry.lock.acquire(timeout=_WAIT_S):
-                if question.is_cancelled:
-                    raise InterruptedError
+                question.check()
             try:
                 entry.recording.gather(question.goes_on)
                 yield entry.recording
@@ -158,23 +157,13 @@ class Library:
             raise UsageError(
                 f"{escaped}: there is no such capture; info without captures lists all"
             )
-        if os.path.isdir(path):
-            return [
-                file_path
-                for file_path in with_folders([path])
-                if self._is_inside(file_path) and _is_file(file_path)
-            ]
-        if not _is_file(path):
+        files = [
+            file for file in with_folders([path]) if self._is_inside(file) and os.path.isfile(file)
+        ]
+        if not files:
             raise UsageError(f"{escaped}: is no file; pipes and devices are not read here")
-        return [path]
+        return files
 
     def _is_inside(self, path: str) -> bool:
         real = os.path.realpath(path)
         return any(os.path.commonpath([root, real]) == root for root in self._roots)
-
-
-def _is_file(path: str) -> bool:
-    try:
-        return stat.S_ISREG(os.stat(path).st_mode)
-    except OSError:
-        return False

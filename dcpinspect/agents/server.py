@@ -9,7 +9,7 @@ import inspect
 import json
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import uvicorn
@@ -17,17 +17,37 @@ from anyio.to_thread import run_sync
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import Field
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dcpinspect import __version__
-from dcpinspect.agents.answers import Answer
+from dcpinspect.agents.answers import USUAL, Answer
 from dcpinspect.agents.library import Library, Question
-from dcpinspect.agents.tools import INSTRUCTIONS, Tools
+from dcpinspect.agents.tools import INSTRUCTIONS, Tools, listing
 from dcpinspect.errors import DcpInspectError, memory_ended
 from dcpinspect.output.export.json_table import plain_json
 
 TOOLS = ("info", "findings", "vbucket", "table", "messages", "message", "sql", "explain")
+_Captures = Annotated[
+    list[str],
+    Field(
+        description=(
+            "Captures as info lists them, or directories of them; several are read as one, in "
+            "order of time."
+        )
+    ),
+]
+_Skip = Annotated[
+    int,
+    Field(
+        ge=0,
+        description=(
+            "Leave out so many entries from the start: the answer before says which number goes on."
+        ),
+    ),
+]
+_Room = Annotated[int, Field(ge=1000, le=200_000, description="About how long the answer may be.")]
 _REPORTED_S = 0.5
 """Seconds between two reports of progress."""
 
@@ -37,10 +57,9 @@ def server(library: Library) -> MCPServer[Any]:
     served = MCPServer(
         "dcpinspect", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR"
     )
-    tools = Tools(library)
     for name in TOOLS:
         served.add_tool(
-            _tool(getattr(tools, name)),
+            _tool(name, library),
             annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
         )
     return served
@@ -71,39 +90,55 @@ class _WithToken:
             )
 
 
-def _tool(method: Callable[..., Answer]) -> Callable[..., Any]:
-    """Returns what the server calls in place of a tool: with the context of the request instead of
-    the question.
+def _tool(name: str, library: Library) -> Callable[..., Any]:
+    """Returns what the server calls for a tool, which also takes captures, and the bounds of the
+    answer.
     """
-    signature = inspect.signature(method, eval_str=True)
-    parameters = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, parameter in signature.parameters.items()
-        if name != "question"
-    ]
+    method: Callable[..., Answer] = getattr(Tools, name)
 
-    async def run(context: Context[Any, Any], **given: Any) -> CallToolResult:
-        return await _answered(context, lambda question: method(question, **given))
+    async def run(
+        context: Context[Any, Any],
+        captures: _Captures = [],  # noqa: B006 - only read
+        skip: _Skip = 0,
+        max_characters: _Room = USUAL,
+        **given: Any,
+    ) -> CallToolResult:
+        def work(question: Question) -> tuple[dict[str, Any], str]:
+            if name == "explain":
+                return Tools.explain(**given).bounded(skip, max_characters)
+            if name == "info" and not captures:
+                return listing(library.captures()).bounded(skip, max_characters)
+            with library.reading(captures, question) as recording:
+                return method(Tools(recording, question), **given).bounded(skip, max_characters)
 
-    context_parameter = inspect.Parameter(
-        "context", inspect.Parameter.KEYWORD_ONLY, annotation=Context
-    )
-    run.__name__, run.__doc__ = method.__name__, " ".join((method.__doc__ or "").split())
+        return await _answered(context, work)
+
+    parameters = dict(inspect.signature(run, eval_str=True).parameters)
+    del parameters["given"]
+    if name == "explain":
+        del parameters["captures"]
+    elif name != "info":
+        parameters["captures"] = parameters["captures"].replace(default=inspect.Parameter.empty)
+    own = inspect.signature(method, eval_str=True).parameters
+    parameters |= {parameter: own[parameter] for parameter in own if parameter != "self"}
+    run.__name__, run.__doc__ = name, " ".join((method.__doc__ or "").split())
     run.__annotations__ = {
-        "context": Context,
-        **{parameter.name: parameter.annotation for parameter in parameters},
+        **{parameter: parameters[parameter].annotation for parameter in parameters},
         "return": CallToolResult,
     }
-    setattr(  # noqa: B010 - functions do not declare it
-        run,
-        "__signature__",
-        inspect.Signature([context_parameter, *parameters], return_annotation=CallToolResult),
+    signature = inspect.Signature(
+        [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in parameters.values()
+        ],
+        return_annotation=CallToolResult,
     )
+    setattr(run, "__signature__", signature)  # noqa: B010 - functions do not declare it
     return run
 
 
 async def _answered(
-    context: Context[Any, Any], work: Callable[[Question], Answer]
+    context: Context[Any, Any], work: Callable[[Question], tuple[dict[str, Any], str]]
 ) -> CallToolResult:
     """Returns what the thread answers. Whoever cancels the request ends the thread, too."""
     question = Question()
@@ -117,12 +152,14 @@ async def _answered(
     return result
 
 
-def _answered_here(work: Callable[[Question], Answer], question: Question) -> CallToolResult:
+def _answered_here(
+    work: Callable[[Question], tuple[dict[str, Any], str]], question: Question
+) -> CallToolResult:
     """Answers in this thread. What is wrong with a question, or a capture, is an answer for the
     agent, in the sentence of the command.
     """
     try:
-        result = work(question)
+        data, text = work(question)
     except (DcpInspectError, IndexError) as error:
         return _wrong("\n".join([str(error), *getattr(error, "details", ())]))
     except InterruptedError:
@@ -132,9 +169,9 @@ def _answered_here(work: Callable[[Question], Answer], question: Question) -> Ca
             raise
         return _wrong(ended)
     # as JSON has it: times, bytes and numbers of 64 bits
-    data = json.loads(plain_json(result.data))
     return CallToolResult(
-        content=[TextContent(type="text", text=result.text)], structured_content=data
+        content=[TextContent(type="text", text=text)],
+        structured_content=json.loads(plain_json(data)),
     )
 
 

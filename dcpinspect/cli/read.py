@@ -103,8 +103,8 @@ class MessageForm(Choices):
         colors = (
             options.color_rules(context.obj) if format_.is_text and terminal.wants_color() else None
         )
-        given = self.values or ("full" if options.is_typed(context, "row") else None)
-        values = _values(given, is_text=format_.is_text)
+        is_whole = self.values is None and options.is_typed(context, "row")
+        values = _values("full" if is_whole else self.values, is_text=format_.is_text)
         return WriterOptions(
             self.verbose, self.hex_grid, self.fields, values, columns, csv_guard, self.time, colors
         )

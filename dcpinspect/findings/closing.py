@@ -173,18 +173,17 @@ def _closed(
 def _rolled_back(
     context: Context, link: TcpConnection, own_streams: RowNumbers
 ) -> MessagePlace | None:
-    """Returns the latest rollback that the consumer was told, if it then asked no more for that
-    vbucket here, and closed the connection with all its streams.
+    """Returns the rollback after which the consumer asked for no stream any more, and closed the
+    connection with all others.
     """
     streams = context.streams
-    from_newest = own_streams[::-1]
-    newest = from_newest[np.unique(streams.vbucket[from_newest], return_index=True)[1]]
-    rolled_back = newest[streams.answer[newest] == w.A_ROLLBACK]
+    rolled_back = own_streams[streams.answer[own_streams] == w.A_ROLLBACK]
     if link.closed_by != 1 - context.producer(link.number) or not len(rolled_back):
         return None
     latest = context.answer(int(rolled_back[np.argmax(streams.answered.row[rolled_back])]))
-    is_soon = latest is not None and 0 <= link.closed_ns - latest.time_ns <= PATIENCE_NS
-    return latest if is_soon else None
+    if latest is None or not 0 <= link.closed_ns - latest.time_ns <= PATIENCE_NS:
+        return None
+    return latest if streams.opened.row[own_streams].max() < latest.row else None
 
 
 def _closing_fault(

@@ -28,32 +28,23 @@ def inside(tmp_path: Path) -> Path:
     return tmp_path / "inside"
 
 
+_OUTSIDE = (
+    *("../outside/a.pcap", "/etc/passwd", "link.pcap", "folder/a.pcap", "..", "device.pcap"),
+    *("folder", "../inside2"),
+)
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        *(
-            (name, "is not below the directories")
-            for name in (
-                "../outside/a.pcap",
-                "/etc/passwd",
-                "link.pcap",
-                "folder/a.pcap",
-                "-",
-                "..",
-            )
-        ),
-        *(
-            (name, "is not below the directories")
-            for name in ("device.pcap", "folder", "../inside2")
-        ),
+        *((name, "is not below the directories") for name in _OUTSIDE),
+        ("-", "there is no such capture"),
         ("pipe.pcap", "is no file; pipes and devices are not read here"),
         ("b.pcap", "there is no such capture"),
         ("a.pcap\0", "is no name of a file"),
     ],
 )
 def test_nothing_outside_of_the_directories_is_opened(inside: Path, name: str, why: str) -> None:
-    if name == "-":
-        why = "there is no such capture"
     library = Library([str(inside)], Recording)
     with pytest.raises(UsageError, match=why), library.reading([name], Question()):
         pass
@@ -68,12 +59,14 @@ def test_captures_are_listed_by_the_name_that_a_question_uses(inside: Path) -> N
     library.close()
 
 
-def test_a_capture_is_read_once_unless_it_has_changed(inside: Path) -> None:
-    opened: list[Sequence[str]] = []
+def test_a_capture_is_read_once_unless_it_has_changed_and_the_oldest_readings_leave(
+    inside: Path,
+) -> None:
+    opened: list[Recording] = []
 
     def open_(paths: Sequence[str]) -> Recording:
-        opened.append(paths)
-        return Recording(paths)
+        opened.append(Recording(paths))
+        return opened[-1]
 
     library = Library([str(inside)], open_)
     for _ in range(3):
@@ -84,28 +77,14 @@ def test_a_capture_is_read_once_unless_it_has_changed(inside: Path) -> None:
     with library.reading(["a.pcap"], Question()) as recording:
         assert len(recording) == 161
     assert len(opened) == 2
-    library.close()
-
-
-def test_only_the_captures_that_were_asked_about_last_are_kept(inside: Path) -> None:
-    recordings: list[Recording] = []
-
-    def open_(paths: Sequence[str]) -> Recording:
-        recordings.append(Recording(paths))
-        return recordings[-1]
-
-    library = Library([str(inside)], open_)
-    for number in range(MOST_KEPT + 2):
+    for number in range(MOST_KEPT):
         (inside / f"{number}.pcap").write_bytes((SAMPLES / "upr.pcap").read_bytes())
         with library.reading([f"{number}.pcap"], Question()):
             pass
-    closed = 0
-    for recording in recordings:
-        try:
+    for recording in opened[:2]:
+        with pytest.raises(ValueError, match="closed"):
             recording.findings()
-        except ValueError:
-            closed += 1
-    assert closed == 2
+    assert [len(recording) for recording in opened[2:]] == [18] * MOST_KEPT
     library.close()
 
 

@@ -288,6 +288,7 @@ def test_a_conversation_that_is_played_again_counts_once_and_a_keepalive_before_
     for paths, packets_read in (([path], 22), ([path, path], 44)):
         found = lines(capsys, *paths)
         assert found["traffic"] == (
-            f"{packets_read} packets, 1 connection, 2 messages, 0 streams; 1 connection seen twice"
+            f"{packets_read} packets, 1 connection, 2 messages, 0 streams; 1 connection seen twice, "
+            "4 rows with copies"
         )
         assert found["complete"] == "yes: 100 % of 48 bytes decoded, no handshake is missing"

@@ -549,6 +549,15 @@ def test_a_row_that_is_asked_for_shows_all_of_its_value(capsys: pytest.CaptureFi
     assert "… (5446 bytes)" in capsys.readouterr().out
 
 
+def test_what_to_do_about_bytes_of_another_protocol_is_said_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["check", str(FIELD / "q05b-plain-to-tls-port.pcap")])
+    told = " ".join(capsys.readouterr().err.split())
+    assert told.count("7 bytes of TLS") == 5
+    assert told.count("turn TLS on in the client's settings") == 1
+
+
 def test_each_of_several_files_has_a_line_in_columns(capsys: pytest.CaptureFixture[str]) -> None:
     paths = [str(FIELD / f"{name}.pcap") for name in ("t00-base", "q06-health-probes")]
     assert main(["info", *paths]) == 0

@@ -89,5 +89,6 @@ def test_a_window_that_was_shut_has_its_time() -> None:
     (one,) = openings(reassembler.tables, np.array([1]), reassembler.time_ns)
     assert one.shut[1] is None
     assert one.shut[0] is not None
-    _, time_ns, times, is_over = one.shut[0]
+    _, frame, _, time_ns, times, is_over = one.shut[0]
+    assert frame == len(captured) - 2
     assert (round(time_ns / 1e9), times, is_over) == (20, 1, True)

@@ -144,15 +144,16 @@ def foreign(protocol: str, coverage: Coverage, *connections: int) -> str:
 
 def losses(coverage: Coverage) -> Iterator[str]:
     """Yields a line for each direction with bytes that are missing or not in messages, without
-    connections of other protocols.
+    connections of other protocols. What to do about bytes of other protocols is said once.
     """
+    told: set[str] = set()
     for direction in coverage.where(lambda all_: all_.is_own & ~(all_.is_whole & (all_.late == 0))):
         where = (
             f"connection {direction.connection}, {_ends_text(direction)}"
             if direction.connection
             else f"{direction.sender}, {DIRECTIONS[direction.direction]}"
         )
-        yield f"{where}: {'; '.join(_loss_texts(direction, coverage))}"
+        yield f"{where}: {'; '.join(_loss_texts(direction, coverage, told))}"
 
 
 def _ends_text(direction: DirectionCoverage) -> str:
@@ -164,7 +165,7 @@ def _ends_text(direction: DirectionCoverage) -> str:
     return f"{client} to {server}" if direction.direction == C2S else f"{server} back to {client}"
 
 
-def _loss_texts(direction: DirectionCoverage, coverage: Coverage) -> Iterator[str]:
+def _loss_texts(direction: DirectionCoverage, coverage: Coverage, told: set[str]) -> Iterator[str]:
     cut = f", {direction.cut:,} of them cut off by the snapshot length" if direction.cut else ""
     where = (
         f"{_counted(direction.holes, 'hole')}{_first_place(direction, direction.first_hole)}{cut}"
@@ -189,10 +190,10 @@ def _loss_texts(direction: DirectionCoverage, coverage: Coverage) -> Iterator[st
     if direction.late > direction.filled:
         yield f"{_counted(direction.late - direction.filled, 'byte')} {UNPLACED}"
     if direction.not_decodable:
-        yield (
-            f"{direction.not_decodable:,} bytes of "
-            f"{foreign(direction.protocol, coverage, direction.connection) or direction.protocol}"
-        )
+        advice = foreign(direction.protocol, coverage, direction.connection)
+        what = advice.partition(",")[0] if advice in told else advice or direction.protocol
+        told.add(advice)
+        yield f"{direction.not_decodable:,} bytes of {what}"
 
 
 def _first_place(direction: DirectionCoverage, first: int | None, comma: str = ",") -> str:
