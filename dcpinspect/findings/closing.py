@@ -38,8 +38,9 @@ RULES = (
         "note",
         "a connection is closed while streams are open; if the server closes it because of "
         "another finding, that rule is named; if the client closes it within 2 s after a rollback, "
-        "instead of asking for the vbucket again there, that row is named; the row is the last message, the frame the packet "
-        "that shows the end: FIN, RST, or the acknowledgement of a FIN that was not captured",
+        "and asked for no stream in between, that row is named; the row is the last message, the "
+        "frame the packet that shows the end: FIN, RST, or the acknowledgement of a FIN that was "
+        "not captured",
         "",
         "look in the logs of both sides for why it was closed; a client has to connect again, "
         "and to resume its streams where they were",
