@@ -22,7 +22,7 @@ from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.resync import KnownStreams
 from dcpinspect.transport.chunk import NOWHERE, SCATTERED, Segments, StreamChunk
 from dcpinspect.transport.reassembly import Reassembler
-from tests.transport_views import accounts
+from tests.transport_views import accounts, segments_of
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 Form = Callable[[Iterable["Recorded"]], bytes]
@@ -633,7 +633,7 @@ def chunk(
             starts.append(starts[-1] + size)
     numbers = packet + np.arange(len(starts))
     time_ns = START_NS + 1000 * numbers
-    segments = Segments.from_columns(
+    segments = segments_of(
         np.array(starts, np.int64),
         numbers,
         numbers + 1,

@@ -1,4 +1,6 @@
-"""What a reassembler knows of all its connections, as objects: tests look at few of them."""
+"""What a reassembler knows of all its connections, as objects: tests look at few of them. And
+segments made of columns.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dcpinspect.arrays import IntArray
+from dcpinspect.transport.chunk import Segments
 from dcpinspect.transport.reassembly import DirectionAccount, Lifetime, Reassembler
 
 
@@ -58,3 +62,8 @@ def accounts(transport: Reassembler) -> list[DirectionAccount]:
 def lifetimes(transport: Reassembler) -> list[Lifetime]:
     """When every connection was seen so far; connection ``n`` is at ``n - 1``."""
     return transport.lifetimes_of(np.arange(1, transport.count + 1))
+
+
+def segments_of(*columns: IntArray) -> Segments:
+    """Segments made of the columns in the order of their properties."""
+    return Segments(np.array(columns, np.int64))

@@ -31,18 +31,6 @@ class Segments:
     columns: IntArray
     """[6, n]: the properties below, in one array: many directions keep an entry or two long."""
 
-    @staticmethod
-    def from_columns(
-        offset: IntArray,
-        packet: IntArray,
-        frame: IntArray,
-        file: IntArray,
-        time_ns: IntArray,
-        release: IntArray,
-    ) -> Segments:
-        """Returns segments made of these columns, which are copied."""
-        return Segments(np.array((offset, packet, frame, file, time_ns, release), np.int64))
-
     @property
     def offset(self) -> IntArray:
         """First stream offset that the entry covers."""

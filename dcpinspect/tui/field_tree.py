@@ -114,14 +114,6 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
                 return True
         return False
 
-    def field_at(self, offset: int) -> FieldValue | None:
-        """Returns the innermost field that contains a byte of the message."""
-        best: FieldValue | None = None
-        for _, field in self._fields():
-            if not field.inflated and field.offset <= offset < field.offset + field.size:
-                best = field
-        return best
-
     def select_at(self, offset: int) -> None:
         """Moves the cursor to the innermost line that contains a byte of the message, also inside
         JSON.

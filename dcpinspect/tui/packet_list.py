@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.style import Style
 from textual import events
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
@@ -506,9 +506,3 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     def text_of(self, row: int) -> str:
         """Returns the line of a row as text, even if the filter hides the row."""
         return self._made([row])[0].text
-
-    def region_of_cursor(self) -> Region:
-        """Returns where the cursor is on the screen."""
-        return Region(
-            0, self.place_of(self.row) - int(self.scroll_offset.y), visible_width(self), 1
-        )

@@ -11,8 +11,9 @@ import numpy as np
 from dcpinspect.protocol import resync
 from dcpinspect.protocol.framed import Framed
 from dcpinspect.protocol.framing import Framer
-from dcpinspect.transport.chunk import Segments, StreamChunk
+from dcpinspect.transport.chunk import StreamChunk
 from tests.builders import Row, message, mutation, rows_of
+from tests.transport_views import segments_of
 
 PIECES = (
     mutation(1),
@@ -130,7 +131,7 @@ def chunks(
         rows = [i for i, begin in enumerate(begins) if start <= begin < end]
         numbers = np.array([packet[i] for i in rows], np.int64)
         frame = np.array([0 if lost[i] else packet[i] + 1 for i in rows], np.int64)
-        columns = Segments.from_columns(
+        columns = segments_of(
             np.array([begins[i] for i in rows], np.int64),
             numbers,
             frame,

@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dcpinspect.transport.chunk import Segments, StreamChunk
+from dcpinspect.transport.chunk import StreamChunk
 from dcpinspect.transport.tls.keylog import EARLY, HANDSHAKE, MASTER, TRAFFIC, KeyLog
 from dcpinspect.transport.tls.suites import SUITES
 from tests.tls.endpoint import Ledger
 from tests.tls.forged import APPLICATION, Seal, expand, prf, protection, seal_1_2, seal_1_3
+from tests.transport_views import segments_of
 
 CHANGE_CIPHER, ALERT, HANDSHAKE_RECORD = 20, 21, 22
 CLIENT_HELLO, SERVER_HELLO, CERTIFICATE, CLIENT_KEY_EXCHANGE, FINISHED, KEY_UPDATE = (
@@ -295,7 +296,7 @@ def _chunk(
     number = np.array([piece.packet for piece in here], np.int64)
     lost = np.array([piece.is_lost for piece in here], bool)
     offsets = np.array([piece.start for piece in here], np.int64)
-    segments = Segments.from_columns(
+    segments = segments_of(
         offsets,
         number,
         np.where(lost, 0, number + 1),

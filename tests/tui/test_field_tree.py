@@ -19,7 +19,8 @@ def test_every_line_of_the_tree_lights_its_own_bytes() -> None:
             assert app.packets.field is field
             at = field.offset
             if field.size and not field.fields:
-                assert fields.field_at(at) is field
+                fields.select_at(at)
+                assert app.packets.field is field
 
     play("rollback.pcap", scene)
 

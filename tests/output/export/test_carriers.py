@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from dcpinspect.output.export import carriers
 from dcpinspect.output.export.carriers import Carriers, ends
-from dcpinspect.transport.chunk import Segments, StreamChunk
+from dcpinspect.transport.chunk import StreamChunk
+from tests.transport_views import segments_of
 
 
 def column(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -22,7 +23,7 @@ def chunk(
     """Bytes of one packet; at the end of a direction another packet shows it."""
     offsets, packets = ([start, end], [packet, packet + 1]) if is_end else ([start], [packet])
     numbers = column(*packets)
-    segments = Segments.from_columns(
+    segments = segments_of(
         column(*offsets), numbers, numbers + 1, 0 * numbers, 10 * numbers, numbers
     )
     return StreamChunk(

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from dcpinspect.arrays import ByteArray
 from dcpinspect.reading.store.originals import BESIDE
 from dcpinspect.reading.store.places import Places, Segment, from_batch, joined, located
-from dcpinspect.transport.chunk import NOWHERE, SCATTERED, Segments, StreamChunk
+from dcpinspect.transport.chunk import NOWHERE, SCATTERED, StreamChunk
+from tests.transport_views import segments_of
 
 
 def column(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -27,7 +28,7 @@ def chunk(
     """``entries``: stream offset and place of each segment."""
     offsets, places = column(*(one for one, _ in entries)), column(*(place for _, place in entries))
     numbers = np.arange(len(entries), dtype=np.int64)
-    segments = Segments.from_columns(
+    segments = segments_of(
         offsets, numbers, numbers + 1, np.full(len(entries), 2), numbers, numbers
     )
     return StreamChunk(
