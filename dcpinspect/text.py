@@ -59,6 +59,18 @@ def entries(text: str) -> list[tuple[str, str]]:
     return [(head, body) for head, _, body in (entry.partition(": ") for _, entry in joined)]
 
 
+def groups(text: str) -> dict[str, dict[str, str]]:
+    """Returns the entries of a text by their headings."""
+    grouped: dict[str, dict[str, str]] = {}
+    within: dict[str, str] = {}
+    for head, body in entries(text):
+        if body:
+            within[head] = body
+        else:
+            within = grouped[head] = {}
+    return grouped
+
+
 def escape(data: bytes | str) -> str:
     """Makes text in which every character can be seen; different inputs give different texts.
 

@@ -24,7 +24,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from dcpinspect import __version__
 from dcpinspect.cli import terminal
-from dcpinspect.cli.choices import flat
+from dcpinspect.cli.choices import as_option, flat
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import DcpInspectError, UsageError, memory_ended, reason
 from dcpinspect.text import did_you_mean, escape
@@ -246,16 +246,15 @@ def _common() -> list[Any]:
     def common(
         color: Annotated[
             Literal["auto", "always", "never"],
-            typer.Option(
+            as_option(
+                "--color",
+                "When to use colours. auto means on a terminal only.",
                 callback=terminal.choose_color,
-                help="When to use colours. auto means on a terminal only.",
             ),
         ] = "auto",
         ascii_: Annotated[
             bool,
-            typer.Option(
-                "--ascii", callback=terminal.choose_ascii, help="Print ASCII characters only."
-            ),
+            as_option("--ascii", "Print ASCII characters only.", callback=terminal.choose_ascii),
         ] = False,
     ) -> None: ...
 
@@ -364,9 +363,7 @@ def _print_version(is_asked: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
+        as_option("--version", "Print the version.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
     """Inspect Couchbase's Database Change Protocol (DCP) in packet captures."""

@@ -16,7 +16,7 @@ from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import no_such_connections, remarks
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
-from dcpinspect.text import did_you_mean, escape, words_of
+from dcpinspect.text import did_you_mean, entries, escape, words_of
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
@@ -27,70 +27,53 @@ if TYPE_CHECKING:
     from dcpinspect.tables.record_tables import Records, RecordTable
     from dcpinspect.tables.times import TimeSpan
 
-READABLE = {
-    "connections": words_of(
-        "connection client server name role verdict closed_by streams copy_of window_bytes "
-        "outstanding_bytes holes skipped_bytes tls"
-    ),
-    "streams": words_of(
-        "connection vbucket sid stream requested_start requested_end answer verdict end_reason "
-        "items first_seqno last_seqno snapshots gap_seqnos open_row end_row"
-    ),
-    "snapshots": words_of(
-        "connection vbucket sid stream index start_seqno end_seqno type layout convention items "
-        "first_seqno last_seqno state row"
-    ),
-    "gaps": words_of("connection vbucket sid stream cause width after_seqno before_seqno evidence"),
-    "rollbacks": words_of(
-        "connection vbucket sid cause requested_start rollback_seqno resume_start "
-        "resume_snapshot_start resume_snapshot_end resume_uuid snapshot_start snapshot_end "
-        "vbucket_uuid request_row log_row failover_log explanation"
-    ),
-    "differences": words_of(
-        "kind bucket vbucket lacks first_seqno last_seqno events collection_id key fields a_name "
-        "b_name a_cas b_cas a_connection b_connection a_row b_row evidence"
-    ),
-    "paths": words_of(
-        "a_connection b_connection direction client_side clock_offset_ns clock_error_ns clock_from "
-        "segments delay_min_ns delay_median_ns delay_p99_ns delay_max_ns lost lost_bytes "
-        "a_missed_bytes b_missed_bytes answers answer_median_ns answerer_median_ns "
-        "network_median_ns answer_max_ns"
-    ),
-    "log_events": words_of(
-        "time event vbucket sid name reason start_seqno rollback_seqno last_seqno high_seqno "
-        "snapshot_start snapshot_end vbucket_uuid end_seqno purge_seqno failover_log state level "
-        "bucket role conn_id versions file line"
-    ),
-    "vbuckets": words_of(
-        "client vbucket verdict findings connections streams first_seqno last_seqno high_seqno "
-        "behind items bytes gap_seqnos snapshots rollbacks"
-    ),
-}
+
+def _by_table(text: str) -> dict[str, tuple[str, ...]]:
+    return {table: words_of(names) for table, names in entries(text)}
+
+
+READABLE = _by_table(
+    """
+    connections: connection client server name role verdict closed_by streams copy_of window_bytes
+        outstanding_bytes holes skipped_bytes tls
+    streams: connection vbucket sid stream requested_start requested_end answer verdict end_reason
+        items first_seqno last_seqno snapshots gap_seqnos open_row end_row
+    snapshots: connection vbucket sid stream index start_seqno end_seqno type layout convention
+        items first_seqno last_seqno state row
+    gaps: connection vbucket sid stream cause width after_seqno before_seqno evidence
+    rollbacks: connection vbucket sid cause requested_start rollback_seqno resume_start
+        resume_snapshot_start resume_snapshot_end resume_uuid snapshot_start snapshot_end
+        vbucket_uuid request_row log_row failover_log explanation
+    differences: kind bucket vbucket lacks first_seqno last_seqno events collection_id key fields
+        a_name b_name a_cas b_cas a_connection b_connection a_row b_row evidence
+    paths: a_connection b_connection direction client_side clock_offset_ns clock_error_ns clock_from
+        segments delay_min_ns delay_median_ns delay_p99_ns delay_max_ns lost lost_bytes
+        a_missed_bytes b_missed_bytes answers answer_median_ns answerer_median_ns network_median_ns
+        answer_max_ns
+    log_events: time event vbucket sid name reason start_seqno rollback_seqno last_seqno high_seqno
+        snapshot_start snapshot_end vbucket_uuid end_seqno purge_seqno failover_log state level
+        bucket role conn_id versions file line
+    vbuckets: client vbucket verdict findings connections streams first_seqno last_seqno high_seqno
+        behind items bytes gap_seqnos snapshots rollbacks
+    """
+)
 """Columns of text output in order, but those without a value. Other formats have all."""
-FIRST = {
-    "connections": words_of("connection client verdict closed_by copy_of name server streams"),
-    "streams": words_of(
-        "connection vbucket verdict end_reason last_seqno requested_end items answer "
-        "requested_start"
-    ),
-    "snapshots": words_of("connection vbucket state start_seqno end_seqno type items index"),
-    "gaps": words_of("connection vbucket cause width after_seqno before_seqno evidence"),
-    "rollbacks": words_of(
-        "connection vbucket resume_start resume_uuid resume_snapshot_end resume_snapshot_start "
-        "cause rollback_seqno requested_start explanation sid"
-    ),
-    "differences": words_of(
-        "kind vbucket lacks first_seqno last_seqno events key fields evidence a_row b_row"
-    ),
-    "paths": words_of(
-        "a_connection b_connection direction delay_median_ns delay_max_ns lost answers "
-        "network_median_ns"
-    ),
-    "log_events": words_of("time event vbucket reason start_seqno rollback_seqno last_seqno name"),
-    "vbuckets": words_of(
-        "client vbucket verdict findings last_seqno high_seqno behind gap_seqnos rollbacks"
-    ),
-}
+FIRST = _by_table(
+    """
+    connections: connection client verdict closed_by copy_of name server streams
+    streams: connection vbucket verdict end_reason last_seqno requested_end items answer
+        requested_start
+    snapshots: connection vbucket state start_seqno end_seqno type items index
+    gaps: connection vbucket cause width after_seqno before_seqno evidence
+    rollbacks: connection vbucket resume_start resume_uuid resume_snapshot_end resume_snapshot_start
+        cause rollback_seqno requested_start explanation sid
+    differences: kind vbucket lacks first_seqno last_seqno events key fields evidence a_row b_row
+    paths: a_connection b_connection direction delay_median_ns delay_max_ns lost answers
+        network_median_ns
+    log_events: time event vbucket reason start_seqno rollback_seqno last_seqno name
+    vbuckets: client vbucket verdict findings last_seqno high_seqno behind gap_seqnos rollbacks
+    """
+)
 """The most important of these columns; others are left out for them if not all fit the width."""
 
 

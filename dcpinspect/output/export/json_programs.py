@@ -23,7 +23,7 @@ from dcpinspect.output.export.row_programs import (
     COLUMN,
     HEADER_CONSTANTS,
     WORDY,
-    LookUp,
+    KindBuilder,
     Programs,
     datatype_of,
     encoding_of,
@@ -35,19 +35,11 @@ from dcpinspect.protocol.fields import FieldKind
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
+from dcpinspect.text import words_of
 
-_HEAD_COLUMNS = frozenset(
-    {
-        "row",
-        "connection",
-        "frame",
-        "last_frame",
-        "stream_offset",
-        "length",
-        "vbucket",
-        "collection_id",
-    }
-    | {"request_row", "request_stream_offset", "rtt_ns"}
+_HEAD_COLUMNS = words_of(
+    "row connection frame last_frame stream_offset length vbucket collection_id request_row "
+    "request_stream_offset rtt_ns"
 )
 
 
@@ -96,12 +88,7 @@ class JsonPrograms(Programs):
         self._after = after
 
     def build(
-        self,
-        builder: rt.ProgramBuilder,
-        look_ups: list[LookUp],
-        message: Message,
-        batch: MessageBatch,
-        index: int,
+        self, builder: KindBuilder, message: Message, batch: MessageBatch, index: int
     ) -> None:
         """Writes the program for the object of a message."""
         builder.text(self._before + b"{")
@@ -121,17 +108,13 @@ class JsonPrograms(Programs):
             if name == "client":
                 builder.add(rt.FRAGMENT, COLUMN["endpoints"])
             elif name == "fields":
-                self._add_fields(builder, message, look_ups)
+                self._add_fields(builder, message)
             elif name == "value" and message.value is not None:
                 self._add_value(builder, message, is_redacted=batch.redactor is not None)
-            elif name in numbers and self._add_number(
-                builder, numbers[name], look_ups, in_head=True
-            ):
+            elif name in numbers and self._add_number(builder, numbers[name], in_head=True):
                 continue
             elif name in groups:
-                self._add_log(
-                    builder, [field for field in message.fields if field.group == name], look_ups
-                )
+                self._add_log(builder, [field for field in message.fields if field.group == name])
             elif not self._add_head(builder, name, value):
                 builder.text(dump(value))
         builder.text(b"}" + self._after)
@@ -158,14 +141,7 @@ class JsonPrograms(Programs):
             return False
         return True
 
-    def _add_number(
-        self,
-        builder: rt.ProgramBuilder,
-        field: FieldValue,
-        look_ups: list[LookUp],
-        *,
-        in_head: bool,
-    ) -> bool:
+    def _add_number(self, builder: KindBuilder, field: FieldValue, *, in_head: bool) -> bool:
         """Adds a fixed-size number of the layout; returns False for other fields."""
         spec = field.spec
         if spec is None or not spec.kind.size:
@@ -177,10 +153,7 @@ class JsonPrograms(Programs):
             or (not in_head and (spec.values is not None or spec.kind in WORDY))
             or spec.kind is FieldKind.I64
         ):
-            builder.add(rt.FRAGMENT, len(COLUMN) + len(look_ups))
-            look_ups.append(
-                LookUp(field.name, field.offset, field.size, _head_text if in_head else _field_text)
-            )
+            builder.look_up(field, _head_text if in_head else _field_text)
             return True
         if not in_head:
             _add_start(builder, field)
@@ -203,22 +176,18 @@ class JsonPrograms(Programs):
             builder.text(b"}")
         return True
 
-    def _add_log(
-        self, builder: rt.ProgramBuilder, entries: list[FieldValue], look_ups: list[LookUp]
-    ) -> None:
+    def _add_log(self, builder: KindBuilder, entries: list[FieldValue]) -> None:
         """Adds the entries of a log, whose numbers stand under their own keys."""
         builder.text(b"[")
         for number, entry in enumerate(entries):
             builder.text(b",{" if number else b"{")
             for index, inner in enumerate(entry.fields):
                 builder.text((b"," if index else b"") + dump(inner.name) + b":")
-                self._add_number(builder, inner, look_ups, in_head=True)
+                self._add_number(builder, inner, in_head=True)
             builder.text(b"}")
         builder.text(b"]")
 
-    def _add_fields(
-        self, builder: rt.ProgramBuilder, message: Message, look_ups: list[LookUp]
-    ) -> None:
+    def _add_fields(self, builder: KindBuilder, message: Message) -> None:
         opening = b"["
         for field in message.fields:
             builder.text(opening)
@@ -235,10 +204,10 @@ class JsonPrograms(Programs):
                 builder.text(b'","value":null,"meaning":null,"fields":')
                 for number, inner in enumerate(field.fields):
                     builder.text(b"," if number else b"[")
-                    self._add_number(builder, inner, look_ups, in_head=False)
+                    self._add_number(builder, inner, in_head=False)
                 builder.text(b"]}")
             else:
-                self._add_number(builder, field, look_ups, in_head=False)
+                self._add_number(builder, field, in_head=False)
         builder.text(b"]")
 
     def _add_value_field(

@@ -75,6 +75,20 @@ class RowKind:
     look_ups: tuple[LookUp, ...]
 
 
+class KindBuilder(rt.ProgramBuilder):
+    """Builds the program of a kind of message."""
+
+    def __init__(self, texts: rt.RowTexts) -> None:
+        super().__init__(texts)
+        self.look_ups: list[LookUp] = []
+        """The numbers whose texts are looked up."""
+
+    def look_up(self, field: FieldValue, text: Callable[[FieldValue], bytes]) -> None:
+        """Adds the text for the number of a field, which ``text`` makes."""
+        self.add(rt.FRAGMENT, len(COLUMN) + len(self.look_ups))
+        self.look_ups.append(LookUp(field.name, field.offset, field.size, text))
+
+
 class Programs(ABC):
     """The programs of the kinds so far, and the texts that they look up."""
 
@@ -87,16 +101,9 @@ class Programs(ABC):
 
     @abstractmethod
     def build(
-        self,
-        builder: rt.ProgramBuilder,
-        look_ups: list[LookUp],
-        message: Message,
-        batch: MessageBatch,
-        index: int,
+        self, builder: KindBuilder, message: Message, batch: MessageBatch, index: int
     ) -> None:
-        """Writes the program for the kind of this message; adds the numbers whose texts are looked
-        up to ``look_ups``.
-        """
+        """Writes the program for the kind of this message."""
 
     @abstractmethod
     def endpoints_text(self, connection: int, direction: int, batch: MessageBatch) -> bytes:
@@ -142,10 +149,9 @@ class Programs(ABC):
         ):
             # the block could not be decompressed, so this message does not show what others have
             return None
-        builder = self.writer.builder()
-        look_ups: list[LookUp] = []
-        self.build(builder, look_ups, message, batch, index)
-        return RowKind(self.writer.add(builder), tuple(look_ups))
+        builder = KindBuilder(self._texts)
+        self.build(builder, message, batch, index)
+        return RowKind(self.writer.add(builder), tuple(builder.look_ups))
 
     def fragment(
         self, kind: RowKind, look_up: LookUp, number: int, batch: MessageBatch, index: int

@@ -17,7 +17,7 @@ from dcpinspect.output.export.row_programs import (
     COLUMN,
     HEADER_CONSTANTS,
     WORDY,
-    LookUp,
+    KindBuilder,
     Programs,
     datatype_of,
     encoding_of,
@@ -113,12 +113,7 @@ class _TablePrograms(Programs):
         self._title, self._limit, self._has_dumps = title, limit, has_dumps
 
     def build(
-        self,
-        builder: rt.ProgramBuilder,
-        look_ups: list[LookUp],
-        message: Message,
-        batch: MessageBatch,
-        index: int,
+        self, builder: KindBuilder, message: Message, batch: MessageBatch, index: int
     ) -> None:
         """Writes the program for the table of a message."""
         builder.add(rt.SPAN_COPY | rt.BESIDE, COLUMN["head_start"])
@@ -145,31 +140,25 @@ class _TablePrograms(Programs):
             elif field.group:
                 _add_line(builder, row_line(lines[0], width))
                 for inner, line in zip(field.fields, lines[1:], strict=True):
-                    self._add_number(builder, inner, line, width, look_ups)
+                    self._add_number(builder, inner, line, width)
             elif field.name in HEADER_CONSTANTS or (
                 field.spec is not None and field.spec.flags
             ):  # flags are part of the kind
                 for line in lines:
                     _add_line(builder, row_line(line, width))
             else:
-                self._add_number(builder, field, lines[0], width, look_ups)
+                self._add_number(builder, field, lines[0], width)
         builder.text(b"\n")
 
     def _add_number(
-        self,
-        builder: rt.ProgramBuilder,
-        field: FieldValue,
-        line: FieldRow,
-        width: int,
-        look_ups: list[LookUp],
+        self, builder: KindBuilder, field: FieldValue, line: FieldRow, width: int
     ) -> None:
         """Adds a line for a fixed-size number of the header or the layout."""
         spec = field.spec
         assert spec is not None, "numbers are described"
         builder.text(_INDENT + row_line((*line[:2], "\0"), width)[:-1].encode())
         if spec.values is not None or spec.words or spec.kind in WORDY:
-            builder.add(rt.FRAGMENT, len(COLUMN) + len(look_ups))
-            look_ups.append(LookUp(field.name, field.offset, field.size, self._look_up_text))
+            builder.look_up(field, self._look_up_text)
         else:
             builder.text(b"0x")
             builder.add(rt.HEX, field.offset, field.size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.text import entries
+from dcpinspect.text import groups
 
 _TEXT = """
 answer of a stream
@@ -282,19 +282,7 @@ durability level
         on disk
     persist-to-majority: a majority must have the change on disk
 """
-
-
-def _by_word() -> dict[str, dict[str, str]]:
-    glossary: dict[str, dict[str, str]] = {}
-    for head, meaning in entries(_TEXT):
-        if not meaning:
-            words = glossary[head] = {}
-        else:
-            words[head] = meaning
-    return glossary
-
-
-GLOSSARY = _by_word()
+GLOSSARY = groups(_TEXT)
 """Words and their meanings, by the column that has them; in order of precedence if any."""
 CONVENTION_TEXTS = {
     word: meaning.partition(":")[0] if ":" in meaning else word

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dcpinspect.output.render.sparkline import sparkline
+from dcpinspect.tables.message_statistics import SECTIONS
 from dcpinspect.tables.record_tables import time_text
-from dcpinspect.text import cells, clip, escape
+from dcpinspect.text import cells, clip, escape, words_of
 
 StatisticsRow = dict[str, Any]
 HeadedLine = tuple[str, str]
@@ -26,8 +27,8 @@ def stats_text(rows: Sequence[StatisticsRow], *, width: int | None) -> Iterator[
     for row in rows:
         sections.setdefault(row["section"], []).append(row)
     is_first = True
-    for section, make in _MAKERS.items():
-        lines = list(make(sections[section], width)) if section in sections else []
+    for section in SECTIONS:
+        lines = list(_section(section, sections[section], width)) if section in sections else []
         if lines and not is_first:
             yield "", ""
         is_first = is_first and not lines
@@ -35,63 +36,55 @@ def stats_text(rows: Sequence[StatisticsRow], *, width: int | None) -> Iterator[
             yield (line if width is None else clip(line, width)), "" if number else "bold"
 
 
-def _commands(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[str]:
-    yield from _table(
+_TABLES = {
+    "commands": (
         ("command", "", "messages", "bytes", "share", "least B", "p50 B", "p95 B", "greatest B"),
-        [
-            (
-                *(
-                    escape(row["name"]),
-                    row["side"],
-                    _integer(row["count"]),
-                    _integer(row["bytes"]),
-                    _percent(row["share"]),
-                ),
-                *(_integer(row[name]) for name in ("least", "p50", "p95", "greatest")),
-            )
-            for row in rows
-        ],
-        width,
-    )
-
-
-def _collections(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[str]:
-    yield from _table(
+        words_of("name side count bytes share least p50 p95 greatest"),
+    ),
+    "collections": (
         ("collection", "messages", "bytes", "share"),
-        [
-            (
-                escape(row["name"]),
-                _integer(row["count"]),
-                _integer(row["bytes"]),
-                _percent(row["share"]),
-            )
-            for row in rows
-        ],
-        width,
-    )
-
-
-def _statuses(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[str]:
-    yield from _table(
-        ("status", "responses", "share"),
-        [(escape(row["name"]), _integer(row["count"]), _percent(row["share"])) for row in rows],
-        width,
-    )
-
-
-def _answers(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[str]:
-    yield from _table(
+        words_of("name count bytes share"),
+    ),
+    "statuses": (("status", "responses", "share"), words_of("name count share")),
+    "answers": (
         ("command", "answers", "least ms", "p50 ms", "p95 ms", "p99 ms", "greatest ms"),
-        [
-            (
-                escape(row["name"]),
-                _integer(row["count"]),
-                *(f"{row[name] / 1e6:.3f}" for name in ("least", "p50", "p95", "p99", "greatest")),
-            )
-            for row in rows
-        ],
-        width,
-    )
+        words_of("name count least p50 p95 p99 greatest"),
+    ),
+    "snapshots": (
+        ("snapshots", "count", "least items", "p50 items", "p95 items", "greatest items"),
+        words_of("name count least p50 p95 greatest"),
+    ),
+    "flow": (
+        ("connection", "window bytes", "most outstanding bytes", "share"),
+        words_of("connection window bytes share"),
+    ),
+}
+"""The heading of each section that is a table, and the members of its rows."""
+
+
+def _section(section: str, rows: Sequence[StatisticsRow], width: int | None) -> Iterator[str]:
+    if section == "throughput":
+        return _throughput(rows, width)
+    if section == "capture":
+        return _capture(rows)
+    if section == "flow":
+        window = {row["connection"]: row["bytes"] for row in rows if row["name"] == "window"}
+        rows = [
+            {**row, "window": window[row["connection"]]} for row in rows if row["name"] != "window"
+        ]
+    heading, members = _TABLES[section]
+    return _table(heading, [[_cell(row, name) for name in members] for row in rows], width)
+
+
+def _cell(row: StatisticsRow, name: str) -> str:
+    value = row[name]
+    if name == "share":
+        return f"{100 * value:.1f} %"
+    if isinstance(value, str):
+        return escape(value)
+    if row.get("unit") == "ns" and name != "count":
+        return f"{value / 1e6:.3f}"
+    return str(value) if name == "connection" else _integer(value)
 
 
 def _throughput(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[str]:
@@ -107,40 +100,7 @@ def _throughput(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[st
         yield f"  {name:<8}  {sparkline(values, sparks)}  at most {most / span:,.0f} a second"
 
 
-def _snapshots(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[str]:
-    yield from _table(
-        ("snapshots", "count", "least items", "p50 items", "p95 items", "greatest items"),
-        [
-            (
-                row["name"],
-                _integer(row["count"]),
-                *(_integer(row[name]) for name in ("least", "p50", "p95", "greatest")),
-            )
-            for row in rows
-        ],
-        width,
-    )
-
-
-def _flow(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[str]:
-    window = {row["connection"]: row["bytes"] for row in rows if row["name"] == "window"}
-    most = [row for row in rows if row["name"] != "window"]
-    yield from _table(
-        ("connection", "window bytes", "most outstanding bytes", "share"),
-        [
-            (
-                str(row["connection"]),
-                _integer(window[row["connection"]]),
-                _integer(row["bytes"]),
-                _percent(row["share"]),
-            )
-            for row in most
-        ],
-        width,
-    )
-
-
-def _capture(rows: Sequence[StatisticsRow], _: int | None) -> Iterator[str]:
+def _capture(rows: Sequence[StatisticsRow]) -> Iterator[str]:
     told_rows = [
         row
         for row in rows
@@ -152,18 +112,6 @@ def _capture(rows: Sequence[StatisticsRow], _: int | None) -> Iterator[str]:
     numbers = [_integer(row["bytes"] if "bytes" in row else row["count"]) for row in told_rows]
     for name, number in zip(names, numbers, strict=True):
         yield f"{name:<{max(map(len, names))}}  {number:>{max(map(len, numbers))}}"
-
-
-_MAKERS = {
-    "commands": _commands,
-    "collections": _collections,
-    "statuses": _statuses,
-    "answers": _answers,
-    "throughput": _throughput,
-    "snapshots": _snapshots,
-    "flow": _flow,
-    "capture": _capture,
-}
 
 
 def _table(
@@ -189,7 +137,3 @@ def _table(
 
 def _integer(number: int) -> str:
     return f"{number:,}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
