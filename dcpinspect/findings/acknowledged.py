@@ -11,6 +11,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import ALL, Context, plain
 from dcpinspect.findings.costs import Cost
@@ -209,7 +210,7 @@ class Acknowledged(Watcher):
             elif answer.time_ns + slowest < reached:
                 message = (
                     f"snapshot {start}–{end} acknowledged "
-                    f"{(reached - answer.time_ns) / 1e6:.0f} ms before its last message"
+                    f"{duration((reached - answer.time_ns) / 1e9)} before its last message"
                 )
                 yield _occurrence(
                     "ack-early", "note", message, stream, (answer, marker), (start, end)

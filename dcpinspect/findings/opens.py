@@ -406,10 +406,10 @@ def _is_closed_for(context: Context, newer: DcpOpen, held: TcpConnection) -> boo
 
 
 def _clash(newer: DcpOpen, link: TcpConnection, older: DcpOpen, held: TcpConnection) -> Occurrence:
-    after = (held.closed_ns - newer.place.time_ns) / 1e6
+    after = duration((held.closed_ns - newer.place.time_ns) / 1e9)
     message = (
         f"name {newer.name} opened by connection {link.number} while connection {held.number} held "
-        f"it; server closed connection {held.number} {after:.0f} ms later, in frame "
+        f"it; server closed connection {held.number} {after} later, in frame "
         f"{held.closed_frame}"
     )
     return Occurrence(

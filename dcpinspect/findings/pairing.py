@@ -16,6 +16,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import ALL, Context
 from dcpinspect.findings.costs import UNMATCHED, WRONG_DATA, Cost
@@ -471,7 +472,7 @@ class Pairing(Watcher):
             side = SIDES[link.closed_by]
             return (
                 f"when the {side} {'reset' if link.closed == 'rst' else 'closed'} the "
-                f"connection {waited_ns / 1e6:.0f} ms later"
+                f"connection {duration(waited_ns / 1e9)} later"
             )
         return None
 

@@ -291,12 +291,12 @@ class _Page:
         return lines
 
     def _clipped(self, line: str) -> str:
-        """Cuts a line that is too long after a word."""
+        """Cuts a line that is too long after a word, unless a long one would take half of it."""
         if self._width is None or len(line) <= self._width:
             return line
         cut = line[: self._width]
         whole_words = cut.rpartition(" ")[0].rstrip(" ,;:(")
-        return f"{whole_words or cut[:-1]}…"
+        return f"{whole_words if 2 * len(whole_words) > self._width else cut[:-1]}…"
 
     def _table(self, finding: Finding) -> Iterator[str]:
         """Yields what differs between cases: numbers in columns, or sentences."""

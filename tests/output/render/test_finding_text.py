@@ -99,6 +99,13 @@ LONG = (
 )
 
 
+def test_a_long_word_is_cut_rather_than_left_out() -> None:
+    many = [finding(rule=f"rule-{number}", message=f"open {'n' * 200}") for number in range(30)]
+    cut = [line for line in lines(*many) if line.startswith("✖ rule-")]
+    assert cut
+    assert all(line.endswith("nnn…") and len(line) == 100 for line in cut)
+
+
 def test_lines_that_are_left_over_go_to_the_worst_first() -> None:
     found = [
         finding(
