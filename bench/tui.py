@@ -55,8 +55,6 @@ LOADING = (
     "line.startswith('RssAnon')][0].split()[1])\n"
     "inspection.close()\n"
 )
-GRID_AFTER = {"all vbuckets over time": 2, "the table of streams": 1}
-"""Layouts from which the next but so many is the grid again."""
 LIVE_RATE, LIVE_S = 20_000, 10
 
 
@@ -243,7 +241,6 @@ def views(terminal: Terminal) -> None:
         ("its axis of time", ("a",), "d", "a cell is"),
         ("zoom", ("a",), "+", "a cell is"),
         ("all vbuckets over time", ("2",), "|", "over time · "),
-        ("the table of streams", ("2", "|"), "|", "snaps"),
         ("findings", ("1",), "4", r"\d+ (error|warning|note)|no findings"),
         ("statistics", ("1",), "5", "messages a second"),
     ):
@@ -253,8 +250,8 @@ def views(terminal: Terminal) -> None:
                 terminal.type(key)
             terminal.rest()
             times.append(terminal.timed(keys, pattern))
-            for _ in range(GRID_AFTER.get(job, 0)):
-                terminal.type("|")
+            if keys == "|":
+                terminal.type("|")  # back to the map
         told(job, times, "")
     terminal.type("1")
 

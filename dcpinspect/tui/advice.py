@@ -8,7 +8,7 @@ _HERE = {
     "'dcpinspect read --columns' lists them": "an empty filter offers them",
     "--stats shows where they are and why": "5 (Stats) shows where they are and why",
     "with 'dcpinspect timeline --vbucket N --messages'": (
-        "on the timeline (v), where { and } go from gap to gap"
+        "on the timeline (v), where [ and ] go from gap to gap"
     ),
     "use the request that 'dcpinspect rollbacks' shows": "use the request that is shown below",
     "look at 'dcpinspect rollbacks', which has the cause and a request that works for each": (

@@ -45,18 +45,30 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
 
     def show(self, events: Sequence[Told], first_ns: int) -> None:
         """Shows the events of another vbucket, or more of the same."""
-        signs = {"error": f"{self._glyphs.error} ", "warning": f"{self._glyphs.warning} "}
         self._events = [
-            listed
-            if listed.finding is None
-            else listed._replace(
-                event=listed.event._replace(text=signs[listed.event.kind] + listed.event.text)
+            told
+            if told.finding is None
+            else told._replace(
+                event=told.event._replace(text=f"{self._sign(told)} {told.event.text}")
             )
-            for listed in events
+            for told in events
         ]
         self._first_ns = first_ns
         self._lay_out()
         self.point(min(self.at, max(0, len(events) - 1)))
+
+    def _sign(self, told: Told) -> str:
+        """Returns the sign before a finding: of its severity, or that it is an effect."""
+        signs = {"error": self._glyphs.error, "warning": self._glyphs.warning}
+        return self._glyphs.effect if told.cause is not None else signs[told.event.kind]
+
+    def is_bad(self, place: int) -> bool:
+        """Whether the event is an error or a warning."""
+        return self._events[place].finding is not None
+
+    def is_gap(self, place: int) -> bool:
+        """Whether the event is a gap."""
+        return self._events[place].event.kind == "gap"
 
     def _lay_out(self) -> None:
         stream_events = [event.event for event in self._events]
@@ -132,11 +144,18 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         ):
             style = base + theme.style_of(self.app, "severity-warning")
         sign = theme.style_of(self.app, _PAINTS.get(event.kind, ""))
+        if self._events[number].cause is not None:
+            style = self.dim_style()
         style += self.cursor_style() if is_here else Style()
         short = self._chosen if is_here else self._short.lines_of(event)
         text = (self._all[number] if self._all else short)[line - self.lines_of(number)[0]]
         pieces = [(self._glyphs.cursor if is_here else " ", style), (text, style)]
-        if is_here and self._events[number].finding is not None and event.text[:2] in text:
+        if (
+            is_here
+            and self.is_bad(number)
+            and self._events[number].cause is None
+            and event.text[:2] in text
+        ):
             before, glyph, after = text.partition(event.text[:1])
             pieces[1:] = [
                 (before, style),

@@ -1,4 +1,4 @@
-"""What the terminal UI can export: messages, their packets and tables. The name of the file decides
+"""What the terminal UI can export: messages, their packets and a report. The name of the file decides
 the format.
 
 The file appears only when it is complete.
@@ -7,7 +7,7 @@ The file appears only when it is complete.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.findings.collector import place_of
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.export.atomic import AtomicFile
-from dcpinspect.output.export.formats import SUFFIXES, Format, ReportFormat, format_of
+from dcpinspect.output.export.formats import SUFFIXES, Format
 from dcpinspect.output.export.message_writers import WriterOptions
 from dcpinspect.output.export.packet_subset import Subset
 from dcpinspect.output.export.target import Target
@@ -25,7 +25,6 @@ from dcpinspect.reading.store.store import Store
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import escape
 from dcpinspect.tui.inspection import Inspection
 
@@ -35,8 +34,6 @@ NAMES = (PACKETS, *SUFFIXES)
 REPORTS = (".html", ".md")
 PAGE = 4096
 """Number of messages that are in memory at once."""
-WIDTH = 200
-"""Width of a table that is written as text, in columns."""
 
 Tell = Callable[[float], None]
 """Takes the share that is done, 0 to 1, and can raise an error to stop the export."""
@@ -79,30 +76,6 @@ def of_vbucket(inspection: Inspection, vbucket: int) -> Choice:
         inspection,
         lambda: inspection.store.matching(condition).astype(np.int64),
     )
-
-
-def table(
-    words: str, what: str, records: Records, lines: Callable[[], Iterable[str]] | None = None
-) -> Choice:
-    """Returns the choice to export a table of ``what``. ``lines``: yields its text form, if that is
-    not the usual one.
-    """
-
-    def write(path: str, tell: Tell) -> str:
-        tell(0)
-        file = AtomicFile(path)
-        try:
-            target, format_ = Target(file, width=WIDTH), format_of(path)
-            if lines is None:
-                format_.records(target, records)
-            else:
-                format_.report(target, ReportFormat(lambda _: lines(), lambda: records))
-            file.commit()
-        finally:
-            file.discard()
-        return f"{len(records):,} {what}"
-
-    return Choice(words, tuple(SUFFIXES), write)
 
 
 def report(inspection: Inspection) -> Choice:

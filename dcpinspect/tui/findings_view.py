@@ -5,7 +5,6 @@ show it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,9 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from dcpinspect.findings.finding import Finding
-from dcpinspect.findings.finding_records import finding_records
-from dcpinspect.findings.registry import RULES
-from dcpinspect.output.render.finding_text import report_lines
 from dcpinspect.output.render.message_lines import counted
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
-from dcpinspect.tui.export_choices import Choice, messages, table
+from dcpinspect.tui.export_choices import Choice, messages
 from dcpinspect.tui.finding_about import AROUND, about, in_words
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.marked import rows_of
@@ -213,32 +209,12 @@ class FindingsView(View):
             self.host.mark(self.row)
 
     def exports(self) -> Sequence[Choice]:
-        """Returns the choices to export the findings, and the messages of the finding under the
-        cursor.
-        """
-        inspection, finding = self.host.inspection, self.list.shown_finding
-        findings = inspection.results.findings
-        offered = []
-        if findings:
-            records = finding_records(findings, RULES, inspection.files)
-            lines = partial(
-                report_lines, findings, inspection.files, lambda text, _: text, limit=None
-            )
-            offered.append(
-                table(f"the {counted(len(findings), 'finding')}", "findings", records, lines)
-            )
-        if finding is not None and len(self.evidence):
-            rows = self.evidence
-            offered.append(
-                messages(
-                    (
-                        f"the {counted(len(rows), 'message')} that show{'s' * (len(rows) == 1)} "
-                        "this one"
-                    ),
-                    inspection,
-                    lambda: rows,
-                )
-            )
+        """Returns the choice to export the messages of the finding under the cursor."""
+        offered: list[Choice] = []
+        if len(rows := self.evidence):
+            shows = f"show{'s' * (len(rows) == 1)} this one"
+            words = f"the {counted(len(rows), 'message')} that {shows}"
+            offered.append(messages(words, self.host.inspection, lambda: rows))
         return offered
 
     def action_finding(self) -> None:

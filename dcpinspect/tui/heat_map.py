@@ -48,16 +48,12 @@ class HeatForm(NamedTuple):
     """Number of lines of a row."""
 
 
-def forms(count: int, lines: int) -> list[HeatForm]:
-    """Returns all forms, from the form that shows all vbuckets at once to the form with one line
-    per vbucket.
-    """
+def fitting(count: int, lines: int) -> HeatForm:
+    """Returns the form that shows so many vbuckets in so many lines."""
     if count <= lines:
-        return [HeatForm(1, lines // max(1, count))]
-    fitting = next((share for share in SHARING if -(-count // share) <= lines), SHARING[-1])
-    return [
-        HeatForm(share) for share in reversed(SHARING) if share <= fitting and fitting % share == 0
-    ]
+        return HeatForm(1, lines // max(1, count))
+    sharing = next((share for share in SHARING if -(-count // share) <= lines), SHARING[-1])
+    return HeatForm(sharing)
 
 
 class HeatMap(LineView, can_focus=True, inherit_bindings=False):
@@ -72,7 +68,6 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self.form = HeatForm()
         self.groups: list[tuple[int, int]] = []
         """First and last vbucket of each row."""
-        self._zoomed = 0
         self._spans = 1
         """Number of spans in a cell."""
         self._wide = 1
@@ -105,9 +100,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     def _arrange(self) -> None:
         """Chooses as many cells as fit, and fills them."""
         width, lines = max(1, self.size.width - LABEL), max(1, self.size.height - HEAD)
-        offered = forms(len(self._numbers), lines)
-        self._zoomed = min(self._zoomed, len(offered) - 1)
-        self.form = offered[self._zoomed]
+        self.form = fitting(len(self._numbers), lines)
         vbuckets, together = self._numbers, self.form.together
         self.groups = [
             (vbuckets[start], vbuckets[min(start + together, len(vbuckets)) - 1])
@@ -132,15 +125,6 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self) -> None:
         """Chooses the cells for the new size."""
-        self._arrange()
-
-    def zoom(self, steps: int) -> None:
-        """Changes how many vbuckets share a line: fewer for positive steps, more for negative ones;
-        0 shows all vbuckets.
-        """
-        if self.vbucket is not None:
-            self._wanted = self.vbucket, self.span[0]
-        self._zoomed = max(0, self._zoomed + steps) if steps else 0
         self._arrange()
 
     # -- the cursor
@@ -217,33 +201,6 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         return row * self.across + min(
             max(0, (since_ns - scale.first) // scale.step), self.across - 1
         )
-
-    def next_hot(self) -> None:
-        """Moves the cursor to the cell with the greatest amount; from there to the next
-        greatest.
-        """
-        order = np.argsort(-self.amounts, axis=None, kind="stable")[
-            : np.count_nonzero(self.amounts)
-        ]
-        if len(order):
-            rank = np.flatnonzero(order == self.at)
-            self.set_cursor(int(order[(int(rank[0]) + 1) % len(order) if len(rank) else 0]))
-
-    def near(self, steps: int) -> bool:
-        """Moves the cursor to the next cell of the row that has a sign, or to the one before.
-        Returns whether there is one.
-        """
-        if self.row >= len(self._signs):
-            return False
-        signed_columns = np.flatnonzero(self._signs[self.row])
-        ahead = (
-            signed_columns[signed_columns > self.column]
-            if steps > 0
-            else signed_columns[signed_columns < self.column]
-        )
-        if len(ahead):
-            self.set_cursor(self.row * self.across + int(ahead[0] if steps > 0 else ahead[-1]))
-        return bool(len(ahead))
 
     # -- drawing
     # ------------------------------------------------------------------------------------------

@@ -367,15 +367,12 @@ class Navigation(ContentSwitcher):
         vbucket: int,
         seqno: int | None = None,
         *,
-        stream: tuple[int, int, int, int] | None = None,
-        span: tuple[int, int] | None = None,
+        since_ns: int | None = None,
         row: int = 0,
     ) -> None:
-        """Goes to the timeline of a vbucket, and there to a message, a seqno, a stream or a span of
-        time.
-        """
+        """Goes to the timeline of a vbucket, and there to a message, a seqno or a time."""
         self.leave()
-        self._switch("timeline", partial(self.timeline.show, vbucket, seqno, stream, span, row))
+        self._switch("timeline", partial(self.timeline.show, vbucket, seqno, since_ns, row))
 
     def to_finding(
         self, number: int, others: Sequence[int] = (), *, row: int = 0, vbucket: int | None = None

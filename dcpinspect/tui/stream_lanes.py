@@ -90,7 +90,7 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             self.post_message(self.Moved(self))  # the cell of the cursor now covers other seqnos
         else:
             self._fill(*self._part)
-            self.set_cursor(self.at, self._chosen)
+            self.set_cursor(self.at, self.chosen_row)
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line; the heading and the axis always stay at the top."""

@@ -7,7 +7,7 @@ terminal.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from rich.cells import chop_cells
@@ -155,8 +155,12 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         """Moves the cursor to the next place with an error or a warning, or to the one before; the
         first follows the last. Returns whether there is another.
         """
+        return self.to_next(self.is_bad, back=back)
+
+    def to_next(self, is_wanted: Callable[[int], bool], *, back: bool = False) -> bool:
+        """Moves the cursor as ``bad`` does, to a place of any kind."""
         candidates = [*range(self.at + 1, self.count), *range(self.at)]
-        target = next(filter(self.is_bad, reversed(candidates) if back else candidates), None)
+        target = next(filter(is_wanted, reversed(candidates) if back else candidates), None)
         if target is not None:
             self.set_cursor(target)
         return target is not None

@@ -4,7 +4,7 @@ is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,18 +17,15 @@ from dcpinspect.output.render.shape import Shape
 from dcpinspect.output.render.timeline_text import LABEL, lasting, seconds
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.streams import words as w
-from dcpinspect.streams.story import Seqnos, StreamStory
-from dcpinspect.text import escape
+from dcpinspect.streams.story import StreamStory
 from dcpinspect.tui import theme
 from dcpinspect.tui.strips import LineView
-from dcpinspect.tui.tracks import Axis, FindingMark, Track, Tracks
+from dcpinspect.tui.tracks import Axis, Track, Tracks
 
 HEAD = 2
 """Number of lines at the top: the heading and the axis."""
 _NEAREST = 5
 """Least number of seqnos or nanoseconds that are shown."""
-_BESIDE = 5
-"""How much is shown on each side of a chosen span of time, as a multiple of its length."""
 _WORST = [w.CAUSES.index(cause) for cause in LETTERS]
 
 
@@ -48,7 +45,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
     """Which part of which streams is shown, along seqnos or time, and a cursor in it: it can be
     moved, and describes what is there.
 
-    Clicks select, and the wheel zooms.
+    Clicks select.
     """
 
     HEAD = HEAD
@@ -68,7 +65,8 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self._part: tuple[int, int] | None = (
             None  # part of the axis that fills the width; None: the whole axis
         )
-        self._chosen = 0  # row of the event that the cursor has stepped to; 0: none
+        self.chosen_row = 0
+        """Row of the event that the cursor has stepped to; 0: none."""
         self._rows: list[Row] = []
         self._drawn: dict[int, Lanes] = {}
         self._high = 1
@@ -139,11 +137,6 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             position = self._on_axis(seqno) if position is None else position
         self.set_cursor(self.at if position is None else position)
 
-    def restore(self, axis: Axis, stream: int) -> None:
-        """Restores axis and stream; the place of the cursor must be set afterwards."""
-        self.axis, self.stream = axis, stream
-        self._arrange()
-
     @property
     def _columns(self) -> int:
         """Width of the picture in terminal columns."""
@@ -151,11 +144,16 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     def fit(self) -> None:
         """Shows the whole of all streams."""
+        self._part = None
+        self._scale_to(Scale.filling(*self._bounds, self._columns))
+
+    @property
+    def _bounds(self) -> tuple[int, int]:
+        """First and last place of all streams."""
         bounds = [
             bound for track in self.tracks for bound in track.shapes[self.axis].seqno_ranges()
         ]
-        self._part = None
-        self._scale_to(Scale.filling(min(bounds, default=0), max(bounds, default=0), self._columns))
+        return min(bounds, default=0), max(bounds, default=0)
 
     def zoom(self, steps: int, around: int | None = None) -> None:
         """Zooms in for positive steps, out for negative ones. The cursor, or the place ``around``,
@@ -167,27 +165,16 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         first = max(0, position - (position - self.scale.first) * span // before)
         self._fill(first, min(first + span - 1, ENDLESS))
 
-    def zoom_to(self, first: int, last: int) -> None:
-        """Shows exactly this part of the axis."""
-        self._fill(max(0, first), min(max(last, first + _NEAREST - 1), ENDLESS))
-        self.set_cursor(min(max(self.at, self.scale.first), self.scale.last))
-
-    def go_to_span(self, first: int, last: int) -> None:
-        """Shows a span of time with some time around it. The cursor goes to the first item in the
-        span, in a stream that has one.
-        """
-        self.show_axis("time", first)
-        self.zoom_to(first - _BESIDE * (last - first), last + _BESIDE * (last - first))
-        for number, track in enumerate(self.tracks):
-            shape = track.shapes["time"]
-            first_items = shape.item_first[
-                (shape.item_last >= np.uint64(first)) & (shape.item_first <= np.uint64(last))
-            ]
-            if len(first_items):
-                self.stream = number
-                self.set_cursor(max(first, int(first_items.min())))
-                return
-        self.set_cursor(first)
+    def go_to_time(self, since_ns: int) -> None:
+        """Moves the cursor to the first item at or after a time, in the stream that has it."""
+        items = [track.shapes["time"].item_first for track in self.tracks]
+        later = [
+            (int(first.min()), stream)
+            for stream, times in enumerate(items)
+            if len(first := times[times >= np.uint64(since_ns)])
+        ]
+        at, self.stream = min(later, default=(since_ns, self.stream))
+        self.show_axis("time", at)
 
     def _fill(self, first: int, last: int) -> None:
         """Lets a part of the axis fill the width, also after the width changes."""
@@ -271,7 +258,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         """Moves the cursor to a place, and scrolls to it. ``row``: row of the event at that place,
         which Enter opens.
         """
-        self.at, self._chosen = min(max(at, 0), ENDLESS), row
+        self.at, self.chosen_row = min(max(at, 0), ENDLESS), row
         if not self.scale.first <= self.at <= self.scale.last:
             first = (
                 max(0, self.at - self.scale.step * (self.scale.cells // 2))
@@ -287,24 +274,13 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         """Moves the cursor to a seqno of its stream, on either axis."""
         self.set_cursor(self._on_axis(seqno))
 
-    def go_to_stream(self, stream: tuple[int, int, int, int]) -> None:
-        """Moves the cursor to the begin of a stream. ``stream``: connection, vbucket, stream-id (-1
-        for none), ordinal.
-        """
-        connection, vbucket, sid, number = stream
-        for place, track in enumerate(self.tracks):
-            if track.key == (vbucket, connection, sid, number):
-                self.stream = place
-                self.show_stream()
-                self.set_cursor(track.shapes[self.axis].begin or self.at)
-
     def go_to_row(self, row: int, connection: int, sid: int, since_ns: int) -> None:
         """Moves the cursor to a message, in the last stream before it with the same connection and
         stream-id (-1 for none).
         """
         matching = [
             (
-                track.key[2] == sid,
+                track.story.key[1] == sid,
                 track.first_row if track.first_row <= row else -track.first_row,
                 number,
             )
@@ -327,11 +303,6 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         """Moves the cursor one cell to the right."""
         self.set_cursor(self.scale.first + (self.cell + 1) * self.scale.step)
 
-    @property
-    def chosen_row(self) -> int:
-        """Row of the event that the cursor has stepped to; 0: none."""
-        return self._chosen
-
     def show_stream(self) -> None:
         """Scrolls to the stream of the cursor."""
         if self.tracks:
@@ -344,96 +315,9 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
                 self.scroll_to(y=stream_rows[0], animate=False, immediate=True, force=True)
             self.refresh()
 
-    def action_page(self, pages: int) -> None:
-        """Moves the cursor by the width of the screen."""
-        self.set_cursor(self.at + pages * self.scale.step * self.scale.cells)
-
-    def action_first(self) -> None:
-        """Moves the cursor to the first place of all streams."""
-        self.set_cursor(
-            min(
-                (
-                    bound
-                    for track in self.tracks
-                    for bound in track.shapes[self.axis].seqno_ranges()
-                ),
-                default=0,
-            )
-        )
-
-    def action_last(self) -> None:
-        """Moves the cursor to the last place of all streams."""
-        self.set_cursor(
-            max(
-                (
-                    bound
-                    for track in self.tracks
-                    for bound in track.shapes[self.axis].seqno_ranges()
-                ),
-                default=0,
-            )
-        )
-
     def action_open(self) -> None:
         """Opens the message at the cursor."""
         self.post_message(self.Opened(self))
-
-    def near(self, steps: int) -> bool:
-        """Moves the cursor to the next request, snapshot border, gap, event or end, or to the one
-        before. Returns whether there is one.
-        """
-        shape = self.shape
-        if shape is None:
-            return False
-        marks = np.array([mark.at for mark in shape.marks], dtype=np.uint64)
-        rows = np.array([mark.row for mark in shape.marks], dtype=np.int64)
-        gaps = np.zeros(
-            len(shape.gap_first), np.int64
-        )  # rows of gaps are looked up only when one is opened
-        return self._to_next(
-            np.concatenate((marks, shape.bars.first, shape.gap_first)),
-            np.concatenate((rows, shape.bars.row, gaps)),
-            steps,
-        )
-
-    def gap(self, steps: int) -> bool:
-        """Moves the cursor to the next gap, or to the one before. Returns whether there is one."""
-        shape = self.shape
-        return shape is not None and self._to_next(
-            shape.gap_first, np.zeros(len(shape.gap_first), np.int64), steps
-        )
-
-    def bad(self, *, back: bool = False) -> bool:
-        """Moves the cursor to the next error or warning of this stream or of later ones, or to the
-        one before.
-
-        Returns whether there is one.
-        """
-        positions = [
-            (number, seqno_or_time, position.row)
-            for number, track in enumerate(self.tracks)
-            for seqno_or_time, position in track.found_at(self.axis)
-        ]
-        cursor = self.stream, self.at, self._chosen
-        ahead = [
-            position for position in positions if (position < cursor if back else position > cursor)
-        ]
-        if ahead:
-            self.stream, seqno_or_time, row = ahead[-1] if back else ahead[0]
-            self.show_stream()
-            self.set_cursor(seqno_or_time, row)
-        return bool(ahead)
-
-    def _to_next(
-        self, places: Seqnos, rows: np.ndarray[tuple[int], np.dtype[np.int64]], steps: int
-    ) -> bool:
-        ahead = np.flatnonzero(
-            places > np.uint64(self.at) if steps > 0 else places < np.uint64(self.at)
-        )
-        if len(ahead):
-            nearest = ahead[np.argmin(places[ahead]) if steps > 0 else np.argmax(places[ahead])]
-            self.set_cursor(int(places[nearest]), int(rows[nearest]))
-        return bool(len(ahead))
 
     # -- the mouse
     # ---------------------------------------------------------------------------------------
@@ -443,21 +327,6 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         if not self.tracks or not 0 <= x - LABEL < self._columns:
             return None
         return self.scale.first + int(self._stretched[x - LABEL]) * self.scale.step
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Zooms in around the mouse; over the names of lanes, scrolls up."""
-        self._wheel(event, 1)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Zooms out around the mouse; over the names of lanes, scrolls down."""
-        self._wheel(event, -1)
-
-    def _wheel(self, event: events.MouseEvent, steps: int) -> None:
-        position = self._place_at(event.x)
-        if position is not None:
-            event.stop()
-            event.prevent_default()
-            self.zoom(steps, position)
 
     def clicked(self, event: events.Click) -> None:
         """Selects the clicked stream and cell; a second click opens them."""
@@ -475,43 +344,14 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
     # ----------------------------------------------------------------------------
 
     @property
-    def row(self) -> tuple[int, str]:
-        """Row of the message at the cursor, and the field of it that is meant; first of event,
-        item, gap, mark, snapshot and request.
-        """
-        story, shape = self.story, self.shape
-        if story is None or shape is None:
-            return 0, ""
-        if self._chosen:
-            return self._chosen, ""
-        low, high = (np.uint64(index) for index in self.span)
-        items = np.flatnonzero((shape.item_last >= low) & (shape.item_first <= high))
-        if len(items):
-            return int(
-                story.item_row[items].min() if shape.is_time else story.item_row[items[0]]
-            ), "by_seqno"
-        for index in np.flatnonzero((shape.gap_first <= high) & (shape.gap_last >= low))[:1]:
-            return int(story.gaps.take(np.array([index])).values("rows")[0][-1]), "by_seqno"
-        marks = [mark for mark in shape.marks if low <= mark.at <= high and mark.row]
-        if marks:
-            return marks[0].row, ""
-        for index in np.flatnonzero((shape.bars.first <= high) & (shape.bars.last >= low))[:1]:
-            return int(shape.bars.row[index]), ""
-        return int(story.stream["open_row"]), ""
-
-    @property
-    def finding(self) -> int | None:
-        """Number of the finding in the cursor's cell."""
-        return next((mark.finding for mark in self._findings_here()), None)
-
-    def _findings_here(self) -> Iterator[FindingMark]:
-        low, high = self.span
-        track = self.track
-        for mark in sorted(track.found if track is not None else (), key=lambda mark: mark.finding):
-            if low <= (mark.seqno if self.axis == "seqno" else mark.time) <= high and (
-                not self._chosen or mark.row == self._chosen
-            ):
-                yield mark
+    def item_row(self) -> int:
+        """Row of the first item at the cursor; 0 if it is on an event, or no item is there."""
+        shape = self.shape
+        if shape is None or self.story is None or self.chosen_row:
+            return 0
+        low, high = (np.uint64(bound) for bound in self.span)
+        is_here = (shape.item_last >= low) & (shape.item_first <= high)
+        return int(self.story.item_row[is_here].min(initial=1 << 62)) if is_here.any() else 0
 
     def spoken(self) -> str:
         """Describes what is at the cursor."""
@@ -529,22 +369,6 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             self._position_in_words(),
         ]
         low, high = (np.uint64(bound) for bound in self.span)
-        marks = sorted(
-            (mark for mark in shape.marks if low <= mark.at <= high),
-            key=lambda mark: mark.row != self._chosen,
-        )
-        phrases += [f"row {mark.row}: {mark.text}" for mark in marks][:3]
-        signs = {
-            "error": self._lane_glyphs.error,
-            "warning": self._lane_glyphs.warning,
-            "note": "note",
-        }
-        phrases += list(
-            dict.fromkeys(
-                f"{signs[mark_here.severity]} {mark_here.text}"
-                for mark_here in self._findings_here()
-            )
-        )[:2]
         for bar in np.flatnonzero((shape.bars.first <= high) & (shape.bars.last >= low))[
             :1
         ].tolist():
@@ -563,18 +387,13 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         if len(gaps):
             order = np.array([_WORST.index(cause) for cause in range(len(w.CAUSES))])
             worst = int(gaps[np.argmax(order[story.cause[gaps]])])
-            evidence = story.gaps.take(np.array([worst])).values("evidence")[0]
             low_missing, high_missing = int(story.after[worst]) + 1, int(story.before[worst]) - 1
             missing = (
                 f"seqno {low_missing}"
                 if low_missing == high_missing
                 else f"seqnos {low_missing}–{high_missing}"
             )
-            more = f" (the worst of {len(gaps):,} gaps)" if len(gaps) > 1 else ""
-            phrases.append(
-                f"{missing} did not come, {w.CAUSES[int(story.cause[worst])]}{more}: "
-                f"{escape(evidence or '')}"
-            )
+            phrases.append(f"{missing} did not come, {w.CAUSES[int(story.cause[worst])]}")
         return " · ".join(phrases)
 
     def _position_in_words(self) -> str:

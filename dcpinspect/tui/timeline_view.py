@@ -4,12 +4,10 @@ order.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from rich.style import Style
 from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
@@ -31,7 +29,7 @@ from dcpinspect.tui.tracks import Tracks, tracks_of
 from dcpinspect.tui.view import Host, Spot, View
 
 _MOST_SPOKEN = 2
-"""Greatest height of the description of what is under the cursor, in lines of a low screen."""
+"""Greatest height of the description of what is under the cursor, in lines."""
 
 
 class _Asked(NamedTuple):
@@ -42,8 +40,7 @@ class _Asked(NamedTuple):
     vbucket: int
     seqno: int | None = None
     at: int | None = None
-    stream: tuple[int, int, int, int] | None = None
-    span: tuple[int, int] | None = None
+    since_ns: int | None = None
     row: int = 0
 
 
@@ -133,45 +130,20 @@ class TimelineView(View):
         """Puts the cursor of the list on the last event of the stream before the cursor of the
         lanes.
         """
-        stories, lanes = self.lanes.told, self.lanes
-        event_line = self.events.event
-        if (
-            stories is None
-            or not stories.events
-            or (
-                event_line is not None
-                and lanes.chosen_row == event_line.event.row
-                and event_line.track == lanes.stream
-            )
-        ):
+        tracks, lanes = self.lanes.told, self.lanes
+        events = () if tracks is None else tracks.events
+        here = self.events.event
+        if here is not None and (lanes.chosen_row, lanes.stream) == (here.event.row, here.track):
             return
-        stream_events = [
-            number for number, event in enumerate(stories.events) if event.track == lanes.stream
-        ]
-        if lanes.chosen_row:
-            about = [
-                number
-                for number in stream_events
-                if lanes.finding is not None and stories.events[number].finding == lanes.finding
-            ]
-            before = about or [
-                number
-                for number in stream_events
-                if stories.events[number].event.row <= lanes.chosen_row
-            ]
-        else:
-            high = lanes.span[1]
-            positions = [
-                event.seqno if lanes.axis == "seqno" else event.time for event in stories.events
-            ]
-            latest = max(
-                (positions[number] for number in stream_events if positions[number] <= high),
-                default=0,
-            )
-            before = [number for number in stream_events if positions[number] == latest][:1]
-        number = max(before, default=min(stream_events, default=0))
-        if number != self.events.at:
-            self.events.point(number)
+        rows = [event.event.row for event in events]
+        at = [event.seqno if lanes.axis == "seqno" else event.time for event in events]
+        limits, limit = (rows, lanes.chosen_row) if lanes.chosen_row else (at, lanes.span[1])
+        of_stream = [place for place, event in enumerate(events) if event.track == lanes.stream]
+        before = [place for place in of_stream if limits[place] <= limit] or of_stream[:1]
+        if before:
+            worst = [-1 if event.finding is None else 1 / (1 + event.finding) for event in events]
+            order = [limits, rows, worst]
+            self.events.point(max(before, key=lambda place: [one[place] for one in order]))
 
     @property
     def keyboard(self) -> Timeline:
@@ -190,35 +162,30 @@ class TimelineView(View):
         self,
         vbucket: int,
         seqno: int | None = None,
-        stream: tuple[int, int, int, int] | None = None,
-        span: tuple[int, int] | None = None,
+        since_ns: int | None = None,
         row: int = 0,
     ) -> None:
-        """Shows a vbucket, with the cursor at a message, at a seqno, in a stream, or at the begin
-        of a span of time.
-        """
+        """Shows a vbucket, with the cursor at a message, at a seqno or at a time."""
         if vbucket == self.lanes.vbucket and seqno is not None and not self.lanes.waiting:
             self.lanes.go_to_seqno(seqno)
         else:
-            self.read_vbucket(vbucket, seqno, stream=stream, span=span, row=row)
+            self.read_vbucket(vbucket, seqno, since_ns=since_ns, row=row)
 
     def read_vbucket(
         self,
         vbucket: int,
         seqno: int | None = None,
         at: int | None = None,
-        stream: tuple[int, int, int, int] | None = None,
-        span: tuple[int, int] | None = None,
+        since_ns: int | None = None,
         row: int = 0,
     ) -> None:
         """Reads a vbucket from the store and shows it.
 
-        The cursor goes to a message, a seqno, a place of the shown axis, a stream, or the begin of
-        a span of time.
+        The cursor goes to a message, a seqno, a place of the shown axis, or a time.
         """
         if vbucket != self.lanes.vbucket or self.lanes.waiting:
             self.lanes.wait(vbucket, "reading")
-        self._begin(_Asked(vbucket, seqno, at, stream, span, row))
+        self._begin(_Asked(vbucket, seqno, at, since_ns, row))
 
     def _begin(self, asked: _Asked) -> None:
         self._asked = asked
@@ -259,10 +226,8 @@ class TimelineView(View):
             self.lanes.show(tracks, asked.seqno, asked.at)
             self.events.show(tracks.events, self.host.inspection.reading.first_time_ns or 0)
             self._fit()
-            if asked.stream is not None:
-                self.lanes.go_to_stream(asked.stream)
-            if asked.span is not None:
-                self.lanes.go_to_span(*asked.span)
+            if asked.since_ns is not None:
+                self.lanes.go_to_time(asked.since_ns)
             if asked.row:
                 self._go_to_row(asked.row)
 
@@ -300,16 +265,11 @@ class TimelineView(View):
 
     def _spoken_text(self) -> Text:
         """Returns the description of what is under the cursor, in as many lines as there may be."""
-        most = _MOST_SPOKEN if self.screen.has_class("-short") else 4
         width = self._spoken.content_size.width or 78
         lines = wrapped(self.lanes.spoken(), width)
-        if len(lines) > most:
-            lines[most - 1 :] = [clip(f"{lines[most - 1]} {lines[most]}", width)]
-        text = Text("\n".join(lines))
-        for sign in self._signs()[-1]:
-            style = theme.style_of(self.app, sign.paint) + Style(bold=True)
-            text.highlight_regex(rf"(?:^|(?<=· )){re.escape(sign.glyph)}(?= )", style)
-        return text
+        if len(lines) > _MOST_SPOKEN:
+            lines[_MOST_SPOKEN - 1 :] = [clip(" ".join(lines[_MOST_SPOKEN - 1 :]), width)]
+        return Text("\n".join(lines))
 
     def spot(self) -> Spot:
         """Returns vbucket, stream, and seqno or time."""
@@ -328,7 +288,8 @@ class TimelineView(View):
         if spot.vbucket is None:
             return
         position = spot.since_ns if spot.since_ns is not None else spot.seqno or 0
-        self.lanes.restore("seqno" if spot.since_ns is None else "time", spot.top)
+        self.lanes.axis = "seqno" if spot.since_ns is None else "time"
+        self.lanes.stream = spot.top
         if spot.vbucket == self.lanes.vbucket:
             self.lanes.fit()
             self.lanes.set_cursor(position, spot.row)
@@ -361,9 +322,12 @@ class TimelineView(View):
     def _open_place(self) -> None:
         if self.lanes.waiting and self._asked is None and self.lanes.vbucket is not None:
             self.read_vbucket(self.lanes.vbucket)
-        row, field = self.lanes.row
+        event, row = self.events.event, self.lanes.chosen_row or self.lanes.item_row
+        if not row and event is not None:
+            row = event.event.row
         if row:
-            self.host.to_row(row, field)
+            is_gap = event is not None and event.event.kind == "gap"
+            self.host.to_row(row, "by_seqno" if is_gap or self.lanes.item_row else "")
 
     def action_display(self) -> None:
         """Switches between time and seqnos."""
@@ -371,33 +335,26 @@ class TimelineView(View):
         self._fit()
 
     def action_finding(self) -> None:
-        """Goes to the finding at the cursor; if there is none, to the worst finding about the
+        """Goes to the finding under the cursor; if there is none, to the worst finding about the
         vbucket.
         """
-        number = self.lanes.finding
-        if number is None:
+        event = self.events.event
+        if event is None or event.finding is None:
             super().action_finding()
         else:
-            self.host.to_finding(number, vbucket=self.lanes.vbucket)
+            self.host.to_finding(event.finding, vbucket=self.lanes.vbucket)
 
     def action_bad(self, back: bool = False) -> None:
-        """Moves to the next message of the vbucket with an error or a warning, or to the one
-        before.
-        """
-        if not self.lanes.bad(back=back):
+        """Moves to the next error or warning of the vbucket, or to the one before."""
+        if not self.events.bad(back=back):
             self.host.show_status(
                 "no other error or warning of this vbucket's streams; . goes to the next vbucket"
             )
 
     def action_near(self, steps: int) -> None:
-        """Moves to the next event, or to the one before."""
-        if not self.lanes.near(steps):
-            self.host.show_status("no more events of this stream; ↓ goes to the next stream")
-
-    def action_gap(self, steps: int) -> None:
         """Moves to the next gap, or to the one before."""
-        if not self.lanes.gap(steps):
-            self.host.show_status("no other gap of this stream")
+        if not self.events.to_next(self.events.is_gap, back=steps < 0):
+            self.host.show_status("no other gap of this vbucket")
 
     def action_by_this(self) -> None:
         """Shows the messages of the vbucket."""

@@ -22,41 +22,34 @@ from dcpinspect.output.render.event_lines import (
 )
 from dcpinspect.output.render.shape import Mark, Shape, by_seqno, by_time
 from dcpinspect.output.render.timeline_text import name, words
-from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.items import VbucketItems, VbucketMessages
 from dcpinspect.streams.record_numbers import SET_STATE, SYSTEM_EVENT
 from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.text import escape, one_line
 from dcpinspect.tui.inspection import Inspection
+from dcpinspect.tui.marked import rows_of
 
 Axis = Literal["seqno", "time"]
 
 _BATCH = 1 << 16
-_MOST_NOTED = MOST_FOUND = 10_000
+_MOST_NOTED = _MOST_FOUND = 10_000
 _READ = ("_kind", "connection", "sid", "by_seqno", "time_ns")
 
 
 class FindingMark(NamedTuple):
-    """A message of a stream that shows a finding."""
+    """A message of a stream that an error or a warning is about."""
 
     seqno: int
     time: int
     """Nanoseconds since the capture began."""
     row: int
+    connection: int
     finding: int
     """Number of the finding."""
     severity: Severity
     text: str
-    is_offender: bool
-    """Whether the finding is about this message; others are more evidence."""
-
-
-class _Found(NamedTuple):
-    """A mark, and the connection that it is on."""
-
-    connection: int
-    mark: FindingMark
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +62,6 @@ class Track:
     words: dict[str, str]
     """What each lane shows, in words; the first lane is the axis."""
     found: Sequence[FindingMark] = ()
-
-    @property
-    def vbucket(self) -> int:
-        """Number of the vbucket."""
-        return int(self.story.stream["vbucket"])
-
-    @property
-    def key(self) -> tuple[int, int, int, int]:
-        """Vbucket, connection, stream-id (-1 for none), ordinal."""
-        return self.vbucket, *self.story.key
 
     @property
     def connection(self) -> int:
@@ -104,15 +87,8 @@ class Track:
         return [back.get(row, seqno) for row, seqno in zip(rows, seqnos, strict=True)]
 
     def found_at(self, axis: Axis) -> list[tuple[int, FindingMark]]:
-        """Returns the errors and warnings with their places on the axis, rising: those of the
-        messages that they are about, or all where these are of other streams.
-        """
-        about_messages = {mark.finding for mark in self.found if mark.is_offender}
-        return sorted(
-            (mark.seqno if axis == "seqno" else mark.time, mark)
-            for mark in self.found
-            if mark.severity != "note" and (mark.is_offender or mark.finding not in about_messages)
-        )
+        """Returns the errors and warnings with their places on the axis, rising."""
+        return sorted((mark.seqno if axis == "seqno" else mark.time, mark) for mark in self.found)
 
 
 class Told(NamedTuple):
@@ -126,6 +102,8 @@ class Told(NamedTuple):
     """Nanoseconds since the capture began."""
     finding: int | None = None
     """Number of the finding, if the event is one."""
+    cause: int | None = None
+    """Number of the finding that it is an effect of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +210,7 @@ def _events(
         ):
             gap = events[number].gap
             seqnos[number] = seqno if gap is None else gap["after_seqno"] + 1
-    in_order = [
+    told = [
         Told(
             event if event.time_ns is not None else event._replace(time_ns=time),
             track_number,
@@ -242,33 +220,28 @@ def _events(
         for event, track_number, seqno, time in zip(events, owner, seqnos, times, strict=True)
     ]
     for track_number, track in enumerate(tracks):
-        for bad in _of_findings(track, track_number, first_ns):
-            later = (
-                index
-                for index, listed in enumerate(in_order)
-                if (listed.event.row, listed.time) > (bad.event.row, bad.time)
-            )
-            in_order.insert(next(later, len(in_order)), bad)
-    return in_order
+        told += _of_findings(inspection.results.findings, track, track_number, first_ns)
+    row_of = {(one.track, one.finding): one.event.row for one in told if one.finding is not None}
+    # a finding stands behind the events of its message, and an effect below its cause
+    return sorted(told, key=lambda one: row_of.get((one.track, one.cause), one.event.row))
 
 
-def _of_findings(track: Track, number: int, first_ns: int) -> Iterator[Told]:
-    """Yields the errors and warnings of a stream as events, each at the last message of it."""
-    last = {mark.finding: mark for mark in track.found}
+def _of_findings(
+    findings: Sequence[Finding], track: Track, number: int, first_ns: int
+) -> list[Told]:
+    """Returns the errors and warnings of a stream as events, each at its first message; effects
+    stand behind all others.
+    """
     connection, sid, ordinal = track.story.key
-    for finding in dict.fromkeys(mark.finding for _, mark in track.found_at("time")):
-        mark = last[finding]
-        event = VbucketEvent(
-            mark.row,
-            0,
-            connection,
-            ordinal,
-            None if sid == -1 else sid,
-            mark.severity,
-            mark.text,
-            first_ns + mark.time,
-        )
-        yield Told(event, number, mark.seqno, mark.time, finding)
+    place_of = {finding.id: place for place, finding in enumerate(findings)}
+    first = {mark.finding: mark for mark in reversed(track.found)}
+    told = []
+    for mark in sorted(first.values(), key=lambda mark: mark.finding):
+        place = mark.row, 0, connection, ordinal, None if sid == -1 else sid
+        event = VbucketEvent(*place, mark.severity, mark.text, first_ns + mark.time)
+        cause = place_of.get(findings[mark.finding].effect_of or "")
+        told.append(Told(event, number, mark.seqno, mark.time, mark.finding, cause))
+    return sorted(told, key=lambda one: one.cause is not None)
 
 
 def _noted(inspection: Inspection, rows: RowNumbers) -> list[MessageEvent]:
@@ -298,94 +271,42 @@ def _end(streams: Sequence[StreamStory], place: int) -> int:
 
 def _finding_marks(
     inspection: Inspection, vbucket: int, rows: RowNumbers, first_ns: int
-) -> list[_Found]:
-    """Returns the messages of the vbucket that show findings. ``rows``: all its messages.
-
-    If there are too many, notes are left out first, and then some errors and warnings.
+) -> list[FindingMark]:
+    """Returns the messages of the vbucket that errors and warnings are about, still without their
+    seqnos. ``rows``: all messages of the vbucket.
     """
-    results = inspection.results
-    marked = results.marked
-    positions = np.flatnonzero(np.isin(marked.rows, rows))
-    if len(positions) > MOST_FOUND:
-        positions = positions[
-            [
-                results.findings[number].severity != "note"
-                for number in marked.numbers[positions].tolist()
-            ]
-        ]
-        positions = (
-            positions[np.unique(np.linspace(0, len(positions) - 1, MOST_FOUND, dtype=np.int64))]
-            if len(positions)
-            else positions
-        )
-    connection, time_ns = inspection.store.numbers(
-        marked.rows[positions], ("connection", "time_ns")
-    )
-    columns = (
-        marked.rows[positions],
-        marked.numbers[positions],
-        connection.values,
-        np.maximum(0, time_ns.values - first_ns),
-    )
-    cases: dict[tuple[int, int], Finding | None] = {}
     marks = []
-    for row, number, finding_number, time in zip(
-        *(column.tolist() for column in columns), strict=True
-    ):
-        if (number, finding_number) not in cases:
-            cases[number, finding_number] = _case(results.findings[number], vbucket, finding_number)
-        case = cases[number, finding_number]
-        if case is not None:
-            marks.append(
-                _Found(
-                    finding_number,
-                    FindingMark(
-                        0,
-                        time,
-                        row,
-                        number,
-                        case.severity,
-                        f"{case.rule}: {one_line(case.message)}",
-                        _is_offender(case, row),
-                    ),
+    for number, finding in enumerate(inspection.results.findings):
+        for case in finding.case_of_each if finding.severity != "note" else ():
+            if vbucket not in case.vbuckets or not case.places:
+                continue
+            alike = case.rows if case.count > 1 else NO_ROWS
+            own = np.intersect1d(np.append(alike, case.places[0].row), rows)[:_MOST_FOUND]
+            if not len(own):  # a case of many vbuckets, whose best message is of another one
+                own = np.intersect1d(rows_of(case), rows)[:1]
+            columns = inspection.store.numbers(own, ("connection", "time_ns"))
+            text = f"{case.rule}: {one_line(case.message)}"
+            marks += [
+                FindingMark(
+                    0, max(0, time_ns - first_ns), row, connection, number, case.severity, text
                 )
-            )
+                for row, connection, time_ns in zip(
+                    own.tolist(), *(column.values.tolist() for column in columns), strict=True
+                )
+                if connection in case.connections
+            ]
     return marks
 
 
-def _case(finding: Finding, vbucket: int, connection: int) -> Finding | None:
-    """Returns the case of a finding that is about a vbucket on a connection; None if there is
-    none.
-    """
-    return next(
-        (
-            case
-            for case in finding.case_of_each
-            if vbucket in case.vbuckets and connection in case.connections
-        ),
-        None,
-    )
-
-
-def _is_offender(case: Finding, row: int) -> bool:
-    """Whether a case is about this message. Evidence of a case that happened once is about the first."""
-    if row == case.places[0].row or case.count == 1:
-        return row == case.places[0].row
-    index = int(np.searchsorted(case.rows, row))
-    return index < len(case.rows) and int(case.rows[index]) == row
-
-
-def _of_stream(found: Sequence[_Found], track: Track, end: int) -> list[FindingMark]:
+def _of_stream(found: Sequence[FindingMark], track: Track, end: int) -> list[FindingMark]:
     """Returns the marks on messages of a stream, which ends before row ``end``."""
     marks = [
-        mark.mark
+        mark
         for mark in found
-        if mark.connection == track.connection and track.first_row <= mark.mark.row < end
+        if mark.connection == track.connection and track.first_row <= mark.row < end
     ]
-    return [
-        mark._replace(seqno=seqno)
-        for mark, seqno in zip(marks, track.seqnos_of([mark.row for mark in marks]), strict=True)
-    ]
+    seqnos = track.seqnos_of([mark.row for mark in marks])
+    return [mark._replace(seqno=seqno) for mark, seqno in zip(marks, seqnos, strict=True)]
 
 
 def _connections(inspection: Inspection, numbers: set[int]) -> Iterator[tuple[int, str]]:

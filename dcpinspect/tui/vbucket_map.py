@@ -220,15 +220,6 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         ]
         return sorted(numbers, key=self.cells.rank, reverse=True)
 
-    def next_worst(self) -> bool:
-        """Moves the cursor to the worst vbucket, and from there to the next. Returns whether there
-        is one.
-        """
-        order = self.worst()
-        if order:
-            self.move_to(order[order.index(self.vbucket) + 1 if self.vbucket in order[:-1] else 0])
-        return bool(order)
-
     # -- drawing
     # ------------------------------------------------------------------------------------------
 
@@ -328,6 +319,6 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             )
         if len(order) > MOST_WORST:
             text.append(
-                f"and {len(order) - MOST_WORST:,} more; o goes from one to the next\n", "dim"
+                f"and {len(order) - MOST_WORST:,} more; n goes to errors and warnings\n", "dim"
             )
         return text

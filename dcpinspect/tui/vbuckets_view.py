@@ -1,6 +1,4 @@
-"""The second view: the map of all vbuckets with details of one, the heat map over time, or the
-table of streams.
-"""
+"""The second view: the map of all vbuckets with details of one, or the heat map over time."""
 
 from __future__ import annotations
 
@@ -20,19 +18,15 @@ from dcpinspect.output.render.verdict import stood
 from dcpinspect.protocol.message import Severity
 from dcpinspect.text import escape, one_line
 from dcpinspect.tui import theme
-from dcpinspect.tui.export_choices import Choice, of_vbucket, table
+from dcpinspect.tui.export_choices import Choice, of_vbucket
 from dcpinspect.tui.heat_map import HeatMap
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.stream_table import StreamTable, about_stream
 from dcpinspect.tui.strips import LineView, wrapped
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_map import VbucketMap
 from dcpinspect.tui.view import Host, Spot, View
 
-VbucketsForm = Literal["map", "heat", "table"]
-FORMS: Sequence[VbucketsForm] = ("map", "heat", "table")
-"""Forms in the order of the key."""
-
+VbucketsForm = Literal["map", "heat"]
 
 _NAME = 12
 """Width of the names of facts, in columns."""
@@ -48,10 +42,9 @@ class VbucketsView(View):
         self.host = host
         self._glyphs = glyphs
         self.form: VbucketsForm = "map"
-        """The form that is shown, one of ``FORMS``."""
+        """The form that is shown."""
         self.map = VbucketMap(glyphs, id="map")
         self.heat = HeatMap(glyphs, id="heat")
-        self.table = StreamTable(glyphs, id="streams")
         self._side = VerticalScroll(id="vbuckets-side", can_focus=False)
         self._legend, self._worst, self._about = (
             Static(id="vbuckets-legend"),
@@ -64,7 +57,6 @@ class VbucketsView(View):
         """Yields the widgets of the view."""
         yield self.map
         yield self.heat
-        yield self.table
         with self._side:
             yield self._legend
             yield self._worst
@@ -77,7 +69,7 @@ class VbucketsView(View):
     @property
     def keyboard(self) -> LineView:
         """The widget that is shown, which gets the focus."""
-        return {"map": self.map, "heat": self.heat, "table": self.table}[self.form]
+        return self.map if self.form == "map" else self.heat
 
     def take_up(self, results: Results) -> None:
         """Shows new results if the view is shown; following a capture costs nothing here while it
@@ -99,15 +91,13 @@ class VbucketsView(View):
         """Gives the latest results to the shown form, and to the map, which the others ask."""
         inspection = self.host.inspection
         self.map.show(inspection.results)
-        if self.form == "table":
-            self.table.show(inspection.results.records.get("streams"), inspection.results.findings)
-        elif self.form == "heat":
+        if self.form == "heat":
             self.heat.show(inspection.results, *inspection.ends)
 
     def action_layout(self) -> None:
-        """Shows the next form: map, heat map, table. The cursor stays on its vbucket."""
+        """Shows the other form, the map or the heat map. The cursor stays on its vbucket."""
         vbucket = self.vbucket_here
-        self._show_form(FORMS[(FORMS.index(self.form) + 1) % len(FORMS)], vbucket)
+        self._show_form("heat" if self.form == "map" else "map", vbucket)
         self.keyboard.focus()
 
     def show_map(self, vbucket: int) -> None:
@@ -119,20 +109,13 @@ class VbucketsView(View):
 
     def _show_form(self, form: VbucketsForm, vbucket: int | None = None) -> None:
         self.form = form
-        for one, widget in (("map", self.map), ("heat", self.heat), ("table", self.table)):
-            widget.display = one == form
-            self.set_class(one == form, f"-{one}")
+        self.map.display, self.heat.display = form == "map", form == "heat"
+        self.set_class(form == "heat", "-heat")
         self._fill()
         if vbucket is not None:
-            self._move_to(vbucket)
-        self._describe()
-
-    def _move_to(self, vbucket: int) -> None:
-        self.map.move_to(vbucket)
-        if self.form == "heat":
+            self.map.move_to(vbucket)
             self.heat.move_to(vbucket)
-        elif self.form == "table":
-            self.table.select(vbucket)
+        self._describe()
 
     @on(LineView.Moved)
     def _describe(self) -> None:
@@ -157,15 +140,10 @@ class VbucketsView(View):
                     width=0 if is_narrow and not is_few else width,
                 )
             )
-        elif self.form == "heat":
+        else:
             legend = self.heat.legend(width)
             self._legend.update(legend)
             self._about.update(Text(self.heat.spoken()))
-        else:
-            legend = Text()
-            self._about.update(
-                Text(f"{len(self.table):,} streams\n{about_stream(self.table.stream)}")
-            )
         self._legend.display = bool(legend)
 
     def _sign_of(self, severity: Severity) -> tuple[str, Style]:
@@ -176,23 +154,15 @@ class VbucketsView(View):
         self.call_after_refresh(self._describe)
 
     def spot(self) -> Spot:
-        """Returns which vbucket or which stream is under the cursor."""
-        stream = self.table.key if self.form == "table" else None
-        return Spot(
-            "vbuckets",
-            vbucket=self.vbucket_here,
-            stream=stream,
-            since_ns=self.heat.span[0],
-            form=self.form,
-        )
+        """Returns which vbucket is under the cursor, and when on the heat map."""
+        since_ns = self.heat.span[0] if self.form == "heat" else None
+        return Spot("vbuckets", vbucket=self.vbucket_here, since_ns=since_ns)
 
     def restore(self, spot: Spot) -> None:
         """Restores what ``spot`` has saved."""
-        self._show_form(next((form for form in FORMS if form == spot.form), "map"))
+        self._show_form("map" if spot.since_ns is None else "heat")
         self.keyboard.focus()
-        if spot.stream is not None:
-            self.table.select_key(spot.stream)
-        elif self.form == "heat" and spot.vbucket is not None:
+        if self.form == "heat" and spot.vbucket is not None:
             self.heat.move_to(spot.vbucket, spot.since_ns)
         elif spot.vbucket is not None:
             self.map.move_to(spot.vbucket)
@@ -203,41 +173,23 @@ class VbucketsView(View):
 
     @property
     def vbucket_here(self) -> int | None:
-        """Number of the vbucket under the cursor, or of the stream under it."""
-        if self.form == "table":
-            return None if self.table.key is None else self.table.key[1]
+        """Number of the vbucket under the cursor."""
         return self.heat.vbucket if self.form == "heat" else self.map.vbucket
 
     def exports(self) -> Sequence[Choice]:
-        """Returns the choices to export the messages of the vbucket under the cursor, and the shown
-        table.
-        """
-        inspection, number = self.host.inspection, self.vbucket_here
-        offered = (
-            [of_vbucket(inspection, number)]
-            if number is not None and number in self.map.cells.by_number
-            else []
+        """Returns the choice to export the messages of the vbucket under the cursor."""
+        number = self.vbucket_here
+        is_known = number is not None and number in self.map.cells.by_number
+        return (
+            (of_vbucket(self.host.inspection, number),) if is_known and number is not None else ()
         )
-        if self.form == "table" and len(self.table):
-            offered.append(
-                table(
-                    f"the table of {len(self.table):,} streams, in this order",
-                    "streams",
-                    self.table.in_order,
-                )
-            )
-        records = inspection.results.records.get("vbuckets")
-        if records is not None and len(records):
-            offered.append(table(f"the table of {len(records):,} vbuckets", "vbuckets", records))
-        return offered
 
     @on(LineView.Opened)
     def _open_place(self) -> None:
         number = self.vbucket_here
-        if self.form == "table" and self.table.key is not None:
-            self.host.to_vbucket(self.table.key[1], stream=self.table.key)
-        elif number is not None and number in self.map.cells.by_number:
-            self.host.to_vbucket(number, span=self.heat.span if self.form == "heat" else None)
+        if number is not None and number in self.map.cells.by_number:
+            since_ns = self.heat.span[0] if self.form == "heat" else None
+            self.host.to_vbucket(number, since_ns=since_ns)
         else:
             self.host.show_status(f"vbucket {number} was not requested")
 
@@ -245,69 +197,15 @@ class VbucketsView(View):
         """Moves to the next vbucket with an error or a warning, or to the one before."""
         if self.form == "heat" and self.heat.vbucket is not None:
             self.map.move_to(self.heat.vbucket)
-        widget = self.table if self.form == "table" else self.map
-        if not widget.bad(back=back):
-            self.host.show_status(
-                f"no other {'stream' if self.form == 'table' else 'vbucket'} has an error or a "
-                "warning"
-            )
+        if not self.map.bad(back=back):
+            self.host.show_status("no other vbucket has an error or a warning")
         elif self.form == "heat":
             self.heat.move_to(self.map.vbucket)
 
-    def action_hot(self) -> None:
-        """Moves to the worst vbucket, or to the cell of the heat map with most, and from there to
-        the next.
-        """
-        if self.form == "heat":
-            self.heat.next_hot()
-        elif self.form == "map" and not self.map.next_worst():
-            self.host.show_status("no vbucket stands out")
-
-    def action_near(self, steps: int) -> None:
-        """Moves to the next vbucket with streams, to the next stream, or to what happens next in a
-        row of the heat map; or back.
-        """
-        vbucket = self.map.vbucket
-        if self.form == "table":
-            self.table.action_step(steps)
-        elif self.form == "heat":
-            if not self.heat.near(steps):
-                self.host.show_status("nothing else happens in this row")
-        else:
-            ahead = [
-                number
-                for number in self.host.inspection.results.vbuckets
-                if (number > vbucket if steps > 0 else number < vbucket)
-            ]
-            if ahead:
-                self.map.move_to(ahead[0] if steps > 0 else ahead[-1])
-
-    def action_display(self) -> None:
-        """Sorts the table by the column under the cursor."""
-        if self.form == "table":
-            self.table.sort()
-        else:
-            self.host.show_status(
-                "| shows items over time, and the table of streams, which d sorts"
-            )
-
-    def action_by_this(self, how: str = "") -> None:
-        """Shows the messages of the vbucket, or of the stream, under the cursor."""
-        if self.form == "table" and self.table.key is not None:
-            connection, vbucket, sid, _ = self.table.key
-            self.host.to_filter(
-                f"connection = {connection} and vbucket = "
-                f"{vbucket}{f' and sid = {sid}' if sid >= 0 else ''}"
-            )
-        elif self.vbucket_here is not None:
-            self.host.to_filter(f"{'not ' if how == 'not' else ''}vbucket = {self.vbucket_here}")
-
-    def action_zoom(self, steps: int) -> None:
-        """Changes how many vbuckets share a line of the heat map."""
-        if self.form == "heat":
-            self.heat.zoom(steps)
-        else:
-            self.host.show_status("+ and - zoom in the heat map; | shows it")
+    def action_by_this(self) -> None:
+        """Shows the messages of the vbucket under the cursor."""
+        if self.vbucket_here is not None:
+            self.host.to_filter(f"vbucket = {self.vbucket_here}")
 
 
 def about_vbucket(

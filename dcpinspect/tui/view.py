@@ -30,12 +30,8 @@ class Spot:
     vbucket: int | None = None
     seqno: int | None = None
     since_ns: int | None = None
-    """Time on a timeline along time, in nanoseconds since the capture began."""
-    stream: tuple[int, int, int, int] | None = None
-    """Stream in the table of streams: connection, vbucket, stream-id (-1 for none), ordinal."""
+    """Time on a timeline along time or on the heat map, in nanoseconds since the capture began."""
     finding: int | None = None
-    form: str = ""
-    """Form in which a timeline draws streams."""
     connection: int | None = None
     """Number of the connection that is shown alone."""
 
@@ -80,14 +76,12 @@ class Host(Protocol):
         vbucket: int,
         seqno: int | None = None,
         *,
-        stream: tuple[int, int, int, int] | None = None,
-        span: tuple[int, int] | None = None,
+        since_ns: int | None = None,
         row: int = 0,
     ) -> None:
-        """Goes to the timeline of a vbucket, and there to a message, a seqno, a stream (as in
-        ``Spot``) or a span of time.
+        """Goes to the timeline of a vbucket, and there to a message, a seqno or a time.
 
-        ``span``: in nanoseconds since the capture began.
+        ``since_ns``: in nanoseconds since the capture began.
         """
 
     def to_finding(

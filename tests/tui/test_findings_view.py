@@ -39,24 +39,24 @@ def test_the_timeline_opens_at_the_message_that_one_comes_from() -> None:
         assert (
             (track := lanes_of(app).track) and track.connection,
             lanes_of(app).at,
-            lanes_of(app).row[0],
+            lanes_of(app).chosen_row,
         ) == (
             2,
             50,
             100,
         )
-        assert "connection 2 · seqno 50 · row 100: rollback to 50" in screen(app)
+        assert "connection 2 · seqno 50" in screen(app)
         app.navigation.to_row(13)
         await press(app, pilot, "v")
         assert (
             (track := lanes_of(app).track) and track.connection,
-            lanes_of(app).row[0],
+            lanes_of(app).chosen_row,
         ) == (1, 13)
         app.navigation.to_row(112)
         await press(app, pilot, "v")
         assert (
             (track := lanes_of(app).track) and track.name,
-            lanes_of(app).row[0],
+            lanes_of(app).chosen_row,
         ) == ("#2", 112)
 
     play("rollback.pcap", scene)

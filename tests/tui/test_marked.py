@@ -100,10 +100,6 @@ def test_each_of_many_like_faults_is_marked(tmp_path: Path) -> None:
             await press(app, pilot, "n")
         assert seen[1:] == app.inspection.results.marked.bad.tolist()
         assert set(rows) <= set(seen)
-        app.navigation.to_vbucket(8)
-        await settled(app, pilot)
-        (track,) = lanes_of(app).tracks
-        assert [mark.row for mark in track.found if mark.text.startswith("cas-zero")] == rows[8:]
 
     play(faulty(tmp_path), scene)
 
@@ -208,7 +204,7 @@ def test_each_vbucket_of_a_finding_about_many_is_marked(tmp_path: Path) -> None:
         app.navigation.to_vbucket(17)
         await settled(app, pilot)
         first, _ = lanes_of(app).tracks
-        assert {mark.row for mark in first.found if mark.finding == number} == {39, 40}
+        assert {mark.row for mark in first.found if mark.finding == number} == {39}
         assert "findings" in screen(app)
         await press(app, pilot, "n", "enter")
         assert app.inspection.store.messages([app.packets.list.row]).vbucket.value_at(0) == 17

@@ -41,7 +41,7 @@ JUMPS = {
     "from a finding to its timeline": (("4", "n"), ("v",), "timeline"),
     "from a vbucket to its timeline": (("2", "n"), ("enter",), "timeline"),
     "from a timeline to a message": (
-        ("2", "n", "enter", "right_curly_bracket"),
+        ("2", "n", "enter", "right_square_bracket"),
         ("enter",),
         "packets",
     ),

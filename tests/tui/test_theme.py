@@ -46,7 +46,7 @@ def test_what_is_left_is_replaced_column_by_column(text: str, shown: str) -> Non
 
 
 LOOKS = (
-    *(("1", "n"), ("right",), ("2",), ("vertical_line",), ("vertical_line",), ("3",)),
+    *(("1", "n"), ("right",), ("2",), ("vertical_line",), ("3",)),
     *(("4", "n"), ("5",), ("0",)),
 )
 """Keys that lead from one view and layout to the next."""

@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from textual import events
 
-from dcpinspect.output.render.timeline_text import LABEL
 from dcpinspect.tui.app import InspectApp
 from tests.tui.screens import Keys, lanes_of, play, press, screen, settled
-from tests.tui.test_marked import faulty
 
 pytestmark = pytest.mark.slow
 
@@ -50,11 +45,11 @@ def test_what_is_at_the_cursor_is_spelt_out() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(12)
         await settled(app, pilot)
-        await press(app, pilot, "right_curly_bracket")
+        await press(app, pilot, "home", "right_square_bracket")
         story = lanes_of(app).story
         assert story is not None
-        assert lanes_of(app).seqno == int(story.after[0]) + 1
-        assert "did not come, deduplicated: " in lanes_of(app).spoken()
+        assert lanes_of(app).seqno - 1 in story.after.tolist()
+        assert "did not come, deduplicated" in lanes_of(app).spoken()
         assert "snapshot 0–20 memory" in lanes_of(app).spoken()
 
     play("snapshots.pcap", scene)
@@ -83,45 +78,66 @@ def test_the_axis_of_time_shows_the_same_and_the_cursor_stays_at_its_seqno() -> 
     play("rollback.pcap", scene)
 
 
-def test_events_are_walked_with_their_rows() -> None:
+def test_gaps_are_walked_and_said_when_there_is_no_other() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.navigation.to_vbucket(417)
+        app.navigation.to_vbucket(7)
         await settled(app, pilot)
-        await press(app, pilot, "d", "home")
         rows = []
-        for _ in range(6):
-            rows.append(lanes_of(app).row[0])
+        for _ in range(4):
             await press(app, pilot, "right_square_bracket")
-        assert rows[0] == 160
-        assert rows[1:3] == [162, 163]
-        assert rows == sorted(rows)
-        await press(app, pilot, *["right_square_bracket"] * 12)
-        assert "stream end: state-changed" in lanes_of(app).spoken()
-        assert "no more events of this stream" in screen(app)
-        assert lanes_of(app).row[0] == 196
+            event = app.navigation.timeline.events.event
+            assert event is not None
+            assert event.event.kind == "gap"
+            rows.append(event.event.row)
+        assert rows[:2] == [24, 74]
+        await press(app, pilot, "left_square_bracket", "left_square_bracket", "enter")
+        field = app.packets.field
+        assert (app.packets.list.row, field and field.name) == (rows[1], "by_seqno")
 
-    play("tour.pcapng", scene)
+    async def without(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(40)
+        await settled(app, pilot)
+        await press(app, pilot, "right_square_bracket")
+        assert "no other gap of this vbucket" in screen(app)
+
+    play("rollback.pcap", scene)
+    play("orphans.pcap", without)
 
 
 def test_errors_and_warnings_are_walked_and_lead_to_findings() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(31)
         await settled(app, pilot)
-        await press(app, pilot, "n")
-        assert lanes_of(app).stream == 1
-        assert lanes_of(app).row[0] == 79
-        assert (
-            "! rollback: asked for seqno 60, rolled back to 0: tombstones" in lanes_of(app).spoken()
-        )
-        number = lanes_of(app).finding
-        assert number is not None
-        assert "findings" in screen(app)
+        await press(app, pilot, "home", "n")
+        event = app.navigation.timeline.events.event
+        assert event is not None
+        assert event.finding is not None
+        assert (lanes_of(app).stream, lanes_of(app).chosen_row) == (event.track, event.event.row)
         await press(app, pilot, "e")
-        assert (app.view, app.navigation.findings.list.finding) == ("findings", number)
-        await press(app, pilot, "backspace", "N")
+        assert (app.view, app.navigation.findings.list.finding) == ("findings", event.finding)
+        await press(app, pilot, "backspace")
+        assert app.navigation.timeline.events.event == event
+
+    async def without(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(7)
+        await settled(app, pilot)
+        await press(app, pilot, "n")
         assert "no other error or warning of this vbucket's streams" in screen(app)
 
     play("loop.pcap", scene)
+    play("rollback.pcap", without)
+
+
+def test_an_effect_stands_below_its_cause_without_a_sign_of_its_own() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(48)
+        await settled(app, pilot)
+        texts = [one.event.text for one in app.navigation.timeline.events._events]
+        cause = next(place for place, text in enumerate(texts) if "rollback-not-followed" in text)
+        assert texts[cause].startswith(f"{app.glyphs.error} ")
+        assert texts[cause + 1].startswith(f"{app.glyphs.effect} rollback: asked for seqno 77")
+
+    play("orphans.pcap", scene)
 
 
 def test_more_of_a_stream_leaves_the_range_that_was_zoomed_to() -> None:
@@ -138,45 +154,3 @@ def test_more_of_a_stream_leaves_the_range_that_was_zoomed_to() -> None:
         )
 
     play("rollback.pcap", scene)
-
-
-def test_what_was_found_at_several_places_of_a_cell_is_told_once(tmp_path: Path) -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.navigation.to_vbucket(8)
-        await settled(app, pilot)
-        track = lanes_of(app).track
-        assert track is not None
-        first, last = lanes_of(app).span
-        assert (
-            sum(first <= mark.seqno <= last and "cas-zero" in mark.text for mark in track.found) > 1
-        )
-        assert lanes_of(app).spoken().count("cas-zero") == 1
-
-    play(faulty(tmp_path), scene, size=(20, 24))
-
-
-def test_the_wheel_zooms_around_the_mouse() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.navigation.to_vbucket(7)
-        await settled(app, pilot)
-        whole = lanes_of(app).scale
-        under = whole.first + int(lanes_of(app)._stretched[90]) * whole.step
-        lanes_of(app)._wheel(_at(90), 1)
-        assert (
-            lanes_of(app).scale.cells * lanes_of(app).scale.step
-            <= whole.cells * whole.step // 2 + 1
-        )
-        now = (
-            lanes_of(app).scale.first + int(lanes_of(app)._stretched[90]) * lanes_of(app).scale.step
-        )
-        assert abs(now - under) <= 1
-        lanes_of(app)._wheel(_at(90), -1)
-        assert lanes_of(app).scale.cells * lanes_of(app).scale.step >= whole.cells * whole.step - 2
-
-    play("rollback.pcap", scene)
-
-
-def _at(column: int) -> events.MouseScrollUp:
-    return events.MouseScrollUp(
-        None, LABEL + column, 5, 0, -1, 0, shift=False, meta=False, ctrl=False
-    )

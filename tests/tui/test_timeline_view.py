@@ -38,12 +38,9 @@ def test_the_picture_of_another_vbucket_is_gone_at_once() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
-        assert lanes_of(app).row[0]
+        assert lanes_of(app).tracks
         app.navigation.to_vbucket(8)
-        assert (lanes_of(app).vbucket, lanes_of(app).row) == (
-            8,
-            (0, ""),
-        )
+        assert (lanes_of(app).vbucket, lanes_of(app).item_row) == (8, 0)
         assert lanes_of(app).spoken() == "vb 8: reading"
         await settled(app, pilot)
         lanes_of(app).action_open()

@@ -41,21 +41,6 @@ def test_a_capture_without_a_bad_vbucket_says_so() -> None:
     play("rollback.pcap", scene)
 
 
-def test_brackets_walk_the_vbuckets_that_have_streams() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "2", "home")
-        known = list(app.inspection.results.vbuckets)
-        seen = [app.navigation.vbuckets.map.vbucket]
-        for _ in known[1:]:
-            await press(app, pilot, "right_square_bracket")
-            seen.append(app.navigation.vbuckets.map.vbucket)
-        assert seen == known
-        await press(app, pilot, "left_square_bracket")
-        assert app.navigation.vbuckets.map.vbucket == known[-2]
-
-    play("rollback.pcap", scene)
-
-
 def test_few_vbuckets_have_all_their_facts_below_them() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2")
