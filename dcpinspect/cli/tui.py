@@ -24,7 +24,7 @@ from dcpinspect.text import escape
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.reading.reading import Packets, Reading
-    from dcpinspect.tui.themed import Opening, ThemedApp
+    from dcpinspect.tui.base_app import Opening, ThemedApp
 
 KEPT_MIB = 2048
 """MiB of packets that are kept of captures that come only once."""
@@ -285,7 +285,7 @@ def _look_and_memory(context: typer.Context, look: UiLook) -> dict[str, Any]:
     """
     from rich.console import Console  # deferred, as above
 
-    from dcpinspect.tui.remembered import Memory
+    from dcpinspect.tui.history import Memory
     from dcpinspect.tui.theme import known_theme
 
     theme, option_text = look.theme, "--theme"
@@ -318,8 +318,8 @@ def _draw(
     from dcpinspect.cli.remarks import remarks
     from dcpinspect.output.export.atomic import AtomicFile
     from dcpinspect.tui.app import InspectApp
+    from dcpinspect.tui.history import Memory
     from dcpinspect.tui.inspection import Inspection
-    from dcpinspect.tui.remembered import Memory
     from dcpinspect.tui.screenshot import LARGEST, SIZE, SMALLEST, screenshot
 
     size_match = re.fullmatch(r"(\d{1,4})x(\d{1,4})", size or "x".join(map(str, SIZE)), re.ASCII)

@@ -57,8 +57,6 @@ class Charts:
     """Connection, start and length of its spans, nanoseconds of each span's slowest noop."""
     answers: Sequence[tuple[str, IntArray]] = ()
     """Command, and numbers of its answers by the power of two at or below their nanoseconds."""
-    sizes: IntArray = field(default_factory=lambda: np.zeros(64, np.int64))
-    """Number of messages by the power of two at or below their bytes."""
     by_connection: IntArray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     """Messages and bytes, by connection; those without messages may be missing at the end."""
 
@@ -82,7 +80,6 @@ def charts_of(
         round_trips=[] if round_trips is None else list(_by_connection(round_trips.answers)),
         noops=[] if round_trips is None else list(_by_connection(round_trips.noops)),
         answers=list(counted.answer_octaves()),
-        sizes=counted.size_octaves(),
         by_connection=counted.by_connection.copy(),
     )
 

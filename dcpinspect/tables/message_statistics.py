@@ -256,13 +256,6 @@ class MessageStats:
             if self._answers.count(command):
                 yield command_name(command), self._answers.octaves(command)
 
-    def size_octaves(self) -> IntArray:
-        """Returns the number of messages by the power of two at or below their bytes."""
-        return sum(
-            (self._sizes.octaves(command) for command in _most_first(self._counts)),
-            start=np.zeros(64, np.int64),
-        )
-
     def _commands(self) -> Iterator[StatisticsRow]:
         total = max(1, int(self._bytes.sum()))
         for command in _most_first(self._counts):

@@ -8,17 +8,18 @@ import math
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.text import Text
-from textual import events, work
-from textual.app import ComposeResult
+from textual import events
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding
 from textual.dom import DOMNode
-from textual.worker import Worker, get_current_worker
+from textual.screen import Screen
+from textual.worker import Worker
 
 from dcpinspect.arrays import give_back
 from dcpinspect.errors import DcpInspectError
@@ -26,23 +27,22 @@ from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.text import clip, escape
 from dcpinspect.tui import frame
-from dcpinspect.tui.commands import Command, Commands
+from dcpinspect.tui.base_app import ThemedApp
+from dcpinspect.tui.commands import Command, commands
 from dcpinspect.tui.exporting import Exporting
+from dcpinspect.tui.history import Memory
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.key_bindings import KEYS
+from dcpinspect.tui.key_queue import TypeAhead
 from dcpinspect.tui.navigation import Navigation
-from dcpinspect.tui.notes import Notes
-from dcpinspect.tui.remembered import Memory
+from dcpinspect.tui.place_syntax import FORMS
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.themed import ThemedApp
-from dcpinspect.tui.type_ahead import TypeAhead
-from dcpinspect.tui.typed_places import FORMS
 from dcpinspect.tui.view import Host
 
 if TYPE_CHECKING:
+    from dcpinspect.tui.base_app import Opening
     from dcpinspect.tui.dialogs import Answer
     from dcpinspect.tui.packets_view import PacketsView
-    from dcpinspect.tui.themed import Opening
 
 BEAT = 0.1
 """Seconds between two checks whether reading has brought anything new."""
@@ -59,7 +59,6 @@ TYPING = "typing"
 class InspectApp(ThemedApp):
     """The terminal UI of one inspection."""
 
-    COMMANDS = {Commands}  # noqa: RUF012 - Textual's way
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 - Textual's way
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (16, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS = [  # noqa: RUF012
@@ -93,8 +92,6 @@ class InspectApp(ThemedApp):
         )
         self.inspection = inspection
         self._can_read_again = can_read_again
-        if self.memory.notes is not None:
-            inspection.notes = Notes.beside(inspection.files, self.memory.notes)
         self._first_filter = filter_text
         self._is_untouched = not filter_text
         """Whether the user has not pressed a key or clicked yet, so that the program may choose the
@@ -127,12 +124,11 @@ class InspectApp(ThemedApp):
     def _new_packets(self, host: Host) -> PacketsView:
         from dcpinspect.tui.filter_bar import FilterBar
         from dcpinspect.tui.filter_completion import frequent_values
-        from dcpinspect.tui.filtering import oddity
         from dcpinspect.tui.packets_view import PacketsView
 
         inspection = self.inspection
-        frequent, odd = partial(frequent_values, inspection.store), partial(oddity, inspection)
-        bar = FilterBar(self._saved, self.memory.filters, self.glyphs, frequent, odd)
+        frequent = partial(frequent_values, inspection.store)
+        bar = FilterBar(self._saved, self.memory.filters, self.glyphs, frequent)
         view = PacketsView(host, self.glyphs, bar)
         view.list.color_rules = self._colors
         return view
@@ -290,11 +286,6 @@ class InspectApp(ThemedApp):
         if self._shown_results is not self.inspection.results:
             self._shown_results = self.inspection.results
             self.navigation.take_up()
-            if (
-                self._shown_results.connection is not None
-                and not self._shown_results.charts.commands
-            ):
-                self._count(self._shown_results)
         self._choose_first()
         if len(self.inspection.notices) > self._notices:
             self._notices = len(self.inspection.notices)
@@ -317,7 +308,8 @@ class InspectApp(ThemedApp):
 
     def _draw_keys(self) -> None:
         is_typing = self.navigation.has("packets") and self.packets.bar.is_typing
-        self._keys.update(frame.keys(self.view, self.size.width, is_typing=is_typing))
+        name = frame.capture_name(self.inspection)
+        self._keys.update(frame.keys(self.view, self.size.width, name, is_typing=is_typing))
 
     def on_resize(self) -> None:
         """Fits the lines to the new width."""
@@ -452,43 +444,6 @@ class InspectApp(ThemedApp):
             lambda number: None if number is None else self.navigation.choose(number or None),
         )
 
-    @work(thread=True, group="count", exclusive=True)
-    def _count(self, results: Results) -> None:
-        """Counts the messages of the one connection that is shown alone."""
-        from dcpinspect.tui.of_connection import counted
-
-        worker = get_current_worker()
-
-        def goes_on(share: float) -> bool:
-            if share:
-                self.navigation.from_thread(
-                    self.show_status,
-                    f"counting the messages of connection {results.connection} … {share:.0%}",
-                )
-            return not worker.is_cancelled
-
-        try:
-            counted_results = counted(self.inspection.store, results, goes_on)
-        except DcpInspectError as error:
-            self.navigation.from_thread(self.show_status, str(error))
-        else:
-            if counted_results is not None:
-                self.inspection.take_counts(counted_results, results)
-                self.navigation.from_thread(self.show_status, "")
-
-    def action_marks(self) -> None:
-        """Lists all marks, so that the user can go to a mark or remove it."""
-        from dcpinspect.tui.dialogs import MarksDialog
-
-        rows = self.packets.list
-        notes = self.inspection.notes
-        if not notes.of:
-            self.show_status("no row is marked; m marks one, ; writes a note")
-            return
-        lines = {row: (rows.text_of(row), notes.text(row)) for row in notes.rows}
-        marks = MarksDialog(lines, self.glyphs, self.navigation.forget, self.action_export)
-        self.push_screen(marks, lambda row: self.navigation.to_row(int(row)) if row else None)
-
     def action_export(self) -> None:
         """Asks what to export (the row under the cursor, marked rows, shown rows or all rows) and
         to which file.
@@ -499,7 +454,7 @@ class InspectApp(ThemedApp):
         rows, store = self.packets.list, self.inspection.store
         index, marks, first, last = (
             rows.index,
-            np.array(self.navigation.marks, np.int64),
+            np.array(sorted(self.inspection.marks), np.int64),
             store.first_row,
             store.rows,
         )
@@ -550,6 +505,15 @@ class InspectApp(ThemedApp):
         )
         self.push_screen(Help(self.view, "\n".join([signs, *self.navigation.view.legend()])))
 
+    def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
+        """Yields the entries of the palette, each with its key."""
+        del screen
+        for command in commands():
+            help_text = "  ".join(filter(None, (command.shown, command.about)))
+            yield SystemCommand(
+                command.title, help_text, partial(self.call_later, self.do, command)
+            )
+
     async def do(self, command: Command) -> None:
         """Runs an entry of the palette, in a view that the entry belongs to."""
         if self.view not in command.views:
@@ -587,7 +551,7 @@ class InspectApp(ThemedApp):
         )
 
     def _unlock(self, name: str | None) -> None:
-        from dcpinspect.tui.themed import Opening
+        from dcpinspect.tui.base_app import Opening
 
         path = os.path.expanduser(name or "")
         if os.path.isfile(path):

@@ -17,8 +17,8 @@ from textual.strip import Strip
 from dcpinspect.output.render.byte_grid import GridCells
 from dcpinspect.protocol.message import Message
 from dcpinspect.tui import theme
-from dcpinspect.tui.part_colors import Parts
-from dcpinspect.tui.strips import LineView, Piece, strip, visible_width
+from dcpinspect.tui.byte_colors import Parts
+from dcpinspect.tui.line_view import LineView, Piece, strip, visible_width
 from dcpinspect.tui.theme import Glyphs
 
 Span = tuple[int, int]

@@ -7,7 +7,6 @@ draw in ASCII.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.timeline_text import numbers, seconds
 from dcpinspect.tables.series import SPANS, with_longer_spans
-from dcpinspect.text import cells, clip
+from dcpinspect.text import clip
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 APART = 4
@@ -153,14 +152,6 @@ def axis(begin_ns: int, end_ns: int, width: int) -> str:
     return line.ljust(width - len(last)) + last
 
 
-def beside(left: Sequence[str], right: Sequence[str], width: int) -> list[str]:
-    """Puts two charts next to each other. ``width``: of the left chart."""
-    return [
-        f"{left_line}{' ' * max(0, width - cells(left_line))}{right_line}"
-        for left_line, right_line in zip(left, right, strict=True)
-    ]
-
-
 def spark(values: IntArray, width: int) -> str:
     """Returns a chart that is one line high."""
     return columns(fitted(values, width), 1)[0] if len(values) else ""
@@ -173,11 +164,3 @@ def short(number: float) -> str:
             return f"{number:.3g}{unit}" if unit else f"{number:.0f}"
         number /= 1000
     raise AssertionError
-
-
-def duration(span_ns: int) -> str:
-    """Writes nanoseconds in the largest unit that fits, without decimals: 16 us."""
-    for unit, name in ((10**9, "s"), (10**6, "ms"), (10**3, "us")):
-        if span_ns >= unit:
-            return f"{span_ns // unit} {name}"
-    return f"{span_ns} ns"

@@ -7,22 +7,13 @@ another view shows that view first.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING
-
-from textual.command import DiscoveryHit, Hit, Hits, Provider
-from textual.content import Content
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.tables.presets import FILTERS
 from dcpinspect.tui.copying import FORMS
 from dcpinspect.tui.key_bindings import KEYS, VIEWS
 from dcpinspect.tui.theme import THEMES
-
-if TYPE_CHECKING:
-    from dcpinspect.tui.app import InspectApp
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +25,7 @@ class Command:
     shown: str = ""
     """The key of the action, as help writes it."""
     about: str = ""
-    """More words about the action; the search looks at them, too."""
+    """More words about the action."""
     views: Sequence[str] = VIEWS
     """Views in which the action does something."""
 
@@ -67,53 +58,3 @@ def commands() -> list[Command]:
 
 def _title(text: str) -> str:
     return text if text.startswith("vB") else text[:1].upper() + text[1:]
-
-
-_KEY_WIDTH = 9
-
-
-def rank(command: Command, words: Sequence[str]) -> int:
-    """Returns how well an entry matches the typed words, which are in lower case; 0 if the entry
-    lacks one of them.
-    """
-    title, about = command.title.casefold(), command.about.casefold()
-    ranks = [
-        3 if re.search(rf"\b{re.escape(word)}", title) else 2 if word in title else word in about
-        for word in words
-    ]
-    return sum(ranks) * all(ranks)
-
-
-class Commands(Provider):
-    """Gives the entries to Textual's palette."""
-
-    def _run(self, command: Command) -> None:
-        app: InspectApp = self.app  # type: ignore[assignment] # no other application has this palette
-        app.call_later(app.do, command)
-
-    def _line(self, command: Command, words: Sequence[str] = ()) -> Content:
-        title = Content(command.title)
-        for word in words:
-            title = title.highlight_regex(
-                re.compile(re.escape(word), re.IGNORECASE), style=self.match_style or "reverse"
-            )
-        return Content.assemble((f"{command.shown:>{_KEY_WIDTH}}  ", "dim"), title)
-
-    async def discover(self) -> Hits:
-        """Yields all entries; Textual asks for them before anything is typed."""
-        for command in commands():
-            yield DiscoveryHit(self._line(command), partial(self._run, command), text=command.title)
-
-    async def search(self, query: str) -> Hits:
-        """Yields the entries whose title or further words contain all typed words."""
-        words = query.casefold().split()
-        all_commands = commands()
-        for number, command in enumerate(all_commands):
-            ranked = rank(command, words)
-            if ranked:  # among equal matches, the entry that is first in the table comes first
-                yield Hit(
-                    ranked - number / len(all_commands),
-                    self._line(command, words),
-                    partial(self._run, command),
-                    text=command.title,
-                )

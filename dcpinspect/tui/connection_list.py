@@ -17,8 +17,8 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
+from dcpinspect.tui.line_view import LineView, Piece, strip
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.strips import LineView, Piece, strip
 from dcpinspect.tui.theme import Glyphs
 
 

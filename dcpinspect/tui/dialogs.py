@@ -19,10 +19,9 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from dcpinspect.errors import UsageError
-from dcpinspect.text import escape
 from dcpinspect.tui.connection_list import ConnectionList, Talk
 from dcpinspect.tui.key_bindings import KEYS, PALETTE, VIEWS, Key
-from dcpinspect.tui.strips import LineView
+from dcpinspect.tui.line_view import LineView
 from dcpinspect.tui.theme import Glyphs
 
 if TYPE_CHECKING:
@@ -229,61 +228,6 @@ class ChoiceDialog(Dialog[str]):
     def action_move(self, where: str) -> None:
         """Moves the cursor of the list."""
         getattr(self._list, f"action_cursor_{where}")()
-
-
-class MarksDialog(ChoiceDialog):
-    """Lists the marked rows; returns the chosen row."""
-
-    BINDINGS: ClassVar[list[Any]] = [
-        Binding("M", "dismiss(None)", "Close"),
-        Binding("d,delete", "forget", "Mark removed"),
-        Binding("x", "export", "Export"),
-    ]
-    HINT = "Enter goes there   d removes the mark   x exports them   Esc closes"
-
-    def __init__(
-        self,
-        lines: Mapping[int, tuple[str, str]],
-        glyphs: Glyphs,
-        forget: Callable[[int], None],
-        export: Callable[[], None],
-    ) -> None:
-        """Makes the dialog. ``lines``: for each row, its text and the note on it. ``forget``
-        removes the mark from a row.
-
-        ``export`` is called when the user wants to export the marked messages instead of going to
-        one.
-        """
-        marked_lines = {
-            str(row): _marked(line, note, glyphs) for row, (line, note) in lines.items()
-        }
-        super().__init__("marked messages", marked_lines, glyphs)
-        self._forget = forget
-        self._export = export
-
-    def action_forget(self) -> None:
-        """Removes the mark from the row under the cursor. Closes the list if that was the last
-        row.
-        """
-        highlighted = self._list.highlighted
-        if highlighted is not None:
-            self._forget(int(self._list.get_option_at_index(highlighted).id or 0))
-            self._list.remove_option_at_index(highlighted)
-            if not self._list.option_count:
-                self.dismiss(None)
-
-    def action_export(self) -> None:
-        """Exports the marked messages to a file."""
-        self.dismiss(None)
-        self._export()
-
-
-def _marked(line: str, note: str, glyphs: Glyphs) -> Text:
-    """Returns the text of a row in the list of marks, with its note below."""
-    text = Text(line.lstrip(), no_wrap=True, overflow="ellipsis")
-    if note:
-        text.append(f"\n{glyphs.remark:>9} {escape(note)}", "bold")
-    return text
 
 
 Answer = Literal["leave", "save"]

@@ -12,7 +12,7 @@ from textual.strip import Strip
 
 from dcpinspect.output.render.event_lines import EventLines
 from dcpinspect.tui import theme
-from dcpinspect.tui.strips import LineView, strip, visible_width
+from dcpinspect.tui.line_view import LineView, strip, visible_width
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.tracks import Told
 

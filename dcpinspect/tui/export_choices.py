@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from dcpinspect.errors import UsageError
-from dcpinspect.findings.collector import place_of
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.export.atomic import AtomicFile
 from dcpinspect.output.export.formats import SUFFIXES, Format
@@ -177,8 +176,6 @@ def _messages(
 def _packets(file: AtomicFile, inspection: Inspection, rows: RowNumbers, tell: Tell) -> None:
     """Writes the packets of the messages. Reads the captures again, because the packets of a
     message are not kept.
-
-    Notes become comments of packets.
     """
     last = int(rows[-1]) if len(rows) else 0
     with (
@@ -186,14 +183,6 @@ def _packets(file: AtomicFile, inspection: Inspection, rows: RowNumbers, tell: T
         Reading(inspection.files, keeper=subset, **inspection.reading.options) as reading,
     ):
         subset.follow(reading)
-        noted = np.array(
-            [
-                row
-                for row in np.intersect1d(rows, inspection.notes.rows).tolist()
-                if inspection.notes.text(row)
-            ],
-            np.int64,
-        )
         size = 2 * (reading.capture.size or 1)
         for batch in reading if last else ():
             tell(min(1.0, reading.capture.position / size))
@@ -207,8 +196,6 @@ def _packets(file: AtomicFile, inspection: Inspection, rows: RowNumbers, tell: T
                 ]
                 - first,
             )
-            for row in noted[(first <= noted) & (noted <= int(batch.row[-1]))].tolist():
-                subset.comment(place_of(batch, row - first), escape(inspection.notes.text(row)))
             if int(batch.row[-1]) >= last:
                 break
         subset.write(file, check=lambda: tell(min(1.0, 0.5 + subset.position / size)))

@@ -1,5 +1,5 @@
-"""The lines of the field tree: fields, their inner values, JSON one level at a time, and long text
-in lines as wide as the tree.
+"""The lines of the field tree: fields, their inner values, JSON with indents, and long text in
+lines as wide as the tree.
 
 The inner lines of a line are made when the user opens it. So a value costs only what is shown of
 it, however long or deep it is.
@@ -7,23 +7,25 @@ it, however long or deep it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Literal
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.field_table import offsets_text, problem_lines, value_text
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.text import cells, escape
-from dcpinspect.tui import json_parts
-from dcpinspect.tui.json_parts import Part
 
 MOST = 200
 """Greatest number of inner lines that are shown at once; the last line then offers as many more."""
-_PREVIEW = 400
-"""Greatest number of bytes of a folded object that are shown in its line."""
+_DEEPEST = 20
+"""Number of levels of JSON that are indented."""
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{}\],:]|[^\s"\[\]{},:]++', re.DOTALL)
 
-Kind = Literal["field", "json", "text", "more", "problem"]
+Kind = Literal["field", "text", "more", "problem"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,6 @@ class Entry:
     label: str = ""
     offsets: str = ""
     text: str = ""
-    part: str = ""
-    """Kind of the JSON value: ``string``, ``number`` …"""
     span: tuple[int, int] | None = None
     """Bytes of the line in the message, [start, end); None if the message has them in another form,
     such as compressed.
@@ -65,7 +65,6 @@ class Entries:
         self._message = message
         self._width = max(width, 8)
         self._head = head
-        self._encoded: dict[int, bytes] = {}
 
     def top(self) -> list[Entry]:
         """Returns the outermost lines."""
@@ -118,15 +117,11 @@ class Entries:
             and not field.hidden
             and (field.spec is None or not field.spec.kind.size)
         ):
-            content = self._content(field)
-            json_root = json_parts.root(content)
             if isinstance(field.value, bytes):
-                inner = partial(self._dump, path, field) if len(content) > 8 else None
-            elif json_root is not None:
-                inner, is_open = (
-                    partial(self._part_entries, path, field, json_root, field.depth + 1),
-                    field.name in ("value", "body"),
-                )
+                inner = partial(self._dump, path, field) if len(field.value) > 8 else None
+            elif field.value[:64].lstrip()[:1] in ("{", "["):
+                inner = partial(self._json, path, field.depth, field)
+                is_open = field.name in ("value", "body")
             else:
                 inner = self._rest_entry(path, field.depth, field, field.value, text)
         else:
@@ -156,75 +151,25 @@ class Entries:
             return f"({meaning}{field.size:,} bytes) {escape(field.value[:limit])}…"
         return value_text(field, limit)
 
-    def _content(self, field: FieldValue) -> bytes:
-        """Returns the bytes of a text or bytes value, unpacked."""
-        if isinstance(field.value, str):
-            if id(field) not in self._encoded:
-                self._encoded[id(field)] = field.value.encode("utf-8", "surrogatepass")
-            return self._encoded[id(field)]
-        return field.value if isinstance(field.value, bytes) else field.raw
-
     # -- values
     # -------------------------------------------------------------------------------------------
 
-    def _part_entries(
-        self, path: str, field: FieldValue, inside: Part, depth: int, limit: int
-    ) -> list[Entry]:
-        text = self._content(field)
-        entries: list[Entry] = []
-        seen: dict[str, int] = {}
-        base = None if field.inflated else _base(field, text)
-        level = json_parts.level(text, inside, limit)
-        for json_part in level.parts:
-            part_path = f"{path}/{_step(json_part.name, seen)}"
-            label = f'"{json_part.name}"' if inside.kind == "object" else json_part.name
-            value_text, inner = self._part_entry(part_path, field, json_part, depth)
-            span = None if base is None else (base + json_part.start, base + json_part.end)
-            source = partial(_source, text, json_part)
-            entries.append(
-                Entry(
-                    part_path,
-                    "json",
-                    depth,
-                    field,
-                    label,
-                    "",
-                    value_text,
-                    json_part.kind,
-                    span,
-                    source,
-                    inner,
-                )
-            )
-        if level.why:
-            entries.append(_more(f"{path}/", depth, field, level.why))
-        return entries
-
-    def _part_entry(
-        self, path: str, field: FieldValue, part: Part, depth: int
-    ) -> tuple[str, Callable[[int], Sequence[Entry]] | None]:
-        """Returns the text that is shown for a part, and the function that makes its inner
-        lines.
-        """
-        text = self._content(field)
-        if part.is_container:
-            preview = " ".join(
-                text[part.start : part.end][:_PREVIEW].decode("utf-8", "replace").split()
-            )
-            if part.end - part.start > _PREVIEW:
-                preview = f"({part.end - part.start:,} bytes) {preview}"
-            return escape_plain(preview), partial(self._part_entries, path, field, part, depth + 1)
-        source = text[part.start : part.end]
-        if part.kind != "string":
-            return escape(source[:_PREVIEW]), None
-        if len(source) > 4 * self._width:
-            decoded = source[1:-1].decode("utf-8", "replace")
-            value_text = f'({len(source) - 2:,} bytes) "{escape_plain(decoded[: 4 * self._width])}…'
-            return value_text, self._rest_entry(path, depth, field, decoded, value_text)
-        value_text = json_parts.string(source)
-        return value_text, self._rest_entry(
-            path, depth, field, value_text, room=self._width - 2 * depth - cells(part.name) - 8
-        )
+    def _json(self, path: str, depth: int, field: FieldValue, limit: int) -> list[Entry]:
+        """Returns the lines of a JSON text, indented; what is not shown yet is not looked at."""
+        width = max(8, self._width - 2 * depth - 5)
+        assert isinstance(field.value, str)
+        lines = [
+            line
+            for long_line in islice(json_lines(field.value), limit + 1)
+            for line in wrapped(long_line[: (limit + 1) * width], width)
+        ]
+        entries = self._text_entries(lines, path, depth, field, limit)
+        return [  # of JSON a line is copied, not the whole value
+            entry
+            if entry.kind == "more"
+            else replace(entry, source=partial(str, entry.text.strip()))
+            for entry in entries
+        ]
 
     def _rest_entry(
         self,
@@ -249,6 +194,11 @@ class Entries:
     ) -> list[Entry]:
         width = max(8, self._width - 2 * depth - 5)
         lines = wrapped(text[: (limit + 1) * width], width)
+        return self._text_entries(lines, path, depth, field, limit)
+
+    def _text_entries(
+        self, lines: Sequence[str], path: str, depth: int, field: FieldValue | None, limit: int
+    ) -> list[Entry]:
         entries = [
             Entry(f"{path}/~{number}", "text", depth + 1, field, text=line)
             for number, line in enumerate(lines[:limit])
@@ -262,7 +212,7 @@ class Entries:
     def _dump(self, path: str, field: FieldValue, limit: int) -> list[Entry]:
         width = self._width - 2 * field.depth - 5
         content, columns = (
-            self._content(field),
+            field.value if isinstance(field.value, bytes) else field.raw,
             16 if len(f"{0:>6} {'00 ' * 16} {'.' * 16}") <= width else 8,
         )
         base = None if field.inflated else _base(field, content)
@@ -326,8 +276,32 @@ def escape_plain(text: str) -> str:
     return escape(text).replace("\\\\", "\\") if "\\" in text else escape(text)
 
 
-def _source(text: bytes, part: Part) -> str:
-    return text[part.start : part.end].decode("utf-8", "replace")
+def json_lines(text: str) -> Iterator[str]:
+    """Yields a JSON text in lines with indents. Only blanks between its values are left out; what
+    is no JSON stays as it is.
+    """
+    line, depth = "", 0
+    for match in _TOKEN.finditer(text):
+        piece, indent = match[0], "  " * min(depth, _DEEPEST)
+        is_first = line.endswith(("{", "["))
+        if piece in ("}", "]"):
+            depth = max(0, depth - 1)
+            if not is_first:
+                yield line
+                line = "  " * min(depth, _DEEPEST)
+            line += piece
+        elif piece in (",", ":"):
+            line += piece if piece == "," else ": "
+            if piece == ",":
+                yield line
+                line = indent
+        else:
+            if is_first:
+                yield line
+                line = indent
+            line += piece
+            depth += piece in ("{", "[")
+    yield line
 
 
 def _base(field: FieldValue, content: bytes) -> int | None:

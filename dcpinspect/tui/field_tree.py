@@ -15,10 +15,10 @@ from textual.strip import Strip
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.text import cells, clip
 from dcpinspect.tui import theme
+from dcpinspect.tui.byte_colors import Parts
 from dcpinspect.tui.field_entries import MOST, Entries, Entry
 from dcpinspect.tui.field_links import Link
-from dcpinspect.tui.part_colors import Parts
-from dcpinspect.tui.strips import LineView, Piece, strip, visible_width
+from dcpinspect.tui.line_view import LineView, Piece, strip, visible_width
 from dcpinspect.tui.theme import Glyphs
 
 LABEL = 22
@@ -115,9 +115,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         return False
 
     def select_at(self, offset: int) -> None:
-        """Moves the cursor to the innermost line that contains a byte of the message, also inside
-        JSON.
-        """
+        """Moves the cursor to the innermost field that contains a byte of the message."""
         level, path = self._top(), ""
         for _ in range(_DEEPEST):
             entry = next(
@@ -131,11 +129,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             if entry is None:
                 break
             path = entry.path
-            if entry.inner is None or (
-                entry.kind != "json"
-                and entry.field is not None
-                and not (entry.is_open or entry.field.fields)
-            ):
+            if entry.inner is None or (entry.field is not None and not entry.field.fields):
                 break
             level = self._inner(entry)
         if path:
@@ -311,19 +305,6 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         pieces: list[Piece] = [(self._glyphs.cursor if is_cursor else " ", style)]
         if entry.kind == "field":
             pieces += self._field_pieces(entry, fold, style, is_cursor=is_cursor)
-        elif entry.kind == "json":
-            pieces += [
-                (f"{'  ' * entry.depth}{fold} ", style),
-                (
-                    entry.label,
-                    style if is_cursor else style + theme.style_of(self.app, "json-name"),
-                ),
-                (": ", style),
-                (
-                    entry.text,
-                    style if is_cursor else style + theme.style_of(self.app, f"json-{entry.part}"),
-                ),
-            ]
         else:
             paint = {"problem": "severity-error", "more": "kind-upkeep"}.get(entry.kind, "")
             pieces.append(

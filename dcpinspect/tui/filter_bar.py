@@ -4,15 +4,13 @@ operators and values of the capture.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
-from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from dcpinspect.errors import PlacedError, UsageError
@@ -22,16 +20,11 @@ from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui.advice import for_keys
 from dcpinspect.tui.filter_completion import Completion, Frequent, Offer, offer
-from dcpinspect.tui.remembered import History
+from dcpinspect.tui.history import History
 from dcpinspect.tui.theme import Glyphs
 
 OFFERED = 8
 """Number of completions that are shown at once."""
-PAUSE_S = 0.25
-"""Seconds without a key, after which the bar checks whether the filter shows any messages."""
-
-Judge = Callable[[Filter], str]
-"""Returns what is odd about a valid filter; empty if nothing is. May take long."""
 
 
 class Completions(Static):
@@ -180,9 +173,7 @@ class FilterInput(Input):
 
 
 class FilterBar(Horizontal):
-    """The filter, and beside it its state: ``…`` being checked, ``✔`` valid, ``✖`` invalid, ``?``
-    valid but odd.
-    """
+    """The filter, and beside it its state: ``…`` being checked, ``✔`` valid, ``✖`` invalid."""
 
     class Changed(Message):
         """Sent at Enter with the wanted filter; None: no filter."""
@@ -198,14 +189,11 @@ class FilterBar(Horizontal):
         history: History,
         glyphs: Glyphs,
         frequent: Frequent,
-        judge: Judge,
     ) -> None:
         super().__init__(id="filter")
         self._saved = saved
         self._history = history
         self._frequent = frequent
-        self._judge = judge
-        self._rest: Timer | None = None
         self.completions = Completions(glyphs)
         self.input = FilterInput(history, self.completions)
         self._state = Static(id="filter-state")
@@ -250,9 +238,6 @@ class FilterBar(Horizontal):
         """Checks the typed filter, and offers what can come next."""
         event.stop()
         self.input.place = len(self._history.texts)
-        if self._rest is not None:
-            self._rest.stop()
-            self._rest = None
         offered = offer(event.value[: self.input.cursor_position], self._frequent)
         error = self._check(event.value)
         is_before = (
@@ -279,8 +264,6 @@ class FilterBar(Horizontal):
             self._refuse(error)
         else:
             self.show_status("" if parsed is None else "✔ Enter applies it")
-            if parsed is not None:
-                self._rest = self.set_timer(PAUSE_S, partial(self._start_judging, text, parsed))
         return None
 
     def _refuse(self, error: UsageError) -> None:
@@ -294,21 +277,6 @@ class FilterBar(Horizontal):
         self.completions.point(error.at, for_keys(error.what))
         self.show_status(f"✖ at {error.at + 1}", is_error=True)
 
-    def _start_judging(self, text: str, condition: Filter) -> None:
-        self._rest = None
-        self.run_worker(
-            partial(self._look_behind, text, condition), thread=True, group="judge", exclusive=True
-        )
-
-    def _look_behind(self, text: str, condition: Filter) -> None:
-        odd = self._judge(condition)
-        if odd and self.app.is_running:
-            self.app.call_from_thread(self._show_oddity, text, odd)
-
-    def _show_oddity(self, text: str, odd: str) -> None:
-        if self.is_typing and self.input.value == text:
-            self.show_status(f"? {odd}")
-
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Applies the filter when Enter is pressed."""
         event.stop()
@@ -316,9 +284,6 @@ class FilterBar(Horizontal):
 
     def apply(self, text: str) -> bool:
         """Applies a filter if it is valid. Returns whether it is."""
-        if self._rest is not None:
-            self._rest.stop()
-            self._rest = None
         if self.input.value != text:
             with self.input.prevent(Input.Changed):
                 self.input.value = text

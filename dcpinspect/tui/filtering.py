@@ -13,14 +13,11 @@ from dcpinspect.errors import DcpInspectError
 from dcpinspect.tables.filter import Filter, both
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tui.filter_bar import FilterBar
-from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.packet_list import PacketList
 from dcpinspect.tui.progress_text import Progress
 from dcpinspect.tui.row_index import RowIndex, Rows
 from dcpinspect.tui.view import Host
 
-LOOKED = 1 << 16
-"""Greatest number of rows in a capture that is searched while a filter is typed."""
 HELD = 0.05
 """Seconds for which the screen stays unchanged while rows are searched."""
 
@@ -180,23 +177,3 @@ class Filtering:
         self._bar.show_status(f"✔ {len(self._index):,} rows" if len(self._index) else hidden)
         if until < self._host.inspection.store.rows:
             self._scan(filter_)
-
-
-def oddity(inspection: Inspection, filter_: Filter) -> str:
-    """Returns what is odd about a filter: that it shows no message of a complete capture, or all.
-    Empty: nothing, or too much to search.
-    """
-    store = inspection.store
-    if inspection.state == "reading" or not 0 < store.rows <= LOOKED:
-        return ""
-    try:
-        matching = len(store.matching(FilterRows(filter_)))
-    except DcpInspectError:
-        return ""
-    return (
-        "valid, but no row matches"
-        if not matching
-        else "valid, but every row matches"
-        if matching == store.rows
-        else ""
-    )

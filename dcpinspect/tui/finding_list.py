@@ -16,7 +16,7 @@ from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.text import cells, one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.advice import for_keys
-from dcpinspect.tui.strips import LineView, Piece, strip, visible_width, wrapped
+from dcpinspect.tui.line_view import LineView, Piece, strip, visible_width, wrapped
 from dcpinspect.tui.theme import Glyphs
 
 _INDENT = 4

@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from dcpinspect.output.render.message_lines import counted
 from dcpinspect.protocol.message import Severity
-from dcpinspect.text import cells, escape
+from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.key_bindings import TYPING, VIEWS, footer
 from dcpinspect.tui.progress_text import time_left
@@ -79,8 +79,7 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
     counts = Counter(
         finding.severity for finding in inspection.results.findings if finding.effect_of is None
     )
-    files = inspection.files
-    name = _name([Path(file) for file in files])
+    name = capture_name(inspection) if width >= WIDE else ""  # else the last line has it
     found = []
     if inspection.connection is not None:
         found += [
@@ -136,10 +135,11 @@ def _tabs(view: str, names: Mapping[str, str], apart: int = 1) -> Content:
     return Content.assemble(*pieces)
 
 
-def _name(files: Sequence[Path]) -> str:
+def capture_name(inspection: Inspection) -> str:
     """Returns the name of the capture; for many files, the name of the folder that contains all of
     them.
     """
+    files = [Path(file) for file in inspection.files]
     folder = files[0].absolute().parent
     if len(files) > 2 and all(file.absolute().parent == folder for file in files):
         return f"{escape(folder.name)}/ ({len(files):,} captures)"
@@ -233,19 +233,22 @@ def _gone(inspection: Inspection) -> str:
     return f", the first {gone:,} are dropped (--keep)" if gone else ""
 
 
-def keys(view: str, width: int, *, is_typing: bool = False) -> Content:
+def keys(view: str, width: int, name: str = "", *, is_typing: bool = False) -> Content:
     """Returns the last line: as many keys as fit, always with the key of help; the keys of the
-    filter while one is typed.
+    filter while one is typed. On a narrow screen the ``name`` of the capture stands at its end.
     """
-    *first_keys, last = TYPING if is_typing else sorted(footer(view), key=lambda key: key[1] == "?")
-    width_left = width - cells(f"{last[1]} {last[2]} ")
+    name = clip(name, width // 3) if width < WIDE else ""
+    *first_keys, last = TYPING if is_typing else sorted(footer(view), key=lambda one: one[1] == "?")
+    width_left = width - cells(f"{last[1]} {last[2]} {f'  {name}' if name else ''}")
     fitting = [
         sum(cells(f"{key_text} {word}  ") for _, key_text, word in first_keys[: count + 1])
         < width_left
         for count in range(len(first_keys))
     ]
     pieces = [Content(" ")]
-    for name, key_text, word in (*first_keys[: sum(fitting)], last):
-        action = f"press({name!r})"
+    for key, key_text, word in (*first_keys[: sum(fitting)], last):
+        action = f"press({key!r})"
         pieces += [piece(f"{key_text} ", "bold", action), piece(word, "", action), Content("  ")]
-    return Content.assemble(*pieces[:-1])
+    line = Content.assemble(*pieces[:-1])
+    blanks = " " * (width - line.cell_length - cells(name) - 1)
+    return Content.assemble(line, blanks, name) if name else line

@@ -27,8 +27,8 @@ from dcpinspect.tui.heat import (
     levels,
     signs,
 )
+from dcpinspect.tui.line_view import LineView, Piece, flowed, strip
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.strips import LineView, Piece, flowed, strip
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_cells import FEW
 
@@ -233,8 +233,9 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             return "no vbucket was requested"
         together = self.form.together
         sharing = f"{together} vbuckets a row" if together > 1 else ""
+        whose = "" if self._results.connection is None else ", from all connections"
         phrases = [
-            f"items of {len(self._numbers):,} vbuckets over time",
+            f"items of {len(self._numbers):,} vbuckets over time{whose}",
             sharing,
             f"a cell is {lasting(self._spans * self._heat.span_ns)}",
         ]

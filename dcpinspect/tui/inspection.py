@@ -29,14 +29,15 @@ from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.tui.advice import for_keys
+from dcpinspect.tui.finding_rows import Marked
 from dcpinspect.tui.heat import HeatCounter
-from dcpinspect.tui.marked import Marked
-from dcpinspect.tui.notes import Notes
-from dcpinspect.tui.of_connection import BATCH, of_connection
 from dcpinspect.tui.results import Results
+from dcpinspect.tui.single_connection import of_connection
 
 State = Literal["reading", "done", "stopped", "failed"]
 
+_BATCH = 1 << 16
+"""Number of messages that are counted at once."""
 _SHARE = 20
 """Before results are worked out again, reading goes on for at least this many times as long as
 working them out took.
@@ -100,8 +101,8 @@ class Inspection:
         self.results = Results()
         """The results that are shown: of all connections, or of the one that is shown alone."""
         self._choosing = threading.Lock()
-        self.notes = Notes()
-        """Marks and notes on messages."""
+        self.marks: set[int] = set()
+        """Rows that the user marked."""
         self._statistics = Statistics()
         self._heat = HeatCounter()
         self._is_wanted = threading.Event()
@@ -236,8 +237,8 @@ class Inspection:
         rows = self.store.matching(
             FilterRows(parse_filter(f"not connection in ({', '.join(map(str, sorted(copies)))})"))
         )
-        for start in range(0, len(rows), BATCH):
-            batch = self.store.messages(rows[start : start + BATCH].astype(np.int64))
+        for start in range(0, len(rows), _BATCH):
+            batch = self.store.messages(rows[start : start + _BATCH].astype(np.int64))
             self._statistics.feed(batch)
             self._heat.feed(batch)
 
@@ -280,12 +281,3 @@ class Inspection:
             if self.connection is None
             else of_connection(self.everything, self.connection)
         )
-
-    def take_counts(self, counted: Results, of: Results) -> None:
-        """Replaces the shown results ``of`` by ``counted``, which have the counts of messages.
-
-        Does nothing if other results are shown now.
-        """
-        with self._choosing:
-            if self.results is of:
-                self.results = counted

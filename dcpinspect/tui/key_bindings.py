@@ -146,9 +146,7 @@ KEYS = (
         "Mark",
         _LISTS,
     ),
-    Key("semicolon", "note", "write a note on the message", ";", views=("packets",)),
     Key("apostrophe", "next_mark", "the next mark", "'"),
-    Key("M", "marks", "all marks, to go to one, remove it, or export them", "M"),
     Key(
         "y",
         "copy",

@@ -1,6 +1,4 @@
-"""The screen that opens a capture: recent captures, files, and interfaces with their current
-traffic.
-"""
+"""The screen that opens a capture: recent captures, files, samples and interfaces."""
 
 from __future__ import annotations
 
@@ -24,13 +22,11 @@ from textual.widgets.option_list import Option
 from dcpinspect.capture.folders import is_capture
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import cells, escape
-from dcpinspect.transport.connections import DEFAULT_PORTS
+from dcpinspect.tui.base_app import Opening
 from dcpinspect.tui.dialogs import PickList
 from dcpinspect.tui.theme import Glyphs
-from dcpinspect.tui.themed import Opening
 
-LOOK_S = 1.0
-"""Seconds for which packets of interfaces are counted."""
+NO_RIGHT = "no right to capture; start again with sudo"
 MOST = 100
 """Number of lines of a section of the list."""
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
@@ -68,10 +64,8 @@ class OpenScreen(ModalScreen[Opening | None]):
         super().__init__()
         self._recent = [path for path in recent if os.path.exists(path)]
         self._interfaces: dict[str, str] = {}
-        """What is said of each interface."""
-        self._has_no_right = False
+        """Addresses of each interface."""
         self._note = "looking for interfaces"
-        self._ending = threading.Event()
         self._path = Input(
             placeholder="path of a capture, or of a folder of captures",
             compact=True,
@@ -91,20 +85,16 @@ class OpenScreen(ModalScreen[Opening | None]):
             yield Static(Text(HINT), classes="open-note")
 
     def on_mount(self) -> None:
-        """Gives the focus to the path, and starts to watch the interfaces."""
+        """Gives the focus to the path, and looks for interfaces."""
         self._path.focus()
         self._offer()
         threading.Thread(
-            target=self._watch, name="rates", daemon=True
+            target=self._look, name="interfaces", daemon=True
         ).start()  # a daemon, because nobody waits for its end
 
     def on_resize(self) -> None:
         """Fits the descriptions to the new width."""
         self.call_after_refresh(self._offer)
-
-    def on_unmount(self) -> None:
-        """Stops watching the interfaces."""
-        self._ending.set()
 
     # -- what is offered
     # ----------------------------------------------------------------------------------
@@ -228,10 +218,9 @@ class OpenScreen(ModalScreen[Opening | None]):
                 if path
                 else "there is nothing to open here; type a path"
             )
-        elif (
-            offer.interface and self._has_no_right
-        ):  # the shown capture is not closed for an interface that cannot be opened
-            self._show_hint(f"{escape(offer.interface)}: {why_no_rates(os.geteuid())}")
+        elif offer.interface and self._note == NO_RIGHT:
+            # the shown capture is not closed for an interface that cannot be opened
+            self._show_hint(f"{escape(offer.interface)}: {NO_RIGHT}")
         else:
             self.dismiss(offer)
 
@@ -242,63 +231,27 @@ class OpenScreen(ModalScreen[Opening | None]):
     # -- interfaces
     # ---------------------------------------------------------------------------------------
 
-    def _watch(self) -> None:
-        """Lists the interfaces, and then counts their packets again and again. Runs in a thread of
-        its own.
-        """
-        from dcpinspect.capture.interfaces import (
+    def _look(self) -> None:
+        """Lists the interfaces. Runs in a thread of its own."""
+        from dcpinspect.capture.interfaces import (  # deferred: Scapy takes half a second
             interfaces,
             traffic,
-        )  # deferred: Scapy takes half a second
-
-        interfaces_up = [interface for interface in interfaces() if interface.is_up]
-        self._from_thread(
-            {interface.name: ", ".join(interface.addresses) for interface in interfaces_up}, None
         )
-        while not self._ending.is_set():
-            counts = traffic(
-                [interface.name for interface in interfaces_up], sorted(DEFAULT_PORTS), LOOK_S
-            )
-            self._from_thread(
-                {interface.name: ", ".join(interface.addresses) for interface in interfaces_up},
-                counts,
-            )
-            if not counts:
-                return  # the user may not capture
 
-    def _from_thread(self, addresses: dict[str, str], counts: dict[str, int] | None) -> None:
-        if not self._ending.is_set():
-            with suppress(RuntimeError):  # the application may have ended meanwhile
-                self.app.call_from_thread(self._show, addresses, counts)
-
-    def _show(self, addresses: dict[str, str], counted: dict[str, int] | None) -> None:
-        """Shows the interfaces. ``counted``: packets by interface; empty: the user may not capture;
-        None: not counted yet.
-        """
-        counts = counted or {}
-        self._has_no_right = counted == {} and os.geteuid() != 0
-        self._note = why_no_rates(os.geteuid()) if counted == {} else ""
-        self._interfaces = {
-            name: f"{counts[name] / LOOK_S:,.0f} packets/s of the ports"
-            if name in counts
-            else where
-            for name, where in addresses.items()
+        where = {
+            interface.name: ", ".join(interface.addresses)
+            for interface in interfaces()
+            if interface.is_up
         }
-        self._offer()
+        # root gives up its rights once a live capture begins, but programs that it starts have them
+        may_capture = os.geteuid() == 0 or bool(traffic([*where], [], 0))
+        with suppress(RuntimeError):  # the application may have ended meanwhile
+            self.app.call_from_thread(self._show, where, "" if may_capture else NO_RIGHT)
 
-
-def why_no_rates(user: int) -> str:
-    """Returns why the traffic of interfaces is unknown, and whether one can be opened all the same.
-    ``user``: number of the user.
-
-    Root gives up its rights after a live capture has begun. Programs that it starts have them
-    again, so the recorder can still capture.
-    """
-    return (
-        "rates are not known after a live capture began; Enter opens one"
-        if user == 0
-        else "no right to capture; start again with sudo"
-    )
+    def _show(self, interfaces: dict[str, str], note: str) -> None:
+        self._note, self._interfaces = note, interfaces
+        if self.is_mounted:
+            self._offer()
 
 
 def _files(typed: str, width: int) -> Iterator[Offer]:

@@ -21,9 +21,9 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.text import one_line
 from dcpinspect.tui.connection_list import ConnectionList, Talk, talks
 from dcpinspect.tui.finding_list import FindingList
+from dcpinspect.tui.line_view import LineView
 from dcpinspect.tui.rate import Rate
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.strips import LineView
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_map import VbucketMap
 from dcpinspect.tui.view import Host, Spot, View
@@ -55,7 +55,7 @@ class OverviewView(View):
         )
         self.rate = Rate(glyphs, id="overview-rate")
         self.connections = ConnectionList(glyphs, id="overview-connections")
-        self._parts: Sequence[LineView] = (self.findings, self.map, self.rate, self.connections)
+        self._parts: Sequence[LineView] = (self.findings, self.map, self.connections)
         self._here: LineView = self.findings
         self._verdict_text = Text()
         self._shown = Results()
@@ -248,8 +248,6 @@ class OverviewView(View):
     def _open_place(self, event: LineView.Opened) -> None:
         if event.view is self.map:
             self.host.to_map(self.map.vbucket)
-        elif event.view is self.rate:
-            self.host.to_time(self.rate.time_ns)
         elif event.view is self.connections:
             self.host.choose(self.connections.connection or None)
         elif self.findings.finding is not None:

@@ -25,11 +25,11 @@ from dcpinspect.tui.field_tree import FieldTree
 from dcpinspect.tui.filter_bar import FilterBar, condition_for_value
 from dcpinspect.tui.filtering import Filtering
 from dcpinspect.tui.frame import Line
+from dcpinspect.tui.line_view import visible_width
 from dcpinspect.tui.message_panes import MessagePanes
 from dcpinspect.tui.packet_list import PacketList
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.row_search import Search
-from dcpinspect.tui.strips import visible_width
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.view import Host, Spot, View
 
@@ -183,11 +183,6 @@ class PacketsView(View):
         any(self.fields.select_named(name) for name in self.wanted_fields)
         self.wanted_fields = ()
 
-    def redraw_row(self, row: int) -> None:
-        """Shows findings and note of a message again, because they may have changed."""
-        if row == self.list.row:
-            self.panes.show_finding(row)
-
     @on(PacketList.Opened)
     def _open_place(self) -> None:
         self._show_all()
@@ -238,7 +233,7 @@ class PacketsView(View):
             return True
         is_stopped = self.search.stop()
         if is_stopped:
-            self.host.show_status(f"the search was stopped; {len(self.search):,} found by then")
+            self.host.show_status("the search was stopped")
         return is_stopped
 
     def leave(self) -> bool:
@@ -451,11 +446,6 @@ class PacketsView(View):
         """Marks the row, or removes its mark."""
         if self.list.row:
             self.host.mark(self.list.row)
-
-    def action_note(self) -> None:
-        """Asks for a note on the row."""
-        if self.list.row:
-            self.host.note(self.list.row)
 
     def action_copy_as(self, form: str = "") -> None:
         """Copies the message in a form; asks for the form if none is given."""

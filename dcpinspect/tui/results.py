@@ -14,8 +14,8 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.tables.record_tables import Records
+from dcpinspect.tui.finding_rows import Marked
 from dcpinspect.tui.heat import Heat
-from dcpinspect.tui.marked import Marked
 
 
 @dataclass(frozen=True, slots=True)

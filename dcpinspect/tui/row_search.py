@@ -1,5 +1,4 @@
-"""Searches the rows of a list for text, a pattern or bytes. It finds all matches, and reports the
-next one first.
+"""Searches the rows of a list for the next one with a text, a pattern or bytes.
 
 The lines or the bytes of many messages form one column of Arrow, which Arrow searches. The store
 reads half a million messages a second, and a kernel makes the lines. So a search of ten million
@@ -9,17 +8,14 @@ messages takes as long as reading them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import field
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from dcpinspect.arrays import BoolArray, give_back
 from dcpinspect.errors import DcpInspectError, UsageError
-from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.message_lines import Lines
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.reading.store.store import Store
@@ -107,30 +103,6 @@ def matching(store: Store, matcher: Matcher, rows: RowNumbers) -> RowNumbers:
     )
 
 
-class _Span(NamedTuple):
-    """A range of places in a list."""
-
-    is_before: bool
-    """Whether the range lies before the cursor, where it was when the search began."""
-    start: int
-    stop: int
-
-
-@dataclass(slots=True)
-class _Run:
-    """One search through rows, in a thread."""
-
-    matcher: Matcher
-    index: RowIndex
-    """The list as it was when the run began."""
-    spans: Sequence[_Span]
-    progress: Progress = field(default_factory=Progress)
-    share: float = 0
-    is_before: bool = False
-    """Whether all rows behind the cursor have been searched."""
-    is_stopped: threading.Event = field(default_factory=threading.Event)
-
-
 class Search:
     """Runs one search at a time in the background, from the cursor on and then from the first row.
     Moves to the next match.
@@ -141,161 +113,71 @@ class Search:
         self._host = host
         self.text = ""
         """The text that was searched for last."""
-        self._index: RowIndex | None = None  # the list that was searched
-        self._last = 0  # the last row that was searched
-        self._before, self._after = RowIndex(is_filtered=True), RowIndex(is_filtered=True)
-        self._run: _Run | None = None
-        self._steps = (
-            0  # 1 or -1: the direction in which the cursor is to move once the next match is known
-        )
+        self._run: threading.Event | None = None
+        """Set when the running search is to stop."""
 
     def begin(self, text: str, *, back: bool = False) -> None:
-        """Moves to the next row with the text, or to the last row before the cursor. Matches that
-        are known for the same list are kept.
-        """
-        index, row = self._list.index, self._list.row
-        is_known = (
-            text == self.text and index is self._index and (self._run is not None or self._last > 0)
-        )
-        position = (
-            index.place_of(self._last + 1) if is_known else index.place_of(row) + index.has(row)
-        )
+        """Moves to the next row with the text, or to the last row before the cursor."""
+        lines = Lines(has_names=self._list.has_names)
+        if (first_ns := self._host.inspection.reading.first_time_ns) is not None:
+            lines.start_at(first_ns)
         try:
-            matcher = self._matcher(text)
+            matcher = Matcher(text, lines)
         except UsageError as error:
             self._host.show_status(str(error))
             return
-        self._steps = -1 if back else 1
-        if not is_known:
-            self.stop()
-            self.text, self._index, self._last = text, index, 0
-            self._before, self._after = RowIndex(is_filtered=True), RowIndex(is_filtered=True)
-        self._before.drop(self._host.inspection.store.first_row)
-        self._after.drop(self._host.inspection.store.first_row)
-        if self._run is None and (position < len(index) or not is_known):
-            spans = [
-                _Span(is_before=False, start=position, stop=len(index)),
-                *([] if is_known else [_Span(is_before=True, start=0, stop=position)]),
-            ]
-            self._run = _Run(matcher, index.snapshot(), spans)
-            self._list.run_worker(partial(self._search, self._run), thread=True, group="find")
-        self._go_to()
+        self.stop()
+        self.text, self._run = text, threading.Event()
+        search = partial(self._search, self._run, matcher, self._list.index.snapshot())
+        place = self._list.index.place_of(self._list.row)
+        place += 0 if back else self._list.index.has(self._list.row)
+        self._list.run_worker(partial(search, place, is_back=back), thread=True, group="find")
 
     def stop(self) -> bool:
         """Stops a running search. Returns whether there was one."""
         run, self._run = self._run, None
         if run is not None:
-            run.is_stopped.set()
-            self._index = None
+            run.set()
         return run is not None
 
-    def _matcher(self, text: str) -> Matcher:
-        lines = Lines(has_names=self._list.has_names)
-        first_ns = self._host.inspection.reading.first_time_ns
-        if first_ns is not None:
-            lines.start_at(first_ns)
-        return Matcher(text, lines)
-
-    # -- in a thread
-    # --------------------------------------------------------------------------------------
-
-    def _search(self, run: _Run) -> None:
-        host, done, matches = self._host, 0, [np.empty(0, np.int64)]
-        total = max(1, sum(span.stop - span.start for span in run.spans))
+    def _search(
+        self, run: threading.Event, matcher: Matcher, index: RowIndex, place: int, *, is_back: bool
+    ) -> None:
+        """Searches in a thread. ``place``: the place in the list where the search begins."""
+        host, progress, done = self._host, Progress(), 0
+        end = partial(host.from_thread, self._end, run)
+        before, behind = _pages(0, place), _pages(place, len(index))
+        pages = [*reversed(before), *reversed(behind)] if is_back else [*behind, *before]
         try:
-            for span in run.spans:
-                for start in range(span.start, span.stop, PAGE):
-                    if run.is_stopped.is_set():
-                        return
-                    rows = run.index.rows(start, min(start + PAGE, span.stop))
-                    matches.append(matching(host.inspection.store, run.matcher, rows))
-                    done += len(rows)
-                    if run.progress.is_due:
-                        host.from_thread(
-                            self._add_matches, run, np.concatenate(matches), span, done / total
-                        )
-                        matches = matches[:1]
-                host.from_thread(
-                    self._add_matches, run, np.concatenate(matches), span, done / total
-                )
-                matches = matches[:1]
-            host.from_thread(self._end, run)
+            for start, stop in pages:
+                if run.is_set():
+                    return
+                rows = matching(host.inspection.store, matcher, index.rows(start, stop))
+                if len(rows):
+                    again = (start < place) != is_back
+                    turn = f" · from the {'last' if is_back else 'first'} row again" * again
+                    words = f"{escape(self.text)} is in row {rows[-1 if is_back else 0]:,}{turn}"
+                    end(words, int(rows[-1 if is_back else 0]))
+                    return
+                done += stop - start
+                if progress.is_due:
+                    words = f"searching {progress.words(done / len(index))}"
+                    host.from_thread(host.show_status, words)
+            end(f"no {escape(self.text)} in the {len(index):,} rows that are shown")
         except DcpInspectError as error:
-            host.from_thread(self._end, run, str(error))
+            end(str(error))
         finally:
             give_back()  # C and Arrow keep 40 MB for reuse
             pa.default_memory_pool().release_unused()
 
-    # -- what was found
-    # -----------------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        return len(self._before) + len(self._after)
-
-    def _add_matches(self, run: _Run, rows: RowNumbers, span: _Span, share: float) -> None:
-        if run is self._run:
-            (self._before if span.is_before else self._after).append(rows.astype(np.uint64), 0)
-            run.share, run.is_before = share, span.is_before
-            self._go_to()
-
-    def _end(self, run: _Run, why: str = "") -> None:
+    def _end(self, run: threading.Event, words: str, row: int = 0) -> None:
         if run is not self._run:
             return
-        self._run, self._last = None, run.index.row(len(run.index) - 1) if len(run.index) else 0
-        self._go_to()
-        if why:
-            self._host.show_status(why)
+        self._run = None
+        if row:
+            self._host.to_row(row)
+        self._host.show_status(words)
 
-    def _row(self, place: int) -> int:
-        return (
-            self._before.row(place)
-            if place < len(self._before)
-            else self._after.row(place - len(self._before))
-        )
 
-    def _go_to(self) -> None:
-        """Moves the cursor to its next match if that is known by now, and says what was found so
-        far.
-        """
-        row, count, steps, again = self._list.row, len(self), self._steps, ""
-        below = self._before.place_of(row) + self._after.place_of(row)
-        is_on = self._before.has(row) or self._after.has(row)
-        if steps and count:
-            position = below - 1 if steps < 0 else below + is_on
-            is_whole = self._run is None
-            if not 0 <= position < count and (
-                is_whole
-                or (
-                    steps > 0
-                    and self._run is not None
-                    and self._run.is_before
-                    and len(self._before)
-                )
-            ):
-                position, again = (
-                    position % count,
-                    "from the first row again" if steps > 0 else "from the last row again",
-                )
-            if 0 <= position < count and (steps > 0 or is_whole):
-                self._steps, below, is_on = 0, position, True
-                self._host.to_row(self._row(position))
-        self._show_count(below, again, is_on=is_on)
-
-    def _show_count(self, place: int, again: str, *, is_on: bool) -> None:
-        count, run = len(self), self._run
-        count_text = (
-            f"{place + 1:,} of {count:,} with {escape(self.text)}"
-            if is_on
-            else f"{count:,} found"
-            if count
-            else ""
-        )
-        if run is None and not count:
-            self._host.show_status(
-                f"no {escape(self.text)} in the {len(self._list.index):,} rows that are shown"
-            )
-            return
-        running = "" if run is None else f"searching {run.progress.words(run.share)}"
-        self._host.show_status(
-            " · ".join(phrase for phrase in (count_text, again, running) if phrase)
-        )
+def _pages(first: int, last: int) -> list[tuple[int, int]]:
+    return [(start, min(start + PAGE, last)) for start in range(first, last, PAGE)]

@@ -12,8 +12,8 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.base_app import Opening
 from dcpinspect.tui.key_bindings import KEYS
-from dcpinspect.tui.themed import Opening
 
 SIZE = (120, 36)
 """Columns and lines, unless others are given."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dcpinspect.tui.base_app import ThemedApp
+from dcpinspect.tui.history import Memory
 from dcpinspect.tui.opening import OpenScreen
-from dcpinspect.tui.remembered import Memory
-from dcpinspect.tui.themed import ThemedApp
 
 
 class StartApp(ThemedApp):

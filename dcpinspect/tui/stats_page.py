@@ -1,4 +1,4 @@
-"""Makes the lines of the view of statistics, with their styles: charts over time and by size, then
+"""Makes the lines of the view of statistics, with their styles: charts over time, then
 the tables of ``dcpinspect stats``.
 """
 
@@ -11,17 +11,13 @@ import numpy as np
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.stats_text import stats_text
-from dcpinspect.output.render.timeline_text import lasting
 from dcpinspect.output.statistics import Charts
 from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.text import clip, escape
 from dcpinspect.tui.charts import (
-    BLOCKS,
     LABEL,
     TimeAxis,
-    beside,
     chart,
-    duration,
     short,
     spark,
     until,
@@ -30,8 +26,6 @@ from dcpinspect.tui.charts import (
 Line = tuple[str, str]
 """A text and its style: heading, chart, a severity or empty."""
 
-WIDE = 100
-"""Width in columns from which two charts stand side by side."""
 HEIGHT = 4
 COMMANDS = 12
 """Number of commands that are drawn, the most frequent ones."""
@@ -67,55 +61,16 @@ def page(
     """
     if charts.used:
         for section in (
-            _throughput(charts, ends, width, events),
             _commands(charts, ends, width),
             _windows(charts, ends, width, events),
             _round_trips(charts.round_trips, "slowest answer to a request", ends, width, events),
             _round_trips(charts.noops, "slowest answer to a noop", ends, width, events),
-            _answers(charts),
-            _sizes(charts),
         ):
             lines = [(clip(line, width), style) for line, style in section]
             if lines:
                 yield from lines
                 yield "", ""
     yield from ((text, "heading" if style else "") for text, style in stats_text(rows, width=width))
-
-
-def _throughput(
-    charts: Charts, ends: tuple[int, int], width: int, events: Sequence[Happened]
-) -> Iterator[Line]:
-    size = width // 2 - 1 if width >= WIDE else width
-    drawn = []
-    for name in ("messages", "bytes"):
-        values, span_ns = until(
-            _sum([getattr(command, name) for command in charts.commands]),
-            charts.start_ns,
-            charts.span_ns,
-            ends[1],
-        )
-        title = f"{name} over time, at most {int(values.max()):,} in {lasting(span_ns)}"
-        drawn.append(
-            chart(
-                title,
-                values,
-                span_ns,
-                _since_begin(charts.start_ns, ends),
-                width=size,
-                height=HEIGHT,
-            )
-        )
-    marks = _marks(events, _since_begin(charts.start_ns, ends), ends[0], size)
-    for lines in drawn:
-        lines.insert(-1, marks)
-    if width >= WIDE:
-        drawn = [beside(drawn[0], drawn[1], size + 2)]
-    for heading, *bars, signs, axis in drawn:
-        yield heading, "heading"
-        yield from ((line, "chart") for line in bars)
-        if signs.strip():
-            yield signs, "marks"
-        yield axis, ""
 
 
 def _commands(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[Line]:
@@ -238,49 +193,6 @@ def _marks(events: Sequence[Happened], since: tuple[int, int], first_ns: int, wi
     for column, happened in sorted(placed, key=lambda pair: pair[1].severity, reverse=True):
         marks[column] = happened.sign  # an error stands before a warning
     return f"{'':>{LABEL}}{''.join(marks)}"
-
-
-def _answers(charts: Charts) -> Iterator[Line]:
-    if not charts.answers:
-        return
-    low, high = _octaves(_sum([counts for _, counts in charts.answers]))
-    name = max(len(command) for command, _ in charts.answers)
-    yield (
-        "time from request to answer; each column covers twice the time of the one before",
-        "heading",
-    )
-    scale = "".join(f"{duration(1 << power):<8}" for power in range(low, high + 1, 4))
-    yield f"{'':<{name}}  {scale}", ""
-    for command, counts in charts.answers[:COMMANDS]:
-        blocks = "".join(f"{glyph}{glyph}" for glyph in _heights(counts[low : high + 1]))
-        yield f"{escape(command):<{name}}  {blocks}  {int(counts.sum()):,}", "chart"
-
-
-def _sizes(charts: Charts) -> Iterator[Line]:
-    if not charts.sizes.any():
-        return
-    low, high = _octaves(charts.sizes)
-    yield (
-        "size of messages in bytes; each column covers twice the size of the one before",
-        "heading",
-    )
-    yield "".join(f"{glyph * 5} " for glyph in _heights(charts.sizes[low : high + 1])), "chart"
-    yield "".join(f"{short(1 << power):<6}" for power in range(low, high + 1)), ""
-
-
-def _heights(counts: IntArray) -> str:
-    most = max(1, int(counts.max(initial=0)))
-    return "".join(BLOCKS[(8 * int(count) - 1) // most] if count else " " for count in counts)
-
-
-def _octaves(counts: IntArray) -> tuple[int, int]:
-    used = np.flatnonzero(counts)
-    return (int(used[0]), int(used[-1])) if len(used) else (0, 0)
-
-
-def _sum(rows: Sequence[IntArray]) -> IntArray:
-    total: IntArray = np.sum(rows, axis=0, dtype=np.int64)
-    return total
 
 
 def _since_begin(start_ns: int, ends: tuple[int, int]) -> tuple[int, int]:

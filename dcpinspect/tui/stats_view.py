@@ -62,8 +62,8 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
         colour = theme.style_of(self.app, "chart-bar")
         text = Text(no_wrap=True)
         width = max(20, self.size.width - 3)
-        if self._results.connection is not None and not self._results.charts.commands:
-            text.append(f"counting the messages of connection {self._results.connection}\n\n")
+        if self._results.connection is not None:
+            text.append("messages of all connections\n\n")
         results = self._results
         for line, style in page(
             results.charts,

@@ -24,7 +24,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import cells, clip
 from dcpinspect.tui import theme
-from dcpinspect.tui.strips import Piece, strip, visible_width, wrapped
+from dcpinspect.tui.line_view import Piece, strip, visible_width, wrapped
 from dcpinspect.tui.timeline_cursor import HEAD, Row, TimelineCursor
 from dcpinspect.tui.tracks import Track
 from dcpinspect.tui.vbucket_cells import whole_numbers

@@ -19,7 +19,7 @@ from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import StreamStory
 from dcpinspect.tui import theme
-from dcpinspect.tui.strips import LineView
+from dcpinspect.tui.line_view import LineView
 from dcpinspect.tui.tracks import Axis, Track, Tracks
 
 HEAD = 2

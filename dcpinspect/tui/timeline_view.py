@@ -21,10 +21,10 @@ from dcpinspect.text import clip
 from dcpinspect.tui import theme
 from dcpinspect.tui.event_list import EventList
 from dcpinspect.tui.export_choices import Choice, of_vbucket
+from dcpinspect.tui.line_view import LineView, wrapped
 from dcpinspect.tui.progress_text import Progress
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.stream_lanes import Timeline
-from dcpinspect.tui.strips import LineView, wrapped
 from dcpinspect.tui.tracks import Tracks, tracks_of
 from dcpinspect.tui.view import Host, Spot, View
 
@@ -141,9 +141,10 @@ class TimelineView(View):
         of_stream = [place for place, event in enumerate(events) if event.track == lanes.stream]
         before = [place for place in of_stream if limits[place] <= limit] or of_stream[:1]
         if before:
-            worst = [-1 if event.finding is None else 1 / (1 + event.finding) for event in events]
-            order = [limits, rows, worst]
-            self.events.point(max(before, key=lambda place: [one[place] for one in order]))
+            worst = [-(1 << 30 if one.finding is None else one.finding) for one in events]
+            near = rows if lanes.chosen_row else [-row for row in rows]
+            order = sorted(before, key=lambda place: (limits[place], near[place], worst[place]))
+            self.events.point(order[-1])
 
     @property
     def keyboard(self) -> Timeline:

@@ -28,8 +28,8 @@ from dcpinspect.streams.items import VbucketItems, VbucketMessages
 from dcpinspect.streams.record_numbers import SET_STATE, SYSTEM_EVENT
 from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.text import escape, one_line
+from dcpinspect.tui.finding_rows import rows_of
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.marked import rows_of
 
 Axis = Literal["seqno", "time"]
 
@@ -221,7 +221,8 @@ def _events(
     ]
     for track_number, track in enumerate(tracks):
         told += _of_findings(inspection.results.findings, track, track_number, first_ns)
-    row_of = {(one.track, one.finding): one.event.row for one in told if one.finding is not None}
+    bad = [one for one in told if one.finding is not None]
+    row_of = {(one.track, one.finding): one.event.row for one in bad}
     # a finding stands behind the events of its message, and an effect below its cause
     return sorted(told, key=lambda one: row_of.get((one.track, one.cause), one.event.row))
 

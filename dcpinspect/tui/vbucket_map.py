@@ -14,8 +14,8 @@ from textual.strip import Strip
 
 from dcpinspect.text import clip
 from dcpinspect.tui import theme
+from dcpinspect.tui.line_view import LineView, Piece, flowed, strip
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.strips import LineView, Piece, flowed, strip
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_cells import Cells
 

@@ -20,8 +20,8 @@ from dcpinspect.text import escape, one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.export_choices import Choice, of_vbucket
 from dcpinspect.tui.heat_map import HeatMap
+from dcpinspect.tui.line_view import LineView, wrapped
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.strips import LineView, wrapped
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_map import VbucketMap
 from dcpinspect.tui.view import Host, Spot, View

@@ -50,17 +50,11 @@ class Host(Protocol):
     def mark(self, row: int) -> None:
         """Marks a message, or removes its mark."""
 
-    def note(self, row: int) -> None:
-        """Asks for a note on a message."""
-
     def from_thread(self, what: Callable[..., Any], *arguments: Any) -> None:
         """Calls a function of the application from a background thread."""
 
     def to_row(self, row: int, *fields: str) -> None:
         """Goes to a message in the view of packets, and to the first of ``fields`` that it has."""
-
-    def to_time(self, time_ns: int) -> None:
-        """Goes to the first message at or after a time, in nanoseconds since 1970."""
 
     def to_map(self, vbucket: int) -> None:
         """Goes to a vbucket on the map of vbuckets."""

@@ -34,7 +34,6 @@ EVERYWHERE = (
     "end",
     "x",
     "escape",
-    "M",
     "1",
     "c",
 )

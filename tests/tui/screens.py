@@ -20,10 +20,10 @@ from textual.pilot import Pilot
 from dcpinspect.capture.open import open_capture
 from dcpinspect.text import cells
 from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.base_app import Opening
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.stream_lanes import Timeline
 from dcpinspect.tui.theme import variables
-from dcpinspect.tui.themed import Opening
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 WIDE, NARROW = (120, 36), (80, 24)

@@ -9,8 +9,8 @@ from rich.style import Style
 
 from dcpinspect.protocol.encode import encode
 from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.base_app import Opening
 from dcpinspect.tui.opening import OpenScreen
-from dcpinspect.tui.themed import Opening
 from tests.conftest import GOLDEN
 from tests.tls.forged import Forged
 from tests.tls.peers import Tls
@@ -32,9 +32,8 @@ VIEWS = {
     "find": ("ctrl+f",),
     "filter": ("slash", "v", "b", "u", "down"),
     "export": ("4", "x"),
-    "marks": ("m", "down", "m", "M"),
 }
-DIALOGS = ("connections", "go", "find", "filter", "export", "marks")
+DIALOGS = ("connections", "go", "find", "filter", "export")
 
 
 async def walk(app: InspectApp, pilot: Keys, look: Callable[[str], None]) -> None:

@@ -11,10 +11,8 @@ from dcpinspect.text import cells
 from dcpinspect.tui.charts import (
     BLOCKS,
     axis,
-    beside,
     chart,
     columns,
-    duration,
     fitted,
     short,
 )
@@ -77,10 +75,6 @@ def test_a_limit_is_a_line_of_its_own() -> None:
     ]
 
 
-def test_two_charts_stand_beside_each_other() -> None:
-    assert beside(["ab", "c"], ["x", "y"], 4) == ["ab  x", "c   y"]
-
-
 @pytest.mark.parametrize(
     ("number", "text"),
     [
@@ -94,11 +88,6 @@ def test_two_charts_stand_beside_each_other() -> None:
 )
 def test_numbers_are_short(number: int, text: str) -> None:
     assert short(number) == text
-
-
-def test_spans_have_their_own_unit() -> None:
-    assert duration(16_500) == "16 us"
-    assert [duration(10**power) for power in (0, 3, 6, 9)] == ["1 ns", "1 us", "1 ms", "1 s"]
 
 
 @given(st.integers(0, 10**12), st.integers(1, 10**12), st.integers(10, 300))

@@ -7,9 +7,9 @@ from textual.command import CommandPalette
 from textual.widgets import Input, OptionList
 
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.commands import commands, rank
+from dcpinspect.tui.commands import commands
+from dcpinspect.tui.history import History, Memory
 from dcpinspect.tui.key_bindings import KEYS
-from dcpinspect.tui.remembered import History, Memory
 from tests.tui.screens import Keys, play, press, settled, until
 
 pytestmark = pytest.mark.slow
@@ -22,27 +22,6 @@ def test_every_action_with_a_key_is_there_once() -> None:
         actions
     )
     assert {one.shown for one in commands() if one.action == "zoom(1)"} == {"+"}
-
-
-@pytest.mark.parametrize(
-    ("typed", "first"),
-    [
-        ("packets", "Packets: the messages"),
-        ("zoom", "Zoom in"),
-        ("findings", "Findings: what is wrong"),
-        ("next error", "Next row, vbucket or finding that is an error or a warning"),
-        ("timeline", "Timeline: one vbucket's streams along their seqnos"),
-        ("errors", "Filter: errors"),
-        ("light", "Theme: textual-light"),
-        ("gap", "The gap before"),
-    ],
-)
-def test_what_is_typed_finds_the_right_thing_first(typed: str, first: str) -> None:
-    assert max(commands(), key=lambda one: rank(one, typed.split())).title == first
-
-
-def test_nothing_is_found_by_letters_here_and_there() -> None:
-    assert not any(rank(one, ["zm"]) for one in commands())
 
 
 async def choose(app: InspectApp, pilot: Keys, title: str) -> None:
@@ -60,7 +39,7 @@ async def choose(app: InspectApp, pilot: Keys, title: str) -> None:
 
 def test_an_action_of_another_view_goes_there() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await choose(app, pilot, "The next gap")
+        await choose(app, pilot, "Timeline of the next vbucket")
         assert app.view == "timeline"
 
     play("rollback.pcap", scene)

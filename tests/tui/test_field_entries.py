@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode, encode_document
-from dcpinspect.tui.field_entries import Entries, Entry, wrapped
+from dcpinspect.tui.field_entries import Entries, Entry, json_lines, wrapped
 
 
 def entries(value: bytes, datatype: int, *, width: int = 80) -> dict[str, Entry]:
@@ -28,14 +30,33 @@ def entries(value: bytes, datatype: int, *, width: int = 80) -> dict[str, Entry]
     return found
 
 
-def test_json_is_taken_apart_with_its_bytes() -> None:
-    text = b'{"city": "Rome", "at": [41.9, 12.5], "open": true}'
-    found = entries(text, 1)
-    assert (found["value/city"].text, found["value/city"].part) == ('"Rome"', "string")
-    assert [found[f"value/at/{number}"].text for number in range(2)] == ["41.9", "12.5"]
-    span = found["value/city"].span
-    assert span is not None
-    assert span[1] - span[0] == len('"Rome"')
+def of(found: dict[str, Entry], path: str) -> list[str]:
+    """The lines below a line, in order."""
+    numbered = {name: entry.text for name, entry in found.items() if name.startswith(f"{path}/~")}
+    return [numbered[name] for name in sorted(numbered, key=lambda one: int(one.split("~")[-1]))]
+
+
+def test_json_has_a_line_for_each_value() -> None:
+    found = entries(b'{"city": "Rome", "at": [41.90, 1e400],  "none": {}, "open":true}', 1)
+    assert of(found, "value") == [
+        "{",
+        '  "city": "Rome",',
+        '  "at": [',
+        "    41.90,",
+        "    1e400",
+        "  ],",
+        '  "none": {},',
+        '  "open": true',
+        "}",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": [1, {"b": ', '[" {[,', "[" * 100_000, '{]}} ,, : \\ "', '{"a":1,"a":2}']
+)
+def test_what_is_no_json_is_shown_as_it_is(text: str) -> None:
+    lines = list(json_lines(text))
+    assert "".join("".join(lines).split()) == "".join(text.split())
 
 
 def test_xattrs_stand_apart_and_what_was_packed_says_that_it_is_not() -> None:
@@ -43,11 +64,10 @@ def test_xattrs_stand_apart_and_what_was_packed_says_that_it_is_not() -> None:
         b'{"n":7}', json=True, xattrs={"_sync": '{"rev":"1-af"}', "owner": '"clerk"'}, snappy=True
     )
     found = entries(value, datatype)
-    assert found["value/xattrs/_sync/rev"].text == '"1-af"'
+    assert of(found, "value/xattrs/_sync") == ["{", '  "rev": "1-af"', "}"]
     assert found["value/xattrs/owner"].text == '"clerk"'
     assert found["value/body"].label == "body (unpacked)"
-    assert found["value/body/n"].text == "7"
-    assert found["value/body/n"].span is None
+    assert of(found, "value/body") == ["{", '  "n": 7', "}"]
     assert "snappy" in found["value"].text
 
 
@@ -66,11 +86,7 @@ def test_a_value_of_bytes_is_unfolded_as_bytes() -> None:
 def test_long_text_is_wrapped_and_nothing_is_lost() -> None:
     text = "ab\\cdé\x1b " * 40
     found = entries(json.dumps({"a": text}, ensure_ascii=False).encode(), 1, width=60)
-    lines = [
-        entry.text
-        for path, entry in sorted(found.items(), key=lambda one: len(one[0]))
-        if path.startswith("value/a/~")
-    ]
+    lines = of(found, "value")
     assert len(lines) > 5
     assert all(len(line) <= 60 for line in lines)
     assert wrapped("漢字ab\nc", 4) == ["漢字", "ab", "c"]

@@ -17,9 +17,8 @@ def test_every_line_of_the_tree_lights_its_own_bytes() -> None:
         for field in fields.message.fields:
             fields.select(field)
             assert app.packets.field is field
-            at = field.offset
             if field.size and not field.fields:
-                fields.select_at(at)
+                fields.select_at(field.offset)
                 assert app.packets.field is field
 
     play("rollback.pcap", scene)

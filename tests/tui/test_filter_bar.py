@@ -8,8 +8,8 @@ from textual import events
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.filter_bar import condition_for_value
-from dcpinspect.tui.remembered import History, Memory
-from tests.tui.screens import NARROW, Keys, play, press, screen, settled, until
+from dcpinspect.tui.history import History, Memory
+from tests.tui.screens import NARROW, Keys, play, press, screen, settled
 
 
 @pytest.mark.parametrize(
@@ -128,19 +128,6 @@ def test_a_mistake_is_pointed_at() -> None:
         ), "no command of a shell"
 
     play("rollback.pcap", scene, NARROW)
-
-
-def test_a_filter_that_shows_nothing_or_all_is_odd() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "slash")
-        for text, odd in (
-            ("vbucket = 500", "? valid, but no row matches"),
-            ("row > 0", "? valid, but every row matches"),
-        ):
-            app.packets.bar.input.value = text
-            await until(pilot, lambda odd=odd: odd in screen(app))  # type: ignore[misc] # bound at once
-
-    play("rollback.pcap", scene)
 
 
 def test_a_filter_is_there_the_next_time(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from rich.style import Style
 from dcpinspect.text import cells, one_line
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_list import FindingList
-from dcpinspect.tui.strips import wrapped
+from dcpinspect.tui.line_view import wrapped
 from tests.tui.screens import Keys, play, press, screen, settled
 
 pytestmark = pytest.mark.slow

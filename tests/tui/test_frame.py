@@ -95,6 +95,16 @@ def test_what_was_found_is_never_left_out_of_the_first_line() -> None:
     inspection.close()
 
 
+@pytest.mark.parametrize("width", [20, 60, 80, 99])
+def test_a_narrow_screen_has_the_name_of_the_capture_in_its_last_line(width: int) -> None:
+    for view in VIEWS:
+        line = frame.keys(view, width, "rollback.pcap")
+        assert line.plain.endswith("rollback.pcap" if width > 40 else "rollb…")
+        assert "? Help" in line.plain
+        assert line.cell_length == width - 1
+    assert "rollback.pcap" not in frame.keys("packets", 120, "rollback.pcap").plain
+
+
 def test_a_capture_that_goes_on_shows_its_rate_and_whether_it_is_followed(tmp_path: Path) -> None:
     growing = tmp_path / "growing.pcap"
     growing.write_bytes((SAMPLES / "rollback.pcap").read_bytes()[:9000])

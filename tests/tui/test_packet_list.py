@@ -6,7 +6,7 @@ import pytest
 
 from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.strips import visible_width
+from dcpinspect.tui.line_view import visible_width
 from tests.builders import Conversation, mutation, pcap, recorded
 from tests.captures import field
 from tests.tui.screens import NARROW, Keys, play, press, screen, settled

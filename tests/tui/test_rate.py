@@ -9,7 +9,7 @@ import pytest
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.charts import LABEL
 from tests.captures import field, real_server
-from tests.tui.screens import Keys, play, press, screen
+from tests.tui.screens import Keys, play
 
 pytestmark = pytest.mark.slow
 
@@ -25,16 +25,6 @@ def test_a_peak_is_seen_at_any_width_and_what_was_found_stands_below() -> None:
 
     for width in (40, 80, 300):
         play("orphans.pcap", scene, (width, 50))
-
-
-def test_the_cursor_names_its_time() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "tab", "tab", "end", "left")
-        assert "at most 86 in 32 ms; 21 at 2.977 s" in screen(app)
-        await press(app, pilot, "home")
-        assert "; 86 at 0.001 s" in screen(app)
-
-    play("orphans.pcap", scene)
 
 
 @pytest.mark.parametrize("width", [60, 120, 300])

@@ -75,11 +75,11 @@ def test_the_next_and_the_one_before_are_found_and_after_the_last_the_first() ->
             await press(app, pilot, key)
             seen.append((app.packets.list.row, app._said.strip()))
         assert seen == [
-            (rows[2], "3 of 3 with rollback"),
-            (rows[0], "1 of 3 with rollback · from the first row again"),
-            (rows[1], "2 of 3 with rollback"),
-            (rows[0], "1 of 3 with rollback"),
-            (rows[2], "3 of 3 with rollback · from the last row again"),
+            (rows[2], f"rollback is in row {rows[2]}"),
+            (rows[0], f"rollback is in row {rows[0]} · from the first row again"),
+            (rows[1], f"rollback is in row {rows[1]}"),
+            (rows[0], f"rollback is in row {rows[0]}"),
+            (rows[2], f"rollback is in row {rows[2]} · from the last row again"),
         ]
 
     play("rollback.pcap", scene)
@@ -92,11 +92,13 @@ def test_only_rows_that_are_shown_are_found() -> None:
         app.packets.search.begin("mutation")
         await settled(app, pilot)
         assert app.packets.list.index.has(app.packets.list.row)
-        everywhere, here = (
-            found(app.inspection.store, "mutation"),
-            app.packets.list.index.rows(0, 1000),
-        )
-        assert len(app.packets.search) == len(np.intersect1d(everywhere, here)) < len(everywhere)
+        seen = [app.packets.list.row]
+        while not seen[1:] or seen[-1] != seen[0]:
+            await press(app, pilot, "f3")
+            seen.append(app.packets.list.row)
+        everywhere = found(app.inspection.store, "mutation")
+        here = app.packets.list.index.rows(0, 1000)
+        assert seen[:-1] == np.intersect1d(everywhere, here).tolist() != everywhere
 
     play("rollback.pcap", scene)
 
@@ -118,7 +120,7 @@ def test_escape_stops_a_search() -> None:
         app.packets.search.begin("rollback")
         app.action_leave()
         await settled(app, pilot)
-        assert "the search was stopped; 0 found by then" in screen(app)
+        assert "the search was stopped" in screen(app)
         assert app.packets.list.row == 1
         await press(app, pilot, "f3")
         assert app.packets.list.row == 100

@@ -6,9 +6,9 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from dcpinspect.tui.remembered import History, Memory
+from dcpinspect.tui.base_app import Opening
+from dcpinspect.tui.history import History, Memory
 from dcpinspect.tui.start import StartApp
-from dcpinspect.tui.themed import Opening
 
 
 def opened(

@@ -43,12 +43,8 @@ def test_zoom_ends_where_each_seqno_has_many_columns() -> None:
 
 def test_what_is_at_the_cursor_is_spelt_out() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.navigation.to_vbucket(12)
+        app.navigation.to_vbucket(12, 1)
         await settled(app, pilot)
-        await press(app, pilot, "home", "right_square_bracket")
-        story = lanes_of(app).story
-        assert story is not None
-        assert lanes_of(app).seqno - 1 in story.after.tolist()
         assert "did not come, deduplicated" in lanes_of(app).spoken()
         assert "snapshot 0–20 memory" in lanes_of(app).spoken()
 
@@ -78,7 +74,7 @@ def test_the_axis_of_time_shows_the_same_and_the_cursor_stays_at_its_seqno() -> 
     play("rollback.pcap", scene)
 
 
-def test_gaps_are_walked_and_said_when_there_is_no_other() -> None:
+def test_gaps_are_walked_and_enter_opens_the_item_behind_one() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
@@ -94,14 +90,7 @@ def test_gaps_are_walked_and_said_when_there_is_no_other() -> None:
         field = app.packets.field
         assert (app.packets.list.row, field and field.name) == (rows[1], "by_seqno")
 
-    async def without(app: InspectApp, pilot: Keys) -> None:
-        app.navigation.to_vbucket(40)
-        await settled(app, pilot)
-        await press(app, pilot, "right_square_bracket")
-        assert "no other gap of this vbucket" in screen(app)
-
     play("rollback.pcap", scene)
-    play("orphans.pcap", without)
 
 
 def test_errors_and_warnings_are_walked_and_lead_to_findings() -> None:

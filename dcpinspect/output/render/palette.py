@@ -115,16 +115,6 @@ PARTS = {
 colours in turn.
 """
 
-JSON = {
-    "name": _CYAN,
-    "string": _GREEN,
-    "number": _BLUE,
-    "literal": _PURPLE,
-    "object": _PLAIN,
-    "array": _PLAIN,
-}
-"""Colours of the parts of a JSON value."""
-
 _DARK_TO_BRIGHT = (
     "#4b3a8c",
     "#3d5f9a",
@@ -166,7 +156,6 @@ PAINTS = {
         ("snapshot", SNAPSHOTS),
         ("chart", CHARTS),
         ("part", PARTS),
-        ("json", JSON),
         ("scale", SCALE),
     )
     for name, paint in paints.items()

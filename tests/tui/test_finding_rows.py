@@ -8,8 +8,8 @@ import pytest
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.finding_rows import Marked, rows_of
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.marked import Marked, rows_of
 from dcpinspect.tui.row_index import RowIndex
 from tests.findings.test_history_rules import recreated
 from tests.peers.script import Stream

@@ -17,7 +17,7 @@ TYPED = (
     ("4", "n", "enter", "backspace", "j", "enter"),
     ("ctrl+f", *"rollback", "enter"),
     ("2", "n", "enter"),
-    ("question_mark", "escape", "G", "m", "g", "M", "enter"),
+    ("question_mark", "escape", "G", "m", "g", "apostrophe", "enter"),
     ("x", "escape", "5", "d", "1", "tab", "j", "c"),
 )
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from dcpinspect.tui.strips import strip
+from dcpinspect.tui.line_view import strip
 
 HOSTILE = st.text(
     st.one_of(st.characters(), st.sampled_from("\x1b\x07\u202e\u200b漢́[]")), max_size=40

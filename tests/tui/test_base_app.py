@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from dcpinspect.tui.remembered import Memory
+from dcpinspect.tui.base_app import Opening
+from dcpinspect.tui.history import Memory
 from dcpinspect.tui.start import StartApp
-from dcpinspect.tui.themed import Opening
 from tests.tui.test_start import opened
 
 

@@ -18,7 +18,7 @@ from dcpinspect.reading.store.store import Store
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import escape, one_line
 from dcpinspect.tui.advice import for_keys
-from dcpinspect.tui.strips import wrapped
+from dcpinspect.tui.line_view import wrapped
 from dcpinspect.tui.theme import Glyphs
 
 MOST_CASES = 5

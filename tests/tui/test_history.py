@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.tui.remembered import LONGEST, MOST, History, Memory
+from dcpinspect.tui.history import LONGEST, MOST, History, Memory
 
 
 def test_what_one_run_adds_the_next_has_newest_last(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@ from __future__ import annotations
 from dcpinspect.protocol.column_types import NO_ROWS
 from dcpinspect.reading.store.store import Store
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.finding_about import about, in_words
-from dcpinspect.tui.marked import rows_of
+from dcpinspect.tui.finding_details import about, in_words
+from dcpinspect.tui.finding_rows import rows_of
 from dcpinspect.tui.theme import UNICODE
 from tests.tui.screens import Keys, play, press, read, settled
 

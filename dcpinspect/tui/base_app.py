@@ -13,7 +13,7 @@ from textual.filter import LineFilter
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.tui import theme
-from dcpinspect.tui.remembered import Memory
+from dcpinspect.tui.history import Memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode
-from dcpinspect.tui.part_colors import Parts
+from dcpinspect.tui.byte_colors import Parts
 
 
 def test_each_byte_has_the_part_that_it_is_in() -> None:

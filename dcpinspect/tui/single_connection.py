@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from dcpinspect.coverage import Coverage
 from dcpinspect.output.render.verdict import LookedAt
-from dcpinspect.output.statistics import Charts, charts_of
 from dcpinspect.protocol.column_types import RowNumbers
-from dcpinspect.reading.store.store import Store
 from dcpinspect.tables.filter import Filter, parse_filter
-from dcpinspect.tables.filter_rows import FilterRows
-from dcpinspect.tables.message_statistics import MessageStats
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.tables.round_trip_series import RoundTrips
-from dcpinspect.tui.heat import Heat, HeatCounter
-from dcpinspect.tui.marked import Marked
+from dcpinspect.tui.finding_rows import Marked
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_cells import whole_numbers
 
-BATCH = 1 << 16
-"""Number of messages that are counted at once."""
+Series = tuple[int, *tuple[Any, ...]]
+"""A chart of a connection, which begins with its number."""
 
 
 def filter_of(connection: int) -> Filter:
@@ -32,7 +27,7 @@ def filter_of(connection: int) -> Filter:
 
 
 def of_connection(results: Results, connection: int) -> Results:
-    """Returns the results of one connection; its messages are still to be counted.
+    """Returns the results of one connection; charts, and counts of messages, are of all.
 
     Records of vbuckets still count what their client received on all connections. Findings keep
     their texts about all connections.
@@ -49,17 +44,23 @@ def of_connection(results: Results, connection: int) -> Results:
         connection=connection,
         records=records,
         findings=findings,
-        statistics=[row for row in results.statistics if row.get("connection") == connection],
-        heat=Heat(),
-        charts=Charts(
-            windows=[window for window in results.charts.windows if window[0] == connection],
-            held=results.charts.held,
-            by_connection=counts,
+        statistics=[
+            row for row in results.statistics if row.get("connection") in (None, connection)
+        ],
+        charts=replace(
+            results.charts,
+            windows=_own(results.charts.windows, connection),
+            round_trips=_own(results.charts.round_trips, connection),
+            noops=_own(results.charts.noops, connection),
         ),
         coverage=coverage,
         looked=None if coverage is None else _looked(coverage, messages, records),
         marked=Marked(findings),
     )
+
+
+def _own(series: Sequence[Series], connection: int) -> list[Series]:
+    return [one for one in series if one[0] == connection]
 
 
 def _rows_of(table: Records, connection: int) -> RowNumbers:
@@ -94,30 +95,4 @@ def _looked(coverage: Coverage, messages: int, records: Mapping[str, Records]) -
         sums["decoded"],
         coverage.plain_bytes(sums),
         lost=sums["missing"] - sums["filled"],
-    )
-
-
-def counted(store: Store, results: Results, goes_on: Callable[[float], bool]) -> Results | None:
-    """Returns the results with the messages of their connection counted; reads those messages
-    again. None if it was stopped.
-
-    ``goes_on`` takes the share that is counted, 0 to 1, and returns whether to go on.
-    """
-    assert results.connection is not None
-    rows = store.matching(FilterRows(filter_of(results.connection))).astype(np.int64)
-    statistics, round_trips, heat = MessageStats(), RoundTrips(), HeatCounter()
-    for start in range(0, len(rows), BATCH):
-        if not goes_on(start / len(rows)):
-            return None
-        batch = store.messages(rows[start : start + BATCH])
-        statistics.feed(batch, np.arange(len(batch)))
-        round_trips.feed(batch)
-        heat.feed(batch)
-    charts = replace(
-        charts_of(statistics, results.charts.windows, round_trips),
-        held=results.charts.held,
-        by_connection=results.charts.by_connection,
-    )
-    return replace(
-        results, statistics=[*statistics.rows(), *results.statistics], charts=charts, heat=heat.now
     )

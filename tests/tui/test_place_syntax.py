@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.errors import UsageError
-from dcpinspect.tui.typed_places import Target, parse_place
+from dcpinspect.tui.place_syntax import Target, parse_place
 
 FIRST = 1_712_381_640_000_000_000  # 2024-04-06 05:34:00 UTC
 
