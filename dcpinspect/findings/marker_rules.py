@@ -14,12 +14,13 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.clients import MOVED, PATIENCE_NS
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import WRONG_DATA, Cost
-from dcpinspect.findings.finding import MessagePlace, Occurrence
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.finding import MessagePlace, Occurrence, Whose
+from dcpinspect.findings.rule import SIDES, Rule
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import DISK, FROM_LATEST
 from dcpinspect.protocol.message import Severity
+from dcpinspect.protocol.versions import SEQNO_ADVANCED
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import ExtraGap
 from dcpinspect.streams.gaps_between_streams import resumed_gaps
@@ -51,14 +52,15 @@ RULES = (
         "warning",
         "another marker, or a stream end with reason ok, comes before the end of a snapshot; a "
         "note if collections are off or unknown, or "
-        "the server is older than 7.0: then it does not say what it hides at the end",
+        "the server is older than 7.0: then it does not say what it hides at the end; unknown whose, "
+        "if the server may be older",
         "a second marker with the same range and history; a replica that merges snapshots; streams "
         "that reached their requested end; after a hole",
         "report it with the producer's version, because with collections it has to send a "
         "SeqnoAdvanced from 7.0 on; a client can take the snapshot as ended",
         (NOT_TOLD, HIDDEN),
         reports=("MB-38733", "MB-50183", "MB-73354", "JDCP-175", "couchbase/sync_gateway#5719"),
-        whose={NOT_TOLD: "producer", HIDDEN: "normal"},
+        whose={HIDDEN: "normal"},
         cost=Cost(
             "vbucket", "has an incomplete snapshot", "have an incomplete snapshot", is_loss=True
         ),
@@ -175,8 +177,10 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     """
     row = context.snapshots[number]
     stream = int(row.stream)
+    connection = int(context.streams.connection[stream])
     sees_all = _has_sync_writes(context, stream) and context.is_filtered(stream) is False
-    is_told = context.tells_hidden(int(context.streams.connection[stream])) or sees_all
+    is_told = context.tells_hidden(connection) or sees_all
+    is_owed = is_told and (sees_all or context.versions(connection).has(SEQNO_ADVANCED))
     end = plain(row.end)
     if row.reached > LEAST:
         reached, first = f"had come to seqno {plain(row.reached)} of {end}", plain(row.reached) + 1
@@ -199,7 +203,8 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     make_occurrence = partial(
         occurrence, context, stream, "snapshot-incomplete", severity, message, evidence, cause=cause
     )
-    return make_occurrence(seqnos=seqnos, next_=next_, shared=shared)
+    whose: Whose = SIDES[context.producer(connection)] if is_owed else "unknown"
+    return replace(make_occurrence(seqnos=seqnos, next_=next_, shared=shared), whose=whose)
 
 
 def _has_sync_writes(context: Context, stream: int) -> bool:

@@ -50,20 +50,25 @@ RULES = (
         "stream",
         "error",
         "a consumer answers a message of a stream with an error; the finding includes the "
-        "close of the connection if it follows",
+        "close of the connection if it follows; whose it is, is unknown where bytes before it "
+        "were not captured, because they may show a fault of the message",
         "statuses for a stream that is gone (NOT_MY_VBUCKET, DCP_STREAM_NOT_FOUND, "
         "OPAQUE_NO_MATCH, KEY_ENOENT to a stream end; without v7_dcp_status_codes also "
         "KEY_EEXISTS, and KEY_ENOENT except to a commit or abort); ENOMEM to a cache transfer; "
         "unknown settings; messages that were not captured, or that have a fault",
         "look in the consumer's log for why it refused the message; it must not do so, because "
         "servers from 6.6 on close the connection, and 6.5 does for a prepare, commit or abort",
-        whose="consumer",
+        whose={},
         cost=Cost(
             "connection", "refused a message of its stream", "refused messages of their streams"
         ),
     ),
 )
 
+_UNKNOWN = (
+    "look in the consumer's log for why it refused the message; bytes that were not captured may "
+    "show that the message is at fault"
+)
 MOST = 1 << 14
 """Greatest number of streams and statuses that are remembered."""
 REACH = 1 << 16
@@ -259,6 +264,11 @@ class Refusals(Watcher):
                 continue  # a setting of the consumer's may be in what was lost
             is_fatal = finished.is_whole and (fault is not None or opcode not in _ACKNOWLEDGED)
             after_ns = _closed_after_ns(context, link, refused) if is_fatal else None
+            producer = context.producer(connection)
+            is_known = link.has_handshake and all(
+                refused.told[0][0].time_ns <= context.sight.known_until_ns(connection, direction)
+                for direction in (0, 1)
+            )
             refusal_text = f"answered with {status_name(status)}"
             if opcode in _ACKNOWLEDGED:
                 refusal_text += "; the producer takes any answer as an acknowledgement"
@@ -287,6 +297,8 @@ class Refusals(Watcher):
                     last_time_ns=refused.last.time_ns if refused.last is not None else 0,
                     closes=connection if after_ns is not None else None,
                     effect_of=fault,
+                    whose=SIDES[1 - producer] if is_known else "unknown",
+                    next=None if is_known else _UNKNOWN,
                     rows=refused.rows,
                 )
 

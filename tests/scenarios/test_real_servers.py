@@ -17,7 +17,9 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests.agreement import complaints
+from tests.builders import Recorded
 from tests.captures import field, real_server
+from tests.doubled import packets_of, tcp_of, written
 
 RECORDINGS = Path(__file__).parents[1] / "captures" / "real-server"
 IN_MOST = {"credentials-in-clear"}
@@ -474,3 +476,47 @@ def test_the_display_filter_says_how_many_messages_it_leaves_out(
 def test_lengths_of_time_have_the_unit_that_people_say(capsys: pytest.CaptureFixture[str]) -> None:
     main(["check", str(RECORDINGS / "name-clash-dup.pcap.gz"), "--rule", "name-clash", "--all"])
     assert "server closed connection 2 1.6 s later" in capsys.readouterr().out
+
+
+def accused(folder: Path, packets: list[Recorded]) -> set[tuple[str, str | None, str]]:
+    """What errors and warnings say: rule, cause, and who has to act, where it is a side."""
+    with Reading([str(written(folder, packets))], track=True) as reading:
+        reading.check(ORDINARY)
+        for _ in reading:
+            pass
+        return {
+            (one.rule, one.cause, one.whose)
+            for one in reading.findings()
+            if one.severity != "note" and one.whose in ("client", "server")
+        }
+
+
+@pytest.mark.parametrize("name", ["consumer-errors-66", "v85-consumer-errors"])
+def test_a_packet_that_is_lost_makes_nobody_guilty_whom_the_whole_recording_does_not_blame(
+    name: str, tmp_path: Path
+) -> None:
+    """The client, which is the producer, sends faulty messages, and the server refuses them."""
+    packets = packets_of(RECORDINGS / f"{name}.pcap.gz")
+    whole = accused(tmp_path, packets)
+    assert ("consumer-refused", "erange", "client") in whole
+    carriers = [number for number, one in enumerate(packets) if tcp_of(one).payload]
+    for lost in carriers[::2]:
+        rest = packets[:lost] + packets[lost + 1 :]
+        assert accused(tmp_path, rest) <= whole, lost
+
+
+def test_a_server_that_may_be_older_than_7_0_is_not_blamed_for_the_end_that_it_does_not_tell(
+    tmp_path: Path,
+) -> None:
+    """One connection of a 6.6.5, which has collections as a preview, does not show its version."""
+    packets = [
+        one
+        for one in packets_of(RECORDINGS / "6.6.5-dcp.pcap.gz")
+        if 46802 in (tcp_of(one).source, tcp_of(one).target)
+    ]
+    with Reading([str(written(tmp_path, packets))], track=True) as reading:
+        reading.check(["snapshot-incomplete"])
+        for _ in reading:
+            pass
+        (finding,) = reading.findings()
+    assert (finding.severity, finding.cause, finding.whose) == ("warning", "not-told", "unknown")
