@@ -54,23 +54,13 @@ SETTLED_NS = 5_000_000_000
 """Age in nanoseconds at which a gap is counted: messages that come soon after it may still tell why
 it is there.
 """
-BOUNDS_S = (
-    0.0001,
-    0.00025,
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
+BOUNDS_S = tuple(
+    map(
+        float,
+        words_of(
+            "0.0001 0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1.0 2.5 5.0 10.0"
+        ),
+    )
 )
 """Upper bounds of the histogram of answer times, in seconds."""
 _BOUNDS_NS = np.array([round(bound * 1e9) for bound in BOUNDS_S], dtype=np.int64)
@@ -491,21 +481,11 @@ class Metrics:
         for (pair, verdict), count in verdicts.items():
             yield "dcpinspect_connections", (*pair, verdict), count
         for pair, pair_windows in windows.items():
-            yield (
-                "dcpinspect_flow_control_window_bytes",
-                pair,
-                sum(window for window, _ in pair_windows),
-            )
-            yield (
-                "dcpinspect_flow_control_outstanding_bytes",
-                pair,
-                sum(outstanding for _, outstanding in pair_windows),
-            )
-            yield (
-                "dcpinspect_flow_control_fill_ratio",
-                pair,
-                max(outstanding / window for window, outstanding in pair_windows),
-            )
+            sizes, waiting = map(sum, zip(*pair_windows, strict=True))
+            fullest = max(outstanding / window for window, outstanding in pair_windows)
+            yield "dcpinspect_flow_control_window_bytes", pair, sizes
+            yield "dcpinspect_flow_control_outstanding_bytes", pair, waiting
+            yield "dcpinspect_flow_control_fill_ratio", pair, fullest
         ages: dict[Pair, float] = {}
         for number, time_ns in self._noops.items():
             if number in links and not links[number].closed:

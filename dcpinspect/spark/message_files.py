@@ -24,7 +24,7 @@ from dcpinspect.spark import files
 from dcpinspect.spark.spark_schema import message_columns
 from dcpinspect.spark.stored import COLUMNS, CONNECTION_ID, DAY, MESSAGES, POINT
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.text import escape
+from dcpinspect.text import escape, words_of
 
 ROWS = 1 << 20
 """About so many messages are sorted together."""
@@ -46,17 +46,7 @@ _DICTIONARIES = [
 _NO_VBUCKET = 1 << 16
 """Sorts after all vbuckets."""
 DAY_NS = 86_400 * 10**9
-_STATISTICS = [
-    "connection_id",
-    "capture_point",
-    "day",
-    "row",
-    "time",
-    "time_ns",
-    "vbucket",
-    "opcode",
-    "by_seqno",
-]
+_STATISTICS = words_of("connection_id capture_point day row time time_ns vbucket opcode by_seqno")
 
 
 class MessageFiles:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dcpinspect.output.export.json import SCHEMA, is_worded
@@ -33,12 +34,12 @@ def _integer(least: int, greatest: int | None = None, **more: Any) -> dict[str, 
     return {"type": "integer", "minimum": least, **bounds, **more}
 
 
-def _maybe(kind: str, **more: Any) -> dict[str, Any]:
+def maybe(kind: str, **more: Any) -> dict[str, Any]:
     """Returns the schema of a simple value that may be null."""
     return {"type": [kind, "null"], **more}
 
 
-def _record(required: str, **properties: Any) -> dict[str, Any]:
+def record(required: str, **properties: Any) -> dict[str, Any]:
     """Returns the schema of an object. ``required``: the keys that it always has."""
     return {"type": "object", "properties": properties, "required": required.split()}
 
@@ -47,7 +48,8 @@ def _always(description: str) -> dict[str, Any]:
     return {"const": True, "description": description}
 
 
-def _list_of(items: dict[str, Any], **more: Any) -> dict[str, Any]:
+def list_of(items: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """Returns the schema of a list."""
     return {"type": "array", "items": items, **more}
 
 
@@ -140,26 +142,26 @@ def message_schema() -> dict[str, Any]:
         "magic": _integer(0, 255),
         "opcode": _integer(0, 255),
         "name": _STRING,
-        "layout": _maybe("string", description="generation of the layout that fits"),
-        "vbucket": _maybe("integer", minimum=0, maximum=65535),
+        "layout": maybe("string", description="generation of the layout that fits"),
+        "vbucket": maybe("integer", minimum=0, maximum=65535),
         "status": _nullable(
-            _record("code name meaning", code=_integer(0, 65535), name=_STRING, meaning=_STRING)
+            record("code name meaning", code=_integer(0, 65535), name=_STRING, meaning=_STRING)
         ),
-        "opaque": _maybe("integer", minimum=0, maximum=4294967295),
+        "opaque": maybe("integer", minimum=0, maximum=4294967295),
         "cas": {
             **_nullable(_HEX64),
             "description": "null for a session token, or if it is not in the capture",
         },
         "datatype": _WORDS,
-        "sid": _maybe("integer", description="DCP stream-id"),
-        "collection_id": _maybe("integer", minimum=0, maximum=4294967295),
-        "collection": _maybe(
+        "sid": maybe("integer", description="DCP stream-id"),
+        "collection_id": maybe("integer", minimum=0, maximum=4294967295),
+        "collection": maybe(
             "string",
             description="its name, as scope.collection; ?0x8 where no message before told it",
         ),
         "key": _nullable(_TEXT),
-        "problems": _list_of(
-            _record(
+        "problems": list_of(
+            record(
                 "field offset reason",
                 rule=_STRING,
                 severity={"enum": ["error", "warning", "note"]},
@@ -168,8 +170,8 @@ def message_schema() -> dict[str, Any]:
                 reason=_STRING,
             )
         ),
-        "missing": _list_of(
-            _list_of(_COUNT, minItems=2, maxItems=2),
+        "missing": list_of(
+            list_of(_COUNT, minItems=2, maxItems=2),
             description="byte ranges [start, end) of the message that the capture does not hold",
         ),
         "value": _nullable({"$ref": "#/$defs/value"}),
@@ -181,7 +183,7 @@ def message_schema() -> dict[str, Any]:
         "request_stream_offset": _COUNT,
         "rtt_ns": {"type": "integer"},
         "sync": {"const": "heuristic"},
-        "fields": _list_of({"$ref": "#/$defs/field"}, description="they tile the message"),
+        "fields": list_of({"$ref": "#/$defs/field"}, description="they tile the message"),
     }
     specific = {name: form for name, form in _specific().items() if name not in base}
     return {
@@ -193,7 +195,7 @@ def message_schema() -> dict[str, Any]:
         "additionalProperties": False,
         "$defs": {
             "field": {
-                **_record(
+                **record(
                     "name label offset size hex value meaning",
                     name=_STRING,
                     label=_STRING,
@@ -201,8 +203,8 @@ def message_schema() -> dict[str, Any]:
                     size=_COUNT,
                     hex=_nullable(_HEX),
                     value={"type": ["integer", "string", "boolean", "null"]},
-                    meaning=_maybe("string"),
-                    fields=_list_of({"$ref": "#/$defs/field"}),
+                    meaning=maybe("string"),
+                    fields=list_of({"$ref": "#/$defs/field"}),
                     inflated=_always("offsets count in the uncompressed value"),
                     hidden=_always("credentials"),
                     redacted=_always(
@@ -213,7 +215,7 @@ def message_schema() -> dict[str, Any]:
                 "additionalProperties": False,
             },
             "value": {
-                **_record(
+                **record(
                     "encoding compressed size",
                     encoding={"enum": ["json", "text", "binary", "fields", "hidden", "missing"]},
                     compressed={"enum": ["snappy", None]},

@@ -8,7 +8,7 @@ from dcpinspect.diff.difference_columns import DIFFERENCES, PATHS
 from dcpinspect.findings.finding import OVER
 from dcpinspect.findings.finding_records import FINDINGS
 from dcpinspect.findings.logs.log_events import LOG_EVENTS
-from dcpinspect.output.export.message_schema import message_schema
+from dcpinspect.output.export.message_schema import list_of, maybe, message_schema, record
 from dcpinspect.streams.contracts import ALL, CONNECTIONS, GAPS, INFO, SNAPSHOTS, STREAMS
 from dcpinspect.streams.story import EVENTS
 from dcpinspect.tables.column_kinds import KINDS, Column
@@ -17,38 +17,24 @@ from dcpinspect.tables.message_statistics import STATS
 from dcpinspect.tables.record_tables import FILE, RecordTable
 
 _TEXT, _TIME = KINDS["text"].json, KINDS["time"].json
-_CASES = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {
-            "client": {"type": ["string", "null"]},
-            "connection": {"type": ["integer", "null"]},
-            "vbuckets": KINDS["numbers"].json,
-            "sid": {"type": ["integer", "null"]},
-            "message": _TEXT,
-            "rows": KINDS["numbers"].json,
-            "seqnos": KINDS["seqnos"].json,
-            "facts": {"type": "object", "additionalProperties": {"type": ["integer", "string"]}},
-            "first_time": {"anyOf": [_TIME, {"type": "null"}]},
-            "last_time": {"anyOf": [_TIME, {"type": "null"}]},
-            "count": {"type": "integer"},
-            "over": {"enum": list(OVER)},
-            "over_row": {"type": ["integer", "null"]},
-        },
-        "required": [
-            "client",
-            "connection",
-            "vbuckets",
-            "message",
-            "rows",
-            "seqnos",
-            "facts",
-            "count",
-            "over",
-        ],
-    },
-}
+_CASES = list_of(
+    record(
+        "client connection vbuckets message rows seqnos facts count over",
+        client=maybe("string"),
+        connection=maybe("integer"),
+        vbuckets=KINDS["numbers"].json,
+        sid=maybe("integer"),
+        message=_TEXT,
+        rows=KINDS["numbers"].json,
+        seqnos=KINDS["seqnos"].json,
+        facts={"type": "object", "additionalProperties": {"type": ["integer", "string"]}},
+        first_time={"anyOf": [_TIME, {"type": "null"}]},
+        last_time={"anyOf": [_TIME, {"type": "null"}]},
+        count={"type": "integer"},
+        over={"enum": list(OVER)},
+        over_row=maybe("integer"),
+    )
+)
 
 
 def table_schema(table: RecordTable) -> dict[str, Any]:
@@ -84,10 +70,7 @@ def _column_schema(column: Column) -> dict[str, Any]:
 
 def timeline_schema() -> dict[str, Any]:
     """Returns the schema of a timeline: a vbucket's part of the tables, and its events."""
-    table_lists = {
-        f"{table.name}s": {"type": "array", "items": _inner(table)}
-        for table in (STREAMS, SNAPSHOTS, GAPS)
-    }
+    table_lists = {f"{table.name}s": list_of(_inner(table)) for table in (STREAMS, SNAPSHOTS, GAPS)}
     column_names = ("connection", "client", "server", "name", "verdict", "closed_by")
     connection = {
         column.name: _column_schema(column)
@@ -104,29 +87,23 @@ def timeline_schema() -> dict[str, Any]:
             "description": "of that message; null for a gap",
         },
         "connection": {"type": "integer"},
-        "sid": {"type": ["integer", "null"]},
+        "sid": maybe("integer"),
         "stream": {"type": "integer"},
         "event": {"enum": list(EVENTS)},
-        "text": {"type": "string"},
+        "text": _TEXT,
+    }
+    columns = record(" ".join(connection), **connection)
+    members = {
+        "schema": {"const": "dcpinspect.timeline/2"},
+        "vbucket": {"type": "integer"},
+        "connections": list_of(columns),
+        **table_lists,
+        "events": list_of(record(" ".join(event), **event)),
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "The timeline of a vbucket, as dcpinspect exports it",
-        "type": "object",
-        "properties": {
-            "schema": {"const": "dcpinspect.timeline/2"},
-            "vbucket": {"type": "integer"},
-            "connections": {
-                "type": "array",
-                "items": {"type": "object", "properties": connection, "required": list(connection)},
-            },
-            **table_lists,
-            "events": {
-                "type": "array",
-                "items": {"type": "object", "properties": event, "required": list(event)},
-            },
-        },
-        "required": ["schema", "vbucket", "connections", *table_lists, "events"],
+        **record(" ".join(members), **members),
     }
 
 
