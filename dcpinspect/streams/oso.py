@@ -20,6 +20,40 @@ from dcpinspect.streams.state import NewNumbers
 from dcpinspect.streams.transitions import COMPLETE_OSO, OPEN
 
 
+class ReceivedSeqnos:
+    """The seqnos that a running OSO snapshot received."""
+
+    def __init__(self) -> None:
+        self._ranges: IntArray = np.empty((0, 2), dtype=np.int64)
+        self._fresh: list[IntArray] = []
+        self._size = 0
+
+    def add(self, seqnos: IntArray) -> None:
+        """Takes the next ones."""
+        self._fresh.append(seqnos)
+        self._size += len(seqnos)
+        if self._size > 4096 + len(self._ranges):
+            self.merged()
+
+    def merged(self) -> IntArray:
+        """Returns the ranges [first, last] of everything that came, sorted and without overlaps."""
+        single = np.concatenate([np.empty(0, dtype=np.int64), *self._fresh])
+        pairs = np.concatenate((self._ranges, np.stack((single, single), axis=1)))
+        self._fresh, self._size = [], 0
+        pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+        if len(pairs):
+            last = np.maximum.accumulate(pairs[:, 1])
+            # the next first less one: it is above the least number there is, so it does not
+            # overflow
+            starts = np.concatenate(
+                ([True], (pairs[1:, 0] > last[:-1]) & (pairs[1:, 0] - 1 > last[:-1]))
+            )
+            ends = np.concatenate((np.flatnonzero(starts)[1:] - 1, [len(pairs) - 1]))
+            pairs = np.stack((pairs[starts, 0], last[ends]), axis=1)
+        self._ranges = pairs
+        return pairs
+
+
 class OutOfOrder(Portable):
     """The ranges that each running OSO snapshot received, and the gaps of complete ones."""
 
@@ -27,9 +61,7 @@ class OutOfOrder(Portable):
 
     def __init__(self) -> None:
         self.gaps: list[ExtraGap] = []
-        self._ranges: dict[int, IntArray] = {}
-        self._fresh: dict[int, list[IntArray]] = {}
-        self._sizes: dict[int, int] = {}
+        self._running: dict[int, ReceivedSeqnos] = {}  # by number of the snapshot
 
     def feed(self, seqnos: OsoSeqnos, snapshots: Snapshots) -> None:
         """Takes seqnos as the kernel wrote them, in order of arrival; call with every batch."""
@@ -37,12 +69,11 @@ class OutOfOrder(Portable):
             order = np.argsort(seqnos.snapshot, kind="stable")
             numbers, first = np.unique(seqnos.snapshot[order], return_index=True)
             for number, rows in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
-                self._add(number, seqnos.seqno[rows])
-        for number in [number for number in self._fresh if snapshots.state[number] != OPEN]:
-            ranges = self._merged(number)
+                self._running.setdefault(number, ReceivedSeqnos()).add(seqnos.seqno[rows])
+        for number in [number for number in self._running if snapshots.state[number] != OPEN]:
+            ranges = self._running.pop(number).merged()
             if snapshots.state[number] == COMPLETE_OSO and snapshots.has_before[number]:
                 self._missing(number, ranges, snapshots[number])
-            del self._fresh[number], self._ranges[number], self._sizes[number]
 
     def rows(self, snapshots: Snapshots) -> Gaps:
         """Returns the gaps in the form of the kernel's gaps; the message before each is the one
@@ -62,7 +93,7 @@ class OutOfOrder(Portable):
     @property
     def snapshots(self) -> IntArray:
         """Numbers of the OSO snapshots that are needed: those that run, and those with gaps."""
-        return np.array([*self._ranges, *(gap.snapshot for gap in self.gaps)], dtype=np.int64)
+        return np.array([*self._running, *(gap.snapshot for gap in self.gaps)], dtype=np.int64)
 
     def leave(self, staying: BoolArray) -> None:
         """Keeps only some of the gaps."""
@@ -72,34 +103,12 @@ class OutOfOrder(Portable):
         """Gives streams, snapshots and losses other numbers, by table: new number by old number, -1
         for those that left.
         """
-
-        def new_number(table: str, number: int) -> int:
-            return int(numbers[table][number]) if table in numbers and number >= 0 else number
-
-        moved = (
-            replace(
-                gap,
-                stream=new_number("streams", gap.stream),
-                snapshot=new_number("snapshots", gap.snapshot),
-                loss=new_number("losses", gap.loss),
-            )
-            for gap in self.gaps
-        )
+        moved = (_moved(gap, numbers) for gap in self.gaps)
         self.gaps = [gap for gap in moved if gap.stream >= 0]
         snapshots = numbers["snapshots"]
-        self._ranges = {
-            int(snapshots[number]): value
-            for number, value in self._ranges.items()
-            if snapshots[number] >= 0
-        }
-        self._fresh = {
-            int(snapshots[number]): value
-            for number, value in self._fresh.items()
-            if snapshots[number] >= 0
-        }
-        self._sizes = {
-            int(snapshots[number]): value
-            for number, value in self._sizes.items()
+        self._running = {
+            int(snapshots[number]): received
+            for number, received in self._running.items()
             if snapshots[number] >= 0
         }
 
@@ -110,49 +119,8 @@ class OutOfOrder(Portable):
         """
         out_of_order = cls()
         for reading, new_numbers in zip(readings, numbers, strict=True):
-            for gap in reading.gaps:
-                loss = int(renumbered(np.array(gap.loss), new_numbers.losses))
-                out_of_order.gaps.append(
-                    replace(
-                        gap,
-                        stream=int(new_numbers.streams[gap.stream]),
-                        snapshot=int(new_numbers.snapshots[gap.snapshot]),
-                        loss=loss,
-                    )
-                )
+            out_of_order.gaps += [_moved(gap, new_numbers._asdict()) for gap in reading.gaps]
         return out_of_order
-
-    def _add(self, number: int, seqnos: IntArray) -> None:
-        fresh = self._fresh.setdefault(number, [])
-        self._ranges.setdefault(number, np.empty((0, 2), dtype=np.int64))
-        fresh.append(seqnos)
-        self._sizes[number] = self._sizes.get(number, 0) + len(seqnos)
-        if self._sizes[number] > 4096 + len(self._ranges[number]):
-            self._merged(number)
-
-    def _merged(self, number: int) -> IntArray:
-        """Returns the ranges [first, last] of a snapshot with everything that came, sorted and
-        without overlaps.
-        """
-        single = (
-            np.concatenate(self._fresh[number])
-            if self._fresh[number]
-            else np.empty(0, dtype=np.int64)
-        )
-        pairs = np.concatenate((self._ranges[number], np.stack((single, single), axis=1)))
-        self._fresh[number], self._sizes[number] = [], 0
-        pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
-        if len(pairs):
-            last = np.maximum.accumulate(pairs[:, 1])
-            # the next first less one: it is above the least number there is, so it does not
-            # overflow
-            starts = np.concatenate(
-                ([True], (pairs[1:, 0] > last[:-1]) & (pairs[1:, 0] - 1 > last[:-1]))
-            )
-            ends = np.concatenate((np.flatnonzero(starts)[1:] - 1, [len(pairs) - 1]))
-            pairs = np.stack((pairs[starts, 0], last[ends]), axis=1)
-        self._ranges[number] = pairs
-        return pairs
 
     def _missing(self, number: int, ranges: IntArray, snapshot: Snapshot) -> None:
         rows = (int(snapshot.place.row), int(snapshot.closed_row))
@@ -172,3 +140,16 @@ class OutOfOrder(Portable):
                     )
                 )
             last = max(last, end)
+
+
+def _moved(gap: ExtraGap, numbers: Mapping[str, IntArray]) -> ExtraGap:
+    """Returns a gap with the new numbers of its records; ``numbers``: by table."""
+    stream, snapshot, loss = (
+        int(renumbered(np.array(number), numbers[table])) if table in numbers else number
+        for table, number in (
+            ("streams", gap.stream),
+            ("snapshots", gap.snapshot),
+            ("losses", gap.loss),
+        )
+    )
+    return replace(gap, stream=stream, snapshot=snapshot, loss=loss)

@@ -53,7 +53,7 @@ def test_runs_are_kept_as_ranges() -> None:
     snapshots = Snapshots.zeros(1)
     for part in range(10):
         book.feed(of_snapshot(np.arange(part * 10_000, part * 10_000 + 10_000)), snapshots)
-    assert len(book._ranges[0]) == 1
+    assert len(book._running[0]._ranges) == 1
 
 
 def test_the_gaps_of_an_out_of_order_snapshot_are_of_their_own_kind() -> None:
