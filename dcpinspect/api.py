@@ -333,15 +333,17 @@ class Recording:
         """Returns a ``pyarrow.Table``: connections, streams, snapshots, gaps, rollbacks, vbuckets
         or findings. Raises UsageError.
         """
+        return self.records(name).arrow()
+
+    def records(self, name: str) -> Records:
+        """Returns the table of this name as records, with the keys of its JSON contract. Raises
+        UsageError.
+        """
         if name not in CONTRACTS:
             raise UsageError(
                 f"table {escape(name)}: there is "
                 f"none{did_you_mean(name, CONTRACTS) or '; there are ' + ', '.join(CONTRACTS)}"
             )
-        return self.records(name).arrow()
-
-    def records(self, name: str) -> Records:
-        """Returns the table of this name as records, with the keys of its JSON contract."""
         return self._made(check=name in CHECKED)[1][name]
 
     def findings(self, rule: str | None = None) -> list[Finding]:

@@ -122,10 +122,6 @@ def _tool(name: str, library: Library) -> Callable[..., Any]:
     own = inspect.signature(method, eval_str=True).parameters
     parameters |= {parameter: own[parameter] for parameter in own if parameter != "self"}
     run.__name__, run.__doc__ = name, " ".join((method.__doc__ or "").split())
-    run.__annotations__ = {
-        **{parameter: parameters[parameter].annotation for parameter in parameters},
-        "return": CallToolResult,
-    }
     signature = inspect.Signature(
         [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)

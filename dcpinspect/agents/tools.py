@@ -181,11 +181,7 @@ class Tools:
         vbucket. Give columns to see more rows at once; a filter uses the same columns. explain without
         a word lists them.
         """
-        if name not in CONTRACTS:
-            raise UsageError(
-                f"table {escape(name)}: there is "
-                f"none{did_you_mean(name, CONTRACTS) or '; there are ' + ', '.join(CONTRACTS)}"
-            )
+        all_records = self._recording.records(name)
         column_names = _columns(name)
         for column in columns or ():
             if column not in column_names:
@@ -194,7 +190,7 @@ class Tools:
                     f"column{did_you_mean(column, column_names)}; there are {', '.join(column_names)}"
                 )
         record_filter = parse_record_filter(filter, CONTRACTS[name]) if filter is not None else None
-        records = RecordSelection(filter=record_filter).matching(self._recording.records(name))
+        records = RecordSelection(filter=record_filter).matching(all_records)
 
         def rows(skip: int) -> Iterator[Entry]:
             page = records.take(np.arange(len(records))[skip : skip + _MOST_AT_ONCE])
