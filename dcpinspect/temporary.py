@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,21 +23,6 @@ import numpy.typing as npt
 from dcpinspect.errors import SpoolError
 from dcpinspect.ownership import check_around
 from dcpinspect.text import escape
-
-
-class Closing:
-    """What is used as a context manager, and closed at the end of the block."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Frees what it holds."""
-        raise NotImplementedError
-
 
 LARGE = 8 << 20
 """Size in bytes from which on a file for a table is worth it."""

@@ -14,6 +14,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import field, replace
 from typing import Any, BinaryIO, NoReturn
 
@@ -30,7 +31,7 @@ from dcpinspect.capture.recorded_files import Limits
 from dcpinspect.capture.recorder import MIB, OF_READER, RecordingOrder
 from dcpinspect.errors import CaptureError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.temporary import Closing, at_end, new_folder, not_at_end, remove
+from dcpinspect.temporary import at_end, new_folder, not_at_end, remove
 from dcpinspect.text import escape
 
 BATCH_BYTES = 4 * MIB
@@ -101,7 +102,7 @@ class RecorderCounts:
     """Number of packets that interfaces dropped themselves, of whatever kind."""
 
 
-class LiveCapture(Closing):
+class LiveCapture(AbstractContextManager["LiveCapture", None]):
     """The packets of interfaces, until ``stop``, a limit, or the end of the last interface. Iterate
     once; use as a context manager.
 
@@ -466,6 +467,9 @@ class LiveCapture(Closing):
             self._wait(0.1)
             self._hear()
         self._hear()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Ends the recording, and frees what is open."""

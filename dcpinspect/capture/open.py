@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import field
 from pathlib import Path
 
@@ -22,7 +23,6 @@ from dcpinspect.capture.pcapng import PcapNg
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.temporary import Closing
 from dcpinspect.text import escape
 
 BATCH_BYTES = 12 << 20
@@ -90,7 +90,7 @@ class CaptureFile:
         ]
 
 
-class Capture(Closing):
+class Capture(AbstractContextManager["Capture", None]):
     """The packets of one or more captures, in order, a batch at a time. Iterate once.
 
     Files are read one after the other, the one with the earliest first packet first. Every batch
@@ -208,6 +208,9 @@ class Capture(Closing):
 
     def __next__(self) -> PacketBatch:
         return next(iter(self))
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Frees the files."""

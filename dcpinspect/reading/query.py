@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain
 from threading import Lock
@@ -33,12 +34,11 @@ from dcpinspect.tables.record_tables import Records
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tables.select import Selection
 from dcpinspect.tables.times import TimeSpan
-from dcpinspect.temporary import Closing
 
 T = TypeVar("T")
 
 
-class QueriedCaptures(Closing):
+class QueriedCaptures(AbstractContextManager["QueriedCaptures", None]):
     """Captures that a query reads, from the start for each scan. Use as a context manager."""
 
     def __init__(
@@ -76,6 +76,9 @@ class QueriedCaptures(Closing):
         self._one_makes_tables = Lock()
         self._end: int | None = None
         """Number of messages that the tables have, once a scan came to their end."""
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Frees the files."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -15,7 +15,6 @@ from dcpinspect.coverage import Coverage
 from dcpinspect.reading.decoding import Frames, frames_joined
 from dcpinspect.reading.engine import ByteKeeper, Engine
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.temporary import Closing
 from dcpinspect.transport.connections import DEFAULT_PORTS
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class Packets(Protocol):
         """Frees what is open."""
 
 
-class Reading(Closing):
+class Reading(AbstractContextManager["Reading", None]):
     """The messages of one or more captures, batch by batch. Iterate once; use as a context manager.
 
     Raises CaptureError if a file cannot be read at all; damage inside a file is in
@@ -251,6 +250,9 @@ class Reading(Closing):
         checker.let_go(links, self.coverage, gone)
         self.engine.let_go(gone)
         self._met = met[0], self.tracker.state.counts.streams
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Frees the files."""

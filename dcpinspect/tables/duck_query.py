@@ -6,14 +6,14 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
 
 from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.tables.duckdb import connect
-from dcpinspect.temporary import Closing, new_folder, remove
+from dcpinspect.temporary import new_folder, remove
 from dcpinspect.text import did_you_mean, one_line
 
 MEMORY = "1GiB"
@@ -22,7 +22,7 @@ SLICE = 1 << 14
 """Number of rows in a batch of a result."""
 
 
-class DuckQuery(Closing):
+class DuckQuery:
     """A query with a database of its own; the caller adds tables to it. Use as a context manager;
     the result ends with the context.
     """
@@ -38,6 +38,12 @@ class DuckQuery(Closing):
     def failure(self) -> Exception | None:
         """The exception that ended a scan of a table; DuckDB knows only its text."""
         return None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Closes the database, and removes its temporary files."""

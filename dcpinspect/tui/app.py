@@ -35,6 +35,7 @@ from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.key_bindings import KEYS
 from dcpinspect.tui.key_queue import TypeAhead
 from dcpinspect.tui.navigation import Navigation
+from dcpinspect.tui.notes import Notes
 from dcpinspect.tui.place_syntax import FORMS
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.view import Host
@@ -92,6 +93,8 @@ class InspectApp(ThemedApp):
         )
         self.inspection = inspection
         self._can_read_again = can_read_again
+        if self.memory.notes is not None:
+            inspection.notes = Notes.beside(inspection.files, self.memory.notes)
         self._first_filter = filter_text
         self._is_untouched = not filter_text
         """Whether the user has not pressed a key or clicked yet, so that the program may choose the
@@ -454,7 +457,7 @@ class InspectApp(ThemedApp):
         rows, store = self.packets.list, self.inspection.store
         index, marks, first, last = (
             rows.index,
-            np.array(sorted(self.inspection.marks), np.int64),
+            np.array(self.navigation.marks, np.int64),
             store.first_row,
             store.rows,
         )

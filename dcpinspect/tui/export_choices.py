@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from dcpinspect.errors import UsageError
+from dcpinspect.findings.collector import place_of
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.export.atomic import AtomicFile
 from dcpinspect.output.export.formats import SUFFIXES, Format
@@ -176,6 +177,8 @@ def _messages(
 def _packets(file: AtomicFile, inspection: Inspection, rows: RowNumbers, tell: Tell) -> None:
     """Writes the packets of the messages. Reads the captures again, because the packets of a
     message are not kept.
+
+    Notes become comments of packets.
     """
     last = int(rows[-1]) if len(rows) else 0
     with (
@@ -183,6 +186,8 @@ def _packets(file: AtomicFile, inspection: Inspection, rows: RowNumbers, tell: T
         Reading(inspection.files, keeper=subset, **inspection.reading.options) as reading,
     ):
         subset.follow(reading)
+        notes = inspection.notes
+        noted = np.array([row for row in rows.tolist() if notes.text(row)], np.int64)
         size = 2 * (reading.capture.size or 1)
         for batch in reading if last else ():
             tell(min(1.0, reading.capture.position / size))
@@ -196,6 +201,8 @@ def _packets(file: AtomicFile, inspection: Inspection, rows: RowNumbers, tell: T
                 ]
                 - first,
             )
+            for row in noted[(first <= noted) & (noted <= int(batch.row[-1]))].tolist():
+                subset.comment(place_of(batch, row - first), escape(notes.text(row)))
             if int(batch.row[-1]) >= last:
                 break
         subset.write(file, check=lambda: tell(min(1.0, 0.5 + subset.position / size)))

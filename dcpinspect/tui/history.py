@@ -89,6 +89,10 @@ class Memory:
     """Whole paths of captures."""
     themes: History = field(default_factory=lambda: History(limit=1))
     """The theme that was chosen last."""
+    notes: Path | None = None
+    """Folder for notes on captures whose own folder cannot be written. None: notes are forgotten
+    when the program ends.
+    """
 
     @classmethod
     def of_user(cls) -> Memory:
@@ -100,6 +104,7 @@ class Memory:
             History(folder / "filters"),
             History(folder / "captures", CAPTURES),
             History(folder / "theme", 1),
+            folder / "notes",
         )
 
 

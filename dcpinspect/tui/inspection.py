@@ -31,6 +31,7 @@ from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.tui.advice import for_keys
 from dcpinspect.tui.finding_rows import Marked
 from dcpinspect.tui.heat import HeatCounter
+from dcpinspect.tui.notes import Notes
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.single_connection import of_connection
 
@@ -101,8 +102,8 @@ class Inspection:
         self.results = Results()
         """The results that are shown: of all connections, or of the one that is shown alone."""
         self._choosing = threading.Lock()
-        self.marks: set[int] = set()
-        """Rows that the user marked."""
+        self.notes = Notes()
+        """Marks and notes on messages."""
         self._statistics = Statistics()
         self._heat = HeatCounter()
         self._is_wanted = threading.Event()

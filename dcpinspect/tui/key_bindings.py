@@ -146,6 +146,7 @@ KEYS = (
         "Mark",
         _LISTS,
     ),
+    Key("semicolon", "note", "write a note on the message", ";", views=("packets",)),
     Key("apostrophe", "next_mark", "the next mark", "'"),
     Key(
         "y",

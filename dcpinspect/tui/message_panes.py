@@ -1,4 +1,4 @@
-"""The panes below or beside the list: title, findings, fields and bytes of one message."""
+"""The panes below or beside the list: title, findings, note, fields and bytes of one message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from dcpinspect.protocol.message import Message
-from dcpinspect.text import clip, one_line
+from dcpinspect.text import clip, escape, one_line
 from dcpinspect.tui.byte_pane import BytePane
 from dcpinspect.tui.field_links import Link
 from dcpinspect.tui.field_tree import FieldTree
@@ -40,7 +40,7 @@ class MessagePanes(Vertical):
         self.bytes = BytePane(glyphs, id="byte-pane")
         self.details = Horizontal(id="details")
         self.title = Line(id="message-title")
-        self._why = Line(id="message-finding")
+        self._why, self._note = Line(id="message-finding"), Line(id="message-note")
         self._between = Line(id="byte-divider")
         self._row = 0
 
@@ -48,6 +48,7 @@ class MessagePanes(Vertical):
         """Yields the widgets of the panes."""
         yield self.title
         yield self._why
+        yield self._note
         with self.details:
             yield self.fields
             yield self._between
@@ -62,7 +63,7 @@ class MessagePanes(Vertical):
         self.show_finding(row)
 
     def show_finding(self, row: int) -> None:
-        """Shows the findings about the message."""
+        """Shows the findings about the message, and the note on it."""
         self._row = row
         finding = self._inspection.results.finding(row)
         for severity in ("error", "warning", "note"):
@@ -84,6 +85,9 @@ class MessagePanes(Vertical):
                 )
             )
         )
+        note = self._inspection.notes.text(row)
+        self._note.set_class(bool(note), "on")
+        self._note.update(Text(f"   {self._glyphs.remark} {escape(note)}"))
 
     def fit(self, *, is_beside: bool) -> None:
         """Chooses 16 bytes a line if there is room, and puts bytes below the fields if they do not

@@ -19,6 +19,7 @@ from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.text import clip
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.key_bindings import VIEWS
+from dcpinspect.tui.notes import Notes
 from dcpinspect.tui.place_syntax import Target, parse_place
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.view import Host, Spot, View
@@ -131,7 +132,14 @@ class Navigation(ContentSwitcher):
         return self.has_view.is_set() and not self._mounting
 
     def take_up(self) -> None:
-        """Gives new results to the views."""
+        """Gives new results to the views, and marks of earlier runs to the messages."""
+        store = self.inspection.store
+        if met := self.inspection.notes.meet(
+            store.rows, lambda rows: store.batch_of(rows, ["time_ns"]).column(0).to_pylist()
+        ):
+            self.show_status(
+                f"{met:,} messages have marks or notes from before; ' goes to the next"
+            )
         for name in VIEWS:
             if self.has(name) and self._named(name).is_mounted:
                 self._named(name).take_up(self.inspection.results)
@@ -157,17 +165,50 @@ class Navigation(ContentSwitcher):
     # -- marks
     # --------------------------------------------------------------------------------------------
 
+    @property
+    def marks(self) -> list[int]:
+        """The marked rows, rising."""
+        return self.inspection.notes.rows
+
     def mark(self, row: int) -> None:
         """Marks a message, or removes its mark."""
-        marks = self.inspection.marks
-        marks ^= {row}
+        notes = self.inspection.notes
+        if notes.text(row):
+            self.show_status(
+                f"row {row:,} has a note: ; changes it, or removes it where it is empty"
+            )
+            return
+        notes.mark(row, self._time_of(row))
         self.packets.list.refresh()
-        what = "marked" if row in marks else "not marked"
-        self.show_status(f"row {row:,} is {what}: {len(marks):,} in all; x exports them")
+        self.show_status(
+            f"row {row:,} is {'marked' if row in notes.of else 'not marked'}: "
+            f"{len(self.marks):,} in all; x exports them{_why_not_saved(notes)}"
+        )
+
+    def note(self, row: int) -> None:
+        """Asks for a note on a message."""
+        from dcpinspect.tui.dialogs import Prompt  # deferred: until somebody writes one
+
+        notes = self.inspection.notes
+
+        def write(text: str | None) -> None:
+            if text is not None:
+                notes.write(row, self._time_of(row), text)
+                self.packets.list.refresh()
+                self.packets.redraw_row(row)
+                self.show_status(
+                    f"row {row:,} "
+                    f"{'has a note' if notes.text(row) else 'has no note'}{_why_not_saved(notes)}"
+                )
+
+        self.app.push_screen(Prompt(f"note on row {row:,}", notes.text(row)), write)
+
+    def _time_of(self, row: int) -> int:
+        return int(self.inspection.store.batch_of([row], ["time_ns"]).column(0)[0].as_py())
 
     def to_next_mark(self) -> None:
         """Goes to the next mark; after the last mark, to the first."""
-        marks, here = sorted(self.inspection.marks), self.packets.list.row
+        marks, here = self.marks, self.packets.list.row
         if marks:
             self.to_row(next((row for row in marks if row > here), marks[0]))
         else:
@@ -363,11 +404,12 @@ class Navigation(ContentSwitcher):
             else:
                 self.to_vbucket(place.vbucket, place.seqno)
         elif place.mark is not None:
-            marks = sorted(self.inspection.marks)
-            if 1 <= place.mark <= len(marks):
-                self.to_row(marks[place.mark - 1])
+            if 1 <= place.mark <= len(self.marks):
+                self.to_row(self.marks[place.mark - 1])
             else:
-                self.show_status(f"there is no mark {place.mark}; {len(marks):,} rows are marked")
+                self.show_status(
+                    f"there is no mark {place.mark}; {len(self.marks):,} rows are marked"
+                )
         elif place.rule is not None:
             numbers = [
                 number
@@ -418,3 +460,7 @@ class Jumps:
             return None
         self._behind.append(here)
         return self._ahead.pop()
+
+
+def _why_not_saved(notes: Notes) -> str:
+    return f" ({notes.why})" if notes.why else ""

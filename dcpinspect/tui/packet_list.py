@@ -218,7 +218,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         gone = self.index.place_of(row)
         self._first = row
         self.index.drop(row)
-        self._inspection.marks = {marked for marked in self._inspection.marks if marked >= row}
+        self._inspection.notes.drop_before(row)
         self.guest = self.guest if self.guest >= row else 0
         self.refill()
         self.scroll_to(
@@ -379,7 +379,9 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             glyph_style = (
                 theme.sign_on_cursor(sign, base) if is_cursor else style + sign + Style(bold=True)
             )
-        mark = self._glyphs.mark if row in self._inspection.marks else " "
+        notes = self._inspection.notes
+        note = notes.text(row)
+        mark = self._glyphs.remark if note else self._glyphs.mark if row in notes.of else " "
         mark_style = style if is_cursor else style + theme.style_of(self.app, "chart-bar")
         pieces: list[Piece] = [
             (self._glyphs.cursor if is_cursor else " ", style),
@@ -391,6 +393,15 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         if rule and width >= self._lines.summary_at - SEQNO:
             text = clip(text, width)
             pieces += [(text + " " * (width - cells(text)), style), (rule, glyph_style)]
+        elif note and width > self._lines.summary_at:
+            remark = clip(
+                f" {self._glyphs.remark} {note} ", max(width - self._lines.summary_at, width // 3)
+            )
+            text = clip(text, width - cells(remark))
+            pieces += [
+                (text + " " * (width - cells(remark) - cells(text)), style),
+                (remark, mark_style),
+            ]
         else:
             pieces.append((text, style))
         return strip(pieces, visible_width(self), style)

@@ -183,6 +183,11 @@ class PacketsView(View):
         any(self.fields.select_named(name) for name in self.wanted_fields)
         self.wanted_fields = ()
 
+    def redraw_row(self, row: int) -> None:
+        """Shows findings and note of a message again, because they may have changed."""
+        if row == self.list.row:
+            self.panes.show_finding(row)
+
     @on(PacketList.Opened)
     def _open_place(self) -> None:
         self._show_all()
@@ -446,6 +451,11 @@ class PacketsView(View):
         """Marks the row, or removes its mark."""
         if self.list.row:
             self.host.mark(self.list.row)
+
+    def action_note(self) -> None:
+        """Asks for a note on the row."""
+        if self.list.row:
+            self.host.note(self.list.row)
 
     def action_copy_as(self, form: str = "") -> None:
         """Copies the message in a form; asks for the form if none is given."""

@@ -30,6 +30,8 @@ class Glyphs:
     note: str = "·"
     cursor: str = "▌"
     mark: str = "●"
+    remark: str = "✎"
+    """Stands beside a message that has a note, and before the note."""
     folded: str = "▸"
     open: str = "▾"
     link: str = "↗"
@@ -124,7 +126,7 @@ def _style(paint: str, theme: str, no_color: bool) -> Style:
 
 
 UNICODE = Glyphs()
-ASCII = Glyphs("X", "!", "n", ">", "*", "+", "-", "->", "`", "..", "12345678", ".", "#%=-x.")
+ASCII = Glyphs("X", "!", "n", ">", "*", "@", "+", "-", "->", "`", "..", "12345678", ".", "#%=-x.")
 
 _DRAWN = str.maketrans(
     {

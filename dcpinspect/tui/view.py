@@ -50,6 +50,9 @@ class Host(Protocol):
     def mark(self, row: int) -> None:
         """Marks a message, or removes its mark."""
 
+    def note(self, row: int) -> None:
+        """Asks for a note on a message."""
+
     def from_thread(self, what: Callable[..., Any], *arguments: Any) -> None:
         """Calls a function of the application from a background thread."""
 

@@ -145,7 +145,7 @@ def test_marks_are_walked_in_a_ring_from_any_view() -> None:
         await settled(app, pilot)
         assert "there is no mark 3; 2 rows are marked" in screen(app)
         await press(app, pilot, "m")
-        assert app.inspection.marks == {3}
+        assert app.navigation.marks == [3]
 
     play("rollback.pcap", scene)
 

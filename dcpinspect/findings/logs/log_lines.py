@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from io import BufferedReader
 
 from dcpinspect.capture.compressed import READ, decompressed
 from dcpinspect.errors import CaptureError
-from dcpinspect.temporary import Closing
 
 STDIN = "-"
 MOST_LINE = 1 << 16
@@ -19,7 +19,7 @@ is left out, and counted.
 """
 
 
-class TextFile(Closing):
+class TextFile(AbstractContextManager["TextFile", None]):
     """The lines of a file, which may be compressed; ``-`` stands for standard input."""
 
     def __init__(self, path: str) -> None:
@@ -51,6 +51,9 @@ class TextFile(Closing):
     def problem(self) -> str | None:
         """Why reading stopped before the end, or None."""
         return None if self._inflate is None else self._inflate.problem
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Frees the file."""

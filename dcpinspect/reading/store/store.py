@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,6 @@ from dcpinspect.tables.arrow import arrow_schema, short, type_of
 from dcpinspect.tables.collection_names import NO_NAMES
 from dcpinspect.tables.messages import Endpoints, MessageBatch, MissingBytes
 from dcpinspect.tables.schema import ON_REQUEST
-from dcpinspect.temporary import Closing
 from dcpinspect.transport.chunk import StreamChunk
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class _View:
         return self.first_rows[0] if self.first_rows else self.rows + 1
 
 
-class Store(Closing):
+class Store(AbstractContextManager["Store", None]):
     """All messages of one reading: ``fill`` it from a ``Reading`` that has it as its ``keeper``;
     ``close`` it when done.
 
@@ -134,6 +134,9 @@ class Store(Closing):
         self._piece = 0  # the first piece that those packets may stand in
         self._is_stream = False
         self._names = 0
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Removes everything that was kept."""
