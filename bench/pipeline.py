@@ -35,7 +35,7 @@ from bench.read import row
 from dcpinspect.capture.open import open_capture
 from dcpinspect.spark import pipeline
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.tasks import packed
+from dcpinspect.spark.task_runner import packed
 
 START = 10.0
 """Processor seconds that Spark may take to start."""

@@ -31,8 +31,8 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.chunk import StreamChunk
 from dcpinspect.transport.connections import endpoint_text, halves
 from dcpinspect.transport.headers import FLAGS, PAYLOAD, PORTS, SEQ, WIRE, HeaderParser
+from dcpinspect.transport.packet_owners import distance
 from dcpinspect.transport.reassembly import Reassembler
-from dcpinspect.transport.whose import distance
 from tests.builders import ACK, FIN, PSH, START_NS, SYN, Row, message, mutation, rows_of
 from tests.peers import truth
 from tests.peers.endpoint import Address

@@ -70,7 +70,7 @@ def tables_of(ctx: typer.Context) -> Sequence[RecordTable]:
     from dcpinspect.diff.difference_columns import DIFFERENCES, PATHS
     from dcpinspect.findings.finding_records import FINDINGS
     from dcpinspect.findings.logs.log_events import LOG_EVENTS
-    from dcpinspect.streams.contracts import BY_TABLE
+    from dcpinspect.streams.table_columns import BY_TABLE
 
     tables = {
         **{name: (table,) for name, table in BY_TABLE.items()},

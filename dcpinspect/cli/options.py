@@ -526,7 +526,7 @@ def list_columns(context: typer.Context, text: str | None) -> str | None:
     if text != "" or context.resilient_parsing:
         return text
     from dcpinspect.cli.config import COLUMN_SETS  # deferred: only needed on request
-    from dcpinspect.output.render.text_columns import columns_list, columns_of_tables
+    from dcpinspect.output.render.column_help import columns_list, columns_of_tables
 
     config: Config = context.obj
     tables = completion.tables_of(context)

@@ -63,7 +63,7 @@ def run(
     """Read new captures, and write the tables again."""
     from dcpinspect.spark.manifest import after_signal
     from dcpinspect.spark.pipeline import run as run_pipeline
-    from dcpinspect.spark.tasks import spark_tasks
+    from dcpinspect.spark.task_runner import spark_tasks
 
     selection = tables.run_options(captures, fails=on_error is OnError.FAIL)
     settings = spark.settings()

@@ -37,7 +37,7 @@ def expire(
     from dcpinspect.spark.manifest import after_signal
     from dcpinspect.spark.pipeline import Options
     from dcpinspect.spark.pipeline import expire as expire_captures
-    from dcpinspect.spark.tasks import LocalTasks, spark_tasks
+    from dcpinspect.spark.task_runner import LocalRunner, spark_tasks
     from dcpinspect.tables.times import length
 
     # without a unit, 30 would mean seconds and remove everything
@@ -47,7 +47,7 @@ def expire(
     with interrupts.telling(lambda: f"interrupted; {after_signal(out)}"), StepProgress() as steps:
         if spark.master is None and not settings:
             summary = expire_captures(
-                run_options, before_ns, lambda: nullcontext(LocalTasks(steps.show))
+                run_options, before_ns, lambda: nullcontext(LocalRunner(steps.show))
             )
         else:
             summary = expire_captures(

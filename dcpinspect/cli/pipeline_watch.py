@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dcpinspect.spark.newest_run import NewestRun
     from dcpinspect.spark.output_reading import RunResults
     from dcpinspect.spark.pipeline import Options, Summary, TasksOf
-    from dcpinspect.spark.tasks import SparkTasks
+    from dcpinspect.spark.task_runner import SparkRunner
 
 MAX_LINES = 10
 """Number of damaged captures that are listed."""
@@ -209,7 +209,7 @@ class _Session:
         self._master = master
         self._settings = settings
         self._stack = ExitStack()
-        self._tasks: SparkTasks | None = None
+        self._tasks: SparkRunner | None = None
 
     def __enter__(self) -> _Session:
         return self
@@ -217,9 +217,9 @@ class _Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def tasks(self) -> AbstractContextManager[SparkTasks]:
+    def tasks(self) -> AbstractContextManager[SparkRunner]:
         """Returns the tasks of the session, which stays open."""
-        from dcpinspect.spark.tasks import spark_tasks
+        from dcpinspect.spark.task_runner import spark_tasks
 
         if self._tasks is None:
             complain("starting Spark, which takes some seconds")

@@ -185,7 +185,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
     ) -> int:
         # deferred: NumPy and the decoder, which --help and completion do not need
         from dcpinspect.reading.reading import Reading
-        from dcpinspect.streams.contracts import BY_TABLE
+        from dcpinspect.streams.table_columns import BY_TABLE
 
         of_table = BY_TABLE[name] if len(captures) == 1 else BY_TABLE[name].with_file
         format_ = result.format(context)

@@ -73,7 +73,7 @@ def timeline(
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.output.render.vbucket_history import VbucketHistory
     from dcpinspect.reading.reading import Reading
-    from dcpinspect.streams.contracts import STREAMS
+    from dcpinspect.streams.table_columns import STREAMS
 
     format_ = _format(context, result, width)
     drawn = _seqnos(seqnos) if seqnos is not None else None

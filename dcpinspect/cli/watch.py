@@ -18,7 +18,7 @@ from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.read import STDIN, CaptureSource
 from dcpinspect.cli.teller import Teller, TellingStyle
 from dcpinspect.cli.terminal import complain
-from dcpinspect.cli.watcher import Watcher
+from dcpinspect.cli.watcher import LiveWatch
 from dcpinspect.errors import UsageError
 from dcpinspect.text import did_you_mean, escape
 
@@ -181,7 +181,7 @@ def watch(
         reading.check(rules, redactor=redactor)
         reading.forget_what_is_over()
         teller = Teller(StandardOutput(), manner, around=around, notifier=notifier)
-        watcher = Watcher(reading, teller, around=around, notifier=notifier, summary_ns=every_ns)
+        watcher = LiveWatch(reading, teller, around=around, notifier=notifier, summary_ns=every_ns)
         _watch(watcher, reading, exporter, pauses=source.pauses)
         status = source.report(
             reading,
@@ -194,7 +194,9 @@ def watch(
         return FOUND if watcher.is_over else status
 
 
-def _watch(watcher: Watcher, reading: Reading, exporter: Exporter | None, *, pauses: bool) -> None:
+def _watch(
+    watcher: LiveWatch, reading: Reading, exporter: Exporter | None, *, pauses: bool
+) -> None:
     """Tells findings until the end, a signal, or one that ends the watch."""
     was_stopped = False
 

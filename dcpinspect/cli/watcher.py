@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dcpinspect.streams.tcp_facts import TcpConnection
 
 
-class Watcher:
+class LiveWatch:
     """Checks a reading that runs for weeks, between its packets, and tells certain findings."""
 
     def __init__(

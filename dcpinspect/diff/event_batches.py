@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.streams.events import events_of
-from dcpinspect.streams.record_numbers import ABORT, EVENT
+from dcpinspect.streams.record_codes import ABORT, EVENT
 from dcpinspect.streams.state import ReadingState, unbiased
 from dcpinspect.tables.arrow import record_batch
 from dcpinspect.tables.messages import MessageBatch

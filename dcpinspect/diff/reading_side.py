@@ -24,7 +24,7 @@ from dcpinspect.reading.store.spool import Spool
 from dcpinspect.streams import words as w
 from dcpinspect.streams.disputes import EVERYTHING, Subscription, subscription
 from dcpinspect.streams.histories import AS_STORED, HAS_BODY, HAS_CAS, STATES
-from dcpinspect.streams.record_numbers import OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.record_codes import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import CUT_VALUE, Snapshots, Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import unbiased

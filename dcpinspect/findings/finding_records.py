@@ -11,8 +11,8 @@ import numpy as np
 from dcpinspect.findings.finding import OVER, WHOSE, Finding, MessagePlace
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Rule
 from dcpinspect.protocol.column_types import RowNumbers
-from dcpinspect.streams.contracts import BY_TABLE
 from dcpinspect.streams.grouping import VBUCKET_BITS
+from dcpinspect.streams.table_columns import BY_TABLE
 from dcpinspect.tables.column_kinds import columns
 from dcpinspect.tables.record_tables import (
     Records,

@@ -25,7 +25,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import ExtraGap
 from dcpinspect.streams.gaps_between_streams import resumed_gaps
 from dcpinspect.streams.grouping import Groups
-from dcpinspect.streams.record_numbers import OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.record_codes import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import GREATEST, LEAST, Snapshots, Stream, Streams
 from dcpinspect.streams.tables import Tables
 from dcpinspect.streams.transitions import ENDED, INCOMPLETE

@@ -22,7 +22,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.flow_control import TOO_SMALL, FlowControl
-from dcpinspect.streams.record_numbers import UPR_LAYOUT
+from dcpinspect.streams.record_codes import UPR_LAYOUT
 from dcpinspect.streams.records import CUT_VALUE, LEAST, UNREAD_SEQNO, Snapshot
 from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.session import Session

@@ -20,7 +20,7 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import ACTIVE_ONLY
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
-from dcpinspect.streams.record_numbers import NOOP
+from dcpinspect.streams.record_codes import NOOP
 from dcpinspect.streams.records import LEAST, Anomalies, Anomaly, Snapshot, Snapshots, Streams
 from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.tables.collection_names import with_id

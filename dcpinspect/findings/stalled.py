@@ -16,7 +16,7 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import ACTIVE_ONLY, SKIP_DELETES
 from dcpinspect.streams import words as w
-from dcpinspect.streams.record_numbers import OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.record_codes import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import LEAST
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.transitions import ACCEPTED, COMPLETE, COMPLETE_ADVANCED, OPEN, STREAMING

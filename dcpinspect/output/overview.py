@@ -13,8 +13,8 @@ from dcpinspect.coverage import Coverage
 from dcpinspect.output.render import message_lines
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.reading.reading import Reading
-from dcpinspect.streams.contracts import INFO
 from dcpinspect.streams.session import Session
+from dcpinspect.streams.table_columns import INFO
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.record_tables import Records
 

@@ -32,13 +32,13 @@ from dcpinspect.transport.clock_steps import ClockSteps
 from dcpinspect.transport.connections import DEFAULT_PORTS, TLS_PORT
 from dcpinspect.transport.flows import acked_of
 from dcpinspect.transport.headers import CLASS_NAMES
+from dcpinspect.transport.packet_owners import MASK
 from dcpinspect.transport.proxy import ProxyHeaders
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.tcp_openings import counted, openings
 from dcpinspect.transport.tls.connection import PLAIN_TO_TLS, TLS_TO_PLAIN
 from dcpinspect.transport.tls.keylog import KeyLog, command_secrets
 from dcpinspect.transport.tls.stage import TlsStage
-from dcpinspect.transport.whose import MASK
 
 
 class ByteKeeper(Protocol):

@@ -43,7 +43,7 @@ _MOST_NAMES = 1000
 _OF_READING = ("first_time_ns", "earliest_ns", "last_time_ns", "clock_ns", "truncated", "messages")
 
 
-class NotKeptError(ValueError):
+class NotResumableError(ValueError):
     """A reading that cannot be put aside, or was not."""
 
 
@@ -51,11 +51,13 @@ def put_aside(reading: Reading) -> bytes:
     """Returns what a reading knows between two batches of packets; the reading goes on as if
     nothing had been asked.
 
-    Raises NotKeptError if it cannot be kept.
+    Raises NotResumableError if it cannot be kept.
     """
     engine, tracker = reading.engine, reading.tracker
     if not engine.tls.is_plain or tracker is None or reading.checker is None:
-        raise NotKeptError("keys of TLS are not kept, and neither are readings that do not check")
+        raise NotResumableError(
+            "keys of TLS are not kept, and neither are readings that do not check"
+        )
     tracker.state.feed(*NOTHING)  # the latest batch has been looked at
     state = {
         "format": _FORMAT,
@@ -72,7 +74,7 @@ def put_aside(reading: Reading) -> bytes:
     try:
         writer.dump(state)
     except (pickle.PicklingError, TypeError) as error:
-        raise NotKeptError(f"this reading cannot be put aside: {error}") from error
+        raise NotResumableError(f"this reading cannot be put aside: {error}") from error
     return packed([file.getvalue(), *(table.raw() for table in tables)])
 
 
@@ -96,7 +98,7 @@ def go_on(reading: Reading, data: bytes) -> None:
             vars(reading).update({name: state["reading"][name] for name in _OF_READING})
         reading.engine.tls.connections, reading.engine.tls.plain_ones = state["tls"], state["plain"]
     except Exception as error:  # bytes may make this fail in any way
-        raise NotKeptError(f"this is no reading that was put aside: {error}") from error
+        raise NotResumableError(f"this is no reading that was put aside: {error}") from error
 
 
 def _named(reading: Reading) -> dict[str, Any]:

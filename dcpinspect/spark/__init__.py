@@ -76,7 +76,7 @@ def run(
     from contextlib import nullcontext
 
     from dcpinspect.spark import pipeline
-    from dcpinspect.spark.tasks import SparkTasks
+    from dcpinspect.spark.task_runner import SparkRunner
 
     options = pipeline.Options(
         pipeline.paths_of(captures),
@@ -88,7 +88,7 @@ def run(
         salt_file=None if salt_file is None else os.fspath(salt_file),
     )
     options = pipeline.checked_options(options, keylog, on_error)
-    return pipeline.run(options, lambda: nullcontext(SparkTasks(spark)))
+    return pipeline.run(options, lambda: nullcontext(SparkRunner(spark)))
 
 
 def table(spark: SparkSession, out: Path, name: str = "messages") -> DataFrame:

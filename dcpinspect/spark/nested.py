@@ -21,14 +21,14 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark import files
 from dcpinspect.spark.attempts import attempt
 from dcpinspect.spark.salt import Salt
-from dcpinspect.spark.tasks import Item, Result, Tasks, is_little
+from dcpinspect.spark.task_runner import Item, Result, TaskRunner, is_little
 from dcpinspect.text import escape
 
 
 def nested(
-    tasks: Tasks,
+    tasks: TaskRunner,
     what: str,
-    work: Callable[[Item, Tasks], Result],
+    work: Callable[[Item, TaskRunner], Result],
     item: Item,
     *,
     stem: str,
@@ -134,7 +134,7 @@ class _Inner:
     def map(
         self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
     ) -> list[Result]:
-        """As ``Tasks`` has it. A little work is done here and now."""
+        """As ``TaskRunner`` has it. A little work is done here and now."""
         if not items:
             return []
         if self._found:
@@ -153,7 +153,7 @@ class _Inner:
 def _tried(
     given: _Stored,
     *,
-    work: Callable[[Any, Tasks], Any],
+    work: Callable[[Any, TaskRunner], Any],
     processors: int,
     found: Sequence[Sequence[_Stored]],
     stem: str,

@@ -22,7 +22,7 @@ from dcpinspect.spark.part_disputes import judge
 from dcpinspect.spark.problem_files import include_looks
 from dcpinspect.spark.program import program
 from dcpinspect.spark.secrets import Secrets
-from dcpinspect.spark.tasks import LocalTasks, Tasks
+from dcpinspect.spark.task_runner import LocalRunner, TaskRunner
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.text import escape
 
@@ -58,7 +58,7 @@ def names_of(units: Sequence[ReadUnit]) -> list[str]:
     return [escape(unit_read.unit.name) for unit_read in units]
 
 
-def read_results(manifest: Manifest, *, few: Tasks | None = None) -> RunResults:
+def read_results(manifest: Manifest, *, few: TaskRunner | None = None) -> RunResults:
     """Puts all parts together, without comparing their streams. Raises UsageError for parts that
     are missing or damaged.
 
@@ -106,7 +106,7 @@ def _together(
     names: Sequence[str],
     left_out: Mapping[str, int],
     *,
-    few: Tasks | None,
+    few: TaskRunner | None,
 ) -> tuple[MergedReading, list[IntArray]]:
     def having(number: int, but: BoolArray | None) -> ReadingPart:
         merged_part = _read(manifest, counting_parts[number], FEW if but is None else "")
@@ -143,7 +143,7 @@ def compared(
     manifest: Manifest, secrets: Secrets | None = None, *, few: bool = False
 ) -> RunResults:
     """Puts all parts together, and compares their streams in this process."""
-    results = read_results(manifest, few=LocalTasks() if few else None)
+    results = read_results(manifest, few=LocalRunner() if few else None)
     known_secrets = secrets or Secrets()
     results.merged.compare(
         lambda wanted: FoundEvents.joined(

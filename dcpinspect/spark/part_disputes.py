@@ -15,7 +15,7 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.reading.joining import judged, packed, unpacked
 from dcpinspect.spark import files
 from dcpinspect.spark.salt import Salt
-from dcpinspect.spark.tasks import Tasks
+from dcpinspect.spark.task_runner import TaskRunner
 from dcpinspect.streams.records import Streams
 from dcpinspect.text import escape
 
@@ -46,7 +46,7 @@ def write_bounds(part: str, bounds: IntArray, salt: Salt | None) -> str:
 
 
 def judge(
-    tasks: Tasks,
+    tasks: TaskRunner,
     parts: Sequence[str],
     salt: Salt | None,
     places: Sequence[IntArray],

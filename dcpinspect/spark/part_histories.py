@@ -19,7 +19,7 @@ from dcpinspect.spark.attempts import attempt
 from dcpinspect.spark.output_reading import RunResults
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.secrets import Secrets
-from dcpinspect.spark.tasks import Tasks
+from dcpinspect.spark.task_runner import TaskRunner
 from dcpinspect.streams.changes import Changes
 from dcpinspect.streams.events import VBUCKETS, EventQuery
 from dcpinspect.streams.histories import Contradiction, StreamPairs, contradictions
@@ -48,7 +48,7 @@ class _HistoryShare:
 
 
 def compare(
-    tasks: Tasks,
+    tasks: TaskRunner,
     results: RunResults,
     secrets: Secrets,
     stem: str,

@@ -34,7 +34,7 @@ from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import ScanReport, joined, scan
 from dcpinspect.spark.secrets import Secrets, opens, secrets_at
 from dcpinspect.spark.stretches import Stretch, stretches
-from dcpinspect.spark.tasks import Tasks
+from dcpinspect.spark.task_runner import TaskRunner
 from dcpinspect.spark.units import BY_DIRECTORY, END, Unit, check_rule, digested, files_of, units_of
 from dcpinspect.text import escape
 
@@ -43,7 +43,7 @@ SUMMARY = "dcpinspect.pipeline_run/1"
 FEW = 64
 """Greatest number of captures whose bytes the driver itself examines; for more, tasks do it."""
 Path = str | os.PathLike[str]
-TasksOf = Callable[[], AbstractContextManager[Tasks]]
+TasksOf = Callable[[], AbstractContextManager[TaskRunner]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def run(
     with as_private_as([*paths, manifest.path(FOLDER)], manifest.out), manifest.locked():
         manifest = _with_options(Manifest.read_newest(options.out).settled(), options)
         manifest.clean()
-        going = _PipelineRun(manifest, options, has_whole=then is not None)
+        going = _RunInProgress(manifest, options, has_whole=then is not None)
         summary = going.run(paths, tasks_of)
         if then is not None and going.found is not None:
             then(going.found)
@@ -159,7 +159,7 @@ def expire(options: Options, before_ns: int, tasks_of: TasksOf) -> Summary:
     with as_private_as([manifest.path(FOLDER)], manifest.out), manifest.locked():
         manifest = _with_options(Manifest.newest(options.out).settled(), options)
         manifest.clean()
-        return _PipelineRun(manifest, options).expire(before_ns, tasks_of)
+        return _RunInProgress(manifest, options).expire(before_ns, tasks_of)
 
 
 def _with_options(manifest: Manifest, options: Options) -> Manifest:
@@ -213,7 +213,7 @@ def _with_options(manifest: Manifest, options: Options) -> Manifest:
     return manifest.with_salt(options.salt_file)
 
 
-class _PipelineRun:
+class _RunInProgress:
     def __init__(self, manifest: Manifest, options: Options, *, has_whole: bool = False) -> None:
         """``has_whole``: this process is to have the results of all captures."""
         self.manifest = manifest
@@ -312,7 +312,7 @@ class _PipelineRun:
 
     def _work(
         self,
-        tasks: Tasks,
+        tasks: TaskRunner,
         manifest: Manifest,
         units: Sequence[Unit],
         *,
@@ -373,7 +373,7 @@ class _PipelineRun:
         self._sum_up(manifest, works=len(works))
         return manifest
 
-    def _scanned(self, tasks: Tasks, units: Sequence[Unit]) -> list[ReadUnit]:
+    def _scanned(self, tasks: TaskRunner, units: Sequence[Unit]) -> list[ReadUnit]:
         total = max(1, sum(unit.size for unit in units))
         counts = [-(-tasks.processors * unit.size // total) for unit in units]
         begun = plan.begins_of(self.manifest, units)
@@ -409,7 +409,7 @@ class _PipelineRun:
         return read
 
     def _scans(
-        self, tasks: Tasks, wanted: Sequence[tuple[Unit, Sequence[Stretch], int]]
+        self, tasks: TaskRunner, wanted: Sequence[tuple[Unit, Sequence[Stretch], int]]
     ) -> list[tuple[ScanReport | None, list[tuple[str, int]]]]:
         """Returns the reports on units, and the files of their bundles. A report is None if the
         stretches of its unit do not follow one another.
@@ -477,7 +477,7 @@ class _PipelineRun:
         )
 
     def _with_rows(
-        self, tasks: Tasks, manifest: Manifest, new_rows: Sequence[NewRows]
+        self, tasks: TaskRunner, manifest: Manifest, new_rows: Sequence[NewRows]
     ) -> tuple[list[ManifestPart], dict[str, list[WrittenFile]]]:
         """Returns the parts with files of the tables that are written per part, and the new ones of
         these files.
@@ -549,7 +549,7 @@ class _PipelineRun:
 
 
 def _analysed(
-    tasks: Tasks, works: Sequence[PartTask]
+    tasks: TaskRunner, works: Sequence[PartTask]
 ) -> tuple[list[PartTask], list[list[PartResult]]]:
     """Returns the works as they were done, and the results of their shares.
 
@@ -617,7 +617,7 @@ def _scan(
     )
 
 
-def _digested(tasks: Tasks, units: Sequence[Unit]) -> list[Unit]:
+def _digested(tasks: TaskRunner, units: Sequence[Unit]) -> list[Unit]:
     """Returns the units, all with digests; tasks examine the bytes of units without digests."""
     unknown = [unit for unit in units if not unit.head]
     looked_at = iter(

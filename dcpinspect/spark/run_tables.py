@@ -19,7 +19,7 @@ from dcpinspect.spark.output_reading import RunResults, read_results
 from dcpinspect.spark.outputs import write_tables
 from dcpinspect.spark.record_files import WrittenAnew, mark_of
 from dcpinspect.spark.secrets import Secrets
-from dcpinspect.spark.tasks import Tasks
+from dcpinspect.spark.task_runner import TaskRunner
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.tables import NAMES
 
@@ -68,7 +68,7 @@ class RunTables:
     rows: Sequence[NewRows]
 
 
-def put_together(joining: RunParts, tasks: Tasks) -> tuple[RunResults, RunTables]:
+def put_together(joining: RunParts, tasks: TaskRunner) -> tuple[RunResults, RunTables]:
     """Puts all parts together in this process, and writes their tables. Raises UsageError for parts
     that are missing or damaged.
 
@@ -83,7 +83,7 @@ def put_together(joining: RunParts, tasks: Tasks) -> tuple[RunResults, RunTables
     return results, RunTables(write_tables(results, joining.batch, joining.there), rows)
 
 
-def put_together_apart(joining: RunParts, tasks: Tasks) -> RunTables:
+def put_together_apart(joining: RunParts, tasks: TaskRunner) -> RunTables:
     """Puts all parts together in a task, and writes their tables. Raises UsageError."""
     return nested(
         tasks,
@@ -95,12 +95,12 @@ def put_together_apart(joining: RunParts, tasks: Tasks) -> RunTables:
     )
 
 
-def _apart(joining: RunParts, tasks: Tasks) -> RunTables:
+def _apart(joining: RunParts, tasks: TaskRunner) -> RunTables:
     return put_together(joining, tasks)[1]
 
 
 def _find_events(
-    tasks: Tasks, results: RunResults, wanted: EventQuery, secrets: Secrets
+    tasks: TaskRunner, results: RunResults, wanted: EventQuery, secrets: Secrets
 ) -> FoundEvents:
     """Reads the wanted events again, to compare streams."""
     looks = results.looks(wanted, secrets)

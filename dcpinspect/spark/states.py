@@ -18,7 +18,7 @@ from dcpinspect.capture.stores import is_uri
 from dcpinspect.ownership import UnsafeError, check_above
 from dcpinspect.reading.joining import from_bytes, to_bytes
 from dcpinspect.reading.reading import Reading
-from dcpinspect.reading.resuming import NotKeptError, go_on, put_aside
+from dcpinspect.reading.resuming import NotResumableError, go_on, put_aside
 from dcpinspect.spark import files
 from dcpinspect.spark.bundles import UnitBundles
 from dcpinspect.spark.salt import Salt
@@ -50,7 +50,7 @@ def write_state(reading: Reading, stem: str, salt: Salt | None = None) -> str:
     """
     try:
         return _write(stem, put_aside(reading), salt)
-    except NotKeptError:
+    except NotResumableError:
         return ""
 
 
@@ -68,7 +68,7 @@ def read_contents(paths: Iterable[str], salt: Salt | None = None) -> list[Conten
     """Returns what was saved of keys; None if a file has changed, or is not safe from others."""
     try:
         return [from_bytes(_read(path, salt), Contents) for path in paths]
-    except (OSError, UnsafeError, NotKeptError, ValueError):
+    except (OSError, UnsafeError, NotResumableError, ValueError):
         return None
 
 
@@ -79,7 +79,7 @@ def read_state(reading: Reading, path: str, salt: Salt | None = None) -> bool:
     """
     try:
         go_on(reading, _read(path, salt))
-    except (OSError, UnsafeError, NotKeptError):
+    except (OSError, UnsafeError, NotResumableError):
         return False
     return True
 
@@ -96,7 +96,7 @@ def _read(path: str, salt: Salt | None) -> bytes:
             check_above(folder.stat(), folder)
     data = files.content(path, salt)
     if _digest(data) != path.split(".")[-2]:
-        raise NotKeptError(f"{path} has changed")
+        raise NotResumableError(f"{path} has changed")
     return data
 
 

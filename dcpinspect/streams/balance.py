@@ -8,7 +8,7 @@ from dcpinspect.arrays import IntArray, unique
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.message_columns import PREPARE_SURPLUS, kinds
-from dcpinspect.streams.record_numbers import ACK, END
+from dcpinspect.streams.record_codes import ACK, END
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.series import Series
 

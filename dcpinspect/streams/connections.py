@@ -11,10 +11,10 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
-from dcpinspect.streams.contracts import CONNECTIONS
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.records import ConnectionRow, ConnectionRows, Streams
 from dcpinspect.streams.session import Session
+from dcpinspect.streams.table_columns import CONNECTIONS
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.streams.visibility import Visibility
@@ -29,7 +29,7 @@ RUNNING = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class FlowControl:
     """Flow control of a connection, at the end of what was read."""
 
     window: int | None
@@ -50,7 +50,9 @@ class Flow:
         )
 
 
-def flow_of(row: ConnectionRow, link: TcpConnection, session: Session, sight: Visibility) -> Flow:
+def flow_of(
+    row: ConnectionRow, link: TcpConnection, session: Session, sight: Visibility
+) -> FlowControl:
     """Returns the flow control of a connection; ``row``: the connection in the kernel's table."""
     window, counted, acked = row.window, row.counted, row.acked
     is_read = link.lost_at_end == (None, None)
@@ -60,7 +62,7 @@ def flow_of(row: ConnectionRow, link: TcpConnection, session: Session, sight: Vi
     if sight.has_lost(link.number, consumer, row.window_losses[consumer]):
         window = -1  # another window may have been asked for
     is_based = window > 0 and is_read and bool(row.is_based)
-    return Flow(
+    return FlowControl(
         window if window >= 0 else None, counted, acked, counted - acked if is_based else None
     )
 
@@ -127,7 +129,7 @@ def verdict_of(
     link: TcpConnection,
     session: Session,
     row: ConnectionRow,
-    flow: Flow,
+    flow: FlowControl,
     sight: Visibility,
     *,
     is_running: bool,
@@ -175,7 +177,7 @@ def connection_records(
     links: Sequence[TcpConnection],
     sessions: Mapping[int, Session],
     table: ConnectionRows,
-    flows: Mapping[int, Flow],
+    flows: Mapping[int, FlowControl],
     is_running: BoolArray,
     sight: Visibility,
 ) -> Records:

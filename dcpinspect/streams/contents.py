@@ -21,7 +21,7 @@ from dcpinspect.streams import event_keys
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import collections_of, key_hashes, new_secrets
 from dcpinspect.streams.followers import Portable
-from dcpinspect.streams.record_numbers import IS_ASKED, IS_EVENT, SEQNO_ADVANCED
+from dcpinspect.streams.record_codes import IS_ASKED, IS_EVENT, SEQNO_ADVANCED
 from dcpinspect.streams.records import LEAST, Anomalies, Messages, RowCounts, Snapshots, Streams
 from dcpinspect.streams.renumbering import renumbered
 from dcpinspect.streams.state import ReadingState, biased

@@ -18,7 +18,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.cluster_map import ClusterMaps
 from dcpinspect.streams.followers import Portable
-from dcpinspect.streams.record_numbers import FACT_WINDOW
+from dcpinspect.streams.record_codes import FACT_WINDOW
 from dcpinspect.streams.renumbering import by_connection, renumbered_rows, without_repeats
 from dcpinspect.streams.server_reports import Reports, ServerReport
 from dcpinspect.streams.session import (

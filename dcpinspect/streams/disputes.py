@@ -25,7 +25,7 @@ from dcpinspect.streams.changes import ChangeEvent, Events
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import EventQuery, FoundEvents, Interval
 from dcpinspect.streams.grouping import Groups
-from dcpinspect.streams.record_numbers import OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.record_codes import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import GREATEST, LEAST, Gaps, Snapshot, Streams
 from dcpinspect.streams.session import COLLECTIONS, SYNC_WRITES, Session
 from dcpinspect.streams.state import KnownTables

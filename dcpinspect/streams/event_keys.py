@@ -11,7 +11,7 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, nested, number
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, MAY_REPEAT, MEMORY
-from dcpinspect.streams import record_numbers as k
+from dcpinspect.streams import record_codes as k
 from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import clear
 from dcpinspect.streams.records import (

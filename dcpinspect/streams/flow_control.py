@@ -42,7 +42,7 @@ from dcpinspect.streams.flow_windows import (
     follow_flow,
 )
 from dcpinspect.streams.followers import Follower, PerConnection, Portable
-from dcpinspect.streams.record_numbers import (
+from dcpinspect.streams.record_codes import (
     ACK,
     ANSWER,
     END,

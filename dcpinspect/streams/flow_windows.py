@@ -7,7 +7,7 @@ from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, nested, number
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.streams.message_columns import PREPARE_SURPLUS
-from dcpinspect.streams.record_numbers import (
+from dcpinspect.streams.record_codes import (
     ACK,
     ANSWER,
     END,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.protocol.flags import FROM_LATEST
-from dcpinspect.streams import record_numbers as k
+from dcpinspect.streams import record_codes as k
 from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
 from dcpinspect.streams.late_requests import (

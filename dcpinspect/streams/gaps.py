@@ -21,10 +21,9 @@ from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
 from dcpinspect.protocol.flags import DISK, HISTORY
 from dcpinspect.streams import words as w
 from dcpinspect.streams.changes import ChangeEvent
-from dcpinspect.streams.contracts import GAPS
 from dcpinspect.streams.disputes import Comparison
 from dcpinspect.streams.hole_capacity import most_events
-from dcpinspect.streams.record_numbers import (
+from dcpinspect.streams.record_codes import (
     AT_EDGE,
     BOTH_EVENTS,
     FROM_START,
@@ -39,6 +38,7 @@ from dcpinspect.streams.record_numbers import (
 from dcpinspect.streams.records import FILE_SHIFT, LEAST, Gap, Gaps, Snapshots
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import KnownTables, unbiased
+from dcpinspect.streams.table_columns import GAPS
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.record_tables import ColumnValues, LazyColumn, Records, WordColumn
 from dcpinspect.tables.sentences import Sentences

@@ -13,7 +13,7 @@ from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.kernels.structs import Struct, StructRows, T, number
 from dcpinspect.protocol import column_types
 from dcpinspect.streams.message_columns import kinds
-from dcpinspect.streams.record_numbers import ABORT, EVENT, REQUEST, UNREADABLE_REQUEST
+from dcpinspect.streams.record_codes import ABORT, EVENT, REQUEST, UNREADABLE_REQUEST
 from dcpinspect.streams.state import biased
 from dcpinspect.tables.messages import MessageBatch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dcpinspect.kernels.kernel import kernel_function
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams.lookup import BACK, losses_of, open_stream
-from dcpinspect.streams.record_numbers import BY_START, IS_LOST
+from dcpinspect.streams.record_codes import BY_START, IS_LOST
 from dcpinspect.streams.records import (
     CUT_VALUE,
     ConnectionRow,

@@ -9,14 +9,7 @@ from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import records
 from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
-from dcpinspect.streams.record_numbers import (
-    BY_START,
-    EVENT,
-    MARKER,
-    OSO,
-    SEQNO_ADVANCED,
-    UPR_LAYOUT,
-)
+from dcpinspect.streams.record_codes import BY_START, EVENT, MARKER, OSO, SEQNO_ADVANCED, UPR_LAYOUT
 from dcpinspect.streams.records import ConnectionRow, Message, MessageRow, Stream, StreamKey
 from dcpinspect.streams.state import ReadingState
 

@@ -18,7 +18,7 @@ from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.streams import record_numbers as k
+from dcpinspect.streams import record_codes as k
 from dcpinspect.streams import records as r
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.session import Fact, put_places, readable, value_bytes

@@ -51,7 +51,7 @@ class MessageRow(Struct[T]):
 class Message(Struct[T]):
     """One message, or bytes that could not be read."""
 
-    kind: T = number("What the message means for streams: see ``record_numbers``.")
+    kind: T = number("What the message means for streams: see ``record_codes``.")
     connection: T = number("Connection of the message.")
     direction: T = number("Direction: 0 from the client, 1 from the server.")
     vbucket: T = number("Vbucket of the message; -1 if unknown.")

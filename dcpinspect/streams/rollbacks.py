@@ -14,14 +14,14 @@ from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.streams import words as w
-from dcpinspect.streams.contracts import ROLLBACKS
 from dcpinspect.streams.disputes import GroupedRows
 from dcpinspect.streams.failover_logs import FailoverLogs, KnownLog
 from dcpinspect.streams.grouping import Groups, NameNumbers
-from dcpinspect.streams.record_numbers import UPR_LAYOUT
+from dcpinspect.streams.record_codes import UPR_LAYOUT
 from dcpinspect.streams.records import FILE_SHIFT, LEAST, UNREAD_SEQNO, Snapshots, Stream, Streams
 from dcpinspect.streams.rollback import Explanation, RequestedRange, VbucketFacts, explain_rollback
 from dcpinspect.streams.state import unbiased
+from dcpinspect.streams.table_columns import ROLLBACKS
 from dcpinspect.tables.record_tables import ColumnValues, Records
 
 _MASK = 2**64 - 1

@@ -20,7 +20,7 @@ from dcpinspect.protocol.layouts.session_commands import SERVER_VERSION
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams.collections import said_by_event
-from dcpinspect.streams.record_numbers import (
+from dcpinspect.streams.record_codes import (
     ASKED,
     FACT_END_ON_CLOSE,
     FACT_HISTORY,

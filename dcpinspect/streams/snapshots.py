@@ -11,10 +11,10 @@ from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import CHECKPOINT, DISK, FROM_LATEST, MEMORY, SNAPSHOT_FLAGS
 from dcpinspect.streams import words as w
-from dcpinspect.streams.contracts import SNAPSHOTS
-from dcpinspect.streams.record_numbers import OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.record_codes import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import FILE_SHIFT, Snapshots, Streams
 from dcpinspect.streams.state import unbiased
+from dcpinspect.streams.table_columns import SNAPSHOTS
 from dcpinspect.streams.transitions import (
     COMPLETE,
     COMPLETE_ADVANCED,

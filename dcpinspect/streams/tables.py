@@ -8,7 +8,7 @@ from typing import Any
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.streams.connections import Flow
+from dcpinspect.streams.connections import FlowControl
 from dcpinspect.streams.copies import Copy
 from dcpinspect.streams.failover_logs import FailoverLogs
 from dcpinspect.streams.gaps import ExplainedGaps
@@ -35,7 +35,7 @@ class TableInput:
     """The client that each connection belongs to, by number of the connection."""
     clients: Mapping[int, str]
     """Name of the consumer that each connection belongs to, by number of the connection."""
-    flows: Mapping[int, Flow]
+    flows: Mapping[int, FlowControl]
     """The state of flow control, by number of the connection."""
     unread: UnreadRequests
     waits: Waits

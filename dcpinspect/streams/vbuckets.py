@@ -11,12 +11,12 @@ import numpy.typing as npt
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.streams import words as w
-from dcpinspect.streams.contracts import VBUCKETS
 from dcpinspect.streams.gaps import Amounts, as_integers
 from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers
 from dcpinspect.streams.records import FILE_SHIFT
 from dcpinspect.streams.server_reports import LATEST, Reports
 from dcpinspect.streams.state import KnownTables, unbiased
+from dcpinspect.streams.table_columns import VBUCKETS
 from dcpinspect.streams.waits import Waits
 from dcpinspect.tables.record_tables import ColumnValues, LazyColumn, Records, WordColumn, counted
 

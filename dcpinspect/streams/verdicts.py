@@ -15,12 +15,12 @@ from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import KnownNames
-from dcpinspect.streams.contracts import STREAMS
 from dcpinspect.streams.failover_branches import Branches
 from dcpinspect.streams.gaps import Amounts, as_integers
 from dcpinspect.streams.records import CUT_VALUE, FILE_SHIFT, UNREAD_SEQNO, Snapshots, Streams
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import KnownTables, unbiased
+from dcpinspect.streams.table_columns import STREAMS
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.transitions import (
     ACCEPTED,

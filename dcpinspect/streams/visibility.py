@@ -16,7 +16,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.streams.hole_capacity import MESSAGE, REQUEST, may_move
-from dcpinspect.streams.record_numbers import BY_START, UPR_LAYOUT
+from dcpinspect.streams.record_codes import BY_START, UPR_LAYOUT
 from dcpinspect.streams.records import (
     GREATEST,
     LEAST,

@@ -31,7 +31,7 @@ from dcpinspect.transport.headers import (
     HeaderParser,
     Headers,
 )
-from dcpinspect.transport.whose import MASK, WINDOW, distance
+from dcpinspect.transport.packet_owners import MASK, WINDOW, distance
 
 _LEAST_NS = 2_000_000_000
 """No smaller step forward is looked for: no rule takes a shorter wait for trouble."""
@@ -52,7 +52,7 @@ _MOST = 10
 """Number of steps that are told."""
 
 
-class _Gap(NamedTuple):
+class _Pause(NamedTuple):
     """Two neighbours in the file whose times are far apart."""
 
     packet: int
@@ -86,7 +86,7 @@ class ClockSteps:
         self._parser = HeaderParser(None)
         self._file, self._packets = -1, 0
         self._heads: PacketBatch | None = None
-        self._gap: _Gap | None = None
+        self._gap: _Pause | None = None
 
     @property
     def may_be_set(self) -> bool:
@@ -122,7 +122,7 @@ class ClockSteps:
         for place, next_place in pairwise(edges):
             if self._gap is None or place != self._gap.packet - self._packets + first:
                 before_ns, after_ns = both.time_ns[place - 1 : place + 1].tolist()
-                self._gap = _Gap(self._packets + place - first, after_ns - before_ns, before_ns)
+                self._gap = _Pause(self._packets + place - first, after_ns - before_ns, before_ns)
                 self._may_be_set |= self._gap.packet < BEFORE
             bounds = (place - BEFORE, place, max(place, first), min(place + BEHIND, next_place))
             low, high, begin, end = np.searchsorted(headers.index, bounds).tolist()

@@ -248,7 +248,7 @@ class Routes(Route[IntArray], StructRows[Route]):
     """The routes of all address pairs; the first one is nobody's."""
 
 
-class Node(Struct[T]):
+class WaitingSegment(Struct[T]):
     """A segment that waits, or a part of one."""
 
     offset: T = number("Stream offset of its first byte; of a stray one, the sequence number.")
@@ -271,7 +271,7 @@ class Node(Struct[T]):
     wire: T = number("Bytes that it had on the wire.")
 
 
-class Nodes(Node[IntArray], StructRows[Node]):
+class Nodes(WaitingSegment[IntArray], StructRows[WaitingSegment]):
     """The segments that wait."""
 
 

@@ -64,17 +64,7 @@ from dcpinspect.transport.headers import (
     WIRE,
 )
 from dcpinspect.transport.next_bytes import enter
-from dcpinspect.transport.waiting import (
-    NODE_COST,
-    acknowledge,
-    free_node,
-    insert,
-    new_node,
-    packets_of,
-    wait_again,
-    wait_no_more,
-)
-from dcpinspect.transport.whose import (
+from dcpinspect.transport.packet_owners import (
     MASK,
     NOBODY,
     WAIT_NS,
@@ -95,6 +85,16 @@ from dcpinspect.transport.whose import (
     open_at_strays,
     open_connection,
     set_base,
+)
+from dcpinspect.transport.waiting import (
+    NODE_COST,
+    acknowledge,
+    free_node,
+    insert,
+    new_node,
+    packets_of,
+    wait_again,
+    wait_no_more,
 )
 
 WAIT_PACKETS = 64

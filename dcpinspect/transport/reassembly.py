@@ -54,8 +54,8 @@ from dcpinspect.transport.headers import UNUSUAL, HeaderParser
 from dcpinspect.transport.next_bytes import GatherTables, gather
 from dcpinspect.transport.ordering import MAX_TOTAL_WAITING, PacketTables, order_segments
 from dcpinspect.transport.overdue import give_up_overdue
+from dcpinspect.transport.packet_owners import MASK
 from dcpinspect.transport.scapy_dissection import UnusualPackets
-from dcpinspect.transport.whose import MASK
 
 TransportRows = TypeVar("TransportRows", bound=StructRows[Any])
 

@@ -5,7 +5,7 @@ without overlap.
 from __future__ import annotations
 
 from dcpinspect.kernels.kernel import inlined, kernel_function
-from dcpinspect.transport.flow_records import HOLE, Flow, Node, Packet, TransportTables
+from dcpinspect.transport.flow_records import HOLE, Flow, Packet, TransportTables, WaitingSegment
 
 NODE_COST = 256
 """What a waiting segment costs in addition to its bytes, so that one-byte segments are bounded too,
@@ -56,7 +56,7 @@ def new_node(tables: TransportTables, offset: int, length: int, source: int, pac
 
 
 @kernel_function
-def cost_of(node: Node) -> int:
+def cost_of(node: WaitingSegment) -> int:
     """Returns what a node counts against the limits."""
     return int(NODE_COST + (node.length if node.source != HOLE else 0))
 

@@ -25,7 +25,7 @@ from dcpinspect.output.render.timeline_text import name, words
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.items import VbucketItems, VbucketMessages
-from dcpinspect.streams.record_numbers import SET_STATE, SYSTEM_EVENT
+from dcpinspect.streams.record_codes import SET_STATE, SYSTEM_EVENT
 from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.text import escape, one_line
 from dcpinspect.tui.finding_rows import rows_of

@@ -13,7 +13,7 @@ import dcpinspect
 from dcpinspect.cli.main import main
 from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.protocol.encode import encode
-from dcpinspect.streams.contracts import INFO
+from dcpinspect.streams.table_columns import INFO
 from tests import builders
 from tests.captures import field
 from tests.peers.truth import SAMPLES

@@ -22,7 +22,7 @@ from dcpinspect.cli.main import main
 from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
-from dcpinspect.streams.contracts import BY_TABLE
+from dcpinspect.streams.table_columns import BY_TABLE
 from tests import builders
 from tests.captures import field
 from tests.peers.truth import SAMPLES

@@ -9,7 +9,7 @@ import pytest
 from dcpinspect.findings.finding_records import FINDINGS, finding_records, with_counts
 from dcpinspect.findings.registry import RULES
 from dcpinspect.output.export.table_schema import table_schema
-from dcpinspect.streams.contracts import VBUCKETS
+from dcpinspect.streams.table_columns import VBUCKETS
 from dcpinspect.tables.record_tables import Records
 from tests.findings.checked import findings
 from tests.schemas import validate

@@ -19,7 +19,7 @@ from dcpinspect.spark.classes import SharedClasses
 from dcpinspect.spark.spark_session import check_installed
 
 _SESSION = (
-    "from dcpinspect.spark.tasks import spark_tasks\nwith spark_tasks(None, {}) as tasks: "
+    "from dcpinspect.spark.task_runner import spark_tasks\nwith spark_tasks(None, {}) as tasks: "
     "tasks.map('', abs, [1], [1])"
 )
 

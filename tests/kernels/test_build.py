@@ -17,7 +17,7 @@ from dcpinspect.kernels import build
 from dcpinspect.kernels.compiling import object_of
 from dcpinspect.kernels.kernel import HELPERS, Kernel, be64
 from dcpinspect.kernels.library import NAME, Library
-from dcpinspect.transport import whose
+from dcpinspect.transport import packet_owners
 from tests.kernels import test_library as library_test
 from tests.kernels.test_library import WEIGH, of_module, weigh
 
@@ -56,7 +56,7 @@ def test_the_fingerprint_is_the_same_in_every_process_and_tells_whatever_matters
     assert of() == before
     with_module = of(of_module, "int64()")
     with monkeypatch.context() as patch:
-        patch.setattr(whose, "WINDOW", 7)
+        patch.setattr(packet_owners, "WINDOW", 7)
         assert of(of_module, "int64()") != with_module
     with_helper = of(helped, "int64(octets)")
     monkeypatch.setitem(HELPERS, be64, other)
@@ -82,7 +82,7 @@ def test_the_library_is_made_of_all_files_that_decide_what_kernels_do() -> None:
         "streams/follow.py",
         "streams/records.py",
         "protocol/header.py",
-        "transport/whose.py",
+        "transport/packet_owners.py",
         "kernels/structs.py",
         "streams/late_requests.py",
     ]

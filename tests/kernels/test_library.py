@@ -17,7 +17,7 @@ import pytest
 
 from dcpinspect.kernels.kernel import be32
 from dcpinspect.kernels.library import NAME, Code, Parameter, load_library, parse_signature
-from dcpinspect.transport import whose
+from dcpinspect.transport import packet_owners
 from tests.kernels.made import made
 
 pytestmark = pytest.mark.slow
@@ -39,7 +39,7 @@ def weigh(data: Any, rows: Any, out: Any, count: int, is_first: bool) -> int:
 
 def of_module() -> int:
     """A constant of another module."""
-    return whose.WINDOW
+    return packet_owners.WINDOW
 
 
 WEIGH = "int64(octets, int64[:,::1], int64[::1], int64, boolean)"

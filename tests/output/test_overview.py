@@ -9,7 +9,7 @@ from dcpinspect.output.render.info_text import info_lines
 from dcpinspect.output.render.message_lines import share_of
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.reading.reading import Reading
-from dcpinspect.streams.contracts import INFO
+from dcpinspect.streams.table_columns import INFO
 from tests.peers.truth import SAMPLES
 
 

@@ -17,7 +17,7 @@ from dcpinspect.capture.open import CaptureFile, open_capture
 from dcpinspect.findings.registry import RULES
 from dcpinspect.reading.joining import packed, unpacked
 from dcpinspect.reading.reading import Reading
-from dcpinspect.reading.resuming import NotKeptError, go_on, put_aside
+from dcpinspect.reading.resuming import NotResumableError, go_on, put_aside
 from dcpinspect.transport import reassembly
 from dcpinspect.transport.tls.connection import TlsConnection
 from tests.builders import pcap
@@ -152,7 +152,7 @@ def test_bytes_that_were_not_put_aside_bring_nothing_to_life(tmp_path: Path) -> 
         *map(pickle.dumps, (_Touches(tmp_path / "touched"), {"format": "x"}, Options())),
     ]
     for data in (b"", state[:-9], *(packed([plain]) for plain in pickles)):
-        with pytest.raises(NotKeptError):
+        with pytest.raises(NotResumableError):
             go_on(tour(), data)
     assert list(tmp_path.iterdir()) == []
 
@@ -174,14 +174,14 @@ def test_tables_that_are_too_short_are_not_taken() -> None:
     plain, *tables = unpacked(aside(tour()))
     sizes = [len(table) for table in tables]
     tables[int(np.argmax(sizes))] = memoryview(bytearray(8))
-    with pytest.raises(NotKeptError):
+    with pytest.raises(NotResumableError):
         go_on(tour(), packed([plain, *tables]))
 
 
 def test_keys_of_tls_are_not_put_aside() -> None:
     reading = tour()
     reading.engine.tls.connections[1] = TlsConnection(is_open=True)
-    with pytest.raises(NotKeptError, match="keys of TLS are not kept"):
+    with pytest.raises(NotResumableError, match="keys of TLS are not kept"):
         put_aside(reading)
-    with pytest.raises(NotKeptError, match="do not check"):
+    with pytest.raises(NotResumableError, match="do not check"):
         put_aside(Reading(Given([CaptureFile("x")], []), is_part=True))

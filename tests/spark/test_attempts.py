@@ -20,7 +20,7 @@ from dcpinspect.spark.bundles import BundleWriter
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.message_files import MessageFiles
 from dcpinspect.spark.pipeline import Options, run
-from dcpinspect.spark.tasks import SparkTasks
+from dcpinspect.spark.task_runner import SparkRunner
 from tests.spark.cuts import cut, packets_of, written
 from tests.spark.outputs import Here, here, stored, told
 from tests.spark.test_pipeline import SAMPLES, equal
@@ -143,7 +143,7 @@ def test_what_is_verified_is_size_rows_and_the_end(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_an_attempt_is_known_by_the_number_that_spark_gives_it(spark: SparkSession) -> None:
-    names = SparkTasks(spark, lambda *_: None).map("naming", _named, list(range(4)), [1] * 4)
+    names = SparkRunner(spark, lambda *_: None).map("naming", _named, list(range(4)), [1] * 4)
     assert len({name.partition("-")[2] for name in names}) == 4
     assert all(name.partition("-")[0].isdecimal() for name in names)
     assert "-" not in attempt()

@@ -54,7 +54,7 @@ def test_workers_import_the_installed_pyspark_in_one_session_after_the_other(
 ) -> None:
     found = ran(
         tmp_path,
-        "from dcpinspect.spark.tasks import spark_tasks\n"
+        "from dcpinspect.spark.task_runner import spark_tasks\n"
         "def where(_):\n"
         "    import pyspark, sys\n"
         "    return pyspark.__file__, [path for path in sys.path if "
@@ -71,7 +71,7 @@ def test_workers_find_the_package_beside_paths_that_the_user_names(tmp_path: Pat
     found = ran(
         tmp_path,
         "import sys\n"
-        "from dcpinspect.spark.tasks import spark_tasks\n"
+        "from dcpinspect.spark.task_runner import spark_tasks\n"
         "def paths(_):\n"
         "    return sys.path\n"
         "with spark_tasks('local[1]', {'spark.executorEnv.PYTHONPATH': '/mine'}) as tasks:\n"

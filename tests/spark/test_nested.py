@@ -15,7 +15,7 @@ import pytest
 from dcpinspect.errors import OutputError, UsageError
 from dcpinspect.spark.nested import nested
 from dcpinspect.spark.salt import Salt
-from dcpinspect.spark.tasks import LEAST_BYTES, SparkTasks, Tasks
+from dcpinspect.spark.task_runner import LEAST_BYTES, SparkRunner, TaskRunner
 from tests.spark.outputs import Here, Item, Result
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def times(number: int, by: int) -> str:
     return f"marker {number * by}"
 
 
-def twice(first: int, tasks: Tasks, *, sizes: Sequence[int]) -> list[str]:
+def twice(first: int, tasks: TaskRunner, *, sizes: Sequence[int]) -> list[str]:
     """Asks tasks two times, the second time for what depends on the first."""
     once = tasks.map("the first time", partial(times, by=10), [first, first + 1, first + 2], sizes)
     return tasks.map(
@@ -52,7 +52,7 @@ def twice(first: int, tasks: Tasks, *, sizes: Sequence[int]) -> list[str]:
     )
 
 
-def first_little(first: int, tasks: Tasks, *, given: str) -> list[int]:
+def first_little(first: int, tasks: TaskRunner, *, given: str) -> list[int]:
     """Asks tasks for a little, and then for more."""
     little = tasks.map("a little", partial(noted, given=given), [first, first + 1], [1, 1])
     return tasks.map("then", partial(int.__mul__, 2), little, LARGE[:2])
@@ -64,7 +64,7 @@ def noted(number: int, *, given: str) -> int:
     return number
 
 
-def refuses(item: UsageError | OutputError, _: Tasks) -> None:
+def refuses(item: UsageError | OutputError, _: TaskRunner) -> None:
     raise item
 
 
@@ -150,5 +150,5 @@ def test_errors_for_the_user_come_back_as_they_are(
 @pytest.mark.slow
 @pytest.mark.spark
 def test_tasks_of_spark_use_tasks_of_spark(spark: SparkSession, tmp_path: Path) -> None:
-    found = nested(SparkTasks(spark), "all", partial(twice, sizes=LARGE), 4, stem=f"{tmp_path}/y")
+    found = nested(SparkRunner(spark), "all", partial(twice, sizes=LARGE), 4, stem=f"{tmp_path}/y")
     assert found == ["marker 80", "marker 100", "marker 120"]

@@ -13,7 +13,7 @@ import pytest
 from dcpinspect.spark import nested, pipeline, plan, run_tables
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.output_reading import RunResults
-from dcpinspect.spark.tasks import SparkTasks
+from dcpinspect.spark.task_runner import SparkRunner
 from tests.spark.outputs import here, stored, told
 from tests.spark.test_nested import Seeing
 from tests.spark.test_part_disputes import streaming as with_gaps
@@ -82,7 +82,7 @@ def test_the_driver_puts_nothing_together(
     monkeypatch.setattr(
         run_tables, "read_results", refuses
     )  # tasks are other processes, and do not see it
-    tasks = SparkTasks(spark)
+    tasks = SparkRunner(spark)
     options = pipeline.Options([str(SAMPLES / "tour.pcapng")], str(tmp_path / "out"))
 
     pipeline.run(options, lambda: nullcontext(tasks))

@@ -12,7 +12,7 @@ import pytest
 from dcpinspect.errors import UsageError
 from dcpinspect.spark import spark_session as sessions
 from dcpinspect.spark.spark_session import check_installed, feature_release, java_program
-from dcpinspect.spark.tasks import SparkTasks
+from dcpinspect.spark.task_runner import SparkRunner
 from tests.spark.cluster import cluster_in
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def test_what_a_task_raises_is_one_line(spark: SparkSession) -> None:
     with pytest.raises(
         sessions.SparkFailedError, match=r"a job of Spark failed: .*No space left on device"
     ) as raised:
-        SparkTasks(spark, lambda *_: None).map("failing", fail, [1], [1])
+        SparkRunner(spark, lambda *_: None).map("failing", fail, [1], [1])
     assert "\n" not in str(raised.value)
 
 
@@ -131,7 +131,7 @@ def test_java_that_is_killed_is_one_line() -> None:
     script = """
         import os, signal, sys, time
         from dcpinspect.errors import DcpInspectError
-        from dcpinspect.spark.tasks import spark_tasks
+        from dcpinspect.spark.task_runner import spark_tasks
         def kill(java):
             os.kill(java, signal.SIGKILL)
             time.sleep(60)
@@ -159,7 +159,7 @@ def test_a_cluster_without_a_free_core_is_told(tmp_path: Path) -> None:
     script = """
         import os, sys
         from dcpinspect.spark import spark_session
-        from dcpinspect.spark.tasks import spark_tasks
+        from dcpinspect.spark.task_runner import spark_tasks
         spark_session.IDLE_S = 1
         def tell(line):
             print(line, flush=True)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from dcpinspect.streams import flow_windows as w
-from dcpinspect.streams.record_numbers import (
+from dcpinspect.streams.record_codes import (
     ACK,
     ANSWER,
     END,

@@ -11,7 +11,7 @@ from dcpinspect.protocol.flags import CHECKPOINT, DISK, HISTORY, MEMORY
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import StreamFacts, causes
-from dcpinspect.streams.record_numbers import (
+from dcpinspect.streams.record_codes import (
     AT_EDGE,
     BOTH_EVENTS,
     IN_RANGE,

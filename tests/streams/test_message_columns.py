@@ -11,7 +11,7 @@ import numpy as np
 from dcpinspect.protocol.encode import encode
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.message_columns import MessageColumns
-from dcpinspect.streams.record_numbers import (
+from dcpinspect.streams.record_codes import (
     ANSWER,
     END,
     EVENT,

@@ -9,7 +9,7 @@ import pytest
 
 from dcpinspect.errors import PlacedError
 from dcpinspect.protocol.column_types import NumberColumn
-from dcpinspect.streams.contracts import BY_TABLE, GAPS, VBUCKETS
+from dcpinspect.streams.table_columns import BY_TABLE, GAPS, VBUCKETS
 from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.tables.record_rows import RecordSelection, filter_columns, parse_record_filter
 from dcpinspect.tables.record_tables import LazyColumn, Records, WordColumn

@@ -28,6 +28,6 @@ def test_what_a_field_counts_is_a_table_beside_its_own(struct: type[Struct[int]]
 
 
 def test_flows_and_waiting_segments_are_among_those() -> None:
-    assert {flow_records.Flow, flow_records.Node, flow_records.StreamEntry} <= {
+    assert {flow_records.Flow, flow_records.WaitingSegment, flow_records.StreamEntry} <= {
         struct for struct in declared(dcpinspect.transport) if counted(struct)
     }

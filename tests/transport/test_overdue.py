@@ -9,8 +9,8 @@ import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.transport.chunk import StreamChunk
+from dcpinspect.transport.packet_owners import WAIT_NS
 from dcpinspect.transport.reassembly import Reassembler
-from dcpinspect.transport.whose import WAIT_NS
 from tests import builders
 from tests.builders import FIN, Conversation
 from tests.transport_views import accounts

@@ -9,8 +9,8 @@ from dcpinspect.findings.finding import OVER
 from dcpinspect.findings.finding_records import FINDINGS
 from dcpinspect.findings.logs.log_events import LOG_EVENTS
 from dcpinspect.output.export.message_schema import list_of, maybe, message_schema, record
-from dcpinspect.streams.contracts import ALL, CONNECTIONS, GAPS, INFO, SNAPSHOTS, STREAMS
 from dcpinspect.streams.story import EVENTS
+from dcpinspect.streams.table_columns import ALL, CONNECTIONS, GAPS, INFO, SNAPSHOTS, STREAMS
 from dcpinspect.tables.column_kinds import KINDS, Column
 from dcpinspect.tables.io_series import IO
 from dcpinspect.tables.message_statistics import STATS

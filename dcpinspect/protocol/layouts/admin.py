@@ -6,7 +6,7 @@ from functools import partial
 
 from dcpinspect.protocol.fields import Field, FieldKind, Layout, MessageSide
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.protocol.own_text import Words
+from dcpinspect.protocol.protocol_words import Words
 
 _SPEC = "BinaryProtocol.md"
 _SNAPSHOTS = "Snapshots.md"

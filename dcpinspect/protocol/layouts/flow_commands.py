@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dcpinspect.protocol.fields import Field, FieldKind, Layout
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.protocol.own_text import name_of_control, value_of_control
+from dcpinspect.protocol.protocol_words import name_of_control, value_of_control
 
 _NOOP = "dcp/documentation/commands/no-op.md"
 _ACK = "dcp/documentation/commands/buffer-ack.md"

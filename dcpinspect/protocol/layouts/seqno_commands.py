@@ -7,7 +7,7 @@ from functools import partial
 from dcpinspect.protocol.fields import Field, FieldKind, Layout, LayoutItem, RecordList
 from dcpinspect.protocol.flags import VBUCKET_STATES
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.protocol.own_text import Words
+from dcpinspect.protocol.protocol_words import Words
 
 _SPEC = "BinaryProtocol.md"
 _ALL = "get-vbucket-seqnos.md"

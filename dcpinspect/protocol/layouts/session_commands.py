@@ -6,7 +6,7 @@ from functools import partial
 
 from dcpinspect.protocol.fields import Field, FieldKind, Layout, RecordList
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.protocol.own_text import (
+from dcpinspect.protocol.protocol_words import (
     MECHANISMS,
     ListOfWords,
     Words,

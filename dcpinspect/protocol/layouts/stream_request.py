@@ -6,7 +6,7 @@ from dcpinspect.protocol.fields import Field, FieldKind, Layout
 from dcpinspect.protocol.flags import ENDLESS, STREAM_FLAGS
 from dcpinspect.protocol.layouts.failover_log import FAILOVER_LOG
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.protocol.own_text import stream_options
+from dcpinspect.protocol.protocol_words import stream_options
 from dcpinspect.protocol.statuses import Status
 
 _SPEC = "dcp/documentation/commands/stream-request.md"

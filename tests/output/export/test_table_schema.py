@@ -12,7 +12,7 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.output.export.table_schema import SCHEMAS, table_schema
 from dcpinspect.reading.reading import Reading
-from dcpinspect.streams.contracts import ALL
+from dcpinspect.streams.table_columns import ALL
 
 SAMPLES = Path(__file__).parents[3] / "sample_captures"
 

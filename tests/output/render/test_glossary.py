@@ -15,8 +15,8 @@ from dcpinspect.findings.rule import FAMILIES, SEVERITIES
 from dcpinspect.output.render.explanation import explain
 from dcpinspect.output.render.glossary import GLOSSARY
 from dcpinspect.streams import words as w
-from dcpinspect.streams.contracts import ALL
 from dcpinspect.streams.rollback import CAUSES as ROLLBACK_CAUSES
+from dcpinspect.streams.table_columns import ALL
 from dcpinspect.streams.transitions import SNAPSHOT_STATES
 from dcpinspect.tables.schema import COLUMNS
 from tests.peers.truth import SAMPLES

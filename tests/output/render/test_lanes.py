@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from dcpinspect.output.render.lanes import ASCII, LETTERS, UNICODE, Glyphs, Lanes, Scale, lanes
 from dcpinspect.output.render.shape import Mark, by_seqno
 from dcpinspect.streams import words as w
-from dcpinspect.streams.contracts import GAPS, SNAPSHOTS, STREAMS
 from dcpinspect.streams.story import Bars, StreamStory
+from dcpinspect.streams.table_columns import GAPS, SNAPSHOTS, STREAMS
 from dcpinspect.tables.record_tables import Records
 
 NO_SNAPSHOTS = Records(SNAPSHOTS, {column.name: [] for column in SNAPSHOTS.columns}, 0)

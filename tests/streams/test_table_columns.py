@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.streams.contracts import ALL
+from dcpinspect.streams.table_columns import ALL
 from tests.streams.told import opened, tables
 
 KEYS = {

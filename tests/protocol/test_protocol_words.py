@@ -7,7 +7,7 @@ import pytest
 from dcpinspect.protocol.control_keys import CONTROL_KEYS
 from dcpinspect.protocol.fields import Field, LayoutItem
 from dcpinspect.protocol.layouts import LAYOUTS
-from dcpinspect.protocol.own_text import (
+from dcpinspect.protocol.protocol_words import (
     MECHANISMS,
     ListOfWords,
     Words,

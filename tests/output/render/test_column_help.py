@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dcpinspect.output.render.text_columns import columns_list
+from dcpinspect.output.render.column_help import columns_list
 from dcpinspect.tables.schema import BY_NAME
 
 

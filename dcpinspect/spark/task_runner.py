@@ -53,7 +53,7 @@ ITEM_BYTES = 256 << 10
 """An item counts as at least so many bytes here: it takes requests to storage at any size."""
 
 
-class Tasks(Protocol):
+class TaskRunner(Protocol):
     """Does the work on a list of items."""
 
     @property
@@ -70,7 +70,7 @@ class Tasks(Protocol):
         """
 
 
-class LocalTasks:
+class LocalRunner:
     """Does the work in this process."""
 
     processors = 1
@@ -81,7 +81,7 @@ class LocalTasks:
     def map(
         self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
     ) -> list[Result]:
-        """Calls ``work`` with every item; see ``Tasks``."""
+        """Calls ``work`` with every item; see ``TaskRunner``."""
         assert len(items) == len(sizes)
         results: list[Result] = []
         for item in items:
@@ -90,7 +90,7 @@ class LocalTasks:
         return results
 
 
-class SparkTasks:
+class SparkRunner:
     """Does the work in Spark. ``work`` and items are pickled; ``work`` is a function of a module,
     or a ``functools.partial`` of one.
     """
@@ -111,7 +111,7 @@ class SparkTasks:
     def map(
         self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
     ) -> list[Result]:
-        """Calls ``work`` with every item; see ``Tasks``. Sends the package to executors that lack
+        """Calls ``work`` with every item; see ``TaskRunner``. Sends the package to executors that lack
         it.
 
         Raises SparkFailedError, and UsageError if executors have another build of the package.
@@ -191,15 +191,15 @@ def spark_tasks(
     conf: Mapping[str, str] | None,
     show: Show = lambda *_: None,
     remark: Callable[[str], None] = lambda _: None,
-) -> Iterator[SparkTasks]:
-    """Yields the tasks of a session of Spark. ``remark``: as in ``SparkTasks``."""
+) -> Iterator[SparkRunner]:
+    """Yields the tasks of a session of Spark. ``remark``: as in ``SparkRunner``."""
     settings = {**JVM, **TASK_SETTINGS}
     if sessions.is_remote(master or ""):
         settings = {
             name: value for name, value in settings.items() if name.startswith("spark.sql.")
         }
     with sessions.session(master, {**settings, **(conf or {})}) as spark:
-        yield SparkTasks(spark, show, remark)
+        yield SparkRunner(spark, show, remark)
 
 
 def is_little(sizes: Sequence[int]) -> bool:

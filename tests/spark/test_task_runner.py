@@ -7,7 +7,7 @@ import pytest
 
 from dcpinspect.errors import UsageError
 from dcpinspect.spark import program
-from dcpinspect.spark.tasks import LEAST_BYTES, SparkTasks, packed
+from dcpinspect.spark.task_runner import LEAST_BYTES, SparkRunner, packed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +32,7 @@ def test_every_item_is_worked_on_in_another_process_and_results_are_in_order(
     spark: SparkSession,
 ) -> None:
     seen: list[tuple[str, int, int]] = []
-    tasks = SparkTasks(spark, lambda *step: seen.append(step))
+    tasks = SparkRunner(spark, lambda *step: seen.append(step))
 
     def work(item: int) -> tuple[int, int]:
         return item * item, os.getpid()
@@ -56,4 +56,4 @@ def test_executors_of_another_build_are_one_line(
             r"on all"
         ),
     ):
-        SparkTasks(spark).map("squaring", abs, [1], [1])
+        SparkRunner(spark).map("squaring", abs, [1], [1])
