@@ -44,14 +44,17 @@ class Answer:
     """Parameters of the tool that show more at once."""
     frame: str = FROM_CAPTURE
 
-    def bounded(self, skip: int, room: int) -> tuple[dict[str, Any], str]:
+    def bounded(self, skip: int, characters: int) -> tuple[dict[str, Any], str]:
         """Returns data and text with as many entries as fit, from entry ``skip`` on."""
-        data, title = fitted(dict(self.about), room // 2), _clipped(self.title, room // 2)
-        characters_left = room - _HEAD - max(size_of(data), len(title))
+        data, title = (
+            fitted(dict(self.about), characters // 2),
+            _clipped(self.title, characters // 2),
+        )
+        characters_left = characters - _HEAD - max(size_of(data), len(title))
         records, texts, further = list[dict[str, Any]](), list[str](), 0
         remaining = iter(self.entries(skip) if callable(self.entries) else self.entries[skip:])
-        for record, given in remaining:
-            text = plain_json(record).decode() if given is None else given
+        for record, text_given in remaining:
+            text = plain_json(record).decode() if text_given is None else text_given
             size = max(size_of(record), len(text)) + 2
             if size > characters_left and records:
                 further = 1 + sum(1 for _ in islice(remaining, _COUNTED)) * (self.total is None)

@@ -159,16 +159,16 @@ class Tools:
                 f"{ranges(vbuckets) or 'none'}"
             )
         connections = [short(connection) for connection in history.to_dict()["connections"]]
-        cases, told = self._cases(lambda case: vbucket in case.vbuckets)
+        cases, case_lines = self._cases(lambda case: vbucket in case.vbuckets)
         events = list(folded(history.events))
         lines = history.lines(events, None)
-        told += [plain_json(connection).decode() for connection in connections]
+        case_lines += [plain_json(connection).decode() for connection in connections]
         return Answer(
             "events",
             [(short(event.record()), "\n".join(lines.lines_of(event))) for event in events],
             len(events),
             about={"vbucket": vbucket, "connections": connections, "findings": cases},
-            title="\n".join([*told, _CLOCK, lines.heading]),
+            title="\n".join([*case_lines, _CLOCK, lines.heading]),
         )
 
     def table(
@@ -195,8 +195,10 @@ class Tools:
         def rows(skip: int) -> Iterator[Entry]:
             page = records.take(np.arange(len(records))[skip : skip + _MOST_AT_ONCE])
             for record in page.records():
-                wanted = {key: record[key] for key in record if columns is None or key in columns}
-                yield short(wanted), None
+                chosen_columns = {
+                    key: record[key] for key in record if columns is None or key in columns
+                }
+                yield short(chosen_columns), None
 
         return Answer(
             name,
@@ -227,8 +229,8 @@ class Tools:
             batch = self._recording.batch(rows[skip : skip + _MOST_AT_ONCE])
             table = record_batch(batch, np.arange(len(batch)), names)
             if "time" in names:
-                place = table.schema.get_field_index("time")
-                table = table.set_column(place, "time", rfc3339(table.column(place)))
+                time_column = table.schema.get_field_index("time")
+                table = table.set_column(time_column, "time", rfc3339(table.column(time_column)))
             for index, row in enumerate(table.to_pylist(maps_as_pydicts="lossy")):
                 if columns is None or "text" in columns:
                     row["text"] = f"{seqno_text(batch, index)} {summary(batch, index)}".strip()
@@ -241,13 +243,13 @@ class Tools:
         findings that name its row.
         """
         message = self._recording.annotate(row)
-        cases, told = self._cases(lambda case: row in [place.row for place in case.places])
+        cases, case_lines = self._cases(lambda case: row in [place.row for place in case.places])
         return Answer(
             "message",
             [(message.to_dict(values=_VALUE), str(message))],
             1,
             about={"findings": cases},
-            title="\n".join(told),
+            title="\n".join(case_lines),
         )
 
     def sql(
@@ -314,7 +316,7 @@ class Tools:
         for finding in self._recording.findings():
             rule, severity = finding.rule, finding.severity
             for case in filter(is_about, finding.case_of_each):
-                message, rows = case.message, [place.row for place in case.places]
+                message, rows = case.message, [message_place.row for message_place in case.places]
                 cases.append({"rule": rule, "severity": severity, "message": message, "rows": rows})
                 lines.append(f"{severity} {rule}: {message}; rows {ranges(sorted({*rows}))}")
         return cases, lines

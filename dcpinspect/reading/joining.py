@@ -249,21 +249,21 @@ def merged(
     checkers = _checkers(parts)
     numbers = [
         np.concatenate(([0], 1 + opened_by))
-        for opened_by in in_order([part.opened_by for part in parts])
+        for opened_by in in_order([reading_part.opened_by for reading_part in parts])
     ]
-    tracker, things = Tracker.joined([part.tracker for part in parts], numbers)
+    tracker, things = Tracker.joined([reading_part.tracker for reading_part in parts], numbers)
     packets = Counter(left_out or {})
-    for part in parts:
-        packets.update(part.packets)
+    for reading_part in parts:
+        packets.update(reading_part.packets)
     links = [
         replace(link, number=int(new_numbers[link.number]))
-        for part, new_numbers in zip(parts, numbers, strict=True)
-        for link in part.links
+        for reading_part, new_numbers in zip(parts, numbers, strict=True)
+        for link in reading_part.links
     ]
     directions = [
         replace(direction, connection=int(new_numbers[direction.connection]))
-        for part, new_numbers in zip(parts, numbers, strict=True)
-        for direction in part.directions
+        for reading_part, new_numbers in zip(parts, numbers, strict=True)
+        for direction in reading_part.directions
     ]
     return MergedReading(
         tracker,
@@ -275,15 +275,15 @@ def merged(
             sorted(directions, key=lambda direction: (direction.connection, direction.direction)),
             tls={
                 int(new_numbers[number]): about
-                for part, new_numbers in zip(parts, numbers, strict=True)
-                for number, about in part.tls.items()
+                for reading_part, new_numbers in zip(parts, numbers, strict=True)
+                for number, about in reading_part.tls.items()
             },
-            has_keys=any(part.has_keys for part in parts),
-            unopened=sum((Counter(part.unopened) for part in parts), Counter()),
+            has_keys=any(reading_part.has_keys for reading_part in parts),
+            unopened=sum((Counter(reading_part.unopened) for reading_part in parts), Counter()),
         ),
         numbers=numbers,
         things=things,
-        messages=sum(part.messages for part in parts),
+        messages=sum(reading_part.messages for reading_part in parts),
     )
 
 
@@ -347,7 +347,7 @@ def find_events(
 
 def _checkers(parts: Sequence[ReadingPart]) -> list[Checker]:
     """Returns the checkers of all parts, or none."""
-    checkers = [part.checker for part in parts if part.checker is not None]
+    checkers = [reading_part.checker for reading_part in parts if reading_part.checker is not None]
     if len(checkers) not in (0, len(parts)):
         raise ValueError("some of these readings checked, and some did not")
     if any(not checker.asks_as(checkers[0]) for checker in checkers):

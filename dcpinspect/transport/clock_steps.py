@@ -119,12 +119,17 @@ class ClockSteps:
         edges = [*(gap_places + first).tolist(), len(both)]
         if self._gap is not None:
             edges.insert(0, self._gap.packet - self._packets + first)
-        for place, next_place in pairwise(edges):
-            if self._gap is None or place != self._gap.packet - self._packets + first:
-                before_ns, after_ns = both.time_ns[place - 1 : place + 1].tolist()
-                self._gap = _Pause(self._packets + place - first, after_ns - before_ns, before_ns)
+        for packet, next_packet in pairwise(edges):
+            if self._gap is None or packet != self._gap.packet - self._packets + first:
+                before_ns, after_ns = both.time_ns[packet - 1 : packet + 1].tolist()
+                self._gap = _Pause(self._packets + packet - first, after_ns - before_ns, before_ns)
                 self._may_be_set |= self._gap.packet < BEFORE
-            bounds = (place - BEFORE, place, max(place, first), min(place + BEHIND, next_place))
+            bounds = (
+                packet - BEFORE,
+                packet,
+                max(packet, first),
+                min(packet + BEHIND, next_packet),
+            )
             low, high, begin, end = np.searchsorted(headers.index, bounds).tolist()
             for row in range(begin, end):
                 is_back = self._gap.ns > -_LEAST_NS and self._gap.ns < 0
@@ -142,7 +147,7 @@ class ClockSteps:
                             self.steps.append(ClockStep(batch.file, frame, step_ns))
                     self._gap = None
                     break
-            if self._gap is not None and place + BEHIND <= next_place:
+            if self._gap is not None and packet + BEHIND <= next_packet:
                 self._gap = None
         return both.time_ns[first:]
 
@@ -208,15 +213,15 @@ def _timestamp(batch: PacketBatch, row: IntArray) -> int | None:
     if start < 0 or len(head) - start < 20 or (head[start + 12] >> 4) * 4 != len(head) - start:
         return None
     options = head[start + 20 :]
-    place = 0
-    while place < len(options) and options[place]:
-        if options[place] == 1:
-            place += 1
+    offset = 0
+    while offset < len(options) and options[offset]:
+        if options[offset] == 1:
+            offset += 1
             continue
-        size = options[place + 1] if place + 1 < len(options) else 0
-        if options[place] == _TIMESTAMPS and size == 10 and place + 10 <= len(options):
-            return int.from_bytes(options[place + 2 : place + 6], "big")
-        place += max(2, size)
+        size = options[offset + 1] if offset + 1 < len(options) else 0
+        if options[offset] == _TIMESTAMPS and size == 10 and offset + 10 <= len(options):
+            return int.from_bytes(options[offset + 2 : offset + 6], "big")
+        offset += max(2, size)
     return None
 
 

@@ -66,7 +66,7 @@ def talks(results: Results) -> list[Talk]:
         "copy_of",
     )
     for number, client, server, name, agent, bucket, streams, tls, copy_of in zip(
-        *(table.values(one) for one in names), strict=True
+        *(table.values(name) for name in names), strict=True
     ):
         messages, size = counts[number].tolist() if number < len(counts) else (0, 0)
         name = name if copy_of is None else f"copy of {copy_of}"

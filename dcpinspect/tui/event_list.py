@@ -14,7 +14,7 @@ from dcpinspect.output.render.event_lines import EventLines
 from dcpinspect.tui import theme
 from dcpinspect.tui.line_view import LineView, strip, visible_width
 from dcpinspect.tui.theme import Glyphs
-from dcpinspect.tui.tracks import Told
+from dcpinspect.tui.tracks import TrackEvent
 
 _PAINTS = {
     **{"request": "kind-request", "first-seen": "kind-request", "snapshot": "kind-marker"},
@@ -34,7 +34,7 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(glyphs, id=id)
-        self._events: Sequence[Told] = ()
+        self._events: Sequence[TrackEvent] = ()
         self._first_ns = 0
         self._whole = self._short = EventLines((), 0, None)
         """The lines of events: wrapped, and each in one line."""
@@ -43,24 +43,28 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         self._all: list[list[str]] = []
         """Lines of all events; empty if there is no room to wrap them."""
 
-    def show(self, events: Sequence[Told], first_ns: int) -> None:
+    def show(self, events: Sequence[TrackEvent], first_ns: int) -> None:
         """Shows the events of another vbucket, or more of the same."""
         self._events = [
-            told
-            if told.finding is None
-            else told._replace(
-                event=told.event._replace(text=f"{self._sign(told)} {told.event.text}")
+            track_event
+            if track_event.finding is None
+            else track_event._replace(
+                event=track_event.event._replace(
+                    text=f"{self._sign(track_event)} {track_event.event.text}"
+                )
             )
-            for told in events
+            for track_event in events
         ]
         self._first_ns = first_ns
         self._lay_out()
         self.point(min(self.at, max(0, len(events) - 1)))
 
-    def _sign(self, told: Told) -> str:
+    def _sign(self, track_event: TrackEvent) -> str:
         """Returns the sign before a finding: of its severity, or that it is an effect."""
         signs = {"error": self._glyphs.error, "warning": self._glyphs.warning}
-        return self._glyphs.effect if told.cause is not None else signs[told.event.kind]
+        return (
+            self._glyphs.effect if track_event.cause is not None else signs[track_event.event.kind]
+        )
 
     def is_bad(self, place: int) -> bool:
         """Whether the event is an error or a warning."""
@@ -90,7 +94,7 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         return int(self.virtual_size.height)
 
     @property
-    def event(self) -> Told | None:
+    def event(self) -> TrackEvent | None:
         """The event under the cursor."""
         return self._events[self.at] if self.at < len(self._events) else None
 
@@ -105,8 +109,8 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         """Returns the event at a line."""
         del x
         if self._all:
-            places = [place for place, lines in enumerate(self._all) for _ in lines]
-            return places[y] if y < len(places) else None
+            event_numbers = [number for number, lines in enumerate(self._all) for _ in lines]
+            return event_numbers[y] if y < len(event_numbers) else None
         number = y if y <= self.at else max(self.at, y - len(self._chosen) + 1)
         return number if number < self.count else None
 

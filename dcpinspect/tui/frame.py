@@ -80,9 +80,9 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
         finding.severity for finding in inspection.results.findings if finding.effect_of is None
     )
     name = capture_name(inspection) if width >= WIDE else ""  # else the last line has it
-    found = []
+    labels = []
     if inspection.connection is not None:
-        found += [
+        labels += [
             Content("  "),
             piece(f" con {inspection.connection} alone ", "reverse", "connections"),
         ]
@@ -90,11 +90,11 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
     for severity in severities:
         count = counts[severity]
         style = f"bold $paint-severity-{severity}" if count and severity != "note" else ""
-        found += [
+        labels += [
             Content("  "),
             piece(f"{glyphs.of_severity(severity)} {count:,}", style, f"severity('{severity}')"),
         ]
-    right = Content.assemble(*found, " ")
+    right = Content.assemble(*labels, " ")
     width_left = width - right.cell_length  # how far reading is also stands in the line of progress
     lines = (_tabs(view, _TITLES, apart=2), _tabs(view, _TITLES), _tabs(view, _SHORT))
     line = next(

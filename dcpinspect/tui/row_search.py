@@ -129,9 +129,9 @@ class Search:
         self.stop()
         self.text, self._run = text, threading.Event()
         search = partial(self._search, self._run, matcher, self._list.index.snapshot())
-        place = self._list.index.place_of(self._list.row)
-        place += 0 if back else self._list.index.has(self._list.row)
-        self._list.run_worker(partial(search, place, is_back=back), thread=True, group="find")
+        start = self._list.index.place_of(self._list.row)
+        start += 0 if back else self._list.index.has(self._list.row)
+        self._list.run_worker(partial(search, start, is_back=back), thread=True, group="find")
 
     def stop(self) -> bool:
         """Stops a running search. Returns whether there was one."""

@@ -49,9 +49,9 @@ def of_connection(results: Results, connection: int) -> Results:
         ],
         charts=replace(
             results.charts,
-            windows=_own(results.charts.windows, connection),
-            round_trips=_own(results.charts.round_trips, connection),
-            noops=_own(results.charts.noops, connection),
+            windows=_series_of(results.charts.windows, connection),
+            round_trips=_series_of(results.charts.round_trips, connection),
+            noops=_series_of(results.charts.noops, connection),
         ),
         coverage=coverage,
         looked=None if coverage is None else _looked(coverage, messages, records),
@@ -59,8 +59,8 @@ def of_connection(results: Results, connection: int) -> Results:
     )
 
 
-def _own(series: Sequence[Series], connection: int) -> list[Series]:
-    return [one for one in series if one[0] == connection]
+def _series_of(series: Sequence[Series], connection: int) -> list[Series]:
+    return [column_values for column_values in series if column_values[0] == connection]
 
 
 def _rows_of(table: Records, connection: int) -> RowNumbers:

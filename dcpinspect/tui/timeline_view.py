@@ -132,18 +132,21 @@ class TimelineView(View):
         """
         tracks, lanes = self.lanes.told, self.lanes
         events = () if tracks is None else tracks.events
-        here = self.events.event
-        if here is not None and (lanes.chosen_row, lanes.stream) == (here.event.row, here.track):
+        cursor_event = self.events.event
+        if cursor_event is not None and (lanes.chosen_row, lanes.stream) == (
+            cursor_event.event.row,
+            cursor_event.track,
+        ):
             return
         rows = [event.event.row for event in events]
-        at = [event.seqno if lanes.axis == "seqno" else event.time for event in events]
-        limits, limit = (rows, lanes.chosen_row) if lanes.chosen_row else (at, lanes.span[1])
-        of_stream = [place for place, event in enumerate(events) if event.track == lanes.stream]
-        before = [place for place in of_stream if limits[place] <= limit] or of_stream[:1]
+        positions = [event.seqno if lanes.axis == "seqno" else event.time for event in events]
+        limits, limit = (rows, lanes.chosen_row) if lanes.chosen_row else (positions, lanes.span[1])
+        of_stream = [number for number, event in enumerate(events) if event.track == lanes.stream]
+        before = [number for number in of_stream if limits[number] <= limit] or of_stream[:1]
         if before:
-            worst = [-(1 << 30 if one.finding is None else one.finding) for one in events]
+            worst = [-(1 << 30 if event.finding is None else event.finding) for event in events]
             near = rows if lanes.chosen_row else [-row for row in rows]
-            order = sorted(before, key=lambda place: (limits[place], near[place], worst[place]))
+            order = sorted(before, key=lambda number: (limits[number], near[number], worst[number]))
             self.events.point(order[-1])
 
     @property

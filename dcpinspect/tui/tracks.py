@@ -91,7 +91,7 @@ class Track:
         return sorted((mark.seqno if axis == "seqno" else mark.time, mark) for mark in self.found)
 
 
-class Told(NamedTuple):
+class TrackEvent(NamedTuple):
     """An event, and where it is drawn."""
 
     event: VbucketEvent
@@ -112,7 +112,7 @@ class Tracks:
 
     vbucket: int
     tracks: Sequence[Track] = ()
-    events: Sequence[Told] = ()
+    events: Sequence[TrackEvent] = ()
     connections: dict[int, str] = field(default_factory=dict)
     """Addresses and name of each connection; safe for a terminal."""
 
@@ -156,8 +156,8 @@ def tracks_of(
     marks = _finding_marks(inspection, vbucket, rows, first_ns)
     several = any(story.stream["sid"] is not None for story in stream_stories)
     tracks = []
-    for place, story in enumerate(stream_stories):
-        own_notes = notes.get(place, ())
+    for story_number, story in enumerate(stream_stories):
+        own_notes = notes.get(story_number, ())
         on_seqnos = [
             Mark(own_note.seqno, own_note.letter, own_note.row, own_note.text)
             for own_note in own_notes
@@ -176,7 +176,7 @@ def tracks_of(
             )
         )
         tracks[-1] = replace(
-            tracks[-1], found=_of_stream(marks, tracks[-1], _end(stream_stories, place))
+            tracks[-1], found=_of_stream(marks, tracks[-1], _end(stream_stories, story_number))
         )
     connections = _connections(inspection, {track.connection for track in tracks})
     links = {link.number: link for link in inspection.reading.links}
@@ -187,11 +187,14 @@ def tracks_of(
 
 
 def _events(
-    inspection: Inspection, tracks: Sequence[Track], found: Sequence[VbucketEvent], first_ns: int
-) -> list[Told]:
+    inspection: Inspection,
+    tracks: Sequence[Track],
+    vbucket_events: Sequence[VbucketEvent],
+    first_ns: int,
+) -> list[TrackEvent]:
     """Returns the events with their places, consecutive gaps of a kind as one."""
     place_of = {track.story.key: track_number for track_number, track in enumerate(tracks)}
-    events = list(folded(found))
+    events = list(folded(vbucket_events))
     owner = [
         place_of[event.connection, -1 if event.sid is None else event.sid, event.stream]
         for event in events
@@ -210,8 +213,8 @@ def _events(
         ):
             gap = events[number].gap
             seqnos[number] = seqno if gap is None else gap["after_seqno"] + 1
-    told = [
-        Told(
+    track_events = [
+        TrackEvent(
             event if event.time_ns is not None else event._replace(time_ns=time),
             track_number,
             seqno,
@@ -220,29 +223,36 @@ def _events(
         for event, track_number, seqno, time in zip(events, owner, seqnos, times, strict=True)
     ]
     for track_number, track in enumerate(tracks):
-        told += _of_findings(inspection.results.findings, track, track_number, first_ns)
-    bad = [one for one in told if one.finding is not None]
-    row_of = {(one.track, one.finding): one.event.row for one in bad}
+        track_events += _of_findings(inspection.results.findings, track, track_number, first_ns)
+    bad = [track_event for track_event in track_events if track_event.finding is not None]
+    row_of = {
+        (track_event.track, track_event.finding): track_event.event.row for track_event in bad
+    }
     # a finding stands behind the events of its message, and an effect below its cause
-    return sorted(told, key=lambda one: row_of.get((one.track, one.cause), one.event.row))
+    return sorted(
+        track_events,
+        key=lambda track_event: row_of.get(
+            (track_event.track, track_event.cause), track_event.event.row
+        ),
+    )
 
 
 def _of_findings(
     findings: Sequence[Finding], track: Track, number: int, first_ns: int
-) -> list[Told]:
+) -> list[TrackEvent]:
     """Returns the errors and warnings of a stream as events, each at its first message; effects
     stand behind all others.
     """
     connection, sid, ordinal = track.story.key
-    place_of = {finding.id: place for place, finding in enumerate(findings)}
+    place_of = {finding.id: rank for rank, finding in enumerate(findings)}
     first = {mark.finding: mark for mark in reversed(track.found)}
-    told = []
+    track_events = []
     for mark in sorted(first.values(), key=lambda mark: mark.finding):
-        place = mark.row, 0, connection, ordinal, None if sid == -1 else sid
-        event = VbucketEvent(*place, mark.severity, mark.text, first_ns + mark.time)
+        event_key = mark.row, 0, connection, ordinal, None if sid == -1 else sid
+        event = VbucketEvent(*event_key, mark.severity, mark.text, first_ns + mark.time)
         cause = place_of.get(findings[mark.finding].effect_of or "")
-        told.append(Told(event, number, mark.seqno, mark.time, mark.finding, cause))
-    return sorted(told, key=lambda one: one.cause is not None)
+        track_events.append(TrackEvent(event, number, mark.seqno, mark.time, mark.finding, cause))
+    return sorted(track_events, key=lambda track_event: track_event.cause is not None)
 
 
 def _noted(inspection: Inspection, rows: RowNumbers) -> list[MessageEvent]:
@@ -253,17 +263,17 @@ def _noted(inspection: Inspection, rows: RowNumbers) -> list[MessageEvent]:
     return list(noted(batch, np.arange(len(batch))))
 
 
-def _end(streams: Sequence[StreamStory], place: int) -> int:
+def _end(streams: Sequence[StreamStory], story_number: int) -> int:
     """Returns the first row after a stream: the row after its end, or the row of the next request
     for the same stream.
     """
-    story = streams[place]
+    story = streams[story_number]
     if story.stream["end_row"] is not None:
         return int(story.stream["end_row"]) + 1
     return min(
         (
             int(stream.stream["open_row"])
-            for stream in streams[place + 1 :]
+            for stream in streams[story_number + 1 :]
             if stream.key[:2] == story.key[:2]
         ),
         default=1 << 62,
@@ -282,17 +292,21 @@ def _finding_marks(
             if vbucket not in case.vbuckets or not case.places:
                 continue
             alike = case.rows if case.count > 1 else NO_ROWS
-            own = np.intersect1d(np.append(alike, case.places[0].row), rows)[:_MOST_FOUND]
-            if not len(own):  # a case of many vbuckets, whose best message is of another one
-                own = np.intersect1d(rows_of(case), rows)[:1]
-            columns = inspection.store.numbers(own, ("connection", "time_ns"))
+            marked_rows = np.intersect1d(np.append(alike, case.places[0].row), rows)[:_MOST_FOUND]
+            if not len(
+                marked_rows
+            ):  # a case of many vbuckets, whose best message is of another one
+                marked_rows = np.intersect1d(rows_of(case), rows)[:1]
+            columns = inspection.store.numbers(marked_rows, ("connection", "time_ns"))
             text = f"{case.rule}: {one_line(case.message)}"
             marks += [
                 FindingMark(
                     0, max(0, time_ns - first_ns), row, connection, number, case.severity, text
                 )
                 for row, connection, time_ns in zip(
-                    own.tolist(), *(column.values.tolist() for column in columns), strict=True
+                    marked_rows.tolist(),
+                    *(column.values.tolist() for column in columns),
+                    strict=True,
                 )
                 if connection in case.connections
             ]

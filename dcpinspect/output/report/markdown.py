@@ -54,8 +54,8 @@ def markdown(contents: Contents) -> str:
     ]
     redacted = "keys, values and names are replaced" if contents.is_redacted else "not redacted"
     tail += [f"dcpinspect {__version__}, {redacted}."]
-    room = MOST_LINES - len(head) - len(tail)
-    return "\n".join([*head, *_findings(contents, room), *tail]) + "\n"
+    lines_left = MOST_LINES - len(head) - len(tail)
+    return "\n".join([*head, *_findings(contents, lines_left), *tail]) + "\n"
 
 
 def plain(text: str) -> str:
@@ -92,8 +92,8 @@ def _findings(contents: Contents, room: int) -> Iterator[str]:
 
 def _verdicts(contents: Contents) -> list[str]:
     counts = Counter(contents.vbuckets.values("verdict"))
-    said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())
-    return ["## Vbuckets", "", f"{said}.", ""] if said else []
+    verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())
+    return ["## Vbuckets", "", f"{verdicts}.", ""] if verdicts else []
 
 
 def _table(title: str, records: Records) -> list[str]:
@@ -101,12 +101,17 @@ def _table(title: str, records: Records) -> list[str]:
     if not len(records):
         return []
     names = [name for name in _TABLES[title] if records.has_values(name)]
-    shown = records.head(_ROWS).arrow(names)
+    first_rows = records.head(_ROWS).arrow(names)
     texts = [
         cell_texts(column.combine_chunks(), name, has_escapes=True)
-        for name, column in zip(names, shown.columns, strict=True)
+        for name, column in zip(names, first_rows.columns, strict=True)
     ]
-    out = [f"## {title.capitalize()}", "", f"| {' | '.join(names)} |", f"|{' --- |' * len(names)}"]
-    out += [f"| {' | '.join(map(plain, row))} |" for row in zip(*texts, strict=True)]
-    out += [f"{len(records) - _ROWS:,} more {title}"] if len(records) > _ROWS else []
-    return [*out, ""]
+    table_lines = [
+        f"## {title.capitalize()}",
+        "",
+        f"| {' | '.join(names)} |",
+        f"|{' --- |' * len(names)}",
+    ]
+    table_lines += [f"| {' | '.join(map(plain, row))} |" for row in zip(*texts, strict=True)]
+    table_lines += [f"{len(records) - _ROWS:,} more {title}"] if len(records) > _ROWS else []
+    return [*table_lines, ""]
