@@ -31,12 +31,15 @@ client selected none.
 
 _WHOSE: Mapping[str, Whose] = {
     **dict.fromkeys(
-        ("auth-error", "auth-stale", "key-enoent", "eaccess", "einval", "not-supported", NO_BUCKET),
-        "client",
+        ("auth-error", "auth-stale", "eaccess", "einval", "not-supported", NO_BUCKET), "client"
     ),
-    **dict.fromkeys((ELSEWHERE, "etmpfail", "enomem", "ebusy"), "server"),
+    **dict.fromkeys(("etmpfail", "enomem", "ebusy"), "server"),
     NOT_YET: "normal",
 }
+_HIDDEN: Mapping[str, Whose] = {"key-enoent": "client", ELSEWHERE: "server"}
+"""Causes that a later answer may turn into ``NOT_YET``: where it may have been lost, nobody is
+blamed.
+"""
 
 RULES = (
     Rule(
@@ -51,7 +54,7 @@ RULES = (
         "may hide that one; requests for the cluster map, which need no bucket",
         "check user, password and mechanism, the name of the bucket, and the rights of the "
         "user on it; a client should tell its user the status, and pause before it asks again",
-        (*_WHOSE, GONE),
+        (*_WHOSE, *_HIDDEN, GONE),
         ("kafka-connect-couchbase#57", "kafka-connect-couchbase#41", "libcouchbase#40"),
         whose=_WHOSE,
         cost=Cost("connection", "got no bucket", "got no bucket", is_usual=True),
@@ -195,7 +198,28 @@ class Logins(Watcher):
                 if client[0] not in admitted_hosts and _goes_on(alike, cause)
                 else "warning"
             )
-            yield _occurrence(context, connection, refused, cause, alike, severity)
+            case = _occurrence(context, connection, refused, cause, alike, severity)
+            if cause in _HIDDEN and not _may_have_it_later(context, connection, refused):
+                case = replace(case, whose=_HIDDEN[cause])
+            yield case
+
+
+def _may_have_it_later(context: Context, connection: int, refused: RefusedStep) -> bool:
+    """Returns whether another connection may have got a bucket of the node after the refusal, in an
+    answer that was lost, or that nobody can read: then the node did not have it yet.
+    """
+    server = context.by_number[connection].server
+    return any(
+        link.server == server
+        and link.last_ns > refused.place.time_ns
+        and context.session(number).bucket is None
+        and (
+            (link.tls is not None and not link.is_decrypted)
+            or context.sight.known_until_ns(number, 1 - _CLIENT) < link.last_ns
+        )
+        for number, link in context.by_number.items()
+        if number != connection
+    )
 
 
 class _Chosen:
@@ -272,7 +296,7 @@ def _goes_on(alike: Sequence[RefusedStep], cause: str) -> bool:
     last_ns = max(refused.place.time_ns for refused in alike)
     return (
         sum(refused.count for refused in alike) >= _LOOP
-        and _WHOSE.get(cause) == "client"
+        and "client" in (_WHOSE.get(cause), _HIDDEN.get(cause))
         and (cause == NO_BUCKET or last_ns - first_ns >= LONG_NS)
     )
 

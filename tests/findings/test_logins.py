@@ -11,7 +11,6 @@ import pytest
 
 import dcpinspect
 from dcpinspect.findings.finding import Finding
-from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.statuses import Status
 from tests.builders import Recorded
 from tests.captures import field
@@ -57,7 +56,7 @@ def test_a_bucket_that_is_not_there() -> None:
     talk.ask("select_bucket", key="travle", status=Status.KEY_ENOENT)
     (one,) = found(talk)
     assert one.message == "select_bucket travle: key_enoent, there is no bucket of that name"
-    assert RULES["login-refused"].whose_is(one.cause, "s2c") == "client"
+    assert one.whose == "client"
 
 
 def test_another_mechanism_that_succeeds_or_may_have_done_so_is_no_refusal() -> None:
@@ -143,6 +142,17 @@ def test_a_bucket_that_only_other_nodes_have_is_no_wrong_name() -> None:
         "the name is right; see in the cluster why this node does not have the bucket; a client"
         " should ask again with growing pauses"
     )
+
+
+def test_a_bucket_that_an_answer_which_was_lost_may_show_later_blames_nobody() -> None:
+    later = asking(50_009)
+    with later.lost():
+        later.select_bucket("orders")
+    later.open("kafka:1", "producer")
+    (one,) = found(refused("orders", 50_001), later)
+    assert (one.severity, one.cause, one.whose) == ("warning", "key-enoent", "unknown")
+    (one,) = found(refused("orders", 50_001), asking(50_009))
+    assert one.whose == "client"
 
 
 def test_a_bucket_that_was_there_is_gone() -> None:
