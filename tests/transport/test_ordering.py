@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -474,7 +475,11 @@ def test_flows_that_are_put_aside_go_on_as_if_they_were_not(
         sides = 2 * tables.counts.connections
         names = [name for name in r.Flow.fields if name != "recent"]  # a row number
         known = [
-            [getattr(tables.flows[own_flow(tables, side)], name) for name in names]
+            [
+                bytes(value) if isinstance(value, ctypes.Structure) else value
+                for name in names
+                for value in [getattr(tables.flows[own_flow(tables, side)], name)]
+            ]
             for side in range(sides)
         ]
         entries = tables.entries[: tables.counts.entries].as_integers().tolist()

@@ -27,7 +27,7 @@ def test_the_sick_come_first_and_all_is_counted() -> None:
 
 def test_a_narrow_list_leaves_out_whole_columns() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "0", "tab", "tab", "tab")
+        await press(app, pilot, "0", "tab", "tab")
         assert app.navigation.overview.connections.has_focus
         heading = next(line for line in screen(app).splitlines() if "client → node" in line)
         assert heading.split()[-3:] == ["messages", "name", "found"]
