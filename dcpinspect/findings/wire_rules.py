@@ -1,4 +1,4 @@
-"""The rules about a message against its layout: their words. ``wire`` looks for the faults."""
+"""The rules about a message against its layout: their words. ``wire_checks`` looks for the faults."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def drain(tables: TransportTables, flow: Flow) -> None:
 
 
 @kernel_function
-def give_up_gap(tables: TransportTables, flow: Flow, packet: Packet) -> None:
+def give_up_hole(tables: TransportTables, flow: Flow, packet: Packet) -> None:
     """Makes the gap before the first waiting segment a hole. If there is no gap, the segment no
     longer waits for the other direction.
     """
@@ -304,7 +304,7 @@ def close_side(tables: TransportTables, side: int, packet: Packet) -> None:
     while flow.head >= 0 and (
         direction.has_fin == 0 or tables.nodes[flow.head].offset <= flow.fin_at
     ):
-        give_up_gap(tables, flow, packet)
+        give_up_hole(tables, flow, packet)
     target = flow.fin_at
     # that would be the acknowledgement of a FIN that was not captured
     if direction.has_fin == 0 and flow.acked_to != flow.next + 1:

@@ -40,7 +40,7 @@ from dcpinspect.transport.flows import (
     end_side,
     enter_hole,
     flow_of,
-    give_up_gap,
+    give_up_hole,
     late_bytes,
     next_of,
     own_flow,
@@ -377,7 +377,7 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
     if head >= 0 or flow.head >= 0:
         drain(tables, flow)
         while flow.waiting > MAX_WAITING:
-            give_up_gap(tables, flow, packet)
+            give_up_hole(tables, flow, packet)
 
 
 @kernel_function
@@ -408,7 +408,7 @@ def give_up_overdue(tables: TransportTables, flow: Flow, seen: int) -> None:
             is_soon = True
         if node.ack_seen < 0 or (is_soon and packet.time - node.ack_time < WAIT_NS):
             return
-        give_up_gap(tables, flow, packet)
+        give_up_hole(tables, flow, packet)
 
 
 @kernel_function
@@ -420,7 +420,7 @@ def relieve(tables: TransportTables) -> None:
     drop_stray(tables, flow)
     drop_offer(tables, flow)
     while flow.head >= 0:
-        give_up_gap(tables, flow, tables.segment.packet)
+        give_up_hole(tables, flow, tables.segment.packet)
 
 
 @inlined

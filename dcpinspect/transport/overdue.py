@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import kernel
 from dcpinspect.transport.flow_records import TransportTables
-from dcpinspect.transport.flows import drain, end_side, flow_of, give_up_gap, has_room
+from dcpinspect.transport.flows import drain, end_side, flow_of, give_up_hole, has_room
 from dcpinspect.transport.packet_owners import WAIT_NS
 
 
@@ -32,7 +32,7 @@ def give_up_overdue(start: int, tables: TransportTables) -> int:
             # less than 0: the clock was set back
             if node.ack_seen < 0 or abs(packet.time - node.ack_time) < WAIT_NS:
                 break
-            give_up_gap(tables, flow, packet)
+            give_up_hole(tables, flow, packet)
         direction = tables.sides[side]
         if direction.ended == 0 and direction.has_fin == 1 and flow.fin_at <= flow.next:
             end_side(tables, side, packet, 0)

@@ -10,7 +10,7 @@ from dcpinspect.transport.flows import (
     close_sides,
     drop_stray,
     enter_hole,
-    give_up_gap,
+    give_up_hole,
     late_bytes,
     own_flow,
 )
@@ -65,7 +65,7 @@ def test_a_gap_that_is_given_up_lets_go_of_all_that_follows_it() -> None:
     one.wait(20, 5, HOLE)
     one.wait(25, 5, 200)
     one.wait(31, 5, 300)
-    give_up_gap(one.tables, one.flow, one.packet)
+    give_up_hole(one.tables, one.flow, one.packet)
     assert one.entered == [(10, 5, HOLE), (15, 5, 100), (20, 5, HOLE), (25, 5, 200)]
     assert (one.flow.next, one.flow.holes, one.flow.missing, one.flow.cut_off) == (30, 2, 10, 5)
     assert one.tables.entries.packet.number[:4].tolist() == [9, 3, 3, 3]
