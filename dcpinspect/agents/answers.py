@@ -62,6 +62,8 @@ class Answer:
             records.append(fitted(dict(record), characters_left))
             texts.append(_clipped(text, characters_left))
             characters_left -= size
+        if not records and not title:
+            texts.append(f"no {self.name}" + (f" after the first {skip:,}" if skip else ""))
         is_more = further > _COUNTED
         data |= {self.name: records}
         if self.total is not None:

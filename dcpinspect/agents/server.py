@@ -42,6 +42,7 @@ _Skip = Annotated[
     int,
     Field(
         ge=0,
+        le=1 << 53,
         description=(
             "Leave out so many entries from the start: the answer before says which number goes on."
         ),

@@ -53,6 +53,7 @@ _MOST_AT_ONCE = 500
 """Number of rows from which an answer is made; no answer has more."""
 _VALUE = 2000
 """Number of bytes of a document that a message shows."""
+_GREATEST_ROW = (1 << 63) - 1
 _USUAL_COLUMNS = words_of(
     "row time connection direction name status_name vbucket sid by_seqno opaque key problem"
 )
@@ -242,7 +243,7 @@ class Tools:
         """One message with every field: offset, bytes, value, meaning, and what is wrong; and the
         findings that name its row.
         """
-        message = self._recording.annotate(row)
+        message = self._recording.annotate(min(row, _GREATEST_ROW))
         cases, case_lines = self._cases(lambda case: row in [place.row for place in case.places])
         return Answer(
             "message",

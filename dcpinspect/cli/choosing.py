@@ -142,7 +142,7 @@ class FindingConditions(Choices):
     connection: str | None = None
     client: str | None = None
     filter_: Annotated[str | None, options.filter_option("findings", "whose = 'server'")] = None
-    limit: Annotated[int | None, {"min": 0}] = None
+    limit: Annotated[int | None, {"min": 1}] = None
     baseline: str | None = None
 
     def choosing(self, config: Config | None, span: TimeSpan | None = None) -> Choosing:

@@ -111,13 +111,18 @@ class TimeSpan:
     """Returns the time of the last packet; called only if a bound counts from there."""
 
     def bounds(self, first_ns: int) -> tuple[int, int]:
-        """Returns [from, to) in nanoseconds since 1970, in a capture beginning at ``first_ns``."""
+        """Returns [from, to) in nanoseconds since 1970, in a capture beginning at ``first_ns``.
+
+        Raises UsageError for an end before the beginning.
+        """
         # packets may be older than the first one
         since = None if self.since == _START else self.since
         low, high = (
             None if moment_ is None else moment_.time_ns(first_ns, self.last_ns)
             for moment_ in (since, self.until)
         )
+        if low is not None and high is not None and high < low:
+            raise UsageError("--until: is before --since; give a later time")
         return (-_GREATEST if low is None else low), (_GREATEST if high is None else high)
 
     def within(self, first_ns: int | None, last_ns: int | None) -> tuple[int, int]:

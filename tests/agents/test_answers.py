@@ -35,3 +35,9 @@ def test_an_entry_that_is_too_long_by_itself_is_cut_and_says_of_what() -> None:
 def test_entries_without_an_end_are_counted_up_to_a_limit() -> None:
     endless = Answer("rows", lambda skip: (({"row": number}, None) for number in count(skip)))
     assert "more than 1,001 more rows are left out" in endless.bounded(0, 1000)[1]
+
+
+def test_an_answer_without_entries_says_so() -> None:
+    assert Answer("rows", [], 0).bounded(0, 1000)[1].splitlines()[-1] == "no rows"
+    entries = [({"row": 1}, "row 1")]
+    assert Answer("rows", entries, 1).bounded(7, 1000)[1].endswith("no rows after the first 7")

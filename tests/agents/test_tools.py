@@ -303,6 +303,9 @@ def test_errors_are_the_sentences_of_the_command_line() -> None:
             == "vbucket 700: no stream of it was captured; there are 7–10"
         )
         assert await refused(client, "message", **ROLLBACK, row=162) == "row 162: rows are 1 to 161"
+        assert (await refused(client, "message", **ROLLBACK, row=1 << 70)).endswith(
+            "rows are 1 to 161"
+        )
         assert (
             await refused(client, "table", **ROLLBACK, name="stream")
             == "table stream: there is none; did you mean streams?"

@@ -113,6 +113,8 @@ def test_the_exit_status_is_that_of_the_span(capsys: pytest.CaptureFixture[str])
     assert main(["check", LOOP, "--until", "1ms"]) == 0
     assert main(["check", LOOP, "--since", "soon"]) == 2
     assert "--since soon: write a time in UTC" in capsys.readouterr().err
+    assert main(["check", LOOP, "--since", "5m", "--until", "1m"]) == 2
+    assert capsys.readouterr().err == "dcpinspect: --until: is before --since; give a later time\n"
 
 
 def test_a_filter_speaks_of_the_columns_of_findings(capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +131,8 @@ def test_the_worst_come_first_and_bring_their_effects(capsys: pytest.CaptureFixt
     several = found(capsys, LOOP, "-n", "1")
     assert {one["rule"] for one in several if one["effect_of"] is None} == {"rollback-loop"}
     assert {one["effect_of"] for one in several} == {None, several[0]["id"]}
-    assert found(capsys, LOOP, "-n", "0") == []
+    assert main(["check", LOOP, "-n", "0"]) == 2, "no finding asked for is not nothing wrong"
+    assert "--limit 0: write a whole number, 1 or more" in capsys.readouterr().err
 
 
 def test_columns_make_a_table(capsys: pytest.CaptureFixture[str]) -> None:
