@@ -38,6 +38,10 @@ RECENT_HOLES = 8
 """Number of holes remembered for each flow, to tell late bytes from duplicates."""
 
 
+FILE_BIT = 40
+"""From this bit up, a number of a frame has the number of its file."""
+
+
 class Packet(Struct[T]):
     """A packet."""
 
@@ -119,7 +123,6 @@ class Flow(Struct[T]):
     head: T = number("First of the segments that wait, in order.", reset=-1, of="nodes")
     tail: T = number("Last of the segments that wait.", reset=-1, of="nodes")
     near: T = number("The latest segment that was put before another one.", reset=-1, of="nodes")
-    nodes: T = number("Number of the segments that wait.")
     waiting: T = number("Cost in bytes of the segments that wait.")
     stray: T = number(
         "A packet that cannot belong to its connection, and waits for another one to agree "
@@ -132,7 +135,9 @@ class Flow(Struct[T]):
         "its numbers.",
         reset=-1,
         of="nodes",
+        bits=32,
     )
+    nodes: T = number("Number of the segments that wait.", bits=32)
     unproven: T = number("Such bytes that may be of the direction or not: no packet shows it.")
     holes: T = number("Holes made so far.")
     payload: T = number("Bytes captured.")
@@ -154,22 +159,23 @@ class Flow(Struct[T]):
         "Number of the packet that showed its connection to be one, where the first packet had "
         "seemed to be a mistake; else 0."
     )
-    passed: T = number(
-        "0; SENT: a packet was sent after the next byte wanted; GIVEN_UP: the other direction "
-        "waits for that no more."
-    )
     jump: T = number(
         "How far the first sequence number is from what the connection before it on the same "
         "addresses went on with; 0 after a SYN."
     )
-    shut: Packet[T] = nested(
-        Packet, "Since which its sender announces a receive window of 0; time 0: it does not."
+    shut_since: T = number(
+        "Time since when its sender announces a receive window of 0; 0: it does not."
     )
-    longest_shut: Packet[T] = nested(
-        Packet, "With which the longest such spell began that is over."
-    )
+    shut_place: T = number("Frame of that packet, with its file from bit FILE_BIT up.")
+    shut_from: T = number("Time when the longest such spell began that is over; 0: there was none.")
+    shut_from_place: T = number("Frame of that packet, in the same way.")
     shut_ns: T = number("How long that one was.")
-    shuts: T = number("Spells of at least SHUT_NS that are over.")
+    shuts: T = number("Spells of at least SHUT_NS that are over.", bits=32)
+    passed: T = number(
+        "0; SENT: a packet was sent after the next byte wanted; GIVEN_UP: the other direction "
+        "waits for that no more.",
+        bits=32,
+    )
     number: T = number("Its direction.", of="sides")
 
 

@@ -107,7 +107,7 @@ def says_little(direction: Side, flow: Flow) -> bool:
         and flow.jump == 0
         and flow.passed == 0
     )
-    is_usual = is_usual and flow.shut.time == 0 and flow.shuts == 0 and flow.unproven == 0
+    is_usual = is_usual and flow.shut_since == 0 and flow.shuts == 0 and flow.unproven == 0
     return bool(
         is_whole
         and is_acked

@@ -20,6 +20,7 @@ from dcpinspect.kernels.kernel import inlined, kernel, kernel_function
 from dcpinspect.transport.flow_records import (
     BY_FIN,
     BY_RST,
+    FILE_BIT,
     GIVEN_UP,
     HOLE,
     OPEN,
@@ -316,16 +317,18 @@ def note_unreached(tables: TransportTables, c: int, end: int, error_code: int) -
 def note_window(flow: Flow, window: int, packet: Packet) -> None:
     """Notes the receive window that the sender of a flow announces; it is 0 or it was 0."""
     if window == 0:
-        if flow.shut.time == 0:
-            flow.shut = packet
+        if flow.shut_since == 0:
+            flow.shut_since = packet.time
+            flow.shut_place = packet.frame | packet.file << FILE_BIT
         return
-    shut_ns = packet.time - flow.shut.time
+    shut_ns = packet.time - flow.shut_since
     if shut_ns >= SHUT_NS:
         flow.shuts += 1
         if shut_ns > flow.shut_ns:
-            flow.longest_shut = flow.shut
+            flow.shut_from = flow.shut_since
+            flow.shut_from_place = flow.shut_place
             flow.shut_ns = shut_ns
-    flow.shut.time = 0
+    flow.shut_since = 0
 
 
 @inlined
@@ -618,7 +621,7 @@ def note_progress(tables: TransportTables, side: int) -> None:
     flow = tables.flows[flow_of(tables, side)]
     if sender.has_base == 1 and distance(segment.seq, sender.base + flow.next) > sender.has_fin:
         flow.passed = max(flow.passed, GIVEN_UP if segment.flags & FIN else SENT)
-    if segment.flags & (SYN | RST) == 0 and (segment.receive_window == 0 or flow.shut.time != 0):
+    if segment.flags & (SYN | RST) == 0 and (segment.receive_window == 0 or flow.shut_since != 0):
         note_window(flow, segment.receive_window, segment.packet)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.transport.flow_records import (
     BY_RST,
+    FILE_BIT,
     OPEN,
     SHUT_NS,
     TcpConnectionRows,
@@ -203,7 +204,7 @@ def _shut(
     """
     first = connection_rows.flows.astype(np.int64)
     flows = tables.flows
-    is_any: BoolArray = (flows.shut.time > 0) | (flows.shuts > 0)
+    is_any: BoolArray = (flows.shut_since > 0) | (flows.shuts > 0)
     spells = {}
     for row in np.flatnonzero(
         (first > 0) & (is_any[np.maximum(first, 0)] | is_any[np.maximum(first, 0) + 1])
@@ -213,15 +214,17 @@ def _shut(
         direction_spells = []
         for direction in range(2):
             flow = flows[int(first[row]) + direction]
-            begin, time_ns, times = flow.longest_shut, int(flow.shut_ns), int(flow.shuts)
-            lasts_ns = int(until - flow.shut.time) if flow.shut.time else 0
+            begin_ns, place, time_ns = flow.shut_from, int(flow.shut_from_place), int(flow.shut_ns)
+            times = int(flow.shuts)
+            lasts_ns = int(until - flow.shut_since) if flow.shut_since else 0
             is_over = lasts_ns < SHUT_NS
             if not is_over:
                 times += 1
                 if lasts_ns >= time_ns:
-                    begin, time_ns = flow.shut, lasts_ns
-            place = int(begin.time), int(begin.frame), int(begin.file)
-            direction_spells.append((*place, time_ns, times, is_over) if times else None)
+                    begin_ns, place, time_ns = flow.shut_since, int(flow.shut_place), lasts_ns
+            frame, file = place & (1 << FILE_BIT) - 1, place >> FILE_BIT
+            spell = int(begin_ns), frame, file, time_ns, times, is_over
+            direction_spells.append(spell if times else None)
         if direction_spells[0] or direction_spells[1]:
             spells[row] = (direction_spells[0], direction_spells[1])
     return spells
