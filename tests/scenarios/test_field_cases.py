@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from scapy.layers import inet
+from scapy.layers.l2 import Ether
 from scapy.utils import rdpcap
 
 from dcpinspect.cli.main import main
@@ -522,7 +524,7 @@ def test_the_frame_of_a_window_of_0_is_the_one_that_announces_it(
     main(["check", str(path), "--format", "json"])
     [finding] = json.loads(capsys.readouterr().out)
     [place] = finding["evidence"]
-    announcing = rdpcap(str(path))[place["frame"] - 1]["TCP"]
+    announcing = Ether(bytes(rdpcap(str(path))[place["frame"] - 1]))[inet.TCP]
     assert (announcing.window, announcing.dport) == (0, 11210)
 
 
