@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import gzip
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def found(text: bytes) -> set[str]:
     for packed in _GZIP.finditer(text):
         try:
             places |= found(gzip.decompress(text[packed.start() :]))
-        except (OSError, EOFError):
+        except (OSError, EOFError, zlib.error):  # random bytes may look like a header
             continue
     return places
 
