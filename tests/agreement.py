@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from dcpinspect.findings.costs import LOST, STUCK
+from dcpinspect.findings.costs import SHARED
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
 from tests.advice import contradictions
@@ -84,7 +84,8 @@ def wrong_severities(findings: Iterable[Finding]) -> list[str]:
     stuck = [
         case
         for case in cases
-        if case.severity == "warning" and RULES[case.rule].cost_of(case.cause) in (LOST, STUCK)
+        if case.severity == "warning"
+        and RULES[case.rule].cost_of(case.cause) in (SHARED["lost"], SHARED["stuck"])
     ]
     refused = [
         case

@@ -14,9 +14,8 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import ALL, Context, plain
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import ACK
@@ -31,33 +30,23 @@ from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, CONTINUED
 from dcpinspect.tables.messages import DIRECTIONS
 
-RULES = (
-    Rule(
-        "ack-missing",
-        "snapshot",
-        "warning",
-        "a marker asks for an acknowledgement, its snapshot is complete, and the consumer does "
-        "not send one",
-        "incomplete snapshots; streams that the consumer closes; a hole that may hide the answer",
-        "look at the consumer's log, because the producer waits for this answer, and during a "
-        "takeover it waits forever; a consumer has to answer each marker that asks for it",
-        whose="consumer",
-        cost=Cost(
-            "vbucket",
-            "has a snapshot that is not acknowledged",
-            "have snapshots that are not acknowledged",
-        ),
-    ),
-    Rule(
-        "ack-early",
-        "snapshot",
-        "note",
-        "a snapshot is acknowledged before its last message",
-        "less than one round trip, because the two directions cannot be compared that closely",
-        "update the consumer, because a crash can lose what it acknowledged; it may "
-        "acknowledge a snapshot only after all of it is stored",
-        whose="consumer",
-    ),
+RULES = rules(
+    """
+    ack-missing snapshot warning consumer
+        fires: a marker asks for an acknowledgement, its snapshot is complete, and the consumer does
+            not send one
+        unless: incomplete snapshots; streams that the consumer closes; a hole that may hide the
+            answer
+        next: look at the consumer's log, because the producer waits for this answer, and during a
+            takeover it waits forever; a consumer has to answer each marker that asks for it
+        cost: vbucket, has a snapshot that is not acknowledged, have snapshots that are not
+            acknowledged
+    ack-early snapshot note consumer
+        fires: a snapshot is acknowledged before its last message
+        unless: less than one round trip, because the two directions cannot be compared that closely
+        next: update the consumer, because a crash can lose what it acknowledged; it may acknowledge
+            a snapshot only after all of it is stored
+    """
 )
 
 MOST = 1 << 16

@@ -8,61 +8,40 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dcpinspect.findings.context import Context, plain
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.streams.failover_logs import KnownLog, told_at
 from dcpinspect.streams.rollback import UndecidedError
-from dcpinspect.text import escape, words_of
+from dcpinspect.text import escape
 
 if TYPE_CHECKING:  # only those who have logs need to read them
     from dcpinspect.findings.logs.checkpoint_files import Checkpoint
     from dcpinspect.findings.logs.log_evidence import LogEvidence, ResumeForecast
 
-RULES = (
-    Rule(
-        "checkpoint-rollback",
-        "log",
-        "warning",
-        "a stream request from the checkpoint has to roll back, by the vbucket's failover log, its "
-        "high seqno and its purge seqno; or the server's log has that it was rolled back before",
-        "checkpoints on the newest branch where the high seqno is not known; streams of "
-        "collections that have nothing above the seqno",
-        "expect that items are sent again; the client has to undo what it has above the seqno, "
-        "and to resume there",
-        whose="normal",
-        cost=Cost("vbucket", "will be rolled back", "will be rolled back"),
-        causes=words_of(
-            "strict-uuid unknown-uuid no-uuid leading-consumer snapshot-mismatch purge "
-            "consumer-ahead unknown"
-        ),
-    ),
-    Rule(
-        "checkpoint-range",
-        "log",
-        "error",
-        "the seqno of a checkpoint is outside its snapshot",
-        "",
-        "remove this checkpoint, because servers answer ERANGE; the client's author has to "
-        "find out how it came to be saved",
-        whose="client",
-        cost=Cost(
-            "vbucket",
-            "has a checkpoint that servers refuse",
-            "have checkpoints that servers refuse",
-        ),
-    ),
-    Rule(
-        "checkpoint-unchecked",
-        "log",
-        "note",
-        "nothing that was given decides whether a checkpoint can be resumed from",
-        "",
-        "add the failover logs and seqnos of the vbuckets with --log: the output of cbstats "
-        "failovers and of cbstats vbucket-seqno",
-        whose="capture",
-    ),
+RULES = rules(
+    """
+    checkpoint-rollback log warning normal
+        fires: a stream request from the checkpoint has to roll back, by the vbucket's failover log,
+            its high seqno and its purge seqno; or the server's log has that it was rolled back
+            before
+        unless: checkpoints on the newest branch where the high seqno is not known; streams of
+            collections that have nothing above the seqno
+        next: expect that items are sent again; the client has to undo what it has above the seqno,
+            and to resume there
+        causes: strict-uuid unknown-uuid no-uuid leading-consumer snapshot-mismatch purge
+            consumer-ahead unknown
+        cost: vbucket, will be rolled back, will be rolled back
+    checkpoint-range log error client
+        fires: the seqno of a checkpoint is outside its snapshot
+        next: remove this checkpoint, because servers answer ERANGE; the client's author has to find
+            out how it came to be saved
+        cost: vbucket, has a checkpoint that servers refuse, have checkpoints that servers refuse
+    checkpoint-unchecked log note capture
+        fires: nothing that was given decides whether a checkpoint can be resumed from
+        next: add the failover logs and seqnos of the vbuckets with --log: the output of cbstats
+            failovers and of cbstats vbucket-seqno
+    """
 )
 
 

@@ -16,8 +16,7 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import RuleInput, RuleSet, Watcher
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.followers import PerConnection
@@ -25,24 +24,21 @@ from dcpinspect.tables.messages import MessageBatch
 
 AHEAD, IMPOSSIBLE = "ahead", "impossible"
 
-RULES = (
-    Rule(
-        "cas-ahead",
-        "snapshot",
-        "warning",
-        "the CAS of a change has a time more than 65 min after its capture. Other changes of "
-        "the server, which are more, have the time of "
-        "their capture; or it is 100 years after, which no clock shows",
-        "captures whose clock may be wrong, because most changes that are as new as the "
-        "capture are ahead",
-        "find the node whose clock was ahead, because where the latest change wins, as in XDCR "
-        "by timestamp, this one wins until that time; a client must not read a CAS as the time "
-        "of the change",
-        (AHEAD, IMPOSSIBLE),
-        ("MB-62383",),
-        whose="producer",
-        cost=Cost("vbucket", "has a CAS from the future", "have a CAS from the future"),
-    ),
+RULES = rules(
+    f"""
+    cas-ahead snapshot warning producer
+        fires: the CAS of a change has a time more than 65 min after its capture. Other changes of
+            the server, which are more, have the time of their capture; or it is 100 years after,
+            which no clock shows
+        unless: captures whose clock may be wrong, because most changes that are as new as the
+            capture are ahead
+        next: find the node whose clock was ahead, because where the latest change wins, as in XDCR
+            by timestamp, this one wins until that time; a client must not read a CAS as the time of
+            the change
+        causes: {AHEAD} {IMPOSSIBLE}
+        reports: MB-62383
+        cost: vbucket, has a CAS from the future, have a CAS from the future
+    """
 )
 
 _DAY_NS, _YEAR_NS = 86_400_000_000_000, 31_556_952_000_000_000

@@ -18,10 +18,9 @@ import numpy as np
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.explains import AT_ONCE, CLOSES, SILENT, UNANSWERED
 from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
-from dcpinspect.findings.rule import SIDES, Rule
+from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams import words as w
@@ -31,36 +30,22 @@ from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.tables.messages import DIRECTIONS
 
-RULES = (
-    Rule(
-        "connection-closed",
-        "session",
-        "note",
-        "a connection is closed while streams are open; if the server closes it because of "
-        "another finding, that rule is named; if the client closes it within 2 s after a rollback, "
-        "and asked for no stream in between, that row is named; the row is the last message, the "
-        "frame the packet that shows the end: FIN, RST, or the acknowledgement of a FIN that was "
-        "not captured",
-        "",
-        "look in the logs of both sides for why it was closed; a client has to connect again, "
-        "and to resume its streams where they were",
-        ("by-client", "by-server", "reset"),
-        whose={"by-server": "server"},  # a client that closes may have been stopped
-        cost={
-            "by-server": Cost(
-                "connection",
-                "was closed by the server with streams open",
-                "were closed by the server with streams open",
-                is_usual=True,
-            ),
-            "reset": Cost(
-                "connection",
-                "was reset with streams open",
-                "were reset with streams open",
-                is_usual=True,
-            ),
-        },
-    ),
+RULES = rules(
+    """
+    connection-closed session note
+        fires: a connection is closed while streams are open; if the server closes it because of
+            another finding, that rule is named; if the client closes it within 2 s after a
+            rollback, and asked for no stream in between, that row is named; the row is the last
+            message, the frame the packet that shows the end: FIN, RST, or the acknowledgement of a
+            FIN that was not captured
+        next: look in the logs of both sides for why it was closed; a client has to connect again,
+            and to resume its streams where they were
+        causes: by-client by-server reset
+        whose: server for by-server
+        cost: by-server: connection, was closed by the server with streams open, were closed by the
+            server with streams open, usual; reset: connection, was reset with streams open, were
+            reset with streams open, usual
+    """
 )
 
 SERVER = 1

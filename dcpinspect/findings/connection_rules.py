@@ -10,9 +10,8 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.coverage import UNPLACED, DirectionCoverage, Sizes
 from dcpinspect.findings.cases import counted, duration
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence, Whose
-from dcpinspect.findings.rule import SIDES, Rule
+from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.control_keys import control_key
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE
@@ -24,108 +23,59 @@ from dcpinspect.streams.session import MOST_WINDOW, window_asked
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import DIRECTIONS
 
-_LOSS = Cost("connection", "has capture loss", "have capture loss", is_usual=True)
-
-RULES = (
-    Rule(
-        "control-rejected",
-        "session",
-        "note",
-        "a setting is answered with a status other than success; nodes that replicate ask for "
-        "all settings that they know",
-        "settings that dcpinspect does not know",
-        "compare the setting with the server's version; a client must not rely on it",
-        whose="consumer",
-    ),
-    Rule(
-        "control-unknown-key",
-        "session",
-        "note",
-        "the client asks for a setting that dcpinspect does not know",
-        "",
-        "compare the versions, because a newer server may know it; the client's author has to "
-        "check the spelling",
-        whose="consumer",
-    ),
-    Rule(
-        "hello-key-not-json",
-        "session",
-        "note",
-        "the key of a HELLO has members of JSON but is no JSON object, because its braces are "
-        "missing or it was cut off",
-        "keys that are plain text",
-        "operators have nothing to do, but the server does not know the connection's id; a "
-        "client has to send a JSON object with the agent as member a and the id as member i",
-        reports=("JDCP-248",),
-        whose="client",
-    ),
-    Rule(
-        "capture-hole",
-        "capture",
-        "note",
-        "bytes of a connection were not captured",
-        "bytes that the snapshot length cut off",
-        "capture nearer to the node, with a larger buffer, or read the whole capture, if the file "
-        "has only chosen packets, as -w writes; gaps that come from this have the cause "
-        "capture-loss",
-        whose="capture",
-        cost=_LOSS,
-        adds_up=True,
-    ),
-    Rule(
-        "capture-cut",
-        "capture",
-        "note",
-        "packets were cut by the snapshot length",
-        "",
-        "capture with -s 0",
-        whose="capture",
-        cost=_LOSS,
-        adds_up=True,
-    ),
-    Rule(
-        "mid-stream-start",
-        "capture",
-        "note",
-        "the capture begins inside a connection",
-        "connections that were read as a whole from there on, and carry no DCP",
-        "start the capture before the client connects; here, the settings of the connection "
-        "are unknown",
-        whose="capture",
-    ),
-    Rule(
-        "undecoded-bytes",
-        "capture",
-        "note",
-        "bytes of a connection are in no message",
-        "",
-        "--stats shows where they are and why",
-        whose="capture",
-        adds_up=True,
-    ),
-    Rule(
-        "seen-twice",
-        "capture",
-        "note",
-        "two connections show one conversation: before and after address translation or a "
-        "proxy, or recorded twice with different clocks",
-        "two clients that say the same at the same time; a client that connects again: it has "
-        "other sequence numbers",
-        "nothing; findings and counts have one of the two; so have all tables but connections, "
-        "--copies shows both; 'connections' says which is a copy of which",
-        whose="normal",
-    ),
-    Rule(
-        "connection-reuse-inferred",
-        "capture",
-        "note",
-        "packets with unrelated sequence numbers come on the addresses of a connection, "
-        "without a SYN",
-        "",
-        "start the capture before the client connects; they were read as a new connection, "
-        "whose settings are unknown",
-        whose="capture",
-    ),
+RULES = rules(
+    """
+    control-rejected session note consumer
+        fires: a setting is answered with a status other than success; nodes that replicate ask for
+            all settings that they know
+        unless: settings that dcpinspect does not know
+        next: compare the setting with the server's version; a client must not rely on it
+    control-unknown-key session note consumer
+        fires: the client asks for a setting that dcpinspect does not know
+        next: compare the versions, because a newer server may know it; the client's author has to
+            check the spelling
+    hello-key-not-json session note client
+        fires: the key of a HELLO has members of JSON but is no JSON object, because its braces are
+            missing or it was cut off
+        unless: keys that are plain text
+        next: operators have nothing to do, but the server does not know the connection's id; a
+            client has to send a JSON object with the agent as member a and the id as member i
+        reports: JDCP-248
+    capture-hole capture note capture
+        fires: bytes of a connection were not captured
+        unless: bytes that the snapshot length cut off
+        next: capture nearer to the node, with a larger buffer, or read the whole capture, if the
+            file has only chosen packets, as -w writes; gaps that come from this have the cause
+            capture-loss
+        cost: has-loss
+        adds_up: yes
+    capture-cut capture note capture
+        fires: packets were cut by the snapshot length
+        next: capture with -s 0
+        cost: has-loss
+        adds_up: yes
+    mid-stream-start capture note capture
+        fires: the capture begins inside a connection
+        unless: connections that were read as a whole from there on, and carry no DCP
+        next: start the capture before the client connects; here, the settings of the connection are
+            unknown
+    undecoded-bytes capture note capture
+        fires: bytes of a connection are in no message
+        next: --stats shows where they are and why
+        adds_up: yes
+    seen-twice capture note normal
+        fires: two connections show one conversation: before and after address translation or a
+            proxy, or recorded twice with different clocks
+        unless: two clients that say the same at the same time; a client that connects again: it has
+            other sequence numbers
+        next: nothing; findings and counts have one of the two; so have all tables but connections,
+            --copies shows both; 'connections' says which is a copy of which
+    connection-reuse-inferred capture note capture
+        fires: packets with unrelated sequence numbers come on the addresses of a connection,
+            without a SYN
+        next: start the capture before the client connects; they were read as a new connection,
+            whose settings are unknown
+    """
 )
 
 _SKIPS: Mapping[str, tuple[str, Severity]] = {

@@ -7,9 +7,10 @@ Here are the words, and the costs that several rules share.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import entries
 
 Counted = Literal["vbucket", "client", "connection"]
 
@@ -38,28 +39,36 @@ class Cost:
         """
         if self.is_loss:
             return 0
-        return 1 if self.lasts else 3 if self == REFUSED else 2
+        return 1 if self.lasts else 3 if self == SHARED["refused"] else 2
 
 
-LOST = Cost("vbucket", "lost data", "lost data", is_loss=True)
-REFUSED = Cost("vbucket", "was refused", "were refused", is_usual=True)
-WRONG_DATA = Cost(
-    "vbucket", "has messages that break the protocol", "have messages that break the protocol"
-)
-BROKEN_MESSAGES = Cost("connection", "has broken messages", "have broken messages")
-WRONG_DOCUMENTS = Cost(
-    "vbucket",
-    "has documents with a wrong datatype or xattrs",
-    "have documents with a wrong datatype or xattrs",
-)
-STUCK = Cost("vbucket", "receives nothing", "receive nothing", lasts=True)
-BACK = Cost("vbucket", "was rolled back", "were rolled back", is_usual=True)
-STALLED = Cost("connection", "has stalled", "have stalled", lasts=True)
-UNASKED = Cost(
-    "connection",
-    "has messages that do not fit its settings",
-    "have messages that do not fit their settings",
-)
-UNMATCHED = Cost(
-    "connection", "has answers that nobody asked for", "have answers that nobody asked for"
-)
+def cost(text: str) -> Cost:
+    """Reads a cost: what is counted, the words for one and for several, and how it is."""
+    of, one, many, *how = text.split(", ")
+    assert of in get_args(Counted), of
+    words = "".join(how).split()
+    return Cost(of, one, many, "lasts" in words, "usual" in words, "loss" in words)  # type: ignore[arg-type] # the assertion shows it
+
+
+SHARED = {
+    name: cost(text)
+    for name, text in entries(
+        """
+        lost: vbucket, lost data, lost data, loss
+        refused: vbucket, was refused, were refused, usual
+        wrong-data: vbucket, has messages that break the protocol, have messages that break the
+            protocol
+        broken-messages: connection, has broken messages, have broken messages
+        wrong-documents: vbucket, has documents with a wrong datatype or xattrs, have documents with
+            a wrong datatype or xattrs
+        stuck: vbucket, receives nothing, receive nothing, lasts
+        back: vbucket, was rolled back, were rolled back, usual
+        stalled: connection, has stalled, have stalled, lasts
+        unasked: connection, has messages that do not fit its settings, have messages that do not
+            fit their settings
+        unmatched: connection, has answers that nobody asked for, have answers that nobody asked for
+        has-loss: connection, has capture loss, have capture loss, usual
+        """
+    )
+}
+"""Costs that several rules share, by name."""

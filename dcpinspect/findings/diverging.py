@@ -6,35 +6,32 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dcpinspect.findings.context import Context, occurrence, plain
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.gap_rules import elsewhere
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.changes import ChangeEvent, key_text
 from dcpinspect.streams.histories import CAUSES, SHOWN, Contradiction
 from dcpinspect.streams.server_reports import MessagePosition
 
-RULES = (
-    Rule(
-        "diverging-history",
-        "snapshot",
-        "error",
-        "two streams have the same seqno of the same branch of a vbucket, but the document, the "
-        "kind of change, the CAS or the value is different; one history cannot have both",
-        "another branch; seqnos after a failover that any log shows; CAS 0; a commit that other "
-        "streams get as a mutation or deletion; values of deletions; compressed values; values "
-        "that the opens ask for in different forms; messages that are not completely captured; "
-        "events that do not fit in memory (the last vbuckets of files, the oldest events of pipes)",
-        "compare both rows, the failover logs and the nodes, and report them with the "
-        "producer's version; a client has to read the vbucket again, because one of the two "
-        "streams is not what the vbucket has",
-        CAUSES,
-        needs=("histories",),
-        whose="producer",
-        cost=Cost("vbucket", "has two histories", "have two histories"),
-    ),
+RULES = rules(
+    f"""
+    diverging-history snapshot error producer
+        fires: two streams have the same seqno of the same branch of a vbucket, but the document,
+            the kind of change, the CAS or the value is different; one history cannot have both
+        unless: another branch; seqnos after a failover that any log shows; CAS 0; a commit that
+            other streams get as a mutation or deletion; values of deletions; compressed values;
+            values that the opens ask for in different forms; messages that are not completely
+            captured; events that do not fit in memory (the last vbuckets of files, the oldest
+            events of pipes)
+        next: compare both rows, the failover logs and the nodes, and report them with the
+            producer's version; a client has to read the vbucket again, because one of the two
+            streams is not what the vbucket has
+        causes: {" ".join(CAUSES)}
+        needs: histories
+        cost: vbucket, has two histories, have two histories
+    """
 )
 
 _WORDS: dict[int, str] = {

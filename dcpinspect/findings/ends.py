@@ -12,10 +12,9 @@ import numpy as np
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.context import Context, occurrence, plain
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.heaps import SHOWN
-from dcpinspect.findings.rule import CLOSED, GOES_ON, SIDES, SILENT, Rule
+from dcpinspect.findings.rule import CLOSED, GOES_ON, SIDES, SILENT, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import TO_AN_END
 from dcpinspect.streams import words as w
@@ -23,37 +22,30 @@ from dcpinspect.streams.records import GREATEST, LEAST
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, ENDED
 
-RULES = (
-    Rule(
-        "stream-end-missing",
-        "stream",
-        "warning",
-        "a stream has reached its requested end and its snapshot is complete, but no stream end "
-        "comes within 2 s, or ten times the time that earlier ones took; or the connection closes "
-        "first. It is no error, because the consumer has all that it asked for",
-        "the window is full; the consumer closed the stream, or the connection before the end "
-        "could arrive; after a hole",
-        "report it with the producer's version; a client can close the stream and go on, "
-        "because it has all that it asked for",
-        reports=("MB-31481", "couchbase/couchbase-kafka-connector#11"),
-        causes=(GOES_ON, CLOSED, SILENT),
-        whose={GOES_ON: "producer", CLOSED: "producer", SILENT: "unknown"},
-        cost=Cost("vbucket", "waits for a stream end", "wait for a stream end", lasts=True),
-    ),
-    Rule(
-        "closed-before-stream-end",
-        "stream",
-        "warning",
-        "the consumer closes the connection while streams with an end seqno have neither "
-        "reached it nor ended",
-        "resets; connections that the producer closes; streams without an end; streams that "
-        "the consumer closes; after a hole",
-        "run the job again if it has to have everything; a client has to wait for the stream "
-        "end of each stream before it closes the connection",
-        reports=("MB-31481", "couchbase/couchbase-kafka-connector#16"),
-        whose="consumer",
-        cost=Cost("connection", "was closed too early", "were closed too early"),
-    ),
+RULES = rules(
+    f"""
+    stream-end-missing stream warning
+        fires: a stream has reached its requested end and its snapshot is complete, but no stream
+            end comes within 2 s, or ten times the time that earlier ones took; or the connection
+            closes first. It is no error, because the consumer has all that it asked for
+        unless: the window is full; the consumer closed the stream, or the connection before the end
+            could arrive; after a hole
+        next: report it with the producer's version; a client can close the stream and go on,
+            because it has all that it asked for
+        causes: {GOES_ON} {CLOSED} {SILENT}
+        reports: MB-31481, couchbase/couchbase-kafka-connector#11
+        whose: producer for {GOES_ON} {CLOSED}, unknown for {SILENT}
+        cost: vbucket, waits for a stream end, wait for a stream end, lasts
+    closed-before-stream-end stream warning consumer
+        fires: the consumer closes the connection while streams with an end seqno have neither
+            reached it nor ended
+        unless: resets; connections that the producer closes; streams without an end; streams that
+            the consumer closes; after a hole
+        next: run the job again if it has to have everything; a client has to wait for the stream
+            end of each stream before it closes the connection
+        reports: MB-31481, couchbase/couchbase-kafka-connector#16
+        cost: connection, was closed too early, were closed too early
+    """
 )
 
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.context import Context, occurrence
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams import words as w
@@ -23,27 +22,19 @@ from dcpinspect.streams.grouping import Groups, NameNumbers
 MANY_VBUCKETS = 4
 """So many vbuckets at once are no accident of a few."""
 
-RULES = (
-    Rule(
-        "failover",
-        "stream",
-        "note",
-        f"within {PATIENCE_NS // 10**9} s, one node sends a client new newest branches of "
-        f"{MANY_VBUCKETS} vbuckets or more; the client knew"
-        " their newest branches before, and then has a stream on each new branch",
-        "one of these vbuckets is not streamed on the new branch; logs without the old branch, "
-        "because that is another history",
-        "the cluster's log shows whether a node "
-        "failed over or came back from a crash; the client went on, so it has nothing to do",
-        is_told_once=True,
-        whose="normal",
-        cost=Cost(
-            "vbucket",
-            "has a new branch of its history",
-            "have a new branch of their history",
-            is_usual=True,
-        ),
-    ),
+RULES = rules(
+    f"""
+    failover stream note normal
+        fires: within {PATIENCE_NS // 10**9} s, one node sends a client new newest branches of
+            {MANY_VBUCKETS} vbuckets or more; the client knew their newest branches before, and then
+            has a stream on each new branch
+        unless: one of these vbuckets is not streamed on the new branch; logs without the old
+            branch, because that is another history
+        next: the cluster's log shows whether a node failed over or came back from a crash; the
+            client went on, so it has nothing to do
+        cost: vbucket, has a new branch of its history, have a new branch of their history, usual
+        is_told_once: yes
+    """
 )
 
 

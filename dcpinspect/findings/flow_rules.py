@@ -11,9 +11,8 @@ import numpy as np
 
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.costs import STALLED, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
-from dcpinspect.findings.rule import LONG_NS, SIDES, Rule
+from dcpinspect.findings.rule import LONG_NS, SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.protocol.message import Severity
@@ -71,95 +70,57 @@ _WHAT = {
     "without-header": "the header of 24 bytes",
 }
 
-RULES = (
-    Rule(
-        "flow-control-stall",
-        "flow",
-        "warning",
-        "the window is full, and nothing is sent or acknowledged for 5 s; an error if this lasts "
-        "to the end of the capture, a note from 1 s on. The finding names the time limit of the "
-        "producer if it is reached, and a window above 4 GiB, of which servers before 7.6 keep the "
-        "lower 32 bits",
-        "after a hole, until the window is granted again; at the end of the capture if no stream "
-        "is open; a window above 4 GiB, if more than its lower 32 bits is in use",
-        "look for what stops the client from processing its messages, or restart it; a client "
-        "has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect "
-        "it after 720 s if dcp_disconnect_when_stuck_name_regex matches its name",
-        reports=(
-            "GOCBC-774",
-            "JDCP-83",
-            "JDCP-184",
-            "JDCP-246",
-            "couchbase/couchbase-kafka-connector#8",
-        ),
-        needs=("flow",),
-        whose="consumer",
-        cost=STALLED,
-    ),
-    Rule(
-        "under-acknowledged",
-        "flow",
-        "warning",
-        "three or more acknowledgements fit whole messages only if some bytes are left out; or "
-        "they fit no whole messages, four or more in a row do not lower the unacknowledged bytes, "
-        "and the window is full in the end",
-        "acknowledgements that fit the right sizes; bytes sent before the window was granted; "
-        "after a hole",
-        "restart the client when its window is full; it has to count all bytes of every "
-        "message of a stream: header, framing extras, extras, key and value",
-        (*_WHAT, NO_FIT),
-        reports=(
-            "GOCBC-774",
-            "JDCP-83",
-            "JDCP-184",
-            "JDCP-246",
-            "MB-40277",
-            "MB-47318",
-            "MB-56275",
-            "MB-64936",
-        ),
-        needs=("flow",),
-        whose="consumer",
-        cost=Cost("connection", "acknowledges too few bytes", "acknowledge too few bytes"),
-    ),
-    Rule(
-        "over-acknowledged",
-        "flow",
-        "warning",
-        "more bytes are acknowledged than flow control counts",
-        "bytes sent before the window was granted; the 2 extra bytes of a prepare; less than "
-        "one answer time; after a hole",
-        "report the client's version to its author; it has to count the bytes on the wire, and "
-        "only those of the producer's requests that belong to streams",
-        tuple(w.WAYS[excess] for excess in w.OVER),
-        reports=("JDCP-78", "GOCBC-241", "GOCBC-958", "MB-47318", "MB-72321"),
-        needs=("flow",),
-        whose="consumer",
-        cost=Cost("connection", "acknowledges too many bytes", "acknowledge too many bytes"),
-    ),
-    Rule(
-        "flow-control-overrun",
-        "flow",
-        "warning",
-        "the producer begins a counted message although the window is full",
-        "one message too many; an acknowledgement comes up to one answer time later and makes "
-        "room; the window became smaller, or is above 4 GiB; after a hole",
-        "report it with the producer's version; a client needs more memory than its window",
-        needs=("flow",),
-        whose="producer",
-        cost=Cost("connection", "was sent too much", "were sent too much"),
-    ),
-    Rule(
-        "ack-without-window",
-        "flow",
-        "note",
-        "bytes are acknowledged although flow control is off",
-        "unknown settings of flow control; while the consumer is asking for a window",
-        "turn flow control on in the client's settings; a client has to set "
-        "connection_buffer_size, because the producer ignores acknowledgements without it",
-        needs=("flow",),
-        whose="consumer",
-    ),
+RULES = rules(
+    f"""
+    flow-control-stall flow warning consumer
+        fires: the window is full, and nothing is sent or acknowledged for 5 s; an error if this
+            lasts to the end of the capture, a note from 1 s on. The finding names the time limit of
+            the producer if it is reached, and a window above 4 GiB, of which servers before 7.6
+            keep the lower 32 bits
+        unless: after a hole, until the window is granted again; at the end of the capture if no
+            stream is open; a window above 4 GiB, if more than its lower 32 bits is in use
+        next: look for what stops the client from processing its messages, or restart it; a client
+            has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect it
+            after 720 s if dcp_disconnect_when_stuck_name_regex matches its name
+        reports: GOCBC-774, JDCP-83, JDCP-184, JDCP-246, couchbase/couchbase-kafka-connector#8
+        needs: flow
+        cost: stalled
+    under-acknowledged flow warning consumer
+        fires: three or more acknowledgements fit whole messages only if some bytes are left out; or
+            they fit no whole messages, four or more in a row do not lower the unacknowledged bytes,
+            and the window is full in the end
+        unless: acknowledgements that fit the right sizes; bytes sent before the window was granted;
+            after a hole
+        next: restart the client when its window is full; it has to count all bytes of every message
+            of a stream: header, framing extras, extras, key and value
+        causes: {" ".join(_WHAT)} {NO_FIT}
+        reports: GOCBC-774, JDCP-83, JDCP-184, JDCP-246, MB-40277, MB-47318, MB-56275, MB-64936
+        needs: flow
+        cost: connection, acknowledges too few bytes, acknowledge too few bytes
+    over-acknowledged flow warning consumer
+        fires: more bytes are acknowledged than flow control counts
+        unless: bytes sent before the window was granted; the 2 extra bytes of a prepare; less than
+            one answer time; after a hole
+        next: report the client's version to its author; it has to count the bytes on the wire, and
+            only those of the producer's requests that belong to streams
+        causes: {" ".join(tuple(w.WAYS[excess] for excess in w.OVER))}
+        reports: JDCP-78, GOCBC-241, GOCBC-958, MB-47318, MB-72321
+        needs: flow
+        cost: connection, acknowledges too many bytes, acknowledge too many bytes
+    flow-control-overrun flow warning producer
+        fires: the producer begins a counted message although the window is full
+        unless: one message too many; an acknowledgement comes up to one answer time later and makes
+            room; the window became smaller, or is above 4 GiB; after a hole
+        next: report it with the producer's version; a client needs more memory than its window
+        needs: flow
+        cost: connection, was sent too much, were sent too much
+    ack-without-window flow note consumer
+        fires: bytes are acknowledged although flow control is off
+        unless: unknown settings of flow control; while the consumer is asking for a window
+        next: turn flow control on in the client's settings; a client has to set
+            connection_buffer_size, because the producer ignores acknowledgements without it
+        needs: flow
+    """
 )
 
 

@@ -9,10 +9,9 @@ from itertools import groupby
 import numpy as np
 
 from dcpinspect.findings.context import Context, occurrence, plain
-from dcpinspect.findings.costs import LOST, Cost
 from dcpinspect.findings.finding import Occurrence, ranges
 from dcpinspect.findings.heaps import SHOWN
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.changes import key_text
@@ -20,49 +19,35 @@ from dcpinspect.streams.gaps import MissingEvents
 from dcpinspect.streams.records import Gaps
 from dcpinspect.streams.server_reports import MessagePosition
 
-RULES = (
-    Rule(
-        "gap-in-history-snapshot",
-        "snapshot",
-        "warning",
-        "seqnos are missing between two events of a snapshot with history, which has every change; "
-        "a note for consumers from which prepares, modify events or other collections are hidden",
-        "streams of some collections only; collections that keep no history; after a hole",
-        "compare with a stream from 0, and report it with the producer's version; a client "
-        "that wants every change did not get some",
-        whose="producer",
-        cost=Cost(
-            "vbucket", "has a gap in its history", "have gaps in their history", is_loss=True
-        ),
-    ),
-    Rule(
-        "item-missing",
-        "snapshot",
-        "error",
-        "another stream of the same vbucket and branch delivered a change, and this stream "
-        "delivered neither the change nor a later one of the document, although its snapshot is "
-        "complete. In a first snapshot, or one from disk, this counts only for the latest change "
-        "of the document up to the snapshot's end",
-        "another branch of the vbucket; changes that the consumer did not ask for, or may not see; "
-        "changes that compaction may have purged; changes that a newer one may replace after the "
-        "end of the other stream; after a hole",
-        "compare both rows and the failover logs, and report them with the producer's version; "
-        "a client has to read the vbucket again to get this change",
-        whose="producer",
-        cost=LOST,
-    ),
-    Rule(
-        "gap-unexplained",
-        "capture",
-        "note",
-        "seqnos are missing and no cause fits; the messages before or after have no marker, or "
-        "a marker without a range",
-        "after a hole; streams whose beginning was not captured; gaps before a message with a "
-        "more specific finding",
-        "look at the messages before and after it with 'dcpinspect timeline --vbucket N "
-        "--messages'; a client can compare with a stream from 0",
-        whose="unknown",
-    ),
+RULES = rules(
+    """
+    gap-in-history-snapshot snapshot warning producer
+        fires: seqnos are missing between two events of a snapshot with history, which has every
+            change; a note for consumers from which prepares, modify events or other collections are
+            hidden
+        unless: streams of some collections only; collections that keep no history; after a hole
+        next: compare with a stream from 0, and report it with the producer's version; a client that
+            wants every change did not get some
+        cost: vbucket, has a gap in its history, have gaps in their history, loss
+    item-missing snapshot error producer
+        fires: another stream of the same vbucket and branch delivered a change, and this stream
+            delivered neither the change nor a later one of the document, although its snapshot is
+            complete. In a first snapshot, or one from disk, this counts only for the latest change
+            of the document up to the snapshot's end
+        unless: another branch of the vbucket; changes that the consumer did not ask for, or may not
+            see; changes that compaction may have purged; changes that a newer one may replace after
+            the end of the other stream; after a hole
+        next: compare both rows and the failover logs, and report them with the producer's version;
+            a client has to read the vbucket again to get this change
+        cost: lost
+    gap-unexplained capture note unknown
+        fires: seqnos are missing and no cause fits; the messages before or after have no marker, or
+            a marker without a range
+        unless: after a hole; streams whose beginning was not captured; gaps before a message with a
+            more specific finding
+        next: look at the messages before and after it with 'dcpinspect timeline --vbucket N
+            --messages'; a client can compare with a stream from 0
+    """
 )
 
 MOST_SEQNOS = 1000

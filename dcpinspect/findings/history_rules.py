@@ -15,11 +15,10 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.heaps import SHOWN
 from dcpinspect.findings.positions import WRONG_UUIDS, wrong_position
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
@@ -33,72 +32,52 @@ MOST_ROUNDS = 8
 _MASK = 2**64 - 1
 _END_ROLLBACK = 6
 
-RULES = (
-    Rule(
-        "rollback-loop",
-        "stream",
-        "error",
-        "a consumer is rolled back to the same seqno again, after an accepted stream or with the "
-        "same request; or three times in a row to a seqno that is not lower; or its stream ends "
-        "twice with reason rollback, and it does not ask from a higher seqno in between",
-        "a chain of rollbacks, each to a lower seqno; a producer whose history has changed in "
-        "between",
-        "stop or update the client, because each round sends everything again; it has to use "
-        "the request that 'dcpinspect rollbacks' shows",
-        ("purge", "uuid", "stream-end", "repeated"),
-        ("couchbase/sync_gateway#6170", "MB-27604", "MB-27800", "MB-56084"),
-        whose="consumer",
-        cost=Cost("client", "loops", "loop", lasts=True),
-    ),
-    Rule(
-        "wrong-failover-entry",
-        "stream",
-        "warning",
-        "a consumer is rolled back twice; the second request has a uuid that is not the newest "
-        "branch at or below its start in the consumer's failover log",
-        "first requests, which have the branch of their data; consumers that have no failover "
-        "log yet",
-        "report the client's version to its author; it has to take the newest entry of the "
-        "failover log whose seqno is at or below the start",
-        ("not-in-log", "older-branch"),
-        ("couchbase/sync_gateway#6170", "GOCBC-1401"),
-        whose="consumer",
-        cost=Cost(
-            "vbucket", "was asked for on the wrong branch", "were asked for on the wrong branch"
-        ),
-    ),
-    Rule(
-        "unknown-vbucket-uuid",
-        "stream",
-        "warning",
-        "a consumer is rolled back to 0, and its uuid is in no failover log of the capture; a "
-        "note if the consumer went on, and was"
-        " sent no log of the vbucket before, because its uuid may be older than the capture",
-        "uuid 0; no failover log of the vbucket is in the capture; consumers that already have "
-        "a failover log; consumers of which "
-        "something was not captured; no vbucket of the connection has a common history",
-        "find out whether the checkpoint is from another bucket, or from a branch that the "
-        "producer has lost; the client has to start again from 0",
-        WRONG_UUIDS,
-        ("couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
-        whose=dict.fromkeys(WRONG_UUIDS, "consumer"),
-        cost=Cost(
-            "vbucket", "was asked for with an unknown uuid", "were asked for with an unknown uuid"
-        ),
-    ),
-    Rule(
-        "no-common-history",
-        "stream",
-        "warning",
-        "all requests of a connection that resume, for two vbuckets or more, are rolled back to 0, "
-        "and no later failover log has their uuids",
-        "one of them is accepted, or rolled back to another seqno; no failover log comes later",
-        "find out whether the bucket was created again, was flushed, or is in another cluster; "
-        "the client has to start again from 0",
-        reports=("couchbase/sync_gateway#1198", "couchbase/sync_gateway#1104"),
-        whose="unknown",
-        cost=Cost("vbucket", "has no common history", "have no common history"),
-    ),
+RULES = rules(
+    f"""
+    rollback-loop stream error consumer
+        fires: a consumer is rolled back to the same seqno again, after an accepted stream or with
+            the same request; or three times in a row to a seqno that is not lower; or its stream
+            ends twice with reason rollback, and it does not ask from a higher seqno in between
+        unless: a chain of rollbacks, each to a lower seqno; a producer whose history has changed in
+            between
+        next: stop or update the client, because each round sends everything again; it has to use
+            the request that 'dcpinspect rollbacks' shows
+        causes: purge uuid stream-end repeated
+        reports: couchbase/sync_gateway#6170, MB-27604, MB-27800, MB-56084
+        cost: client, loops, loop, lasts
+    wrong-failover-entry stream warning consumer
+        fires: a consumer is rolled back twice; the second request has a uuid that is not the newest
+            branch at or below its start in the consumer's failover log
+        unless: first requests, which have the branch of their data; consumers that have no failover
+            log yet
+        next: report the client's version to its author; it has to take the newest entry of the
+            failover log whose seqno is at or below the start
+        causes: not-in-log older-branch
+        reports: couchbase/sync_gateway#6170, GOCBC-1401
+        cost: vbucket, was asked for on the wrong branch, were asked for on the wrong branch
+    unknown-vbucket-uuid stream warning
+        fires: a consumer is rolled back to 0, and its uuid is in no failover log of the capture; a
+            note if the consumer went on, and was sent no log of the vbucket before, because its
+            uuid may be older than the capture
+        unless: uuid 0; no failover log of the vbucket is in the capture; consumers that already
+            have a failover log; consumers of which something was not captured; no vbucket of the
+            connection has a common history
+        next: find out whether the checkpoint is from another bucket, or from a branch that the
+            producer has lost; the client has to start again from 0
+        causes: {" ".join(WRONG_UUIDS)}
+        reports: couchbase-kafka-connector#6, Trendyol/go-dcp#128
+        whose: consumer for {" ".join(WRONG_UUIDS)}
+        cost: vbucket, was asked for with an unknown uuid, were asked for with an unknown uuid
+    no-common-history stream warning unknown
+        fires: all requests of a connection that resume, for two vbuckets or more, are rolled back
+            to 0, and no later failover log has their uuids
+        unless: one of them is accepted, or rolled back to another seqno; no failover log comes
+            later
+        next: find out whether the bucket was created again, was flushed, or is in another cluster;
+            the client has to start again from 0
+        reports: couchbase/sync_gateway#1198, couchbase/sync_gateway#1104
+        cost: vbucket, has no common history, have no common history
+    """
 )
 
 _STARTED_AGAIN = (

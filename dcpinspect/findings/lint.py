@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.recommended import CHECKS, ClientConnection, ConsumerFacts, Says
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.message import Severity
@@ -24,206 +24,113 @@ from dcpinspect.streams.flow_control import FlowControl
 _UNKNOWN = "what capture loss may hide"
 _UNUSED = "connections without streams"
 
-RULES = (
-    Rule(
-        "lint-name",
-        "lint",
-        "warning",
-        "the name of a connection is not of the form service:unique, has more than 200 bytes, "
-        "or was another connection's before",
-        "names on other servers or buckets",
-        "name connections service:unique, with a part that is never used again, such as a "
-        "counter or a time",
-        whose="client",
-    ),
-    Rule(
-        "lint-hello",
-        "lint",
-        "warning",
-        "a connection is opened without a HELLO before it",
-        _UNKNOWN,
-        "send HELLO first; it names the agent, and only it can ask for compressed values and "
-        "collections",
-        whose="client",
-    ),
-    Rule(
-        "lint-noop",
-        "lint",
-        "warning",
-        "streams are requested before enable_noop is true",
-        f"{_UNKNOWN}; {_UNUSED}",
-        "set enable_noop to true right after the open; without noops, nobody notices a dead "
-        "connection",
-        whose="client",
-    ),
-    Rule(
-        "lint-noop-interval",
-        "lint",
-        "warning",
-        "enable_noop is true and set_noop_interval is not set",
-        f"{_UNKNOWN}; noops are off",
-        "set set_noop_interval as well (120 s are recommended), so that both sides agree",
-        whose="client",
-    ),
-    Rule(
-        "lint-flow-control",
-        "lint",
-        "warning",
-        "connection_buffer_size is not set, or is 0",
-        f"{_UNKNOWN}; {_UNUSED}",
-        "set connection_buffer_size; without it, a slow client must buffer all that the server "
-        "sends",
-        whose="client",
-    ),
-    Rule(
-        "lint-ack-pace",
-        "lint",
-        "warning",
-        "acknowledgements are smaller than 1 % of the window on average; a note if some come "
-        "when more than half of it is used",
-        "less than four acknowledgements; flow control off, or unknown",
-        "acknowledge after 50 KB or 20 % of the window, whichever comes first",
-        ("too-often", "late"),
-        needs=("flow",),
-        whose="client",
-    ),
-    Rule(
-        "lint-cursor-dropping",
-        "lint",
-        "warning",
-        "neither supports_cursor_dropping nor supports_cursor_dropping_vulcan is true",
-        f"{_UNKNOWN}; {_UNUSED}",
-        "set supports_cursor_dropping to true; a slow client then causes a backfill, and does "
-        "not fill the memory of the node",
-        whose="client",
-    ),
-    Rule(
-        "lint-high-seqnos",
-        "lint",
-        "note",
-        "a vbucket is requested from 0 before the client asked for the high seqnos of all vbuckets",
-        f"{_UNKNOWN}; high seqnos that another connection of the host asked for; no request from 0",
-        "send GET_ALL_VB_SEQNOS first; it returns the vbuckets of the node with their high seqnos",
-        whose="client",
-    ),
-    Rule(
-        "lint-failover-log",
-        "lint",
-        "warning",
-        "a client that must roll back to a seqno above 0 asks again from 0",
-        f"{_UNKNOWN}; no rollback to a seqno above 0",
-        "resume at the rollback seqno, with the uuid of its branch in the failover log; from "
-        "0, everything is sent again",
-        whose="client",
-    ),
-    Rule(
-        "lint-resume-range",
-        "lint",
-        "warning",
-        "a client resumes in the middle of a snapshot, and gives its start seqno as both ends "
-        "of the snapshot",
-        f"{_UNKNOWN}; the snapshot was complete; no stream is resumed",
-        "store the range of the snapshot with the seqno, and send both; otherwise the server "
-        "may miss that a rollback is needed",
-        whose="client",
-    ),
-    Rule(
-        "lint-stream-end-on-close",
-        "lint",
-        "note",
-        "a stream is closed and send_stream_end_on_client_close_stream is not true",
-        f"{_UNKNOWN}; no stream is closed",
-        "set send_stream_end_on_client_close_stream to true; the stream end then shows that no "
-        "more messages come",
-        whose="client",
-    ),
-    Rule(
-        "lint-active-only",
-        "lint",
-        "note",
-        "streams are requested with neither the flag for active vbuckets only (0x10) nor the "
-        "flag to the latest seqno (0x04)",
-        f"{_UNKNOWN}; {_UNUSED}",
-        "set flag 0x10 (active vbucket only); the server then refuses instead of streaming "
-        "from a replica",
-        whose="client",
-    ),
-    Rule(
-        "lint-expiry",
-        "lint",
-        "note",
-        "enable_expiry_opcode is not true",
-        f"{_UNKNOWN}; {_UNUSED}",
-        "set enable_expiry_opcode to true if the client must distinguish expired documents "
-        "from deleted ones",
-        whose="client",
-    ),
-    Rule(
-        "lint-flatbuffers",
-        "lint",
-        "note",
-        "collections are on and flatbuffers_system_events is not true",
-        f"{_UNKNOWN}; collections off or unknown; {_UNUSED}",
-        "set flatbuffers_system_events to true; the server then also sends changes of "
-        "collections, not only their begin and end",
-        whose="client",
-    ),
-    Rule(
-        "lint-purge-seqno",
-        "lint",
-        "note",
-        "streams are resumed and max_marker_version is not 2.2, or no request has the "
-        "purge_seqno of a marker",
-        f"{_UNKNOWN}; collections off or unknown; no stream is resumed",
-        "set max_marker_version to 2.2 and send purge_seqno when resuming; this avoids rollbacks",
-        whose="client",
-    ),
-    Rule(
-        "lint-oso-mode",
-        "lint",
-        "note",
-        "enable_out_of_order_snapshots is true",
-        "OSO snapshots are off",
-        "set it to true_with_seqno_advanced; the server then sends the last seqno of the snapshot",
-        whose="client",
-    ),
-    Rule(
-        "lint-manifest-uid",
-        "lint",
-        "note",
-        "collections are on and a stream is resumed without the uid of the manifest",
-        f"{_UNKNOWN}; collections off or unknown; no stream is resumed",
-        "store the manifest uid of system events, and send it as uid when resuming",
-        whose="client",
-    ),
-    Rule(
-        "lint-compression",
-        "lint",
-        "note",
-        "Snappy was not granted, or force_value_compression is not true",
-        f"{_UNKNOWN}; values are left out by the open; {_UNUSED}",
-        "if bandwidth matters, ask for Snappy in HELLO and set force_value_compression to true",
-        whose="client",
-    ),
-    Rule(
-        "lint-v7-status",
-        "lint",
-        "note",
-        "v7_dcp_status_codes is not true",
-        f"{_UNKNOWN}; {_UNUSED}",
-        "set v7_dcp_status_codes to true; unknown streams and wrong opaques then have their "
-        "own statuses",
-        whose="client",
-    ),
-    Rule(
-        "lint-connections",
-        "lint",
-        "warning",
-        "a client has more than one DCP connection to a bucket of one node at a time",
-        "an older connection without further messages",
-        "use one connection with many streams; many connections do not scale",
-        whose="client",
-    ),
+RULES = rules(
+    f"""
+    lint-name lint warning client
+        fires: the name of a connection is not of the form service:unique, has more than 200 bytes,
+            or was another connection's before
+        unless: names on other servers or buckets
+        next: name connections service:unique, with a part that is never used again, such as a
+            counter or a time
+    lint-hello lint warning client
+        fires: a connection is opened without a HELLO before it
+        unless: {_UNKNOWN}
+        next: send HELLO first; it names the agent, and only it can ask for compressed values and
+            collections
+    lint-noop lint warning client
+        fires: streams are requested before enable_noop is true
+        unless: {_UNKNOWN}; {_UNUSED}
+        next: set enable_noop to true right after the open; without noops, nobody notices a dead
+            connection
+    lint-noop-interval lint warning client
+        fires: enable_noop is true and set_noop_interval is not set
+        unless: {_UNKNOWN}; noops are off
+        next: set set_noop_interval as well (120 s are recommended), so that both sides agree
+    lint-flow-control lint warning client
+        fires: connection_buffer_size is not set, or is 0
+        unless: {_UNKNOWN}; {_UNUSED}
+        next: set connection_buffer_size; without it, a slow client must buffer all that the server
+            sends
+    lint-ack-pace lint warning client
+        fires: acknowledgements are smaller than 1 % of the window on average; a note if some come
+            when more than half of it is used
+        unless: less than four acknowledgements; flow control off, or unknown
+        next: acknowledge after 50 KB or 20 % of the window, whichever comes first
+        causes: too-often late
+        needs: flow
+    lint-cursor-dropping lint warning client
+        fires: neither supports_cursor_dropping nor supports_cursor_dropping_vulcan is true
+        unless: {_UNKNOWN}; {_UNUSED}
+        next: set supports_cursor_dropping to true; a slow client then causes a backfill, and does
+            not fill the memory of the node
+    lint-high-seqnos lint note client
+        fires: a vbucket is requested from 0 before the client asked for the high seqnos of all
+            vbuckets
+        unless: {_UNKNOWN}; high seqnos that another connection of the host asked for; no request
+            from 0
+        next: send GET_ALL_VB_SEQNOS first; it returns the vbuckets of the node with their high
+            seqnos
+    lint-failover-log lint warning client
+        fires: a client that must roll back to a seqno above 0 asks again from 0
+        unless: {_UNKNOWN}; no rollback to a seqno above 0
+        next: resume at the rollback seqno, with the uuid of its branch in the failover log; from 0,
+            everything is sent again
+    lint-resume-range lint warning client
+        fires: a client resumes in the middle of a snapshot, and gives its start seqno as both ends
+            of the snapshot
+        unless: {_UNKNOWN}; the snapshot was complete; no stream is resumed
+        next: store the range of the snapshot with the seqno, and send both; otherwise the server
+            may miss that a rollback is needed
+    lint-stream-end-on-close lint note client
+        fires: a stream is closed and send_stream_end_on_client_close_stream is not true
+        unless: {_UNKNOWN}; no stream is closed
+        next: set send_stream_end_on_client_close_stream to true; the stream end then shows that no
+            more messages come
+    lint-active-only lint note client
+        fires: streams are requested with neither the flag for active vbuckets only (0x10) nor the
+            flag to the latest seqno (0x04)
+        unless: {_UNKNOWN}; {_UNUSED}
+        next: set flag 0x10 (active vbucket only); the server then refuses instead of streaming from
+            a replica
+    lint-expiry lint note client
+        fires: enable_expiry_opcode is not true
+        unless: {_UNKNOWN}; {_UNUSED}
+        next: set enable_expiry_opcode to true if the client must distinguish expired documents from
+            deleted ones
+    lint-flatbuffers lint note client
+        fires: collections are on and flatbuffers_system_events is not true
+        unless: {_UNKNOWN}; collections off or unknown; {_UNUSED}
+        next: set flatbuffers_system_events to true; the server then also sends changes of
+            collections, not only their begin and end
+    lint-purge-seqno lint note client
+        fires: streams are resumed and max_marker_version is not 2.2, or no request has the
+            purge_seqno of a marker
+        unless: {_UNKNOWN}; collections off or unknown; no stream is resumed
+        next: set max_marker_version to 2.2 and send purge_seqno when resuming; this avoids
+            rollbacks
+    lint-oso-mode lint note client
+        fires: enable_out_of_order_snapshots is true
+        unless: OSO snapshots are off
+        next: set it to true_with_seqno_advanced; the server then sends the last seqno of the
+            snapshot
+    lint-manifest-uid lint note client
+        fires: collections are on and a stream is resumed without the uid of the manifest
+        unless: {_UNKNOWN}; collections off or unknown; no stream is resumed
+        next: store the manifest uid of system events, and send it as uid when resuming
+    lint-compression lint note client
+        fires: Snappy was not granted, or force_value_compression is not true
+        unless: {_UNKNOWN}; values are left out by the open; {_UNUSED}
+        next: if bandwidth matters, ask for Snappy in HELLO and set force_value_compression to true
+    lint-v7-status lint note client
+        fires: v7_dcp_status_codes is not true
+        unless: {_UNKNOWN}; {_UNUSED}
+        next: set v7_dcp_status_codes to true; unknown streams and wrong opaques then have their own
+            statuses
+    lint-connections lint warning client
+        fires: a client has more than one DCP connection to a bucket of one node at a time
+        unless: an older connection without further messages
+        next: use one connection with many streams; many connections do not scale
+    """
 )
 
 

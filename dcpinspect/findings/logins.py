@@ -13,9 +13,8 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence, Whose
-from dcpinspect.findings.rule import LONG_NS, Rule
+from dcpinspect.findings.rule import LONG_NS, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.command_statuses import command_status_meaning
@@ -29,36 +28,30 @@ NOT_YET, GONE, ELSEWHERE, NO_BUCKET = "not-yet", "gone", "other-nodes-only", "no
 client selected none.
 """
 
-_WHOSE: Mapping[str, Whose] = {
-    **dict.fromkeys(
-        ("auth-error", "auth-stale", "eaccess", "einval", "not-supported", NO_BUCKET), "client"
-    ),
-    **dict.fromkeys(("etmpfail", "enomem", "ebusy"), "server"),
-    NOT_YET: "normal",
-}
 _HIDDEN: Mapping[str, Whose] = {"key-enoent": "client", ELSEWHERE: "server"}
 """Causes that a later answer may turn into ``NOT_YET``: where it may have been lost, nobody is
 blamed.
 """
 
-RULES = (
-    Rule(
-        "login-refused",
-        "session",
-        "warning",
-        "SASL or SELECT_BUCKET is answered with an error, or other commands with NO_BUCKET because "
-        "no bucket was selected, and nothing of the kind succeeds on the connection. It is a note "
-        "if the client comes in with a later connection. It is an error if no connection of the "
-        "client's host gets in and the client goes on: it asks 3 times over 5 s, or for no bucket",
-        "an attempt that is followed by one that succeeds, as with another mechanism; a hole that "
-        "may hide that one; requests for the cluster map, which need no bucket",
-        "check user, password and mechanism, the name of the bucket, and the rights of the "
-        "user on it; a client should tell its user the status, and pause before it asks again",
-        (*_WHOSE, *_HIDDEN, GONE),
-        ("kafka-connect-couchbase#57", "kafka-connect-couchbase#41", "libcouchbase#40"),
-        whose=_WHOSE,
-        cost=Cost("connection", "got no bucket", "got no bucket", is_usual=True),
-    ),
+RULES = rules(
+    f"""
+    login-refused session warning
+        fires: SASL or SELECT_BUCKET is answered with an error, or other commands with NO_BUCKET
+            because no bucket was selected, and nothing of the kind succeeds on the connection. It
+            is a note if the client comes in with a later connection. It is an error if no
+            connection of the client's host gets in and the client goes on: it asks 3 times over
+            5 s, or for no bucket
+        unless: an attempt that is followed by one that succeeds, as with another mechanism; a hole
+            that may hide that one; requests for the cluster map, which need no bucket
+        next: check user, password and mechanism, the name of the bucket, and the rights of the user
+            on it; a client should tell its user the status, and pause before it asks again
+        causes: auth-error auth-stale eaccess einval not-supported {NO_BUCKET} etmpfail enomem ebusy
+            {NOT_YET} {" ".join(_HIDDEN)} {GONE}
+        reports: kafka-connect-couchbase#57, kafka-connect-couchbase#41, libcouchbase#40
+        whose: client for auth-error auth-stale eaccess einval not-supported {NO_BUCKET}, server for
+            etmpfail enomem ebusy, normal for {NOT_YET}
+        cost: connection, got no bucket, got no bucket, usual
+    """
 )
 
 MOST = 1 << 14
@@ -296,7 +289,7 @@ def _goes_on(alike: Sequence[RefusedStep], cause: str) -> bool:
     last_ns = max(refused.place.time_ns for refused in alike)
     return (
         sum(refused.count for refused in alike) >= _LOOP
-        and "client" in (_WHOSE.get(cause), _HIDDEN.get(cause))
+        and "client" in (RULES[0].whose_is(cause, None), _HIDDEN.get(cause))
         and (cause == NO_BUCKET or last_ns - first_ns >= LONG_NS)
     )
 

@@ -13,9 +13,8 @@ import numpy as np
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.clients import MOVED, PATIENCE_NS
 from dcpinspect.findings.context import Context, occurrence, plain
-from dcpinspect.findings.costs import WRONG_DATA, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence, Whose
-from dcpinspect.findings.rule import SIDES, Rule
+from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import DISK, FROM_LATEST
@@ -33,38 +32,28 @@ from dcpinspect.streams.transitions import ENDED, INCOMPLETE
 NOT_TOLD, HIDDEN = "not-told", "hidden"
 """Causes of incomplete snapshots: the server owes their ends, or may hide them in silence."""
 
-RULES = (
-    Rule(
-        "first-marker-start",
-        "snapshot",
-        "warning",
-        "the first marker of a stream starts neither at the start seqno of the request nor at the "
-        "start of its snapshot; a note if it starts above",
-        "requests from the latest seqno; markers without a range; streams whose request was "
-        "not captured",
-        "report it with the producer's version; a client can take the marker's range as it is",
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "snapshot-incomplete",
-        "snapshot",
-        "warning",
-        "another marker, or a stream end with reason ok, comes before the end of a snapshot; a "
-        "note if collections are off or unknown, or "
-        "the server is older than 7.0: then it does not say what it hides at the end; unknown whose, "
-        "if the server may be older",
-        "a second marker with the same range and history; a replica that merges snapshots; streams "
-        "that reached their requested end; after a hole",
-        "report it with the producer's version, because with collections it has to send a "
-        "SeqnoAdvanced from 7.0 on; a client can take the snapshot as ended",
-        (NOT_TOLD, HIDDEN),
-        reports=("MB-38733", "MB-50183", "MB-73354", "JDCP-175", "couchbase/sync_gateway#5719"),
-        whose={HIDDEN: "normal"},
-        cost=Cost(
-            "vbucket", "has an incomplete snapshot", "have an incomplete snapshot", is_loss=True
-        ),
-    ),
+RULES = rules(
+    f"""
+    first-marker-start snapshot warning producer
+        fires: the first marker of a stream starts neither at the start seqno of the request nor at
+            the start of its snapshot; a note if it starts above
+        unless: requests from the latest seqno; markers without a range; streams whose request was
+            not captured
+        next: report it with the producer's version; a client can take the marker's range as it is
+        cost: wrong-data
+    snapshot-incomplete snapshot warning
+        fires: another marker, or a stream end with reason ok, comes before the end of a snapshot; a
+            note if collections are off or unknown, or the server is older than 7.0: then it does
+            not say what it hides at the end; unknown whose, if the server may be older
+        unless: a second marker with the same range and history; a replica that merges snapshots;
+            streams that reached their requested end; after a hole
+        next: report it with the producer's version, because with collections it has to send a
+            SeqnoAdvanced from 7.0 on; a client can take the snapshot as ended
+        causes: {NOT_TOLD} {HIDDEN}
+        reports: MB-38733, MB-50183, MB-73354, JDCP-175, couchbase/sync_gateway#5719
+        whose: normal for {HIDDEN}
+        cost: vbucket, has an incomplete snapshot, have an incomplete snapshot, loss
+    """
 )
 
 MOST_BETWEEN = 64

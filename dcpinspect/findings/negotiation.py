@@ -17,8 +17,7 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import ALL, Context
-from dcpinspect.findings.costs import UNASKED, Cost
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import RuleInput, RuleSet, Watcher
 from dcpinspect.findings.session_facts import (
     DELETE_TIMES,
@@ -57,124 +56,68 @@ ASK = (
 )
 IN_CLEAR = "credentials-in-clear"
 
-RULES = (
-    Rule(
-        "sid-missing",
-        "session",
-        "error",
-        "stream-ids are on, and a message of a stream, or a close, has none",
-        "answers; prepares, commits and aborts, which never have a stream-id; stream-ids left out "
-        "of the header; broken framing extras; unknown settings",
-        ASK,
-        whose="sender",
-        cost=UNASKED,
-    ),
-    Rule(
-        "sid-unexpected",
-        "session",
-        "error",
-        "a message has a stream-id, but stream-ids were never enabled",
-        "unknown settings",
-        ASK,
-        whose="sender",
-        cost=UNASKED,
-    ),
-    Rule(
-        "marker-version-not-negotiated",
-        "session",
-        "warning",
-        "a V2.2 marker without max_marker_version 2.2, or a V2.0 marker without "
-        "max_marker_version and without enable_sync_writes",
-        "unknown settings",
-        FAULT,
-        whose="producer",
-        cost=UNASKED,
-    ),
-    Rule(
-        "oso-not-negotiated",
-        "session",
-        "warning",
-        "an OSO snapshot without enable_out_of_order_snapshots",
-        "unknown settings",
-        FAULT,
-        whose="producer",
-        cost=UNASKED,
-    ),
-    Rule(
-        "seqno-advanced-without-collections",
-        "session",
-        "warning",
-        "SeqnoAdvanced on a connection without collections",
-        "an unknown HELLO",
-        FAULT,
-        whose="producer",
-        cost=UNASKED,
-    ),
-    Rule(
-        "expiry-not-negotiated",
-        "session",
-        "warning",
-        "an expiration without enable_expiry_opcode",
-        "expirations of the first generations; unknown settings",
-        FAULT,
-        whose="producer",
-        cost=UNASKED,
-    ),
-    Rule(
-        "delete-times-mismatch",
-        "session",
-        "warning",
-        "a deletion has its time although the open did not ask for it, or has no time although "
-        "the open did",
-        "enable_expiry_opcode, which switched times on in 6.5 and 6.6; an unknown open",
-        "report this message with the producer's version; a client can tell the two forms "
-        "apart by the length of the extras",
-        whose="producer",
-        cost=UNASKED,
-    ),
-    Rule(
-        "prepare-not-negotiated",
-        "session",
-        "error",
-        "a prepare, commit or abort without enable_sync_writes",
-        "unknown settings",
-        FAULT,
-        whose="producer",
-        cost=UNASKED,
-    ),
-    Rule(
-        "status-v7",
-        "session",
-        "note",
-        "status 0x0a or 0x0b without v7_dcp_status_codes",
-        "unknown settings",
-        "operators have nothing to do; a client has to read 0x0a as 0x01, and 0x0b as 0x02",
-        whose="producer",
-    ),
-    Rule(
-        "unordered-with-dcp",
-        "session",
-        "warning",
-        "DCP is opened on a connection to which UnorderedExecution was granted",
-        "an unknown HELLO",
-        "leave UnorderedExecution out of HELLO, in the client's settings or in its code; the "
-        "server refuses such an open",
-        whose="producer",
-        cost=Cost(
-            "connection",
-            "opened DCP without an order of answers",
-            "opened DCP without an order of answers",
-        ),
-    ),
-    Rule(
-        IN_CLEAR,
-        "session",
-        "note",
-        "a password is sent with SASL PLAIN on a connection that is not encrypted",
-        "connections inside TLS, which a key log decrypts",
-        "protect this capture, which has the password; a client should use TLS or SCRAM",
-        whose="client",
-    ),
+RULES = rules(
+    f"""
+    sid-missing session error sender
+        fires: stream-ids are on, and a message of a stream, or a close, has none
+        unless: answers; prepares, commits and aborts, which never have a stream-id; stream-ids left
+            out of the header; broken framing extras; unknown settings
+        next: {ASK}
+        cost: unasked
+    sid-unexpected session error sender
+        fires: a message has a stream-id, but stream-ids were never enabled
+        unless: unknown settings
+        next: {ASK}
+        cost: unasked
+    marker-version-not-negotiated session warning producer
+        fires: a V2.2 marker without max_marker_version 2.2, or a V2.0 marker without
+            max_marker_version and without enable_sync_writes
+        unless: unknown settings
+        next: {FAULT}
+        cost: unasked
+    oso-not-negotiated session warning producer
+        fires: an OSO snapshot without enable_out_of_order_snapshots
+        unless: unknown settings
+        next: {FAULT}
+        cost: unasked
+    seqno-advanced-without-collections session warning producer
+        fires: SeqnoAdvanced on a connection without collections
+        unless: an unknown HELLO
+        next: {FAULT}
+        cost: unasked
+    expiry-not-negotiated session warning producer
+        fires: an expiration without enable_expiry_opcode
+        unless: expirations of the first generations; unknown settings
+        next: {FAULT}
+        cost: unasked
+    delete-times-mismatch session warning producer
+        fires: a deletion has its time although the open did not ask for it, or has no time although
+            the open did
+        unless: enable_expiry_opcode, which switched times on in 6.5 and 6.6; an unknown open
+        next: report this message with the producer's version; a client can tell the two forms apart
+            by the length of the extras
+        cost: unasked
+    prepare-not-negotiated session error producer
+        fires: a prepare, commit or abort without enable_sync_writes
+        unless: unknown settings
+        next: {FAULT}
+        cost: unasked
+    status-v7 session note producer
+        fires: status 0x0a or 0x0b without v7_dcp_status_codes
+        unless: unknown settings
+        next: operators have nothing to do; a client has to read 0x0a as 0x01, and 0x0b as 0x02
+    unordered-with-dcp session warning producer
+        fires: DCP is opened on a connection to which UnorderedExecution was granted
+        unless: an unknown HELLO
+        next: leave UnorderedExecution out of HELLO, in the client's settings or in its code; the
+            server refuses such an open
+        cost: connection, opened DCP without an order of answers, opened DCP without an order of
+            answers
+    {IN_CLEAR} session note client
+        fires: a password is sent with SASL PLAIN on a connection that is not encrypted
+        unless: connections inside TLS, which a key log decrypts
+        next: protect this capture, which has the password; a client should use TLS or SCRAM
+    """
 )
 
 ALSO = "reserved-nonzero"

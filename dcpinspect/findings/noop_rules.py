@@ -9,9 +9,8 @@ import numpy as np
 
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
-from dcpinspect.findings.rule import ACKNOWLEDGED, GOES_ON, SILENT, Rule
+from dcpinspect.findings.rule import ACKNOWLEDGED, GOES_ON, SILENT, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
@@ -22,64 +21,48 @@ from dcpinspect.streams.noops import NoopExamples, NoopFacts
 from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.tcp_facts import TcpConnection
 
-RULES = (
-    Rule(
-        "noop-unanswered",
-        "noop",
-        "warning",
-        "a noop has no answer within its interval, 5 s at most; an error if the producer then "
-        "closes the connection",
-        "answers with another opaque; less than 2 s, or, without any answer, than ten times the "
-        "slowest answer before; after a hole on the consumer's side, "
-        "or without any message of the consumer",
-        "look for what stops the client, or restart it; a client has to answer noops at once, "
-        "and not after data that it processes",
-        reports=("couchbaselabs/dcp-documentation#26", "couchbaselabs/dcp-documentation#35"),
-        needs=("noops",),
-        causes=(GOES_ON, ACKNOWLEDGED, SILENT),
-        whose={GOES_ON: "consumer", ACKNOWLEDGED: "consumer", SILENT: "unknown"},
-        cost=Cost("connection", "lets noops wait", "let noops wait"),
-    ),
-    Rule(
-        "noop-overlap",
-        "noop",
-        "warning",
-        "a noop is sent while the one before has no answer",
-        "an answer that is late by no more than earlier answers took; after a hole on the "
-        "consumer's side, or without any message of the consumer",
-        "report it with the producer's version; a client has to answer each noop with its opaque",
-        needs=("noops",),
-        whose="producer",
-        cost=Cost("connection", "has noops that overlap", "have noops that overlap"),
-    ),
-    Rule(
-        "noop-opaque",
-        "noop",
-        "warning",
-        "a noop is answered with another opaque",
-        "while the noop may still get its own answer, after a hole or in a capture that begins "
-        "inside the connection",
-        "report the client's version to its author; it has to repeat the four bytes of the "
-        "opaque, because a producer closes the connection when it gets another",
-        reports=("gocbcore 5518977",),
-        needs=("noops",),
-        whose="consumer",
-        cost=Cost("connection", "answers noops wrongly", "answer noops wrongly"),
-    ),
-    Rule(
-        "silent-connection",
-        "noop",
-        "warning",
-        "noops are on, their interval is known, and the producer sends nothing for more than "
-        "two intervals",
-        "less than 2 s; while a noop waits for its answer, or has one with another opaque; at the "
-        "end of the capture; after a hole on the producer's side",
-        "look whether the producer or the network hangs; a client has to close the connection "
-        "and connect again",
-        needs=("noops",),
-        whose="unknown",
-        cost=Cost("connection", "fell silent", "fell silent"),
-    ),
+RULES = rules(
+    f"""
+    noop-unanswered noop warning
+        fires: a noop has no answer within its interval, 5 s at most; an error if the producer then
+            closes the connection
+        unless: answers with another opaque; less than 2 s, or, without any answer, than ten times
+            the slowest answer before; after a hole on the consumer's side, or without any message
+            of the consumer
+        next: look for what stops the client, or restart it; a client has to answer noops at once,
+            and not after data that it processes
+        causes: {GOES_ON} {ACKNOWLEDGED} {SILENT}
+        reports: couchbaselabs/dcp-documentation#26, couchbaselabs/dcp-documentation#35
+        needs: noops
+        whose: consumer for {GOES_ON} {ACKNOWLEDGED}, unknown for {SILENT}
+        cost: connection, lets noops wait, let noops wait
+    noop-overlap noop warning producer
+        fires: a noop is sent while the one before has no answer
+        unless: an answer that is late by no more than earlier answers took; after a hole on the
+            consumer's side, or without any message of the consumer
+        next: report it with the producer's version; a client has to answer each noop with its
+            opaque
+        needs: noops
+        cost: connection, has noops that overlap, have noops that overlap
+    noop-opaque noop warning consumer
+        fires: a noop is answered with another opaque
+        unless: while the noop may still get its own answer, after a hole or in a capture that
+            begins inside the connection
+        next: report the client's version to its author; it has to repeat the four bytes of the
+            opaque, because a producer closes the connection when it gets another
+        reports: gocbcore 5518977
+        needs: noops
+        cost: connection, answers noops wrongly, answer noops wrongly
+    silent-connection noop warning unknown
+        fires: noops are on, their interval is known, and the producer sends nothing for more than
+            two intervals
+        unless: less than 2 s; while a noop waits for its answer, or has one with another opaque; at
+            the end of the capture; after a hole on the producer's side
+        next: look whether the producer or the network hangs; a client has to close the connection
+            and connect again
+        needs: noops
+        cost: connection, fell silent, fell silent
+    """
 )
 
 

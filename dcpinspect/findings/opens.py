@@ -15,11 +15,10 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.history_rules import MOST_ROUNDS
 from dcpinspect.findings.reconnecting import LEAST_TIMES, PAUSE_NS, way_of
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.command_statuses import command_status_meaning
@@ -32,60 +31,38 @@ from dcpinspect.streams.session import text
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import MessageBatch
 
-RULES = (
-    Rule(
-        "dcp-before-open",
-        "session",
-        "error",
-        "a client sends a DCP command, but it did not open the connection for DCP, or was refused",
-        "captures that begin inside the connection; a hole that may hide the open; commands "
-        "sent before the refusal arrived",
-        "report the client's version to its author; it has to open first and wait for success, "
-        "because the server answers EINVAL to all else",
-        whose="client",
-        cost=Cost("connection", "was not opened for DCP", "were not opened for DCP"),
-    ),
-    Rule(
-        "open-refused",
-        "session",
-        "warning",
-        "DCP open is answered with a status other than success",
-        "",
-        "check the user's privileges and the client's settings; a client has to change what "
-        "the status names, the flags of the open or the name",
-        whose="client",
-        cost=Cost("connection", "could not open DCP", "could not open DCP"),
-    ),
-    Rule(
-        "open-twice",
-        "session",
-        "warning",
-        "a connection that is open for DCP is opened again",
-        "a failed first open; after a hole",
-        "report the client's version to its author; it has to use one connection for one DCP "
-        "name, because the server answers EINVAL",
-        whose="client",
-        cost=Cost("connection", "was opened twice", "were opened twice"),
-    ),
-    Rule(
-        "name-clash",
-        "session",
-        "warning",
-        "a connection opens with the name of another open connection, and the server closes "
-        "the older one",
-        "older connections that are already closed, or on which the server goes on to speak; "
-        "another server or bucket; a refused open",
-        "look for a second instance of this client with the same name; a client should make "
-        "its names unique, for instance with a uuid",
-        reports=(
-            "couchbase/sync_gateway#2514",
-            "couchbase/sync_gateway#1406",
-            "couchbase/sync_gateway#3037",
-            "JDCP-206",
-        ),
-        whose="client",
-        cost=Cost("connection", "took the name of another", "took the name of another"),
-    ),
+RULES = rules(
+    """
+    dcp-before-open session error client
+        fires: a client sends a DCP command, but it did not open the connection for DCP, or was
+            refused
+        unless: captures that begin inside the connection; a hole that may hide the open; commands
+            sent before the refusal arrived
+        next: report the client's version to its author; it has to open first and wait for success,
+            because the server answers EINVAL to all else
+        cost: connection, was not opened for DCP, were not opened for DCP
+    open-refused session warning client
+        fires: DCP open is answered with a status other than success
+        next: check the user's privileges and the client's settings; a client has to change what the
+            status names, the flags of the open or the name
+        cost: connection, could not open DCP, could not open DCP
+    open-twice session warning client
+        fires: a connection that is open for DCP is opened again
+        unless: a failed first open; after a hole
+        next: report the client's version to its author; it has to use one connection for one DCP
+            name, because the server answers EINVAL
+        cost: connection, was opened twice, were opened twice
+    name-clash session warning client
+        fires: a connection opens with the name of another open connection, and the server closes
+            the older one
+        unless: older connections that are already closed, or on which the server goes on to speak;
+            another server or bucket; a refused open
+        next: look for a second instance of this client with the same name; a client should make its
+            names unique, for instance with a uuid
+        reports: couchbase/sync_gateway#2514, couchbase/sync_gateway#1406,
+            couchbase/sync_gateway#3037, JDCP-206
+        cost: connection, took the name of another, took the name of another
+    """
 )
 
 MOST, MOST_EARLY = 1 << 14, 1 << 10

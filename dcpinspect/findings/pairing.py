@@ -19,9 +19,8 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import ALL, Context
-from dcpinspect.findings.costs import UNMATCHED, WRONG_DATA, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
-from dcpinspect.findings.rule import ACKNOWLEDGED, CLOSED, GOES_ON, SIDES, SILENT, Rule
+from dcpinspect.findings.rule import ACKNOWLEDGED, CLOSED, GOES_ON, SIDES, SILENT, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import RowNumbers
@@ -34,81 +33,51 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.followers import PerConnection, renumbered
 from dcpinspect.tables.messages import MessageBatch
 
-RULES = (
-    Rule(
-        "unmatched-response",
-        "session",
-        "warning",
-        "a response answers no request",
-        "captures that begin inside the connection; a hole that may hide the request; commands "
-        "with many answers or none",
-        "report the sender's version, because it answers twice or mixes up connections; a "
-        "client has to ignore an answer whose opaque it does not know",
-        whose="sender",
-        cost=UNMATCHED,
-    ),
-    Rule(
-        "missing-response",
-        "session",
-        "warning",
-        "a request that needs an answer has none for ten times the slowest answer of the "
-        "connection, or until the other side closes it",
-        "commands without an answer; requests after which the sender closes at once; a hole "
-        "that may hide the answer",
-        "look at the load and the log of the receiver, which is busy, hangs, or does not "
-        "accept this client; a client should wait with a time limit, and connect again",
-        reports=(
-            "couchbase/sync_gateway#2514",
-            "couchbase/sync_gateway#1406",
-            "couchbase/sync_gateway#3037",
-            "JDCP-206",
-        ),
-        causes=(GOES_ON, CLOSED, ACKNOWLEDGED, SILENT),
-        whose={
-            GOES_ON: "receiver",
-            CLOSED: "receiver",
-            ACKNOWLEDGED: "receiver",
-            SILENT: "unknown",
-        },
-        cost=Cost("connection", "waits for an answer", "wait for an answer"),
-    ),
-    Rule(
-        "unexpected-reply",
-        "session",
-        "warning",
-        "a command that has no answer is answered with success; an error for a SeqnoAdvanced or "
-        "OSO snapshot, because a server then closes the connection",
-        "stream ends; markers that ask for an acknowledgement, or may ask for one",
-        "report the version of the side that answers; a client must not answer this command, "
-        "because at best the server ignores it",
-        ("not-asked",),
-        whose="sender",
-        cost=UNMATCHED,
-    ),
-    Rule(
-        "close-refused",
-        "stream",
-        "note",
-        "a close of a stream is answered with an error",
-        "a stream whose end came, or may have come, while the close was under way; a hole that "
-        "may hide that",
-        "operators have nothing to do, the stream is not open; a client has to close only open "
-        "streams, each by its vbucket and stream-id",
-        whose="consumer",
-    ),
-    Rule(
-        "takeover-sequence",
-        "stream",
-        "warning",
-        "the state of a vbucket is set on a stream without the takeover flag, or this is not "
-        "answered",
-        "requests that were not captured; a hole that may hide the answer",
-        "look at both nodes of the rebalance, the vbucket may be active on both, or on "
-        "neither; a client has to go by the newest cluster map",
-        ("not-requested", "unanswered"),
-        whose={"not-requested": "sender"},
-        cost=WRONG_DATA,
-    ),
+RULES = rules(
+    f"""
+    unmatched-response session warning sender
+        fires: a response answers no request
+        unless: captures that begin inside the connection; a hole that may hide the request;
+            commands with many answers or none
+        next: report the sender's version, because it answers twice or mixes up connections; a
+            client has to ignore an answer whose opaque it does not know
+        cost: unmatched
+    missing-response session warning
+        fires: a request that needs an answer has none for ten times the slowest answer of the
+            connection, or until the other side closes it
+        unless: commands without an answer; requests after which the sender closes at once; a hole
+            that may hide the answer
+        next: look at the load and the log of the receiver, which is busy, hangs, or does not accept
+            this client; a client should wait with a time limit, and connect again
+        causes: {GOES_ON} {CLOSED} {ACKNOWLEDGED} {SILENT}
+        reports: couchbase/sync_gateway#2514, couchbase/sync_gateway#1406,
+            couchbase/sync_gateway#3037, JDCP-206
+        whose: receiver for {GOES_ON} {CLOSED} {ACKNOWLEDGED}, unknown for {SILENT}
+        cost: connection, waits for an answer, wait for an answer
+    unexpected-reply session warning sender
+        fires: a command that has no answer is answered with success; an error for a SeqnoAdvanced
+            or OSO snapshot, because a server then closes the connection
+        unless: stream ends; markers that ask for an acknowledgement, or may ask for one
+        next: report the version of the side that answers; a client must not answer this command,
+            because at best the server ignores it
+        causes: not-asked
+        cost: unmatched
+    close-refused stream note consumer
+        fires: a close of a stream is answered with an error
+        unless: a stream whose end came, or may have come, while the close was under way; a hole
+            that may hide that
+        next: operators have nothing to do, the stream is not open; a client has to close only open
+            streams, each by its vbucket and stream-id
+    takeover-sequence stream warning
+        fires: the state of a vbucket is set on a stream without the takeover flag, or this is not
+            answered
+        unless: requests that were not captured; a hole that may hide the answer
+        next: look at both nodes of the rebalance, the vbucket may be active on both, or on neither;
+            a client has to go by the newest cluster map
+        causes: not-requested unanswered
+        whose: sender for not-requested
+        cost: wrong-data
+    """
 )
 
 MOST = 1 << 16

@@ -12,10 +12,9 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import FIRST_BAD_END, LAST_BAD_END
 from dcpinspect.findings.context import Context, occurrence, plain
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.history_rules import MOST_ROUNDS, InOrder
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import words as w
@@ -35,32 +34,26 @@ BY_CLIENT, BY_SERVER, RESET, CLOSED, ENDED_EARLY, FINISHED = (
 )
 """Causes: what ended most of the streams. The first three ended their connection."""
 
-RULES = (
-    Rule(
-        "reconnect-loop",
-        "stream",
-        "warning",
-        "a consumer asks for a vbucket five times or more, each time from no higher seqno, within "
-        "a minute. Each stream before had delivered items when its connection was closed or the "
-        "producer ended it, or when the consumer closed it and asked again on the same connection; "
-        "a note if each had finished, and the consumer asked again on the same connection. Or a "
-        "client opens DCP on five connections or more, within a minute of each other, and each is "
-        "closed before anything is asked for",
-        "streams that deliver nothing; a rollback in between; requests from the latest seqno; "
-        "finished streams, and streams that the consumer closed, where the next one is on another "
-        "connection, because that may be another job of the same name; of connections without a "
-        "stream, those on which a byte is missing",
-        "look in the client's log for what it did last on a connection; it has to store "
-        "checkpoints, so that it gets further each time",
-        (BY_CLIENT, BY_SERVER, RESET, CLOSED, ENDED_EARLY, FINISHED),
-        whose={
-            BY_SERVER: "server",
-            RESET: "unknown",
-            BY_CLIENT: "client",
-            **dict.fromkeys((CLOSED, ENDED_EARLY, FINISHED), "consumer"),
-        },
-        cost=Cost("client", "begins again and again", "begin again and again", lasts=True),
-    ),
+RULES = rules(
+    f"""
+    reconnect-loop stream warning
+        fires: a consumer asks for a vbucket five times or more, each time from no higher seqno,
+            within a minute. Each stream before had delivered items when its connection was closed
+            or the producer ended it, or when the consumer closed it and asked again on the same
+            connection; a note if each had finished, and the consumer asked again on the same
+            connection. Or a client opens DCP on five connections or more, within a minute of each
+            other, and each is closed before anything is asked for
+        unless: streams that deliver nothing; a rollback in between; requests from the latest seqno;
+            finished streams, and streams that the consumer closed, where the next one is on another
+            connection, because that may be another job of the same name; of connections without a
+            stream, those on which a byte is missing
+        next: look in the client's log for what it did last on a connection; it has to store
+            checkpoints, so that it gets further each time
+        causes: {BY_CLIENT} {BY_SERVER} {RESET} {CLOSED} {ENDED_EARLY} {FINISHED}
+        whose: server for {BY_SERVER}, unknown for {RESET}, client for {BY_CLIENT}, consumer for
+            {CLOSED} {ENDED_EARLY} {FINISHED}
+        cost: client, begins again and again, begin again and again, lasts
+    """
 )
 
 

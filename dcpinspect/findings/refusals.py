@@ -22,10 +22,9 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context, place_at, plain
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import FindingKey as FaultKey
 from dcpinspect.findings.finding import MessagePlace, Occurrence
-from dcpinspect.findings.rule import SIDES, Rule
+from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.findings.session_facts import ON, V7_STATUSES
 from dcpinspect.kernels.structs import Struct, StructRows, T, nested, number
@@ -44,25 +43,20 @@ from dcpinspect.streams.state import biased
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import MessageBatch
 
-RULES = (
-    Rule(
-        "consumer-refused",
-        "stream",
-        "error",
-        "a consumer answers a message of a stream with an error; the finding includes the "
-        "close of the connection if it follows; whose it is, is unknown where bytes before it "
-        "were not captured, because they may show a fault of the message",
-        "statuses for a stream that is gone (NOT_MY_VBUCKET, DCP_STREAM_NOT_FOUND, "
-        "OPAQUE_NO_MATCH, KEY_ENOENT to a stream end; without v7_dcp_status_codes also "
-        "KEY_EEXISTS, and KEY_ENOENT except to a commit or abort); ENOMEM to a cache transfer; "
-        "unknown settings; messages that were not captured, or that have a fault",
-        "look in the consumer's log for why it refused the message; it must not do so, because "
-        "servers from 6.6 on close the connection, and 6.5 does for a prepare, commit or abort",
-        whose={},
-        cost=Cost(
-            "connection", "refused a message of its stream", "refused messages of their streams"
-        ),
-    ),
+RULES = rules(
+    """
+    consumer-refused stream error unknown
+        fires: a consumer answers a message of a stream with an error; the finding includes the
+            close of the connection if it follows; whose it is, is unknown where bytes before it
+            were not captured, because they may show a fault of the message
+        unless: statuses for a stream that is gone (NOT_MY_VBUCKET, DCP_STREAM_NOT_FOUND,
+            OPAQUE_NO_MATCH, KEY_ENOENT to a stream end; without v7_dcp_status_codes also
+            KEY_EEXISTS, and KEY_ENOENT except to a commit or abort); ENOMEM to a cache transfer;
+            unknown settings; messages that were not captured, or that have a fault
+        next: look in the consumer's log for why it refused the message; it must not do so, because
+            servers from 6.6 on close the connection, and 6.5 does for a prepare, commit or abort
+        cost: connection, refused a message of its stream, refused messages of their streams
+    """
 )
 
 _UNKNOWN = (

@@ -19,9 +19,8 @@ from dcpinspect.findings.clients import (
     ReopenedStreams,
 )
 from dcpinspect.findings.context import Context, occurrence, plain, reached
-from dcpinspect.findings.costs import LOST, STUCK, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
 from dcpinspect.protocol.message import Severity
@@ -30,74 +29,54 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.records import GREATEST, LEAST, UNREAD_SEQNO
 from dcpinspect.streams.transitions import ACCEPTED, COMPLETE_OSO, ENDED, STREAMING
 
-RULES = (
-    Rule(
-        "rollback-not-followed",
-        "stream",
-        "error",
-        "after a rollback, the consumer does not request the vbucket again for 2 s, or ten times "
-        "its usual time, while it goes on with others",
-        "the consumer closed everything; another connection of the consumer asked; capture "
-        "loss that may hide the request",
-        "restart the client, because until then the vbucket delivers nothing; it has to ask "
-        "again from the rollback seqno",
-        reports=("couchbase/java-dcp-client#10",),
-        whose="consumer",
-        cost=STUCK,
-    ),
-    Rule(
-        "orphaned-vbucket",
-        "stream",
-        "error",
-        "a stream ends, or is refused for now, and the consumer does not request the vbucket again "
-        "for 2 s, or ten times its usual time. Meanwhile it reopens others that ended, or goes on "
-        "with others if the vbucket did not move. If no cluster map tells where it moved to, "
-        "nearly all others that moved must have come back, or half of them on the same node. After "
-        "a refusal it is 30 s, unless the consumer asked again for others",
-        "streams that reached their requested end, that the consumer closed, or that ended because "
-        "of missing collections or privileges; consumers that are gone; streams that are open on "
-        "another connection; vbuckets that moved, or may have moved, to a node whose connections "
-        "are not in the capture; capture loss that may hide the request",
-        "restart the client, because until then the vbucket delivers nothing; it missed the "
-        "stream end, after which it has to reopen the vbucket",
-        (
-            *w.END_REASONS[2:7],
-            *(status_name(status).replace("_", "-") for status in REFUSED_FOR_NOW),
-        ),
-        ("Trendyol/go-dcp#151", "MB-70689", "JDCP-239"),
-        whose="consumer",
-        cost=STUCK,
-    ),
-    Rule(
-        "end-lost",
-        "stream",
-        "warning",
-        "a consumer asks for a vbucket up to an end; before the stream comes there, it ends or is "
-        "rolled back, and the consumer asks again without an end. It does so on the same "
-        "connection, or goes on at the seqno where the stream stopped. It is a note unless the "
-        "consumer asks for all other vbuckets of the connection up to an end",
-        "streams that reached their end, or that the consumer closed; capture loss that may "
-        "hide either, or another request",
-        "stop a job that waits for its end, because the stream never ends; the client has to "
-        "ask again with the same end",
-        reports=("Trendyol/go-dcp 997516d",),
-        whose="consumer",
-        cost=Cost("vbucket", "lost its end", "lost their ends"),
-    ),
-    Rule(
-        "oso-resume-point",
-        "stream",
-        "error",
-        "a stream broke off inside an OSO snapshot, and the consumer resumes above the seqno "
-        "before that snapshot",
-        "requests from that seqno or below; capture loss that may hide the snapshot's end",
-        "let the client read the vbucket again, because items may be missing; it has to resume "
-        "where the snapshot began, because an unfinished OSO snapshot does not show which "
-        "seqnos have come",
-        reports=("MB-49779", "GOCBC-1409"),
-        whose="consumer",
-        cost=LOST,
-    ),
+RULES = rules(
+    f"""
+    rollback-not-followed stream error consumer
+        fires: after a rollback, the consumer does not request the vbucket again for 2 s, or ten
+            times its usual time, while it goes on with others
+        unless: the consumer closed everything; another connection of the consumer asked; capture
+            loss that may hide the request
+        next: restart the client, because until then the vbucket delivers nothing; it has to ask
+            again from the rollback seqno
+        reports: couchbase/java-dcp-client#10
+        cost: stuck
+    orphaned-vbucket stream error consumer
+        fires: a stream ends, or is refused for now, and the consumer does not request the vbucket
+            again for 2 s, or ten times its usual time. Meanwhile it reopens others that ended, or
+            goes on with others if the vbucket did not move. If no cluster map tells where it moved
+            to, nearly all others that moved must have come back, or half of them on the same node.
+            After a refusal it is 30 s, unless the consumer asked again for others
+        unless: streams that reached their requested end, that the consumer closed, or that ended
+            because of missing collections or privileges; consumers that are gone; streams that are
+            open on another connection; vbuckets that moved, or may have moved, to a node whose
+            connections are not in the capture; capture loss that may hide the request
+        next: restart the client, because until then the vbucket delivers nothing; it missed the
+            stream end, after which it has to reopen the vbucket
+        causes: {" ".join(w.END_REASONS[2:7])}
+            {" ".join(status_name(status).replace("_", "-") for status in REFUSED_FOR_NOW)}
+        reports: Trendyol/go-dcp#151, MB-70689, JDCP-239
+        cost: stuck
+    end-lost stream warning consumer
+        fires: a consumer asks for a vbucket up to an end; before the stream comes there, it ends or
+            is rolled back, and the consumer asks again without an end. It does so on the same
+            connection, or goes on at the seqno where the stream stopped. It is a note unless the
+            consumer asks for all other vbuckets of the connection up to an end
+        unless: streams that reached their end, or that the consumer closed; capture loss that may
+            hide either, or another request
+        next: stop a job that waits for its end, because the stream never ends; the client has to
+            ask again with the same end
+        reports: Trendyol/go-dcp 997516d
+        cost: vbucket, lost its end, lost their ends
+    oso-resume-point stream error consumer
+        fires: a stream broke off inside an OSO snapshot, and the consumer resumes above the seqno
+            before that snapshot
+        unless: requests from that seqno or below; capture loss that may hide the snapshot's end
+        next: let the client read the vbucket again, because items may be missing; it has to resume
+            where the snapshot began, because an unfinished OSO snapshot does not show which seqnos
+            have come
+        reports: MB-49779, GOCBC-1409
+        cost: lost
+    """
 )
 
 REFUSED_NS = 30_000_000_000

@@ -11,9 +11,8 @@ import numpy as np
 from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context, occurrence, plain
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
-from dcpinspect.findings.rule import GOES_ON, LONG_NS, SIDES, SILENT, Rule
+from dcpinspect.findings.rule import GOES_ON, LONG_NS, SIDES, SILENT, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
 from dcpinspect.protocol.message import Severity
@@ -28,49 +27,37 @@ _ANSWERS, _SECONDS = 3, 5
 _TOO_SLOW = 4
 _MEMORY, _DISK = 0, 1
 
-RULES = (
-    Rule(
-        "server-owes-seqno",
-        "stream",
-        "error",
-        "the producer has a higher seqno than an endless stream, but no message of the stream "
-        "comes up to the end. The time is 2 s, or ten times the slowest answer before; a warning "
-        "if that is less than 5 s, or if a later stream of the consumer has delivered it; a note "
-        "for consumers without collections, and of producers before 7.0, which do not say which "
-        "seqnos they hide",
-        "streams of some collections only; ended streams; a full window; streams that wait for the "
-        "disk while others are streamed; after a hole",
-        "look at the producer's version and at this vbucket's checkpoints there; a client can "
-        "only reopen the stream",
-        reports=("MB-54591",),
-        causes=(GOES_ON, SILENT),
-        whose={GOES_ON: "producer", SILENT: "unknown"},
-        cost=Cost("vbucket", "waits for seqnos", "wait for seqnos", lasts=True),
-    ),
-    Rule(
-        "never-persisted",
-        "stream",
-        "warning",
-        "three or more answers to OBSERVE_SEQNO, over 5 s or more, show items of a vbucket, "
-        "but none is persisted",
-        "any answer that shows persisted items",
-        "switch rollback mitigation off for an ephemeral bucket; it persists nothing, so a "
-        "client that waits for persistence delivers nothing",
-        reports=("Trendyol/go-dcp-kafka#66",),
-        whose="server",
-        cost=Cost("vbucket", "is not persisted", "are not persisted", lasts=True),
-    ),
-    Rule(
-        "slow-stream",
-        "stream",
-        "note",
-        "a stream from memory continues from disk, or ends because the consumer was too slow",
-        "capture loss that may hide the marker in between",
-        "give the client more processor time, because the producer dropped its cursor; a "
-        "client has to read and acknowledge faster",
-        ("from-disk", "too-slow"),
-        whose="consumer",
-    ),
+RULES = rules(
+    f"""
+    server-owes-seqno stream error
+        fires: the producer has a higher seqno than an endless stream, but no message of the stream
+            comes up to the end. The time is 2 s, or ten times the slowest answer before; a warning
+            if that is less than 5 s, or if a later stream of the consumer has delivered it; a note
+            for consumers without collections, and of producers before 7.0, which do not say which
+            seqnos they hide
+        unless: streams of some collections only; ended streams; a full window; streams that wait
+            for the disk while others are streamed; after a hole
+        next: look at the producer's version and at this vbucket's checkpoints there; a client can
+            only reopen the stream
+        causes: {GOES_ON} {SILENT}
+        reports: MB-54591
+        whose: producer for {GOES_ON}, unknown for {SILENT}
+        cost: vbucket, waits for seqnos, wait for seqnos, lasts
+    never-persisted stream warning server
+        fires: three or more answers to OBSERVE_SEQNO, over 5 s or more, show items of a vbucket,
+            but none is persisted
+        unless: any answer that shows persisted items
+        next: switch rollback mitigation off for an ephemeral bucket; it persists nothing, so a
+            client that waits for persistence delivers nothing
+        reports: Trendyol/go-dcp-kafka#66
+        cost: vbucket, is not persisted, are not persisted, lasts
+    slow-stream stream note consumer
+        fires: a stream from memory continues from disk, or ends because the consumer was too slow
+        unless: capture loss that may hide the marker in between
+        next: give the client more processor time, because the producer dropped its cursor; a client
+            has to read and acknowledge faster
+        causes: from-disk too-slow
+    """
 )
 
 

@@ -11,12 +11,11 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.client_requests import EmptySnapshots, OpenedInOrder, filter_fault
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain, reached
-from dcpinspect.findings.costs import BACK, REFUSED, STUCK, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.history_rules import loops
 from dcpinspect.findings.positions import CAUSES as WRONG
 from dcpinspect.findings.positions import wrong_position
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet, Watcher
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.flags import FROM_LATEST, IGNORE_PURGED, INCLUDE_XATTRS, TO_AN_END
@@ -36,202 +35,95 @@ STALE_MAP = "stale-map"
 MOST_ASKED = 3
 """Greatest number of times that a client may ask a node that does not have the vbucket."""
 
-RULES = (
-    Rule(
-        "bad-stream-range",
-        "stream",
-        "error",
-        "a stream request breaks snapshot start <= start <= snapshot end, or start <= end",
-        "requests from the latest seqno; requests in the form of the first specification",
-        (
-            "remove this checkpoint, because servers refuse it; a client has to store start and "
-            "snapshot together, only with an item, and to resume inside the stored snapshot"
-        ),
-        ("marker-without-item", "start-above-snapshot", "start-below-snapshot", "start-above-end"),
-        (
-            "couchbase/java-dcp-client#41",
-            "JDCP-95",
-            "JDCP-241",
-            "couchbase-kafka-connector#6",
-            "Trendyol/go-dcp#128",
-        ),
-        whose="consumer",
-        cost=REFUSED,
-    ),
-    Rule(
-        "stream-refused",
-        "stream",
-        "warning",
-        "a stream request is answered by neither success nor rollback; error or note by status",
-        "requests with a more specific finding",
-        (
-            "look up what the status names with 'dcpinspect explain STATUS'; a client has to "
-            "change its request, or to ask again later with growing pauses"
-        ),
-        whose={
-            "not-my-vbucket": "normal",
-            STALE_MAP: "consumer",
-            "etmpfail": "producer",
-            "tmpfail": "producer",
-            "eacces": "consumer",
-            "eaccess": "consumer",
-            "einval": "consumer",
-            "erange": "consumer",
-            "unknown-collection": "consumer",
-            "unknown-scope": "consumer",
-            "dcp-stream-id-invalid": "consumer",
-        },
-        cost=REFUSED,
-    ),
-    Rule(
-        "duplicate-stream-request",
-        "stream",
-        "warning",
-        "a vbucket is requested again while its stream is open",
-        "",
-        (
-            "report the client's version to its author; it has to wait for the stream end before "
-            "the next request, or to use stream-ids"
-        ),
-        reports=("couchbase/java-dcp-client#13",),
-        whose="consumer",
-        cost=Cost("vbucket", "was requested twice", "were requested twice"),
-    ),
-    Rule(
-        "manifest-ahead",
-        "stream",
-        "warning",
-        "the consumer knows a newer collections manifest than the producer",
-        "",
-        (
-            "wait, because this passes after a failover; a client has to ask again with growing "
-            "pauses"
-        ),
-        reports=("MB-31326", "JDCP-159"),
-        whose="normal",
-        cost=REFUSED,
-    ),
-    Rule(
-        "noop-required",
-        "stream",
-        "warning",
-        "a request for xattrs or collections is not supported because noops are off",
-        "",
-        (
-            "turn noops on in the client's settings; a client has to set enable_noop to true "
-            "before the first stream request"
-        ),
-        whose="consumer",
-        cost=REFUSED,
-    ),
-    Rule(
-        "rollback",
-        "stream",
-        "warning",
-        "a stream request is answered with a rollback; a note if the consumer followed it and "
-        "is in no rollback-loop, "
-        "or if the consumer has a stream again whose request was not captured",
-        "",
-        (
-            "look at 'dcpinspect rollbacks', which has the cause and a request that works for "
-            "each; the client has to discard what is above the rollback seqno, and to resume there"
-        ),
-        (*CAUSES, *WRONG),
-        ("couchbase/sync_gateway#6170", "GOCBC-1401", "couchbase/sync_gateway#1198"),
-        is_told_once=True,
-        whose={
-            **dict.fromkeys(CAUSES, "normal"),
-            "no-uuid": "consumer",
-            **dict.fromkeys(WRONG, "consumer"),
-        },
-        cost=BACK,
-    ),
-    Rule(
-        "rollback-not-honoured",
-        "stream",
-        "warning",
-        (
-            "after a rollback, the consumer asks again from above the rollback seqno with the same "
-            "uuid"
-        ),
-        "another request was accepted in between; the flag ignore-purged-tombstones, which the "
-        "first request did not have; capture loss"
-        " that may hide a request",
-        (
-            "stop or update the client, because it loops; it has to discard what is above the "
-            "rollback seqno before it asks again"
-        ),
-        whose="consumer",
-        cost=Cost("vbucket", "ignored a rollback", "ignored a rollback"),
-    ),
-    Rule(
-        "end-zero-reopen",
-        "stream",
-        "error",
-        "a stream is accepted with end 0, although the consumer asked for more before",
-        "consumers that always ask for end 0; requests to the latest or persisted seqno",
-        (
-            "run the job again, because its stream ended after 0 items; a client has to keep the "
-            "end seqno after a rollback"
-        ),
-        reports=("couchbase/sync_gateway#5646", "couchbase/sync_gateway#6152"),
-        whose="consumer",
-        cost=STUCK,
-    ),
-    Rule(
-        "stream-end-reason",
-        "stream",
-        "note",
-        (
-            "a stream ends with a reason other than ok; a warning for too-slow, backfill-failed, "
-            "rollback and lost-privileges"
-        ),
-        "the consumer had closed it",
-        (
-            "follow the advice of the finding, because some streams need another filter or other "
-            "privileges; a client can resume others where they ended"
-        ),
-        (*w.END_REASONS[1:9], "undefined"),
-        is_told_once=True,
-        whose={
-            "closed": "consumer",
-            "state-changed": "normal",
-            "disconnected": "normal",
-            "too-slow": "consumer",
-            "backfill-failed": "producer",
-            "rollback": "normal",
-            "filter-empty": "consumer",
-            "lost-privileges": "consumer",
-            "undefined": "normal",
-        },
-        cost=Cost("vbucket", "was ended early", "were ended early", is_usual=True),
-    ),
-    Rule(
-        "resume-skipped",
-        "stream",
-        "warning",
-        "a stream starts above the last seqno that the consumer received for the vbucket. It "
-        "is a note if they may have been received"
-        " where "
-        "nobody captured. The consumer had closed the stream, or the vbucket had left the "
-        "node, for more than 2 s in between; or it came "
-        "back to the node with a new branch. It stays a warning if SET_VBUCKET commands of the "
-        "capture made that branch, and the vbucket "
-        "was active again within 2 s. It is also a note if the same program on the same host "
-        "had streamed to a finite end under another "
-        "name",
-        "another consumer; connections of two names, side by side or in turn; seqnos that "
-        "another member of the consumer's group received "
-        "in between; capture loss",
-        (
-            "let the client read the skipped seqnos again, because it does not have them; its "
-            "author has to look at how it writes checkpoints: it stored a position that it had not "
-            "received"
-        ),
-        causes=("not-received", "not-captured"),
-        whose={"not-received": "consumer", "not-captured": "unknown"},
-        cost=Cost("vbucket", "skipped seqnos", "skipped seqnos", is_loss=True),
-    ),
+RULES = rules(
+    f"""
+    bad-stream-range stream error consumer
+        fires: a stream request breaks snapshot start <= start <= snapshot end, or start <= end
+        unless: requests from the latest seqno; requests in the form of the first specification
+        next: remove this checkpoint, because servers refuse it; a client has to store start and
+            snapshot together, only with an item, and to resume inside the stored snapshot
+        causes: marker-without-item start-above-snapshot start-below-snapshot start-above-end
+        reports: couchbase/java-dcp-client#41, JDCP-95, JDCP-241, couchbase-kafka-connector#6,
+            Trendyol/go-dcp#128
+        cost: refused
+    stream-refused stream warning
+        fires: a stream request is answered by neither success nor rollback; error or note by status
+        unless: requests with a more specific finding
+        next: look up what the status names with 'dcpinspect explain STATUS'; a client has to change
+            its request, or to ask again later with growing pauses
+        whose: normal for not-my-vbucket, consumer for {STALE_MAP} eacces eaccess einval erange
+            unknown-collection unknown-scope dcp-stream-id-invalid, producer for etmpfail tmpfail
+        cost: refused
+    duplicate-stream-request stream warning consumer
+        fires: a vbucket is requested again while its stream is open
+        next: report the client's version to its author; it has to wait for the stream end before
+            the next request, or to use stream-ids
+        reports: couchbase/java-dcp-client#13
+        cost: vbucket, was requested twice, were requested twice
+    manifest-ahead stream warning normal
+        fires: the consumer knows a newer collections manifest than the producer
+        next: wait, because this passes after a failover; a client has to ask again with growing
+            pauses
+        reports: MB-31326, JDCP-159
+        cost: refused
+    noop-required stream warning consumer
+        fires: a request for xattrs or collections is not supported because noops are off
+        next: turn noops on in the client's settings; a client has to set enable_noop to true before
+            the first stream request
+        cost: refused
+    rollback stream warning
+        fires: a stream request is answered with a rollback; a note if the consumer followed it and
+            is in no rollback-loop, or if the consumer has a stream again whose request was not
+            captured
+        next: look at 'dcpinspect rollbacks', which has the cause and a request that works for each;
+            the client has to discard what is above the rollback seqno, and to resume there
+        causes: {" ".join(CAUSES)} {" ".join(WRONG)}
+        reports: couchbase/sync_gateway#6170, GOCBC-1401, couchbase/sync_gateway#1198
+        whose: normal for {" ".join(CAUSES)}, consumer for no-uuid {" ".join(WRONG)}
+        cost: back
+        is_told_once: yes
+    rollback-not-honoured stream warning consumer
+        fires: after a rollback, the consumer asks again from above the rollback seqno with the same
+            uuid
+        unless: another request was accepted in between; the flag ignore-purged-tombstones, which
+            the first request did not have; capture loss that may hide a request
+        next: stop or update the client, because it loops; it has to discard what is above the
+            rollback seqno before it asks again
+        cost: vbucket, ignored a rollback, ignored a rollback
+    end-zero-reopen stream error consumer
+        fires: a stream is accepted with end 0, although the consumer asked for more before
+        unless: consumers that always ask for end 0; requests to the latest or persisted seqno
+        next: run the job again, because its stream ended after 0 items; a client has to keep the
+            end seqno after a rollback
+        reports: couchbase/sync_gateway#5646, couchbase/sync_gateway#6152
+        cost: stuck
+    stream-end-reason stream note
+        fires: a stream ends with a reason other than ok; a warning for too-slow, backfill-failed,
+            rollback and lost-privileges
+        unless: the consumer had closed it
+        next: follow the advice of the finding, because some streams need another filter or other
+            privileges; a client can resume others where they ended
+        causes: {" ".join(w.END_REASONS[1:9])} undefined
+        whose: consumer for closed too-slow filter-empty lost-privileges, normal for state-changed
+            disconnected rollback undefined, producer for backfill-failed
+        cost: vbucket, was ended early, were ended early, usual
+        is_told_once: yes
+    resume-skipped stream warning
+        fires: a stream starts above the last seqno that the consumer received for the vbucket. It
+            is a note if they may have been received where nobody captured. The consumer had closed
+            the stream, or the vbucket had left the node, for more than 2 s in between; or it came
+            back to the node with a new branch. It stays a warning if SET_VBUCKET commands of the
+            capture made that branch, and the vbucket was active again within 2 s. It is also a note
+            if the same program on the same host had streamed to a finite end under another name
+        unless: another consumer; connections of two names, side by side or in turn; seqnos that
+            another member of the consumer's group received in between; capture loss
+        next: let the client read the skipped seqnos again, because it does not have them; its
+            author has to look at how it writes checkpoints: it stored a position that it had not
+            received
+        causes: not-received not-captured
+        whose: consumer for not-received, unknown for not-captured
+        cost: vbucket, skipped seqnos, skipped seqnos, loss
+    """
 )
 
 _STATUS_SEVERITY: dict[int, Severity] = {

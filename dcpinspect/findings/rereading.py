@@ -12,7 +12,7 @@ from dcpinspect.findings.cases import counted
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import CACHE_TRANSFER, FROM_LATEST, TAKEOVER
 from dcpinspect.streams import words as w
@@ -24,24 +24,21 @@ RESTART, RE_READ = "restart", "re-read"
 _COMPLETE = (COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO)
 _END_DISCONNECTED, _END_ROLLBACK = 3, 6
 
-RULES = (
-    Rule(
-        "read-again",
-        "stream",
-        "note",
-        "a consumer whose stream is over asks for the vbucket again below what it has "
-        "received, on the same branch, and receives it again",
-        "the seqno of a rollback; the seqno before a snapshot that had not come whole; another "
-        "name, filter, stream-id or branch; a connection that begins before the old one is closed; "
-        "nodes that replicate; capture loss that may hide a request, a rollback or the end of the "
-        "stream before",
-        "operators have nothing to do if the client means to read everything each time; else "
-        "it has to store checkpoints, and to resume from them",
-        (RESTART, RE_READ),
-        adds_up=True,
-        is_told_once=True,
-        whose="consumer",
-    ),
+RULES = rules(
+    f"""
+    read-again stream note consumer
+        fires: a consumer whose stream is over asks for the vbucket again below what it has
+            received, on the same branch, and receives it again
+        unless: the seqno of a rollback; the seqno before a snapshot that had not come whole;
+            another name, filter, stream-id or branch; a connection that begins before the old one
+            is closed; nodes that replicate; capture loss that may hide a request, a rollback or the
+            end of the stream before
+        next: operators have nothing to do if the client means to read everything each time; else it
+            has to store checkpoints, and to resume from them
+        causes: {RESTART} {RE_READ}
+        adds_up: yes
+        is_told_once: yes
+    """
 )
 
 _WORDS = {RESTART: "asked from the start again", RE_READ: "asked from below what was received"}

@@ -11,7 +11,7 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.finding import MessagePlace, Occurrence
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import RowNumbers
@@ -56,22 +56,19 @@ _AT_ONCE[
     ]
 ] = True
 
-RULES = (
-    Rule(
-        "slow-responses",
-        "session",
-        "note",
-        f"responses to one command take {SLOW_NS // 10**6} ms or more at the median of a "
-        f"connection, and {TIMES_OTHERS} times the median of all other connections to the server; "
-        f"or one response takes {LONG_NS // 10**9} s or more, and {TIMES_OWN} times the median of "
-        "its connection",
-        f"fewer than {ENOUGH} responses to compare; commands that may have to wait, such as "
-        "writes and stream requests",
-        "capture on both sides at once, the difference is the network's part, and the server's "
-        "part is in its slow operation log; a client should have time limits above it",
-        whose="unknown",
-        causes=(CONNECTION, PAUSE),
-    ),
+RULES = rules(
+    f"""
+    slow-responses session note unknown
+        fires: responses to one command take {SLOW_NS // 10**6} ms or more at the median of a
+            connection, and {TIMES_OTHERS} times the median of all other connections to the server;
+            or one response takes {LONG_NS // 10**9} s or more, and {TIMES_OWN} times the median
+            of its connection
+        unless: fewer than {ENOUGH} responses to compare; commands that may have to wait, such as
+            writes and stream requests
+        next: capture on both sides at once, the difference is the network's part, and the server's
+            part is in its slow operation log; a client should have time limits above it
+        causes: {CONNECTION} {PAUSE}
+    """
 )
 
 

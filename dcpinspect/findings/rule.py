@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal
+from typing import Any, Literal
 
-from dcpinspect.findings.costs import Cost
+from dcpinspect.findings.costs import SHARED, Cost, cost
 from dcpinspect.findings.finding import Over, Whose
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.message import Severity
+from dcpinspect.text import groups, words_of
 
 Blamed = Whose | Literal["producer", "consumer", "sender", "receiver"]
 """Who has to act, also by what a side does: which of client and server this is differs from
@@ -109,3 +110,31 @@ class Rule:
             return blamed
         sent = _DIRECTIONS.get(cause, _DIRECTIONS.get(direction))
         return "unknown" if sent is None else SIDES[sent if blamed == "sender" else 1 - sent]
+
+
+def rules(text: str) -> tuple[Rule, ...]:
+    """Reads rules from a text. A heading has id, family, severity and, if it is the same for all
+    causes, who has to act. The lines below it are the other fields of ``Rule``.
+
+    ``whose: consumer for CAUSE CAUSE, normal for CAUSE`` says who has to act by cause. ``cost`` is
+    the name of one of ``costs.SHARED``, or a cost as ``costs.cost`` reads it. If it differs by
+    cause, it is ``CAUSE: COST; CAUSE: COST``.
+    """
+    return tuple(_rule(*head.split(), **parts) for head, parts in groups(text).items())
+
+
+def _rule(name: str, family: str, severity: str, blamed: str = "", /, **parts: str) -> Rule:
+    values: dict[str, Any] = {"family": family, "severity": severity, "unless": "", **parts}
+    values["causes"] = words_of(parts.get("causes", ""))
+    values["needs"] = words_of(parts.get("needs", ""))
+    values["reports"] = tuple(filter(None, parts.get("reports", "").split(", ")))
+    for field_name in ("adds_up", "is_told_once"):
+        values[field_name] = field_name in parts
+    by_cause = [part.partition(" for ") for part in parts.get("whose", "").split(", ")]
+    values["whose"] = blamed or {
+        cause: one for one, _, causes in by_cause for cause in words_of(causes)
+    }
+    costs = [part.rpartition(": ") for part in parts.get("cost", "").split("; ")]
+    of_cause = {cause: SHARED.get(words) or cost(words) for cause, _, words in costs if words}
+    values["cost"] = of_cause.get("", of_cause) or None
+    return Rule(name, **values)

@@ -10,9 +10,8 @@ from dcpinspect.arrays import unique
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import Context, place_at
-from dcpinspect.findings.costs import WRONG_DATA, Cost
 from dcpinspect.findings.finding import MessagePlace
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import RuleInput, RuleSet, Watcher
 from dcpinspect.findings.strays import Strays
 from dcpinspect.lazy_dataclass import dataclass
@@ -31,255 +30,144 @@ FAULT = (
     "use it, and can reopen the stream from its last seqno"
 )
 
-RULES = (
-    Rule(
-        "role-violation",
-        "session",
-        "warning",
-        "the producer sends what consumers send, or the reverse",
-        "unknown roles; 0x51 and 0x52, which proxies send",
-        "report it with the sender's version; a client may send only what its role has, which "
-        "the flags of the open decide",
-        whose="sender",
-        cost=Cost(
-            "connection",
-            "has a side that sends what the other should",
-            "have a side that sends what the other should",
-        ),
-    ),
-    Rule(
-        "stream-already-open",
-        "stream",
-        "warning",
-        "a stream request is accepted while a stream of its vbucket and stream-id is open",
-        "the consumer is closing the first",
-        FAULT,
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "rollback-above-start",
-        "stream",
-        "error",
-        "a rollback seqno is above the start of the request",
-        "requests from the latest seqno",
-        FAULT,
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "message-without-stream",
-        "stream",
-        "error",
-        "a message of a stream comes for a vbucket without a stream",
-        "captures that begin inside the connection; messages on their way when the stream was "
-        "closed",
-        FAULT,
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "opaque-mismatch",
-        "stream",
-        "error",
-        "a message has another opaque than its stream",
-        "messages of the old stream after it was reopened",
-        FAULT,
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "message-after-stream-end",
-        "stream",
-        "error",
-        "a message comes after the end of its stream",
-        "a new stream; cache transfers",
-        FAULT,
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "event-before-marker",
-        "snapshot",
-        "error",
-        "an event comes before any snapshot marker of its stream",
-        "streams whose beginning was not captured; cache transfers; events of a marker that has "
-        "the opaque of this stream and another vbucket; after a hole",
-        FAULT,
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "seqno-not-increasing",
-        "snapshot",
-        "error",
-        "a seqno is not above the one before it",
-        "OSO snapshots; after a hole",
-        "report both rows with the failover log and the producer's version; a client may have "
-        "applied an older change over a newer one, and can reopen the stream",
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "seqno-repeated-after-advanced",
-        "snapshot",
-        "warning",
-        "an event has a seqno that a SeqnoAdvanced already had",
-        "",
-        "operators have nothing to do, this is a known fault of servers; a client has to "
-        "process the event",
-        reports=("MB-62984",),
-        whose="producer",
-        cost=Cost("vbucket", "has a seqno twice", "have a seqno twice"),
-    ),
-    Rule(
-        "seqno-outside-snapshot",
-        "snapshot",
-        "error",
-        "an event lies outside the range of its snapshot marker",
-        "OSO snapshots; markers without a range; events of a marker that has the opaque of "
-        "this stream and another vbucket; after a hole",
-        FAULT,
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "seqno-below-request-start",
-        "snapshot",
-        "error",
-        "the first event is not above the start seqno of the request",
-        "OSO snapshots; streams whose request was not captured",
-        FAULT,
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "marker-overlap",
-        "snapshot",
-        "warning",
-        "a marker begins before the end of the one before it; an error if only an active vbucket "
-        "was requested, a note if the producer has the vbucket as a replica",
-        "a second marker with the same range and history; after an OSO snapshot or an incomplete "
-        "one; replicas, which may merge snapshots; after a hole",
-        "find out which node has the active vbucket, because a replica may merge snapshots, else "
-        "report both rows with the producer's version; a client can go by the seqnos of the events",
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "marker-behind",
-        "snapshot",
-        "error",
-        "a marker ends at or below the last seqno of its stream",
-        "a second marker with the same range and history; after a hole",
-        FAULT,
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "oso-structure",
-        "snapshot",
-        "error",
-        "an OSO snapshot ends without a start, starts inside another, or has a marker inside",
-        "streams whose beginning was not captured",
-        FAULT,
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "seqno-ack-regress",
-        "snapshot",
-        "warning",
-        "a replica acknowledges a lower seqno than before, or one above all prepares that it "
-        "was sent",
-        "the same seqno again; a new stream; prepares that it had before; the end of a "
-        "snapshot from disk; after a hole",
-        "look in the replica's log for a rollback, because durable writes depend on it; a "
-        "consumer must acknowledge only what it has, and never less than before",
-        whose="consumer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "duplicate-key-in-snapshot",
-        "snapshot",
-        "error",
-        "a document comes twice in one snapshot; a note if there are too many keys to check",
-        "markers that allow a key twice; a prepare and its commit; merged snapshots of a "
-        "replica; after a hole",
-        FAULT,
-        needs=("contents",),
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "cas-regress",
-        "snapshot",
-        "warning",
-        "a later change of a document has a lower CAS",
-        "changes without a CAS; after a hole",
-        "compare the clocks of the nodes, unless XDCR writes to a bucket that resolves "
-        "conflicts by revision; a client has to order changes by seqno",
-        needs=("contents",),
-        whose="producer",
-        cost=Cost("vbucket", "has a CAS that goes backwards", "have a CAS that goes backwards"),
-    ),
-    Rule(
-        "commit-without-prepare",
-        "snapshot",
-        "warning",
-        "in a snapshot from memory, a commit or abort completes a prepare that the stream did "
-        "not deliver",
-        "prepares that the consumer had before; prepares from disk; after a hole",
-        FAULT,
-        needs=("contents",),
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "collection-outside-filter",
-        "snapshot",
-        "warning",
-        "an event belongs to a collection that the stream request does not name",
-        "requests for a scope; system events",
-        FAULT,
-        needs=("contents",),
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "event-for-unknown-collection",
-        "snapshot",
-        "note",
-        "an event comes before the event that creates its collection",
-        "streams that do not start at 0, or whose beginning was not captured; OSO snapshots",
-        "operators have nothing to do; a client that maps collections by these events has to "
-        "ask for the manifest",
-        needs=("contents",),
-        whose="normal",
-    ),
-    Rule(
-        "event-after-collection-end",
-        "snapshot",
-        "warning",
-        "an event belongs to a collection that has ended",
-        "a collection that was created again; OSO snapshots; after a hole",
-        FAULT,
-        needs=("contents",),
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
-    Rule(
-        "manifest-uid-backwards",
-        "snapshot",
-        "warning",
-        "a system event has a lower manifest uid than the one before it",
-        "the same uid; OSO snapshots; after a hole",
-        "find out whether the bucket was restored, else report the producer's version; a "
-        "client has to ask for the manifest again",
-        needs=("contents",),
-        whose="producer",
-        cost=WRONG_DATA,
-    ),
+RULES = rules(
+    f"""
+    role-violation session warning sender
+        fires: the producer sends what consumers send, or the reverse
+        unless: unknown roles; 0x51 and 0x52, which proxies send
+        next: report it with the sender's version; a client may send only what its role has, which
+            the flags of the open decide
+        cost: connection, has a side that sends what the other should, have a side that sends what
+            the other should
+    stream-already-open stream warning producer
+        fires: a stream request is accepted while a stream of its vbucket and stream-id is open
+        unless: the consumer is closing the first
+        next: {FAULT}
+        cost: wrong-data
+    rollback-above-start stream error producer
+        fires: a rollback seqno is above the start of the request
+        unless: requests from the latest seqno
+        next: {FAULT}
+        cost: wrong-data
+    message-without-stream stream error producer
+        fires: a message of a stream comes for a vbucket without a stream
+        unless: captures that begin inside the connection; messages on their way when the stream was
+            closed
+        next: {FAULT}
+        cost: wrong-data
+    opaque-mismatch stream error producer
+        fires: a message has another opaque than its stream
+        unless: messages of the old stream after it was reopened
+        next: {FAULT}
+        cost: wrong-data
+    message-after-stream-end stream error producer
+        fires: a message comes after the end of its stream
+        unless: a new stream; cache transfers
+        next: {FAULT}
+        cost: wrong-data
+    event-before-marker snapshot error producer
+        fires: an event comes before any snapshot marker of its stream
+        unless: streams whose beginning was not captured; cache transfers; events of a marker that
+            has the opaque of this stream and another vbucket; after a hole
+        next: {FAULT}
+        cost: wrong-data
+    seqno-not-increasing snapshot error producer
+        fires: a seqno is not above the one before it
+        unless: OSO snapshots; after a hole
+        next: report both rows with the failover log and the producer's version; a client may have
+            applied an older change over a newer one, and can reopen the stream
+        cost: wrong-data
+    seqno-repeated-after-advanced snapshot warning producer
+        fires: an event has a seqno that a SeqnoAdvanced already had
+        next: operators have nothing to do, this is a known fault of servers; a client has to
+            process the event
+        reports: MB-62984
+        cost: vbucket, has a seqno twice, have a seqno twice
+    seqno-outside-snapshot snapshot error producer
+        fires: an event lies outside the range of its snapshot marker
+        unless: OSO snapshots; markers without a range; events of a marker that has the opaque of
+            this stream and another vbucket; after a hole
+        next: {FAULT}
+        cost: wrong-data
+    seqno-below-request-start snapshot error producer
+        fires: the first event is not above the start seqno of the request
+        unless: OSO snapshots; streams whose request was not captured
+        next: {FAULT}
+        cost: wrong-data
+    marker-overlap snapshot warning producer
+        fires: a marker begins before the end of the one before it; an error if only an active
+            vbucket was requested, a note if the producer has the vbucket as a replica
+        unless: a second marker with the same range and history; after an OSO snapshot or an
+            incomplete one; replicas, which may merge snapshots; after a hole
+        next: find out which node has the active vbucket, because a replica may merge snapshots,
+            else report both rows with the producer's version; a client can go by the seqnos of the
+            events
+        cost: wrong-data
+    marker-behind snapshot error producer
+        fires: a marker ends at or below the last seqno of its stream
+        unless: a second marker with the same range and history; after a hole
+        next: {FAULT}
+        cost: wrong-data
+    oso-structure snapshot error producer
+        fires: an OSO snapshot ends without a start, starts inside another, or has a marker inside
+        unless: streams whose beginning was not captured
+        next: {FAULT}
+        cost: wrong-data
+    seqno-ack-regress snapshot warning consumer
+        fires: a replica acknowledges a lower seqno than before, or one above all prepares that it
+            was sent
+        unless: the same seqno again; a new stream; prepares that it had before; the end of a
+            snapshot from disk; after a hole
+        next: look in the replica's log for a rollback, because durable writes depend on it; a
+            consumer must acknowledge only what it has, and never less than before
+        cost: wrong-data
+    duplicate-key-in-snapshot snapshot error producer
+        fires: a document comes twice in one snapshot; a note if there are too many keys to check
+        unless: markers that allow a key twice; a prepare and its commit; merged snapshots of a
+            replica; after a hole
+        next: {FAULT}
+        needs: contents
+        cost: wrong-data
+    cas-regress snapshot warning producer
+        fires: a later change of a document has a lower CAS
+        unless: changes without a CAS; after a hole
+        next: compare the clocks of the nodes, unless XDCR writes to a bucket that resolves
+            conflicts by revision; a client has to order changes by seqno
+        needs: contents
+        cost: vbucket, has a CAS that goes backwards, have a CAS that goes backwards
+    commit-without-prepare snapshot warning producer
+        fires: in a snapshot from memory, a commit or abort completes a prepare that the stream did
+            not deliver
+        unless: prepares that the consumer had before; prepares from disk; after a hole
+        next: {FAULT}
+        needs: contents
+        cost: wrong-data
+    collection-outside-filter snapshot warning producer
+        fires: an event belongs to a collection that the stream request does not name
+        unless: requests for a scope; system events
+        next: {FAULT}
+        needs: contents
+        cost: wrong-data
+    event-for-unknown-collection snapshot note normal
+        fires: an event comes before the event that creates its collection
+        unless: streams that do not start at 0, or whose beginning was not captured; OSO snapshots
+        next: operators have nothing to do; a client that maps collections by these events has to
+            ask for the manifest
+        needs: contents
+    event-after-collection-end snapshot warning producer
+        fires: an event belongs to a collection that has ended
+        unless: a collection that was created again; OSO snapshots; after a hole
+        next: {FAULT}
+        needs: contents
+        cost: wrong-data
+    manifest-uid-backwards snapshot warning producer
+        fires: a system event has a lower manifest uid than the one before it
+        unless: the same uid; OSO snapshots; after a hole
+        next: find out whether the bucket was restored, else report the producer's version; a client
+            has to ask for the manifest again
+        needs: contents
+        cost: wrong-data
+    """
 )
 
 

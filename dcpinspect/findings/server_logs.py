@@ -10,9 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dcpinspect.findings.context import Context, occurrence
-from dcpinspect.findings.costs import BACK, REFUSED, Cost
 from dcpinspect.findings.finding import Occurrence
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.message import Severity
 from dcpinspect.text import escape
@@ -34,80 +33,52 @@ _DISCONNECTS = {
 }
 """Causes of disconnects, and what the log says of them."""
 
-RULES = (
-    Rule(
-        "server-rollback",
-        "log",
-        "warning",
-        "the server's log has a rollback of a stream request, with the reason; a note if the "
-        "capture has it, too",
-        "requests that the server accepted",
-        "read the reason, 'dcpinspect log FILE' has the request with it; a client has to "
-        "discard what is above the rollback seqno, and to resume there",
-        whose="normal",
-        cost=BACK,
-        causes=("purge", "unknown-uuid", "consumer-ahead", "unknown"),
-    ),
-    Rule(
-        "server-refused",
-        "log",
-        "warning",
-        "the server's log has a stream request that failed, or a message of another node that the "
-        "server refused as its consumer, with the reason; a note for other requests, as controls",
-        "streams of a connection that the capture has, where the answer is looked at",
-        "change what the reason names; a client needs the newest cluster map for a vbucket "
-        "that moved",
-        whose="unknown",
-        cost=REFUSED,
-    ),
-    Rule(
-        "server-ended",
-        "log",
-        "warning",
-        "the server's log has the end of a stream for a reason that the client did not give; a "
-        "note for state-changed and filter-empty",
-        "streams of a connection that the capture has, where their end is looked at",
-        "look up the reason with 'dcpinspect explain'; a client has to resume the stream where "
-        "it ended",
-        whose={
-            **dict.fromkeys(("too-slow", "filter-empty", "lost-privileges"), "client"),
-            **dict.fromkeys(("state-changed", "rollback"), "normal"),
-            "backfill-failed": "server",
-        },
-        cost=Cost("vbucket", "was ended by the server", "were ended by the server", is_usual=True),
-        causes=tuple(sorted(TOLD)),
-    ),
-    Rule(
-        "server-slow-stream",
-        "log",
-        "warning",
-        "the server's log calls a stream slow, or says that it waits for the consumer to free "
-        "its window",
-        "",
-        "find out why the client is slow, and give it more processor time; it has to read and "
-        "acknowledge more, or its window is too small",
-        whose="client",
-        cost=Cost("client", "is slow by the server's log", "are slow by the server's log"),
-        causes=("slow-stream", "buffer-full"),
-    ),
-    Rule(
-        "server-disconnect",
-        "log",
-        "warning",
-        "the server's log says that it closes a connection. Reasons are the idle timeout, "
-        "bytes that are not acknowledged, a new connection"
-        " of the same name, no memory, or a message that it did not expect",
-        "",
-        "look for what stops the client, and for another one of the same name; a client has to "
-        "answer noops and acknowledge bytes also while it is busy, and to give each connection "
-        "a name of its own",
-        whose={
-            **dict.fromkeys(("idle", "not-acknowledged", "name-clash"), "client"),
-            "no-memory": "server",
-        },
-        cost=Cost("client", "was disconnected by the server", "were disconnected by the server"),
-        causes=(*_DISCONNECTS, "unexpected"),
-    ),
+RULES = rules(
+    f"""
+    server-rollback log warning normal
+        fires: the server's log has a rollback of a stream request, with the reason; a note if the
+            capture has it, too
+        unless: requests that the server accepted
+        next: read the reason, 'dcpinspect log FILE' has the request with it; a client has to
+            discard what is above the rollback seqno, and to resume there
+        causes: purge unknown-uuid consumer-ahead unknown
+        cost: back
+    server-refused log warning unknown
+        fires: the server's log has a stream request that failed, or a message of another node that
+            the server refused as its consumer, with the reason; a note for other requests, as
+            controls
+        unless: streams of a connection that the capture has, where the answer is looked at
+        next: change what the reason names; a client needs the newest cluster map for a vbucket that
+            moved
+        cost: refused
+    server-ended log warning
+        fires: the server's log has the end of a stream for a reason that the client did not give; a
+            note for state-changed and filter-empty
+        unless: streams of a connection that the capture has, where their end is looked at
+        next: look up the reason with 'dcpinspect explain'; a client has to resume the stream where
+            it ended
+        causes: {" ".join(tuple(sorted(TOLD)))}
+        whose: client for too-slow filter-empty lost-privileges, normal for state-changed rollback,
+            server for backfill-failed
+        cost: vbucket, was ended by the server, were ended by the server, usual
+    server-slow-stream log warning client
+        fires: the server's log calls a stream slow, or says that it waits for the consumer to free
+            its window
+        next: find out why the client is slow, and give it more processor time; it has to read and
+            acknowledge more, or its window is too small
+        causes: slow-stream buffer-full
+        cost: client, is slow by the server's log, are slow by the server's log
+    server-disconnect log warning
+        fires: the server's log says that it closes a connection. Reasons are the idle timeout,
+            bytes that are not acknowledged, a new connection of the same name, no memory, or a
+            message that it did not expect
+        next: look for what stops the client, and for another one of the same name; a client has to
+            answer noops and acknowledge bytes also while it is busy, and to give each connection a
+            name of its own
+        causes: {" ".join(_DISCONNECTS)} unexpected
+        whose: client for idle not-acknowledged name-clash, server for no-memory
+        cost: client, was disconnected by the server, were disconnected by the server
+    """
 )
 
 

@@ -10,9 +10,8 @@ import numpy as np
 from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context, occurrence, plain
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import ACTIVE_ONLY, SKIP_DELETES
 from dcpinspect.streams import words as w
@@ -27,27 +26,22 @@ ready to be sent, or is read from disk.
 """
 _MEMORY, _DISK, _OUT_OF_ORDER = range(3)
 
-RULES = (
-    Rule(
-        "snapshot-stalled",
-        "snapshot",
-        "warning",
-        "a stream stops inside a snapshot for more than 30 s, while the producer sends other "
-        "messages on the connection; a note for consumers without collections, and of producers "
-        "before 7.0, which do not say which seqnos they hide",
-        "streams of some collections only; OSO snapshots; replicas; a full window of DCP or TCP, "
-        "or an unknown one; a backfill whose turn may come after those of other vbuckets, or which "
-        "leaves out deletions; streams that ended or reached their requested end; after a hole, "
-        "which may hide that the vbucket is a replica",
-        "on the producer, look at this stream in 'cbstats dcp'; a client can only reopen it, "
-        "from the last seqno that it received",
-        ("memory", "disk"),
-        needs=("flow",),
-        whose="producer",
-        cost=Cost(
-            "vbucket", "stands still inside a snapshot", "stand still inside a snapshot", lasts=True
-        ),
-    ),
+RULES = rules(
+    """
+    snapshot-stalled snapshot warning producer
+        fires: a stream stops inside a snapshot for more than 30 s, while the producer sends other
+            messages on the connection; a note for consumers without collections, and of producers
+            before 7.0, which do not say which seqnos they hide
+        unless: streams of some collections only; OSO snapshots; replicas; a full window of DCP or
+            TCP, or an unknown one; a backfill whose turn may come after those of other vbuckets, or
+            which leaves out deletions; streams that ended or reached their requested end; after a
+            hole, which may hide that the vbucket is a replica
+        next: on the producer, look at this stream in 'cbstats dcp'; a client can only reopen it,
+            from the last seqno that it received
+        causes: memory disk
+        needs: flow
+        cost: vbucket, stands still inside a snapshot, stand still inside a snapshot, lasts
+    """
 )
 
 _DISK_ADVICE = (

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dcpinspect.coverage import DirectionCoverage
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.streams.tcp_facts import TcpConnection
@@ -30,69 +29,43 @@ _IN_CLEAR = (
 )
 _OTHER_NAME = "the client asks for another name than those of the certificate"
 
-RULES = (
-    Rule(
-        "tls-without-key",
-        "capture",
-        "note",
-        "a connection is encrypted, and no key log was given",
-        "",
-        f"{_GIVE}; in a service mesh, {IN_MESH}",
-        whose="capture",
-    ),
-    Rule(
-        "tls-key-unknown",
-        "capture",
-        "note",
-        "a connection is encrypted, and the key log has no secret that opens it",
-        "",
-        "look for its client random in the key log; the log must have been written by this "
-        "client while the connection began",
-        whose="capture",
-    ),
-    Rule(
-        "wrong-port",
-        "session",
-        "error",
-        "a client begins TLS, and the server closes the connection without a byte; or a client "
-        "speaks in clear, and the server answers with an alert of TLS",
-        "TLS on port 11207, which servers may refuse for other reasons",
-        "set the other port of the node in the client's settings; a client should tell its "
-        "user that the port is wrong",
-        (TLS_TO_PLAIN, PLAIN_TO_TLS),
-        reports=("couchbase-cxx-client#63", "couchbase-cxx-client#197"),
-        whose="client",
-        cost=Cost("connection", "was made to the wrong port", "were made to the wrong port"),
-    ),
-    Rule(
-        "tls-alert",
-        "session",
-        "error",
-        "a side ends the connection with an alert of TLS; those that only close it are left out",
-        "",
-        "look at what the alert names: the certificates, the authorities that are trusted, the "
-        "ciphers, or the version; a client should tell its user the alert",
-        tuple(name for number, (name, _) in ALERTS.items() if number not in HARMLESS),
-        whose="unknown",
-        cost=Cost("connection", "was ended by TLS", "were ended by TLS"),
-    ),
-    Rule(
-        "tls-certificate",
-        "session",
-        "warning",
-        "the server's certificate had expired at capture time, was not valid yet, or does not "
-        "name the host that the client asks for",
-        "where the certificate is encrypted and there are no secrets",
-        "renew the certificate, or add the host's name to it; a client has to ask for a name "
-        "that it has",
-        ("expired", "not-yet-valid", "other-name"),
-        whose="server",
-        cost=Cost(
-            "connection",
-            "has a certificate that clients refuse",
-            "have a certificate that clients refuse",
-        ),
-    ),
+_FATAL = [name for number, (name, _) in ALERTS.items() if number not in HARMLESS]
+
+RULES = rules(
+    f"""
+    tls-without-key capture note capture
+        fires: a connection is encrypted, and no key log was given
+        next: {_GIVE}; in a service mesh, {IN_MESH}
+    tls-key-unknown capture note capture
+        fires: a connection is encrypted, and the key log has no secret that opens it
+        next: look for its client random in the key log; the log must have been written by this
+            client while the connection began
+    wrong-port session error client
+        fires: a client begins TLS, and the server closes the connection without a byte; or a client
+            speaks in clear, and the server answers with an alert of TLS
+        unless: TLS on port 11207, which servers may refuse for other reasons
+        next: set the other port of the node in the client's settings; a client should tell its user
+            that the port is wrong
+        causes: {TLS_TO_PLAIN} {PLAIN_TO_TLS}
+        reports: couchbase-cxx-client#63, couchbase-cxx-client#197
+        cost: connection, was made to the wrong port, were made to the wrong port
+    tls-alert session error unknown
+        fires: a side ends the connection with an alert of TLS; those that only close it are left
+            out
+        next: look at what the alert names: the certificates, the authorities that are trusted, the
+            ciphers, or the version; a client should tell its user the alert
+        causes: {" ".join(_FATAL)}
+        cost: connection, was ended by TLS, were ended by TLS
+    tls-certificate session warning server
+        fires: the server's certificate had expired at capture time, was not valid yet, or does not
+            name the host that the client asks for
+        unless: where the certificate is encrypted and there are no secrets
+        next: renew the certificate, or add the host's name to it; a client has to ask for a name
+            that it has
+        causes: expired not-yet-valid other-name
+        cost: connection, has a certificate that clients refuse, have a certificate that clients
+            refuse
+    """
 )
 _BY_ID = {rule.id: rule for rule in RULES}
 

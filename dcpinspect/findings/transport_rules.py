@@ -13,9 +13,8 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import counted, duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.costs import STALLED, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.foreign import HTTP
@@ -29,71 +28,52 @@ from dcpinspect.transport.tcp_openings import ERRORS, OTHER_ERROR, REFUSED, SILE
 
 ACCEPTED = "accepted"
 
-RULES = (
-    Rule(
-        "server-not-reached",
-        "session",
-        "warning",
-        "the TCP handshake fails: nobody answers the SYN, the server's host refuses it (RST), "
-        "or an ICMP error says that it does not"
-        " arrive; a note where the client reaches the server later",
-        "a SYN that was sent once, less than 2 s before the end; captures of one direction only",
-        "look at the way from the client to this port: firewall, security group, network policy, "
-        "routes, and whether the node is up; a client should try again with growing pauses",
-        (UNANSWERED, REFUSED, *ERRORS, OTHER_ERROR),
-        reports=("MB-63014", "sync_gateway#2514", "sdk-doctor#26", "couchbase-cxx-client#63"),
-        whose="unknown",
-        cost=Cost(
-            "connection", "could not be opened", "could not be opened", lasts=True, is_usual=True
-        ),
-    ),
-    Rule(
-        "tcp-window-zero",
-        "flow",
-        "warning",
-        "an end announces a TCP receive window of 0 for 3 s, so the other end must not send; an "
-        "error if this lasts to the end of the capture, a note from 1 s on; the first row is the "
-        "last message before it, with the frame that announces it",
-        "shorter times, which any busy reader has",
-        "look on that machine whether bytes wait in the socket ('ss -tm'): then something keeps "
-        "the process from reading, such as a thread that hangs, garbage collection or a full "
-        "queue; if none wait, its system does not open the window; it is neither the network nor "
-        "DCP's flow control",
-        ("client", "server"),
-        reports=("MB-70640",),
-        whose={"client": "client", "server": "server"},
-        cost=STALLED,
-    ),
-    Rule(
-        "health-probe",
-        "session",
-        "note",
-        "two or more connections are opened and closed, and nobody says a byte; or a client "
-        "speaks HTTP, which a server of DCP closes",
-        "",
-        "operators have nothing to do if these are the checks of a load balancer, a kubelet or "
-        "a monitor; else the client does not speak DCP, so look at who connects",
-        (SILENT, HTTP),
-        reports=("cilium#43528",),
-        whose={SILENT: "normal", HTTP: "client"},
-    ),
-    Rule(
-        "proxy-header",
-        "session",
-        "error",
-        "a PROXY header comes before the client's first byte, and the server closes the connection "
-        "without an answer; a note where the conversation goes on",
-        "",
-        "turn the PROXY protocol off for this port in the load balancer (send-proxy, "
-        "proxy_protocol); a client must not send it either, because Couchbase servers do not "
-        "know it",
-        (REFUSED, ACCEPTED),
-        reports=("tldr.fail#17", "alexbers/mtprotoproxy#119"),
-        whose={REFUSED: "unknown", ACCEPTED: "normal"},
-        cost=Cost(
-            "connection", "was closed for its PROXY header", "were closed for their PROXY header"
-        ),
-    ),
+RULES = rules(
+    f"""
+    server-not-reached session warning unknown
+        fires: the TCP handshake fails: nobody answers the SYN, the server's host refuses it (RST),
+            or an ICMP error says that it does not arrive; a note where the client reaches the
+            server later
+        unless: a SYN that was sent once, less than 2 s before the end; captures of one direction
+            only
+        next: look at the way from the client to this port: firewall, security group, network
+            policy, routes, and whether the node is up; a client should try again with growing
+            pauses
+        causes: {UNANSWERED} {REFUSED} {" ".join(ERRORS)} {OTHER_ERROR}
+        reports: MB-63014, sync_gateway#2514, sdk-doctor#26, couchbase-cxx-client#63
+        cost: connection, could not be opened, could not be opened, lasts usual
+    tcp-window-zero flow warning
+        fires: an end announces a TCP receive window of 0 for 3 s, so the other end must not send;
+            an error if this lasts to the end of the capture, a note from 1 s on; the first row is
+            the last message before it, with the frame that announces it
+        unless: shorter times, which any busy reader has
+        next: look on that machine whether bytes wait in the socket ('ss -tm'): then something keeps
+            the process from reading, such as a thread that hangs, garbage collection or a full
+            queue; if none wait, its system does not open the window; it is neither the network nor
+            DCP's flow control
+        causes: client server
+        reports: MB-70640
+        whose: client for client, server for server
+        cost: stalled
+    health-probe session note
+        fires: two or more connections are opened and closed, and nobody says a byte; or a client
+            speaks HTTP, which a server of DCP closes
+        next: operators have nothing to do if these are the checks of a load balancer, a kubelet or
+            a monitor; else the client does not speak DCP, so look at who connects
+        causes: {SILENT} {HTTP}
+        reports: cilium#43528
+        whose: normal for {SILENT}, client for {HTTP}
+    proxy-header session error
+        fires: a PROXY header comes before the client's first byte, and the server closes the
+            connection without an answer; a note where the conversation goes on
+        next: turn the PROXY protocol off for this port in the load balancer (send-proxy,
+            proxy_protocol); a client must not send it either, because Couchbase servers do not know
+            it
+        causes: {REFUSED} {ACCEPTED}
+        reports: tldr.fail#17, alexbers/mtprotoproxy#119
+        whose: unknown for {REFUSED}, normal for {ACCEPTED}
+        cost: connection, was closed for its PROXY header, were closed for their PROXY header
+    """
 )
 
 LONG_NS = 3_000_000_000

@@ -12,9 +12,8 @@ from functools import cache, cached_property, partial
 import numpy as np
 
 from dcpinspect.findings.context import ALL, Context, occurrence
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence, ranges
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import FROM_LATEST
@@ -22,35 +21,27 @@ from dcpinspect.streams.records import LEAST
 from dcpinspect.streams.server_reports import LOG, MessagePosition, Reports
 from dcpinspect.streams.tcp_facts import TcpConnection
 
-RULES = (
-    Rule(
-        "vbuckets-not-requested",
-        "stream",
-        "note",
-        "a cluster map or a list of active vbuckets, sent to the client, has vbuckets that the "
-        "client does not request",
-        "clients that request no stream, or may still go on; a hole that may hide requests; "
-        "captures that begin inside the connection",
-        "check that other tasks or members own them, or that their nodes are not in this "
-        "capture; else the client has to request them, because their changes reach nobody",
-        reports=("couchbase-kafka-connector#13",),
-        whose="consumer",
-    ),
-    Rule(
-        "start-not-listed",
-        "stream",
-        "warning",
-        "a client begins vbuckets at the high seqnos that it was told, and one from 0 because "
-        "no list has it; and that one delivers items",
-        "vbuckets that were listed with 0; clients that begin others from another seqno; fewer "
-        "than two vbuckets that begin at their high "
-        "seqno; clients of which something was not captured",
-        "expect old items of this vbucket again; a client has to ask for the high seqnos until "
-        "the vbucket is listed, because a node leaves it out while it is not active there",
-        reports=("JDCP-240",),
-        whose="consumer",
-        cost=Cost("vbucket", "is read from the beginning", "are read from the beginning"),
-    ),
+RULES = rules(
+    """
+    vbuckets-not-requested stream note consumer
+        fires: a cluster map or a list of active vbuckets, sent to the client, has vbuckets that the
+            client does not request
+        unless: clients that request no stream, or may still go on; a hole that may hide requests;
+            captures that begin inside the connection
+        next: check that other tasks or members own them, or that their nodes are not in this
+            capture; else the client has to request them, because their changes reach nobody
+        reports: couchbase-kafka-connector#13
+    start-not-listed stream warning consumer
+        fires: a client begins vbuckets at the high seqnos that it was told, and one from 0 because
+            no list has it; and that one delivers items
+        unless: vbuckets that were listed with 0; clients that begin others from another seqno;
+            fewer than two vbuckets that begin at their high seqno; clients of which something was
+            not captured
+        next: expect old items of this vbucket again; a client has to ask for the high seqnos until
+            the vbucket is listed, because a node leaves it out while it is not active there
+        reports: JDCP-240
+        cost: vbucket, is read from the beginning, are read from the beginning
+    """
 )
 
 LEAST_PATIENCE_NS = 2_000_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.findings.checker import Checker
-from dcpinspect.findings.costs import LOST, REFUSED, STUCK, WRONG_DATA, Cost
+from dcpinspect.findings.costs import SHARED, Cost
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES
@@ -142,7 +142,10 @@ def test_findings_are_worst_first_then_by_what_they_cost_then_by_row(name: str) 
 
 
 def test_lost_data_comes_before_what_does_not_go_on_and_refusals_come_last() -> None:
-    ranks = [cost.rank for cost in (LOST, STUCK, WRONG_DATA, REFUSED)]
+    ranks = [
+        cost.rank
+        for cost in (SHARED["lost"], SHARED["stuck"], SHARED["wrong-data"], SHARED["refused"])
+    ]
     assert ranks == [0, 1, 2, 3]
 
 

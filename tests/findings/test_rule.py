@@ -7,7 +7,7 @@ from typing import get_args
 
 from dcpinspect.findings.finding import WHOSE
 from dcpinspect.findings.registry import RULES
-from dcpinspect.findings.rule import Blamed, Rule
+from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Blamed, Need, Rule
 from tests.catalogue import each
 
 SIDES = {
@@ -24,6 +24,12 @@ def test_every_word_for_whose_a_finding_is_is_used_by_a_rule() -> None:
     used = {blamed for rule in RULES.values() for blamed in _blamed(rule)}
     assert used == {*WHOSE, *SIDES, "producer", "consumer"}
     assert used == {word for words in get_args(Blamed) for word in get_args(words)}
+
+
+def test_a_rule_has_a_family_a_severity_and_needs_that_there_are() -> None:
+    assert {rule.family for rule in RULES.values()} == {*FAMILIES}
+    assert {rule.severity for rule in RULES.values()} == {*SEVERITIES}
+    assert {need for rule in RULES.values() for need in rule.needs} == {*get_args(Need)}
 
 
 def test_a_rule_that_tells_by_its_cause_whose_it_is_has_these_causes() -> None:
