@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from dcpinspect.errors import UsageError
 from dcpinspect.output.render.byte_grid import byte_grid
@@ -32,11 +33,20 @@ from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode, opcod
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.text import clip, escape
 
+if TYPE_CHECKING:
+    from dcpinspect.findings.rule import Rule
+
 MAX_MESSAGES = 1000
 """Greatest number of messages in pasted bytes that are explained."""
 _SHOWN = 60
 """Number of columns of an unknown text that the error repeats."""
 _MAGICS = tuple(bytes([magic]) for magic in MAGIC_DOCS)
+_FLAGS = {
+    "DCP open": OPEN_FLAGS,
+    "stream request": STREAM_FLAGS,
+    "snapshot marker": SNAPSHOT_FLAGS,
+    "OSO snapshot": OSO_FLAGS,
+}
 
 
 def explained(text: str) -> list[str]:
@@ -78,6 +88,9 @@ def explain(text: str) -> list[str] | None:
         "the flag": _flags(word),
         "the word": _words(word),
     }
+    if meanings["the word"] and (rules := _rules_with_cause(word)):
+        rule_names = ", ".join(rule.id for rule in rules)
+        meanings["the cause"] = [[f"{_joined(word, '-')}: a cause in findings of {rule_names}"]]
     if (
         not any(meanings.values())
         and word.lower().endswith("s")
@@ -124,10 +137,16 @@ def suggestions(text: str) -> list[str]:
     other_commands = {
         op.name.lower() for op in (*Opcode, *ServerOpcode) if not op.name.startswith("DCP_")
     } - set(dict.fromkeys(names[first:]))
-    close = difflib.get_close_matches(text.strip(), dict.fromkeys(names), n=12, cutoff=0.65)
+    names += [bit.name for bits in _FLAGS.values() for bit in bits]
+    known = dict.fromkeys(names)
+    whole_words = f"-{_joined(text, '-')}-"
+    close = [name for name in known if whole_words in f"-{_joined(name, '-')}-"]
+    close += difflib.get_close_matches(text.strip(), known, n=12, cutoff=0.65)
     # commands around DCP come after all that is DCP's, and those of TAP last, because they have
     # been out of use for long
-    return sorted(close, key=lambda name: (name.startswith("tap_"), name in other_commands))[:3]
+    return sorted(
+        dict.fromkeys(close), key=lambda name: (name.startswith("tap_"), name in other_commands)
+    )[:3]
 
 
 def explain_packets(packets: Sequence[bytes], context: Context | None = None) -> list[str]:
@@ -318,12 +337,18 @@ def _rules(word: str) -> list[list[str]]:
 
 
 def _causes(word: str) -> list[list[str]]:
+    from dcpinspect.output.render.rule_text import rule_lines  # deferred, as above
+
+    title = f"{_joined(word, '-')}: one of the causes by which findings of this rule differ"
+    return [[title, "", *rule_lines(rule)] for rule in _rules_with_cause(word)]
+
+
+def _rules_with_cause(word: str) -> list[Rule]:
     from dcpinspect.findings.registry import RULES  # deferred, as above
-    from dcpinspect.output.render.rule_text import rule_lines
 
     name = _joined(word, "-")
     return [
-        [f"{name}: one of the causes by which findings of this rule differ", "", *rule_lines(rule)]
+        rule
         for rule in RULES.values()
         if name in rule.causes or (not isinstance(rule.whose, str) and name in rule.whose)
     ]
@@ -351,15 +376,9 @@ def _joined(word: str, by: str) -> str:
 
 def _flags(word: str) -> list[list[str]]:
     name = _joined(word, "-")
-    tables = {
-        "DCP open": OPEN_FLAGS,
-        "stream request": STREAM_FLAGS,
-        "snapshot marker": SNAPSHOT_FLAGS,
-        "OSO snapshot": OSO_FLAGS,
-    }
     return [
         [f"{bit.name}: flag 0x{bit.mask:x} of a {message_name}", f"  {bit.doc}"]
-        for message_name, bits in tables.items()
+        for message_name, bits in _FLAGS.items()
         for bit in bits
         if bit.name == name
     ]

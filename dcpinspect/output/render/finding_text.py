@@ -38,7 +38,7 @@ _SHOWN = 8
 """Number of files that a line names."""
 _ROW = re.compile(r"( in)? rows? (\d+(?:(?:,| or| and| to) \d+)*)")
 _HINT = "'dcpinspect explain RULE' explains a rule"
-_MORE = "--all shows everything; "
+_MORE = "check --all shows everything; "
 _COUNTED, _LINE, _SENTENCE, _ADVICE, _SHORT, _FULL = range(6)
 """How much is said of a finding: only counted by rule, one line that may be cut, a sentence,
 sentence and advice, also its time, everything.

@@ -156,6 +156,7 @@ word of DCP
     snapshot: a run of changes that belong together; a client is at a consistent point only at its
         end
     snapshot marker: the message that begins a snapshot, with its first and its last seqno
+    marker: the snapshot marker
     checkpoint: of a server: changes in memory, from which it sends snapshots; of a client: what it
         stored to resume its streams, seqno, snapshot and vbucket uuid
     cursor: the place in a server's memory from which a stream is sent; a slow client loses it, and
@@ -207,6 +208,9 @@ word of DCP
     cluster map: the list of which node is active for which vbucket; a client that has an old one
         asks the wrong node
 word of TCP and TLS
+    SYN: the first packet of each side of a connection, with which its sequence numbers begin
+    handshake: the packets with which two sides begin: of TCP the two SYN and what acknowledges
+        them, of TLS the messages that agree on keys
     FIN: the packet with which a side says that it sends no more: an orderly close
     RST: the packet that resets a connection
     reset: an end of a connection at once, without FIN: a process ended or did not take what it was
@@ -221,6 +225,9 @@ word of TCP and TLS
         which neither client nor server has the keys
     address translation: a device or a kernel gives packets another address or port; a capture on
         both sides has each conversation twice
+    NAT: address translation
+    keepalive: a packet without new bytes that asks whether the other end is still there; DCP has
+        noop for that
 word of dcpinspect
     operator: who runs servers and clients; what to do next is said first for them, then for the
         client's author

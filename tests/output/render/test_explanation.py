@@ -114,6 +114,17 @@ def test_a_misspelt_name_has_suggestions() -> None:
     assert suggestions("rolback")[0] == "rollback"
 
 
+def test_a_verdict_that_is_also_a_cause_names_the_rules_that_have_it() -> None:
+    assert (explain("silent") or [])[-1].startswith(
+        "silent: a cause in findings of missing-response, "
+    )
+
+
+def test_a_part_of_a_name_suggests_the_name() -> None:
+    assert suggestions("starved")[0] == "starved-by-flow-control"
+    assert suggestions("skip deletes")[0] == "skip-deletes-in-initial-backfill"
+
+
 def test_golden_command(golden: Callable[[str, str], None]) -> None:
     golden(
         "explain/dcp_snapshot_marker.txt", "\n".join(explain("dcp_snapshot_marker") or []) + "\n"

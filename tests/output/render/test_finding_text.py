@@ -78,7 +78,7 @@ def test_a_finding_says_what_whose_when_and_what_to_do() -> None:
         "    rows 1046, 1047; Wireshark: frame.number in {990, 991}",
         "    next: compare the rows",
         "",
-        "--all shows everything; 'dcpinspect explain RULE' explains a rule",
+        "check --all shows everything; 'dcpinspect explain RULE' explains a rule",
     ]
 
 

@@ -109,11 +109,24 @@ def test_every_word_of_the_glossary_is_explained_however_it_is_joined() -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["reset", "RST", "FIN", "ALPN", "key log", "proxy", "sidecar", "service mesh"]
+    "word",
+    [
+        "SYN",
+        "handshake",
+        "keepalive",
+        "reset",
+        "RST",
+        "FIN",
+        "ALPN",
+        "key-log",
+        "proxy",
+        "sidecar",
+        "service-mesh",
+    ],
 )
 def test_words_of_tcp_and_tls_that_findings_use_are_explained(word: str) -> None:
-    (title, meaning) = explain(word) or ("", "")
-    assert title == f"{word}: word of TCP and TLS"
+    title, meaning, *_ = explain(word) or ("", "")
+    assert title == f"{word.replace('-', ' ')}: word of TCP and TLS"
     assert word.lower() not in meaning.lower().split()
 
 
