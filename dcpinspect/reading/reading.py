@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _DECODED_AT_ONCE = 1 << 20
-"""Packets of so many bytes are decoded together, of whatever captures."""
+"""Packets of so many bytes are decoded together, of whatever captures. Messages of as many are kept
+for a second look.
+"""
 MOST_CLOSED = 1000
 """The default of ``Reading.most_closed``."""
 MANY = 10
@@ -161,6 +163,8 @@ class Reading(AbstractContextManager["Reading", None]):
         self._is_part = is_part
         self._is_repeatable = self.capture.size is not None and not is_part
         self._compared = -1  # number of messages at the last comparison
+        self._kept: list[MessageBatch] | None = [] if self._is_repeatable else None
+        """All batches so far; None if they are too large to keep, and are read again instead."""
         self.tracker: Tracker | None = None
         self.checker: Checker | None = None
         self.on_pause: Callable[[], object] = lambda: None
@@ -351,8 +355,12 @@ class Reading(AbstractContextManager["Reading", None]):
         from dcpinspect.streams.events import FoundEvents  # deferred: few readings need it
 
         events = FoundEvents(query)
-        with Reading([file.name for file in self.capture.files], **self.options) as again:
-            for batch in again:
+        names = [file.name for file in self.capture.files]
+        with ExitStack() as stack:
+            batches: Iterable[MessageBatch] | None = self._kept
+            if batches is None:
+                batches = stack.enter_context(Reading(names, **self.options))
+            for batch in batches:
                 if int(batch.row[0]) > query.last_row:
                     break
                 events.feed(batch)
@@ -380,6 +388,7 @@ class Reading(AbstractContextManager["Reading", None]):
         with closing(batches):
             for batch, looked_at, looks in batches:
                 self.messages += len(batch)
+                self._keep(batch)
                 if self.tracker is not None:
                     self.tracker.feed(batch.redacted(self.redactor))
                 if self.checker is not None:
@@ -390,6 +399,13 @@ class Reading(AbstractContextManager["Reading", None]):
         self.is_through = True
         if self.tracker is not None:
             self.tracker.finish()
+
+    def _keep(self, batch: MessageBatch) -> None:
+        """Keeps a batch, if those so far are small."""
+        if self._kept is not None:
+            self._kept.append(batch)
+            if sum(len(kept.data) for kept in self._kept) > _DECODED_AT_ONCE:
+                self._kept = None
 
     def _decoded(self, framed: Generator[Frames, None, None]) -> Generator[LookedAt, None, None]:
         with closing(framed):
