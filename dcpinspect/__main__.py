@@ -22,9 +22,15 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
-ROOM = {"numpy": 96 << 20, "pyarrow.lib": 240 << 20, "pyarrow._compute": 32 << 20}
-"""Bytes of address space that libraries take while they are loaded, and some more. Where these get
-no memory they end the process, NumPy's with status 1, which ``check`` has for findings.
+ROOM = {
+    "numpy": 96 << 20,
+    "pyarrow.lib": 240 << 20,
+    "pyarrow._compute": 32 << 20,
+    "_duckdb": 320 << 20,
+}
+"""Bytes of address space that libraries take while they are loaded and start their threads, and
+some more. Where these get no memory they end the process, NumPy's with status 1, which ``check``
+has for findings.
 """
 
 

@@ -136,11 +136,11 @@ def reason(error: OSError) -> str:
 
 
 _NO_MEMORY = re.compile(
-    r"failed to map segment|cannot allocate memory|can't start new thread|cannot apply "
-    r"additional memory protection|out of memory",
+    r"failed to map segment|cannot allocate memory|can't start new thread|failed to launch worker "
+    r"thread|cannot apply additional memory protection|out of memory",
     re.IGNORECASE,
 )
-"""What the dynamic linker, the threads of Python and DuckDB say where memory has ended."""
+"""What the dynamic linker, the threads of Python and Arrow, and DuckDB say where memory has ended."""
 _SIZE = re.compile(r"(?:allocate|size|block of) ([\d.]+(?: ?(?:[KMGTPE]i?B|bytes))?)")
 
 

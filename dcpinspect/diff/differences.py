@@ -57,6 +57,8 @@ class SideComparison:
         try:
             return self._compare(a, b)
         except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+            if "bad allocation" in str(error):
+                raise  # by the system: no room in the folder helps
             raise SpoolError(self._spool.folder, OSError(str(error).partition("\n")[0])) from error
 
     def _compare(self, a: ComparisonSide, b: ComparisonSide) -> Differences:

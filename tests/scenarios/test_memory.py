@@ -63,14 +63,19 @@ def test_memory_that_ends_is_one_line_and_no_file(
 
 @pytest.mark.parametrize(
     ("arguments", "limits"),
-    [(COMMANDS[0], range(100, 220, 4)), (COMMANDS[1], range(220, 400, 8))],
-    ids=["check", "export"],
+    [
+        (COMMANDS[0], range(100, 220, 4)),
+        (COMMANDS[1], range(220, 400, 8)),
+        (COMMANDS[2], range(436, 468, 4)),
+        (("diff", str(SAMPLES / "lossy.pcap"), LARGE), range(440, 520, 8)),
+    ],
+    ids=["check", "export", "sql", "diff"],
 )
 def test_at_no_limit_a_library_ends_the_process_by_itself(
     arguments: tuple[str, ...], limits: range, tmp_path: Path
 ) -> None:
-    """OpenBLAS would with status 1, which is that of findings, and Arrow with 134 and a file that
-    stays.
+    """OpenBLAS would with status 1, which is that of findings, Arrow with 134 and a file that
+    stays, and threads of DuckDB with 127 or a core.
     """
     said: set[str] = set()
     for most in limits:
@@ -80,7 +85,7 @@ def test_at_no_limit_a_library_ends_the_process_by_itself(
         assert {path.name for path in tmp_path.iterdir()} <= (
             {"out.parquet"} if status == 0 else set()
         )
-    assert said & {"96 MiB", "240 MiB"}
+    assert said & {"96 MiB", "240 MiB", "320 MiB"}
 
 
 @pytest.mark.parametrize(
@@ -94,3 +99,8 @@ def test_the_line_says_how_much_was_asked_for(allocate: Callable[[], object], as
     with pytest.raises(MemoryError) as raised:
         allocate()
     assert asked in (memory_ended(raised.value) or "")
+
+
+def test_a_library_that_gets_no_thread_is_one_line() -> None:
+    error = pa.lib.ArrowException("Unknown error: Failed to launch worker thread: Resource …")
+    assert (memory_ended(error) or "").startswith("memory has ended")
