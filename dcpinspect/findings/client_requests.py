@@ -15,7 +15,7 @@ from dcpinspect.findings.cases import FEW
 from dcpinspect.findings.context import Context, plain
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.grouping import Groups
-from dcpinspect.streams.records import LEAST, Streams
+from dcpinspect.streams.records import LEAST, MessageRow, Streams
 from dcpinspect.streams.transitions import ACCEPTED, CLOSING
 
 
@@ -51,6 +51,25 @@ class EmptySnapshots:
         return snapshots_of_range
 
 
+def opened_since(
+    streams: Streams, numbers: Sequence[int], times: IntArray, index: int, told: MessageRow[Any]
+) -> int:
+    """Returns the index of the first of these streams behind ``index`` that was opened after a
+    message of the server, ``told``; their number if there is none. ``times``: when they were
+    opened, in order.
+
+    What comes next on the same connection came after the message where it is read behind it, since
+    TCP tells that: the directions may have clocks that differ.
+    """
+    after = index + 1
+    is_next = (
+        after < len(numbers)
+        and streams.connection[numbers[index]] == streams.connection[numbers[after]]
+        and streams.opened.row[numbers[after]] > told.row
+    )
+    return after if is_next else max(after, int(np.searchsorted(times, told.time)))
+
+
 class OpenedInOrder:
     """The streams of one client and vbucket, in the order in which they were opened; no look-up
     goes over all of them.
@@ -58,7 +77,7 @@ class OpenedInOrder:
 
     def __init__(self, streams: Streams, numbers: Sequence[int], bare: EmptySnapshots) -> None:
         self.numbers = numbers
-        self._bare = bare
+        self._bare, self._streams = bare, streams
         self._times = streams.opened.time[numbers]
         wants = (streams.request.form[numbers] > 0) & (streams.request.end[numbers] > LEAST)
         self._wanting = np.maximum.accumulate(np.where(wants, np.arange(len(numbers)), -1))
@@ -83,11 +102,11 @@ class OpenedInOrder:
         before = bisect_left(indices, index)
         return self.numbers[indices[before - 1]] if before else None
 
-    def since(self, index: int, time_ns: int) -> int:
-        """Returns the place of the first stream after a place that was opened at a time or later;
-        their number if there is none.
+    def since(self, index: int, told: MessageRow[Any]) -> int:
+        """Returns the place of the first stream after a place that was opened at the time of a
+        message or later; their number if there is none.
         """
-        return max(index + 1, int(np.searchsorted(self._times, time_ns)))
+        return opened_since(self._streams, self.numbers, self._times, index, told)
 
     @cached_property
     def _by_range(self) -> dict[tuple[int, int], list[tuple[int, int]]]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpinspect.arrays import BoolArray
+from dcpinspect.findings.client_requests import opened_since
 from dcpinspect.findings.context import Context
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import RowNumbers
@@ -220,12 +221,11 @@ class Clients:
                     if stream.answer in (w.A_ROLLBACK, w.A_REFUSED)
                     else stream.finished
                 )
-                time_ns = end_place.time
-                later = int(np.searchsorted(in_order, time_ns, side="right"))
-                if time_ns in times[index + 1 : index + 2]:
-                    later = index + 1
+                # an answer comes after its request, whatever the clocks of the directions say
+                time_ns = max(int(end_place.time), int(times[index]))
+                later = opened_since(streams, numbers, in_order, index, end_place)
                 reaction, again = (
-                    (int(times[later]) - time_ns, numbers[later])
+                    (max(0, int(times[later]) - time_ns), numbers[later])
                     if later < len(numbers)
                     else (None, -1)
                 )

@@ -357,11 +357,12 @@ def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -
     if low <= start <= min(high, end):
         return None
     status = "accepted" if stream.answer == w.A_ACCEPTED else status_name(int(stream.status))
+    answered = f", answered with {status}" if stream.status >= 0 else ""
     evidence = [context.request(number), context.answer(number)]
     if low <= start <= high:
-        message = f"start {start} is above end {end}, answered with {status}"
+        message = f"start {start} is above end {end}{answered}"
         facts: dict[str, int | str] = {"start": start, "end": end}
-        shared = f"start is above the end, answered with {status}"
+        shared = f"start is above the end{answered}"
         make_occurrence = partial(
             occurrence,
             context,
@@ -385,7 +386,7 @@ def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -
     if marker is not None:
         evidence.append(context.marker(marker))
         advice = f"store a snapshot only with its first item; resume with snapshot {start}–{start}"
-    message = f"start {start} is not in snapshot {low}–{high}, answered with {status}"
+    message = f"start {start} is not in snapshot {low}–{high}{answered}"
     return occurrence(
         context,
         number,
@@ -533,11 +534,11 @@ def _followed(context: Context, requests_in_order: OpenedInOrder, index: int) ->
     origins = context.logs.origins
     number = requests_in_order.numbers[index]
     bucket = origins[int(streams.connection[number])][1]
-    told_ns = int(streams.answered.time[number])
+    told = streams[number].answered
     if streams.rollback[number] == UNREAD_SEQNO:
         return None
     to, falls = int(streams.rollback[number]), 0
-    for later in range(requests_in_order.since(index, told_ns), len(requests_in_order.numbers)):
+    for later in range(requests_in_order.since(index, told), len(requests_in_order.numbers)):
         again = requests_in_order.numbers[later]
         if origins[int(streams.connection[again])][1] != bucket:
             continue
@@ -696,7 +697,7 @@ def _not_honoured(
     number = requests_in_order.numbers[index]
     stream = context.streams[number]
     told_ns = int(stream.answered.time)
-    later = requests_in_order.since(index, told_ns)
+    later = requests_in_order.since(index, stream.answered)
     if later == len(requests_in_order.numbers):
         return None
     again = requests_in_order.numbers[later]
@@ -755,7 +756,7 @@ def _ended(
     ended_ns, client = int(stream.finished.time), context.clients.get(int(stream.connection), "")
     is_asked_again = (
         is_granted_later  # perhaps by another node, before this one ended the stream
-        or requests_in_order.since(index, ended_ns) < len(requests_in_order.numbers)
+        or requests_in_order.since(index, stream.finished) < len(requests_in_order.numbers)
         or context.unread_requests.asked_between(client, int(stream.vbucket), ended_ns)
     )
     advice = _ASKED_AGAIN.get(name) if is_asked_again else None

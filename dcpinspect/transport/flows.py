@@ -209,7 +209,12 @@ def comes_early(tables: TransportTables, flow: Flow, needs: int) -> bool:
     side, other_flow = tables.sides[flow.number ^ 1], tables.flows[flow_of(tables, flow.number ^ 1)]
     if needs - side.has_fin <= other_flow.next or other_flow.passed == GIVEN_UP:
         return False
-    return not (other_flow.head >= 0 and tables.nodes[other_flow.head].offset == other_flow.next)
+    node = tables.nodes[max(other_flow.head, 0)]
+    return not (
+        other_flow.head >= 0
+        and node.offset == other_flow.next
+        and node.needs - tables.sides[flow.number].has_fin > flow.next
+    )
 
 
 @kernel_function

@@ -21,7 +21,11 @@ def test_what_was_asked_before_and_since() -> None:
     found = asked(talk)
     assert [found.wanting_more(place) for place in range(3)] == [None, 0, 0]
     assert found.asked_wrong == {1: 1}
-    assert [found.since(0, time_ns) for time_ns in (0, 1 << 62)] == [1, 3]
+    streams = context(talk).streams
+    assert [found.since(place, streams[place].answered) for place in range(3)] == [1, 2, 3]
+    assert found.since(0, streams[1].answered) == 2
+    streams.opened.time[1] -= 1_000_000_000  # the client has a clock of its own
+    assert asked(talk).since(0, streams[0].answered) == 1
 
 
 def test_streams_that_are_open_and_snapshots_without_items() -> None:

@@ -53,6 +53,14 @@ def test_a_range_that_cannot_be(
     assert found.message.endswith("answered with erange")
 
 
+@pytest.mark.parametrize(("start", "snapshot"), [(5, (6, 9)), (10, (6, 10))])
+def test_a_range_that_cannot_be_and_has_no_answer(start: int, snapshot: tuple[int, int]) -> None:
+    talk = opened()
+    talk.stream_request(7, 1, start=start, end=9, snapshot=snapshot)
+    message = next(one.message for one in findings(talk) if one.rule == "bad-stream-range")
+    assert message in ("start 5 is not in snapshot 6–9", "start 10 is above end 9")
+
+
 def test_a_range_that_is_the_marker_before_its_first_item() -> None:
     """Kafka and Java clients stored markers as they came: start 8, snapshot 9 to 20."""
     first = opened("kafka:1", port=50_001)

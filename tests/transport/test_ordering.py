@@ -189,6 +189,21 @@ def test_answers_wait_for_questions_of_which_the_first_packet_is_recorded_behind
     assert [release for _, release in said] == [len(made.segments) - 1] * len(said)
 
 
+def test_each_of_two_directions_that_wait_goes_on_as_far_as_the_other_has_come(
+    tmp_path: Path,
+) -> None:
+    made = Conversation()
+    made.handshake()
+    for to_server in (True, False, True, False, True):
+        made.send(to_server, b"say")
+    made.segments.insert(7, made.segments.pop(3))  # the first question comes behind the last one
+    for _ in range(2):  # each packet that follows lets both go on
+        made.send(True)
+    found = released(tmp_path, made)
+    order = sorted((release, way, packet) for way in found for packet, release in found[way])
+    assert [way for _, way, _ in order] == [0, 1, 0, 1, 0]
+
+
 def test_a_question_that_was_sent_again_does_not_wait_for_its_answer(tmp_path: Path) -> None:
     made = asked(late=0)
     del made.segments[3]
