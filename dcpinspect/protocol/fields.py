@@ -1,4 +1,4 @@
-"""The language that message layouts are written in.
+"""What layouts of messages are made of; ``layout_text`` reads the texts they are written in.
 
 A ``Layout`` says how the body of one message in one generation is built; a ``Field`` says where a
 value stands and what it means. Decoder, encoder, field tables, JSON keys, table columns,

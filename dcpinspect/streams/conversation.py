@@ -13,7 +13,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.protocol.column_types import RowNumbers
-from dcpinspect.protocol.layouts.stream_request import STREAM_OPTIONS
+from dcpinspect.protocol.layouts.stream_commands import STREAM_OPTIONS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.cluster_map import ClusterMaps

@@ -21,7 +21,7 @@ from dcpinspect.protocol.fields import FieldKind, Layout, bit_names
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import layouts_of
-from dcpinspect.protocol.layouts.failover_log import FAILOVER_LOG
+from dcpinspect.protocol.layouts.stream_commands import FAILOVER_LOG
 from dcpinspect.protocol.message import Message
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_code
 from dcpinspect.protocol.statuses import Status, status_name

@@ -4,34 +4,29 @@ the opcodes.
 A file holds ``LAYOUTS``: a ``Layout`` for the request and for the response of each command, and for
 each generation of it that the specification had. Everything that knows a field is made of them:
 decoder, encoder, field tables, JSON, columns, Scapy's classes and the page on the protocol. The
-language is in ``protocol/fields.py``; which of several layouts a message has is decided in
-``protocol/layout_choice.py``. Begin with ``snapshot_marker.py``, which has everything in small.
+language is in ``protocol/layout_text.py``, and what it makes in ``protocol/fields.py``. Which of
+several layouts a message has is decided in ``protocol/layout_choice.py``. Begin with ``snapshot_marker.py``, which has everything in small.
 """
 
 from __future__ import annotations
 
 from dcpinspect.protocol.fields import Layout, MessageSide
 from dcpinspect.protocol.layouts import (
-    add_stream,
     admin,
     cache_transfer,
-    close_stream,
     collection_commands,
-    deletion,
+    document_changes,
     durability,
-    failover_log,
     flow_commands,
     fusion,
     keyvalue,
-    mutation,
     open_connection,
     seqno_advanced,
     seqno_commands,
     server,
     session_commands,
     snapshot_marker,
-    stream_end,
-    stream_request,
+    stream_commands,
     subdoc,
     system_event,
     vbucket_state,
@@ -40,14 +35,9 @@ from dcpinspect.protocol.layouts import (
 
 DCP = (
     *open_connection.LAYOUTS,
-    *add_stream.LAYOUTS,
-    *close_stream.LAYOUTS,
-    *stream_request.LAYOUTS,
-    *failover_log.LAYOUTS,
-    *stream_end.LAYOUTS,
+    *stream_commands.LAYOUTS,
     *snapshot_marker.LAYOUTS,
-    *mutation.LAYOUTS,
-    *deletion.LAYOUTS,
+    *document_changes.LAYOUTS,
     *vbucket_state.LAYOUTS,
     *flow_commands.LAYOUTS,
     *system_event.LAYOUTS,

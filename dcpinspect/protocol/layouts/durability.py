@@ -2,114 +2,44 @@
 
 from __future__ import annotations
 
-from dcpinspect.protocol.fields import Field, FieldKind, Layout
 from dcpinspect.protocol.flags import DURABILITY_LEVELS
-from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.layout_text import layouts
 
-_PREPARE = "dcp/documentation/commands/prepare.md"
-_ACK = "dcp/documentation/commands/seqno-acknowledged.md"
-_COMMIT = "dcp/documentation/commands/commit.md"
-_ABORT = "dcp/documentation/commands/abort.md"
-
-_KEY = Field("key", 0, FieldKind.KEY, "key of the document", "Key")
-_PREPARED = Field("prepared_seqno", 0, FieldKind.SEQNO, "seqno of the prepare", "prepared seqno")
-
-LAYOUTS = (
-    # As long as a mutation's extras, with another tail: the two never share a layout.
-    Layout(
-        Opcode.DCP_PREPARE,
-        "request",
-        "v1",
-        _PREPARE,
-        extras=(
-            Field("by_seqno", 0, FieldKind.SEQNO, "the seqno of this change", "by_seqno"),
-            Field(
-                "rev_seqno", 8, FieldKind.U64, "how many times the document changed", "rev_seqno"
-            ),
-            Field("item_flags", 16, FieldKind.U32, "the client's own flags", "flags"),
-            Field("expiration", 20, FieldKind.TIME, "when the document expires", "expiration"),
-            Field("lock_time", 24, FieldKind.U32, "0 from servers", "lock time", reserved=True),
-            Field(
-                "nru",
-                28,
-                FieldKind.U8,
-                "0 to 3: not recently used; 0 to 255: frequency, after supports_hifi_MFU",
-                "nru",
-            ),
-            Field(
-                "deleted",
-                29,
-                FieldKind.U8,
-                "1: a durable deletion",
-                "deleted",
-                values={0: "no", 1: "yes"},
-            ),
-            Field(
-                "durability_level",
-                30,
-                FieldKind.U8,
-                "what the write waits for",
-                "durability",
-                values=DURABILITY_LEVELS,
-            ),
-        ),
-        key=_KEY,
-        value=(Field("value", 0, FieldKind.DOCUMENT, "the document", "Value"),),
-        value_required=False,
-    ),
-    Layout(Opcode.DCP_PREPARE, "response", "v1", _PREPARE),
-    Layout(
-        Opcode.DCP_SEQNO_ACKNOWLEDGED,
-        "request",
-        "v1",
-        _ACK,
-        extras=(
-            Field(
-                "prepared_seqno",
-                0,
-                FieldKind.SEQNO,
-                "all prepares up to here are safe on the replica",
-                "prepared seqno",
-            ),
-        ),
-    ),
-    Layout(Opcode.DCP_SEQNO_ACKNOWLEDGED, "response", "v1", _ACK),
-    Layout(
-        Opcode.DCP_COMMIT,
-        "request",
-        "v1",
-        _COMMIT,
-        extras=(
-            _PREPARED,
-            Field(
-                "commit_seqno",
-                8,
-                FieldKind.SEQNO,
-                "the seqno of this commit",
-                "commit seqno",
-                alias="by_seqno",
-            ),
-        ),
-        key=_KEY,
-    ),
-    Layout(Opcode.DCP_COMMIT, "response", "v1", _COMMIT),
-    Layout(
-        Opcode.DCP_ABORT,
-        "request",
-        "v1",
-        _ABORT,
-        extras=(
-            _PREPARED,
-            Field(
-                "abort_seqno",
-                8,
-                FieldKind.SEQNO,
-                "the seqno of this abort",
-                "abort seqno",
-                alias="by_seqno",
-            ),
-        ),
-        key=_KEY,
-    ),
-    Layout(Opcode.DCP_ABORT, "response", "v1", _ABORT),
+# A prepare is as long as a mutation's extras, with another tail: the two never share a layout.
+LAYOUTS = layouts(
+    """
+    DCP_PREPARE request
+        extras by_seqno seqno (by_seqno): the seqno of this change
+        extras rev_seqno u64 (rev_seqno): how many times the document changed
+        extras item_flags u32 (flags): the client's own flags
+        extras expiration time: when the document expires
+        extras lock_time u32 reserved: 0 from servers
+        extras nru u8: 0 to 3: not recently used; 0 to 255: frequency, after supports_hifi_MFU
+        extras deleted u8 [0 no, 1 yes]: 1: a durable deletion
+        extras durability_level u8 (durability) &levels: what the write waits for
+        key key: key of the document
+        value? document: the document
+    DCP_PREPARE response
+    DCP_SEQNO_ACKNOWLEDGED request
+        spec: dcp/documentation/commands/seqno-acknowledged.md
+        extras prepared_seqno seqno: all prepares up to here are safe on the replica
+    DCP_SEQNO_ACKNOWLEDGED response
+        spec: dcp/documentation/commands/seqno-acknowledged.md
+    DCP_COMMIT request
+        spec: dcp/documentation/commands/commit.md
+        extras prepared_seqno seqno: seqno of the prepare
+        extras commit_seqno seqno alias=by_seqno: the seqno of this commit
+        key key: key of the document
+    DCP_COMMIT response
+        spec: dcp/documentation/commands/commit.md
+    DCP_ABORT request
+        spec: dcp/documentation/commands/abort.md
+        extras prepared_seqno seqno: seqno of the prepare
+        extras abort_seqno seqno alias=by_seqno: the seqno of this abort
+        key key: key of the document
+    DCP_ABORT response
+        spec: dcp/documentation/commands/abort.md
+    """,
+    "dcp/documentation/commands/prepare.md",
+    {"levels": {"values": DURABILITY_LEVELS}},
 )

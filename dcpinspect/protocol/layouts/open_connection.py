@@ -2,48 +2,19 @@
 
 from __future__ import annotations
 
-from dcpinspect.protocol.fields import Field, FieldKind, Layout
 from dcpinspect.protocol.flags import OPEN_FLAGS
-from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.layout_text import layouts
 
-_SPEC = "dcp/documentation/commands/open-connection.md"
-
-LAYOUTS = (
-    Layout(
-        Opcode.DCP_OPEN,
-        "request",
-        "v1",
-        _SPEC,
-        extras=(
-            Field(
-                "reserved",
-                0,
-                FieldKind.U32,
-                "unused; the first specification called it sequence number",
-                "seqno",
-                reserved=True,
-            ),
-            Field(
-                "flags",
-                4,
-                FieldKind.U32,
-                "what the connection is for",
-                "flags",
-                flags=OPEN_FLAGS,
-                values={0: "consumer"},
-            ),
-        ),
-        key=Field("key", 0, FieldKind.TEXT, "name of the connection, at most 200 bytes", "Key"),
-        value=(
-            Field(
-                "value",
-                0,
-                FieldKind.JSON,
-                "JSON object, only key consumer_name; since 6.5, on consumer connections",
-                "Value",
-            ),
-        ),
-        value_required=False,
-    ),
-    Layout(Opcode.DCP_OPEN, "response", "v1", _SPEC),
+LAYOUTS = layouts(
+    """
+    DCP_OPEN request
+        extras reserved u32 (seqno) reserved: unused; the first specification called it sequence
+            number
+        extras flags u32 &what: what the connection is for
+        key text: name of the connection, at most 200 bytes
+        value? json: JSON object, only key consumer_name; since 6.5, on consumer connections
+    DCP_OPEN response
+    """,
+    "dcp/documentation/commands/open-connection.md",
+    {"what": {"flags": OPEN_FLAGS, "values": {0: "consumer"}}},
 )

@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-from dcpinspect.protocol.fields import Field, FieldKind, Layout
 from dcpinspect.protocol.flags import OSO_FLAGS
-from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.layout_text import layouts
 
-_ADVANCED = "dcp/documentation/commands/seqno-advanced.md"
-_OSO = "dcp/documentation/commands/oso_snapshot.md"
-
-LAYOUTS = (
-    Layout(
-        Opcode.DCP_SEQNO_ADVANCED,
-        "request",
-        "v1",
-        _ADVANCED,
-        extras=(
-            Field(
-                "by_seqno",
-                0,
-                FieldKind.SEQNO,
-                "the stream is here, by events that this client does not see",
-                "by_seqno",
-            ),
-        ),
-    ),
-    Layout(Opcode.DCP_SEQNO_ADVANCED, "response", "v1", _ADVANCED),
-    Layout(
-        Opcode.DCP_OSO_SNAPSHOT,
-        "request",
-        "v1",
-        _OSO,
-        extras=(
-            Field(
-                "flags",
-                0,
-                FieldKind.U32,
-                "where the OSO snapshot begins and ends",
-                "flags",
-                flags=OSO_FLAGS,
-            ),
-        ),
-    ),
-    Layout(Opcode.DCP_OSO_SNAPSHOT, "response", "v1", _OSO),
+LAYOUTS = layouts(
+    """
+    DCP_SEQNO_ADVANCED request
+        extras by_seqno seqno (by_seqno): the stream is here, by events that this client does not
+            see
+    DCP_SEQNO_ADVANCED response
+    DCP_OSO_SNAPSHOT request
+        spec: dcp/documentation/commands/oso_snapshot.md
+        extras flags u32 &bounds: where the OSO snapshot begins and ends
+    DCP_OSO_SNAPSHOT response
+        spec: dcp/documentation/commands/oso_snapshot.md
+    """,
+    "dcp/documentation/commands/seqno-advanced.md",
+    {"bounds": {"flags": OSO_FLAGS}},
 )

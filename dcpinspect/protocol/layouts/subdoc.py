@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from dcpinspect.protocol.fields import Bit, Field, FieldKind, Layout, RecordList
-from dcpinspect.protocol.layouts.keyvalue import MUTATION_SEQNO
-from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.protocol.statuses import Status
-
-_SPEC = "Subdocument.md"
+from dcpinspect.protocol.fields import Bit, RecordList
+from dcpinspect.protocol.layout_text import fields, layouts
 
 PATH_FLAGS = (
     Bit(0x01, "create-parents", "make the objects on the way"),
@@ -25,197 +19,158 @@ DOC_FLAGS = (
     Bit(0x10, "revive", "bring a deleted document back"),
     Bit(0x20, "replica-read", "a replica may answer"),
 )
-
-_KEY = Field("key", 0, FieldKind.KEY, "key of the document", "Key")
-_PATH = (
-    Field("path_length", 0, FieldKind.U16, "bytes of the path", "path length"),
-    Field("path_flags", 2, FieldKind.U8, "how to walk the path", "flags", flags=PATH_FLAGS),
-)
-_RESULT = (Field("value", 0, FieldKind.JSON, "the value at the path", "Value"),)
-
-
-def _expiry(offset: int) -> Field:
-    return Field("expiration", offset, FieldKind.TIME, "when the document expires", "expiration")
-
-
-def _doc_flags(offset: int) -> Field:
-    return Field(
-        "doc_flags", offset, FieldKind.U8, "how to treat the document", "doc flags", flags=DOC_FLAGS
-    )
-
-
-_layout = partial(Layout, generation="v1", spec=_SPEC, columns=False)
-
-_LOOKUP_VALUE = (Field("path", 0, FieldKind.TEXT, "path", "Path", size="path_length"),)
-_MUTATION_VALUE = (
-    *_LOOKUP_VALUE,
-    Field("fragment", 0, FieldKind.BYTES, "what to put there", "Fragment"),
-)
-
-_LOOKUP_SPECS = RecordList(
-    "specs",
-    (
-        Field("command", 0, FieldKind.COMMAND, "lookup", "opcode"),
-        Field("path_flags", 1, FieldKind.U8, "how to walk the path", "flags", flags=PATH_FLAGS),
-        Field("path_length", 2, FieldKind.U16, "bytes of the path", "path length"),
-        Field("path", 4, FieldKind.TEXT, "path", "path", size="path_length"),
-    ),
-    "lookups, in order",
-    "lookup",
-    at_least=1,
-)
-_MUTATION_SPECS = RecordList(
-    "specs",
-    (
-        Field("command", 0, FieldKind.COMMAND, "mutation", "opcode"),
-        Field("path_flags", 1, FieldKind.U8, "how to walk the path", "flags", flags=PATH_FLAGS),
-        Field("path_length", 2, FieldKind.U16, "bytes of the path", "path length"),
-        Field("value_length", 4, FieldKind.U32, "bytes of the value", "value length"),
-        Field("path", 8, FieldKind.TEXT, "path", "path", size="path_length"),
-        Field("fragment", 8, FieldKind.BYTES, "what to put there", "value", size="value_length"),
-    ),
-    "mutations, in order",
-    "mutation",
-    at_least=1,
-)
-_LOOKUP_RESULTS = RecordList(
-    "results",
-    (
-        Field("result_status", 0, FieldKind.STATUS, "outcome of one lookup", "status"),
-        Field("value_length", 2, FieldKind.U32, "bytes of the result", "value length"),
-        Field("result", 6, FieldKind.BYTES, "the value at the path", "value", size="value_length"),
-    ),
-    "a result for each lookup",
-    "result",
-)
-_MUTATION_RESULTS = RecordList(
-    "results",
-    (
-        Field("index", 0, FieldKind.U8, "which mutation", "index"),
-        Field("result_status", 1, FieldKind.STATUS, "its outcome", "status"),
-        Field("value_length", 3, FieldKind.U32, "bytes of the result", "value length"),
-        Field(
-            "result", 7, FieldKind.BYTES, "the new value at the path", "value", size="value_length"
+_NAMED = {"path": {"flags": PATH_FLAGS}, "doc": {"flags": DOC_FLAGS}}
+_LISTS = {
+    "lookups": RecordList(
+        "specs",
+        fields(
+            """
+            command command (opcode): lookup
+            path_flags u8 (flags) &path: how to walk the path
+            path_length u16: bytes of the path
+            path text size=path_length: path
+            """,
+            _NAMED,
         ),
+        "lookups, in order",
+        "lookup",
+        at_least=1,
     ),
-    "results of the mutations that have one",
-    "result",
-)
-_MUTATION_FAILURE = (
-    Field("index", 0, FieldKind.U8, "the mutation that failed", "index"),
-    Field("result_status", 1, FieldKind.STATUS, "why", "status"),
-)
-_MULTI = (
-    Status.SUCCESS,
-    Status.SUBDOC_MULTI_PATH_FAILURE,
-    Status.SUBDOC_SUCCESS_DELETED,
-    Status.SUBDOC_MULTI_PATH_FAILURE_DELETED,
-)
-_FAILED = (Status.SUBDOC_MULTI_PATH_FAILURE, Status.SUBDOC_MULTI_PATH_FAILURE_DELETED)
-
-_LOOKUPS = (Opcode.SUBDOC_GET, Opcode.SUBDOC_EXISTS, Opcode.SUBDOC_GET_COUNT)
+    "mutations": RecordList(
+        "specs",
+        fields(
+            """
+            command command (opcode): mutation
+            path_flags u8 (flags) &path: how to walk the path
+            path_length u16: bytes of the path
+            value_length u32: bytes of the value
+            path text size=path_length: path
+            fragment bytes (value) size=value_length: what to put there
+            """,
+            _NAMED,
+        ),
+        "mutations, in order",
+        "mutation",
+        at_least=1,
+    ),
+    "looked-up": RecordList(
+        "results",
+        fields(
+            """
+            result_status status (status): outcome of one lookup
+            value_length u32: bytes of the result
+            result bytes (value) size=value_length: the value at the path
+            """
+        ),
+        "a result for each lookup",
+        "result",
+    ),
+    "mutated": RecordList(
+        "results",
+        fields(
+            """
+            index u8: which mutation
+            result_status status (status): its outcome
+            value_length u32: bytes of the result
+            result bytes (value) size=value_length: the new value at the path
+            """
+        ),
+        "results of the mutations that have one",
+        "result",
+    ),
+}
+_LOOKUPS = "SUBDOC_GET SUBDOC_EXISTS SUBDOC_GET_COUNT"
 _MUTATIONS = (
-    Opcode.SUBDOC_DICT_ADD,
-    Opcode.SUBDOC_DICT_UPSERT,
-    Opcode.SUBDOC_DELETE,
-    Opcode.SUBDOC_REPLACE,
-    Opcode.SUBDOC_ARRAY_PUSH_LAST,
-    Opcode.SUBDOC_ARRAY_PUSH_FIRST,
-    Opcode.SUBDOC_ARRAY_INSERT,
-    Opcode.SUBDOC_ARRAY_ADD_UNIQUE,
-    Opcode.SUBDOC_COUNTER,
-    Opcode.SUBDOC_REPLACE_BODY_WITH_XATTR,
+    "SUBDOC_DICT_ADD SUBDOC_DICT_UPSERT SUBDOC_DELETE SUBDOC_REPLACE SUBDOC_ARRAY_PUSH_LAST "
+    "SUBDOC_ARRAY_PUSH_FIRST SUBDOC_ARRAY_INSERT SUBDOC_ARRAY_ADD_UNIQUE SUBDOC_COUNTER "
+    "SUBDOC_REPLACE_BODY_WITH_XATTR"
 )
 
-LAYOUTS = (
-    *(
-        layout
-        for opcode in _LOOKUPS
-        for layout in (
-            _layout(
-                opcode, "request", extras=_PATH, key=_KEY, value=_LOOKUP_VALUE, value_required=False
-            ),
-            _layout(
-                opcode,
-                "request",
-                extras=(*_PATH, _doc_flags(3)),
-                key=_KEY,
-                value=_LOOKUP_VALUE,
-                value_required=False,
-            ),
-            _layout(opcode, "response", value=_RESULT, value_required=False),
-        )
-    ),
-    *(
-        layout
-        for opcode in _MUTATIONS
-        for layout in (
-            *(
-                _layout(
-                    opcode,
-                    "request",
-                    extras=(*_PATH, *tail),
-                    key=_KEY,
-                    value=_MUTATION_VALUE,
-                    value_required=False,
-                )
-                for tail in ((), (_doc_flags(3),), (_expiry(3),), (_expiry(3), _doc_flags(7)))
-            ),
-            _layout(opcode, "response", value=_RESULT, value_required=False),
-            _layout(
-                opcode,
-                "response",
-                generation="mutation-seqno",
-                extras=MUTATION_SEQNO,
-                value=_RESULT,
-                value_required=False,
-            ),
-        )
-    ),
-    *(
-        _layout(
-            Opcode.SUBDOC_MULTI_LOOKUP, "request", extras=extras, key=_KEY, value=(_LOOKUP_SPECS,)
-        )
-        for extras in ((), (_doc_flags(0),))
-    ),
-    _layout(
-        Opcode.SUBDOC_MULTI_LOOKUP,
-        "response",
-        value=(_LOOKUP_RESULTS,),
-        status=_MULTI,
-        value_required=False,
-    ),
-    *(
-        _layout(
-            Opcode.SUBDOC_MULTI_MUTATION,
-            "request",
-            extras=extras,
-            key=_KEY,
-            value=(_MUTATION_SPECS,),
-        )
-        for extras in ((), (_doc_flags(0),), (_expiry(0),), (_expiry(0), _doc_flags(4)))
-    ),
-    _layout(
-        Opcode.SUBDOC_MULTI_MUTATION,
-        "response",
-        generation="failure",
-        value=_MUTATION_FAILURE,
-        status=_FAILED,
-    ),
-    _layout(
-        Opcode.SUBDOC_MULTI_MUTATION,
-        "response",
-        value=(_MUTATION_RESULTS,),
-        status=_MULTI,
-        value_required=False,
-    ),
-    _layout(
-        Opcode.SUBDOC_MULTI_MUTATION,
-        "response",
-        generation="mutation-seqno",
-        extras=MUTATION_SEQNO,
-        value=(_MUTATION_RESULTS,),
-        status=_MULTI,
-        value_required=False,
-    ),
+LAYOUTS = layouts(
+    f"""
+    path
+        extras path_length u16: bytes of the path
+        extras path_flags u8 (flags) &path: how to walk the path
+    lookup
+        key key: key of the document
+        value? path text (Path) size=path_length: path
+    fragment
+        use: lookup
+        value? fragment bytes (Fragment): what to put there
+    {_LOOKUPS} request
+        use: path
+        use: lookup
+    {_LOOKUPS} request
+        use: path
+        extras doc_flags u8 &doc: how to treat the document
+        use: lookup
+    {_LOOKUPS} response
+        value? json: the value at the path
+    {_MUTATIONS} request
+        use: path
+        use: fragment
+    {_MUTATIONS} request
+        use: path
+        extras doc_flags u8 &doc: how to treat the document
+        use: fragment
+    {_MUTATIONS} request
+        use: path
+        extras expiration time: when the document expires
+        use: fragment
+    {_MUTATIONS} request
+        use: path
+        extras expiration time: when the document expires
+        extras doc_flags u8 &doc: how to treat the document
+        use: fragment
+    {_MUTATIONS} response
+        value? json: the value at the path
+    {_MUTATIONS} response mutation-seqno
+        extras vbucket_uuid uuid (vb UUID): branch of the history (HELLO feature MUTATION_SEQNO)
+        extras seqno seqno: seqno of the change
+        value? json: the value at the path
+    SUBDOC_MULTI_LOOKUP request
+        key key: key of the document
+        value: *lookups
+    SUBDOC_MULTI_LOOKUP request
+        extras doc_flags u8 &doc: how to treat the document
+        key key: key of the document
+        value: *lookups
+    SUBDOC_MULTI_LOOKUP response
+        value?: *looked-up
+        status: SUCCESS SUBDOC_MULTI_PATH_FAILURE SUBDOC_SUCCESS_DELETED
+            SUBDOC_MULTI_PATH_FAILURE_DELETED
+    SUBDOC_MULTI_MUTATION request
+        key key: key of the document
+        value: *mutations
+    SUBDOC_MULTI_MUTATION request
+        extras doc_flags u8 &doc: how to treat the document
+        key key: key of the document
+        value: *mutations
+    SUBDOC_MULTI_MUTATION request
+        extras expiration time: when the document expires
+        key key: key of the document
+        value: *mutations
+    SUBDOC_MULTI_MUTATION request
+        extras expiration time: when the document expires
+        extras doc_flags u8 &doc: how to treat the document
+        key key: key of the document
+        value: *mutations
+    SUBDOC_MULTI_MUTATION response failure
+        value index u8: the mutation that failed
+        value result_status status (status): why
+        status: SUBDOC_MULTI_PATH_FAILURE SUBDOC_MULTI_PATH_FAILURE_DELETED
+    SUBDOC_MULTI_MUTATION response
+        value?: *mutated
+        status: SUCCESS SUBDOC_MULTI_PATH_FAILURE SUBDOC_SUCCESS_DELETED
+            SUBDOC_MULTI_PATH_FAILURE_DELETED
+    SUBDOC_MULTI_MUTATION response mutation-seqno
+        extras vbucket_uuid uuid (vb UUID): branch of the history (HELLO feature MUTATION_SEQNO)
+        extras seqno seqno: seqno of the change
+        value?: *mutated
+        status: SUCCESS SUBDOC_MULTI_PATH_FAILURE SUBDOC_SUCCESS_DELETED
+            SUBDOC_MULTI_PATH_FAILURE_DELETED
+    """,
+    "Subdocument.md",
+    _NAMED | _LISTS,
+    columns=False,
 )

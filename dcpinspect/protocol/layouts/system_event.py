@@ -9,30 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dcpinspect.protocol.fields import Field, FieldKind, Layout, LayoutItem, Slot
+from dcpinspect.protocol.fields import Slot
 from dcpinspect.protocol.flags import SYSTEM_EVENTS
-from dcpinspect.protocol.opcodes import Opcode
-
-_SPEC = "dcp/documentation/commands/system_event.md"
-
-_EXTRAS = (
-    Field("by_seqno", 0, FieldKind.SEQNO, "the seqno of this event", "by_seqno"),
-    Field("event", 8, FieldKind.U32, "what happened", "event", values=SYSTEM_EVENTS, words=True),
-)
-_VERSION = Field(
-    "version",
-    12,
-    FieldKind.U8,
-    "how the value is encoded: 0, 1 (with a maximum TTL), 2 (FlatBuffer)",
-    "version",
-)
-
-_UID = Field("manifest_uid", 0, FieldKind.U64, "last completely processed manifest", "manifest uid")
-_SCOPE = Field("scope_id", 8, FieldKind.ID, "scope", "scope id")
-_COLLECTION = Field("collection_id", 12, FieldKind.ID, "collection", "collection id")
-_TTL = Field("max_ttl", 16, FieldKind.U32, "maximum TTL of documents, seconds", "max TTL")
-
-_NAME = Field("key", 0, FieldKind.TEXT, "name of the collection or scope", "Key")
+from dcpinspect.protocol.layout_text import layouts
 
 _COLLECTION_TABLE = (
     Slot(0, "manifest_uid", "u64", "last completely processed manifest"),
@@ -64,88 +43,117 @@ _DROPPED_SCOPE_TABLE = (
 )
 
 
-def _table(name: str, slots: tuple[Slot, ...]) -> tuple[LayoutItem, ...]:
-    return (
-        Field("value", 0, FieldKind.FLATBUFFER, f"FlatBuffer table {name}", "Value", slots=slots),
-    )
-
-
-# (event, version) -> how the value is built. A FlatBuffer has no file identifier: the event decides
-# which table it is.
-_VALUES: dict[tuple[int, int], tuple[LayoutItem, ...]] = {
-    (0, 0): (_UID, _SCOPE, _COLLECTION),
-    (0, 1): (_UID, _SCOPE, _COLLECTION, _TTL),
-    (0, 2): _table("Collection", _COLLECTION_TABLE),
-    (1, 0): (_UID, _SCOPE, _COLLECTION),
-    (1, 2): _table("DroppedCollection", _DROPPED_COLLECTION_TABLE),
-    (3, 0): (_UID, _SCOPE),
-    (3, 2): _table("Scope", _SCOPE_TABLE),
-    (4, 0): (_UID, _SCOPE),
-    (4, 2): _table("DroppedScope", _DROPPED_SCOPE_TABLE),
-    (5, 2): _table("Collection", _COLLECTION_TABLE),
-    (2, 0): (_UID, Field("collection_id", 8, FieldKind.ID, "collection", "collection id")),
-    (5, 0): (
-        _UID,
-        Field("collection_id", 8, FieldKind.ID, "collection", "collection id"),
-        Field("max_ttl", 12, FieldKind.U32, "maximum TTL of documents, seconds", "max TTL"),
-    ),
-}
-
-_CLIENT_ONLY = frozenset({(2, 0), (5, 0)})
-"""Events that servers do not send; a client library has a layout for them."""
-
-_RAW = (Field("value", 0, FieldKind.BYTES, "by event and version", "Value"),)
-
-
 def _swapped(numbers: Mapping[str, int]) -> tuple[str, str] | None:
     if numbers.get("scope_id", 0) >= 8 and numbers.get("collection_id", 8) == 0:
         return "scope_id", "scope and collection id look swapped: the scope comes first"
     return None
 
 
-LAYOUTS = (
-    *(
-        Layout(
-            Opcode.DCP_SYSTEM_EVENT,
-            "request",
-            f"v{version}",
-            _SPEC,
-            extras=(*_EXTRAS, _VERSION),
-            key=_NAME if event in (0, 3, 5) else None,
-            value=value,
-            when=((8, 4, event), (12, 1, version)),
-            check=_swapped,
-            legacy=(event, version) in _CLIENT_ONLY,
-            note="a layout of a client library; servers never send it"
-            if (event, version) in _CLIENT_ONLY
-            else "",
-        )
-        for (event, version), value in _VALUES.items()
-    ),
-    Layout(
-        Opcode.DCP_SYSTEM_EVENT,
-        "request",
-        "unknown",
-        _SPEC,
-        extras=(*_EXTRAS, _VERSION),
-        key=_NAME,
-        key_required=False,
-        value=_RAW,
-        value_required=False,
-        note="an unknown event or version",
-    ),
-    Layout(
-        Opcode.DCP_SYSTEM_EVENT,
-        "request",
-        "5.0-collections",
-        _SPEC,
-        extras=_EXTRAS,
-        key=_NAME,
-        key_required=False,
-        value=_RAW,
-        value_required=False,
-        legacy=True,
-        note="prototype of 5.0 to 6.0, without a version",
-    ),
-    Layout(Opcode.DCP_SYSTEM_EVENT, "response", "v1", _SPEC),
+_NAMED = {
+    "events": {"values": SYSTEM_EVENTS},
+    "collection": {"slots": _COLLECTION_TABLE},
+    "dropped-collection": {"slots": _DROPPED_COLLECTION_TABLE},
+    "scope": {"slots": _SCOPE_TABLE},
+    "dropped-scope": {"slots": _DROPPED_SCOPE_TABLE},
+    "swapped": _swapped,
+}
+
+# A FlatBuffer has no file identifier: the event decides which table it is.
+LAYOUTS = layouts(
+    """
+    event
+        extras by_seqno seqno (by_seqno): the seqno of this event
+        extras event u32 words &events: what happened
+    version
+        use: event
+        extras version u8: how the value is encoded: 0, 1 (with a maximum TTL), 2 (FlatBuffer)
+    named
+        use: version
+        key text: name of the collection or scope
+    ids
+        value manifest_uid u64: last completely processed manifest
+        value scope_id id: scope
+        value collection_id id: collection
+    DCP_SYSTEM_EVENT request v0
+        use: named
+        use: ids
+        when: 8 4 0, 12 1 0
+        check: swapped
+    DCP_SYSTEM_EVENT request
+        use: named
+        use: ids
+        value max_ttl u32 (max TTL): maximum TTL of documents, seconds
+        when: 8 4 0, 12 1 1
+        check: swapped
+    DCP_SYSTEM_EVENT request v2
+        use: named
+        value flatbuffer &collection: FlatBuffer table Collection
+        when: 8 4 0, 12 1 2
+        check: swapped
+    DCP_SYSTEM_EVENT request v0
+        use: version
+        use: ids
+        when: 8 4 1, 12 1 0
+        check: swapped
+    DCP_SYSTEM_EVENT request v2
+        use: version
+        value flatbuffer &dropped-collection: FlatBuffer table DroppedCollection
+        when: 8 4 1, 12 1 2
+        check: swapped
+    DCP_SYSTEM_EVENT request v0
+        use: named
+        value manifest_uid u64: last completely processed manifest
+        value scope_id id: scope
+        when: 8 4 3, 12 1 0
+        check: swapped
+    DCP_SYSTEM_EVENT request v2
+        use: named
+        value flatbuffer &scope: FlatBuffer table Scope
+        when: 8 4 3, 12 1 2
+        check: swapped
+    DCP_SYSTEM_EVENT request v0
+        use: version
+        value manifest_uid u64: last completely processed manifest
+        value scope_id id: scope
+        when: 8 4 4, 12 1 0
+        check: swapped
+    DCP_SYSTEM_EVENT request v2
+        use: version
+        value flatbuffer &dropped-scope: FlatBuffer table DroppedScope
+        when: 8 4 4, 12 1 2
+        check: swapped
+    DCP_SYSTEM_EVENT request v2
+        use: named
+        value flatbuffer &collection: FlatBuffer table Collection
+        when: 8 4 5, 12 1 2
+        check: swapped
+    DCP_SYSTEM_EVENT request v0 legacy
+        use: version
+        value manifest_uid u64: last completely processed manifest
+        value collection_id id: collection
+        note: a layout of a client library; servers never send it
+        when: 8 4 2, 12 1 0
+        check: swapped
+    DCP_SYSTEM_EVENT request v0 legacy
+        use: named
+        value manifest_uid u64: last completely processed manifest
+        value collection_id id: collection
+        value max_ttl u32 (max TTL): maximum TTL of documents, seconds
+        note: a layout of a client library; servers never send it
+        when: 8 4 5, 12 1 0
+        check: swapped
+    DCP_SYSTEM_EVENT request unknown
+        use: version
+        key? text: name of the collection or scope
+        value? bytes: by event and version
+        note: an unknown event or version
+    DCP_SYSTEM_EVENT request 5.0-collections legacy
+        use: event
+        key? text: name of the collection or scope
+        value? bytes: by event and version
+        note: prototype of 5.0 to 6.0, without a version
+    DCP_SYSTEM_EVENT response
+    """,
+    "dcp/documentation/commands/system_event.md",
+    _NAMED,
 )

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from dcpinspect.protocol.fields import Field, FieldKind, Layout
 from dcpinspect.protocol.flags import VBUCKET_STATES
-from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.layout_text import layouts
 
-_FLUSH = "dcp/documentation/commands/flush.md"
-_STATE = "dcp/documentation/commands/set-vbucket-state.md"
+_STATES = {
+    "values": VBUCKET_STATES,
+    # The UPR transport specification, and old dissectors, have 2 pending and 3 replica.
+    "first_generation": {2: 3, 3: 2},
+}
 
-LAYOUTS = (
-    Layout(Opcode.DCP_FLUSH, "request", "v1", _FLUSH),
-    Layout(Opcode.DCP_FLUSH, "response", "v1", _FLUSH),
-    Layout(
-        Opcode.DCP_SET_VBUCKET_STATE,
-        "request",
-        "v1",
-        _STATE,
-        extras=(
-            Field(
-                "state",
-                0,
-                FieldKind.U8,
-                "state the consumer's vbucket takes",
-                "state",
-                values=VBUCKET_STATES,
-                words=True,
-                # The UPR transport specification, and old dissectors, have 2 pending and 3 replica.
-                first_generation={2: 3, 3: 2},
-            ),
-        ),
-    ),
-    Layout(Opcode.DCP_SET_VBUCKET_STATE, "response", "v1", _STATE),
+LAYOUTS = layouts(
+    """
+    DCP_FLUSH request
+    DCP_FLUSH response
+    DCP_SET_VBUCKET_STATE request
+        spec: dcp/documentation/commands/set-vbucket-state.md
+        extras state u8 words &states: state the consumer's vbucket takes
+    DCP_SET_VBUCKET_STATE response
+        spec: dcp/documentation/commands/set-vbucket-state.md
+    """,
+    "dcp/documentation/commands/flush.md",
+    {"states": _STATES},
 )

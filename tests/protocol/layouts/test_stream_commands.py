@@ -1,10 +1,12 @@
-"""DCP stream request and its answers."""
+"""Commands about streams, and the failover log."""
 
 from __future__ import annotations
 
 import pytest
 
 from dcpinspect.protocol.annotate import annotate
+from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.message import Context, Generation
 from tests.protocol.layouts.cases import Case, decoded, encoded, expected
 
 CASES = (
@@ -99,6 +101,58 @@ CASES = (
         value=b'{"rev":42}',
         encodes=False,
     ),
+    Case("takeover", "dcp_add_stream", extras="00000001", fields={"flags": 1}),
+    Case(
+        "answer",
+        "dcp_add_stream",
+        side="response",
+        extras="00001000",
+        fields={"stream_opaque": 4096},
+    ),
+    Case(
+        "refusal from the producer",
+        "dcp_add_stream",
+        side="response",
+        extras="00001000",
+        status=7,
+        fields={"stream_opaque": 4096},
+    ),
+    Case(
+        "refusal on the spot",
+        "dcp_add_stream",
+        generation="error",
+        side="response",
+        status=2,
+        encodes=False,
+    ),
+    Case("request", "dcp_close_stream"),
+    Case("answer", "dcp_close_stream", side="response"),
+    Case(
+        "no such stream",
+        "dcp_close_stream",
+        generation="error",
+        side="response",
+        status=1,
+        encodes=False,
+    ),
+    Case("request", "dcp_get_failover_log"),
+    Case(
+        "answer",
+        "dcp_get_failover_log",
+        side="response",
+        value="00000000feeddeca 0000000000000005",
+        fields={"failover_log": [{"uuid": "0x00000000feeddeca", "seqno": 5}]},
+    ),
+    Case("request on a plain connection", "get_failover_log"),
+    Case(
+        "answer on a plain connection",
+        "get_failover_log",
+        side="response",
+        value="00000000feeddeca 0000000000000005",
+        fields={"failover_log": [{"uuid": "0x00000000feeddeca", "seqno": 5}]},
+    ),
+    Case("ok", "dcp_stream_end", extras="00000000", fields={"end_reason": 0}),
+    Case("answer of some clients", "dcp_stream_end", side="response"),
 )
 
 
@@ -118,3 +172,41 @@ def test_an_endless_stream_says_so() -> None:
     field = annotate(CASES[0].data).field("end_seqno")
     assert field is not None
     assert field.meaning == "no end"
+
+
+def test_a_stream_id_says_which_of_several_streams() -> None:
+    assert annotate(encode("dcp_close_stream", frames=[(2, b"\0\x47")])).sid == 71
+
+
+@pytest.mark.parametrize(
+    ("code", "word"),
+    [
+        (0, "ok"),
+        (1, "closed; as a number of the first generation: state-changed"),
+        (2, "state-changed"),
+        (6, "rollback"),
+        (8, "lost-privileges"),
+        (9, "unknown (9)"),
+    ],
+)
+def test_a_reason_has_a_word(code: int, word: str) -> None:
+    field = annotate(encode("dcp_stream_end", end_reason=code)).field("end_reason")
+    assert field is not None
+    assert field.meaning == word
+
+
+@pytest.mark.parametrize(
+    ("generation", "meaning", "word"),
+    [
+        ("dcp", "closed", "closed"),
+        ("upr", "state-changed, as a number of the first generation", "state-changed"),
+    ],
+)
+def test_a_reason_of_1_is_what_the_connections_generation_says(
+    generation: Generation, meaning: str, word: str
+) -> None:
+    field = annotate(
+        encode("dcp_stream_end", end_reason=1), context=Context(generation=generation)
+    ).field("end_reason")
+    assert field is not None
+    assert (field.value, field.meaning, field.word) == (1, meaning, word)
