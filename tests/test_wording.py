@@ -64,9 +64,9 @@ def messages(source: str) -> Iterator[str]:
             and len(re.findall(r"(?:^|\s)\W*[a-z]{2,}", text)) >= FEWEST_WORDS
             and not NO_PROSE.match(text)
         ):
-            # a text of entries, such as the help of options
+            # a text of entries, such as the help of options; with a backslash, of patterns
             lines = entries(text) if text.startswith("\n") else [("", text)]
-            yield from (body or head for head, body in lines)
+            yield from (body or head for head, body in lines if "\\" not in text)
 
 
 def commands(group: typer.core.TyperGroup) -> Iterator[typer.core.TyperCommand]:

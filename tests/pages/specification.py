@@ -424,7 +424,7 @@ ROWS = (
         "E",
         "Stream Request: failover log on success",
         "the value is divided into its entries",
-        "protocol/layouts/test_stream_request.py test_a_message_decodes_to_its_fields",
+        "protocol/layouts/test_stream_commands.py test_a_message_decodes_to_its_fields",
     ),
     Row(
         "E",
