@@ -259,12 +259,16 @@ class Copies(Portable):
                 if most > len(self._levels)
                 else self._levels
             )
+            ends_by_seq = defaultdict[tuple[int, int], set[tuple[str, str]]](set)
+            for link in links:
+                ends_by_seq[link.first_seq].add((link.client, link.server))
             seen = _SampleNumbers(
                 samples,
                 self._levels,
                 {link.number: link for link in links},
                 self.messages,
                 self._compared_before,
+                ends_by_seq,
             )
             self._told = key, _copies(seen, self.messages)
             self._compared_before = seen.compared
@@ -322,6 +326,8 @@ class _SampleNumbers:
     messages: IntArray
     """Number of messages, by connection."""
     compared_before: _Comparisons
+    ends_by_seq: Mapping[tuple[int, int], Collection[tuple[str, str]]]
+    """Clients and servers by the initial sequence numbers of their connections."""
     compared: _Comparisons = field(default_factory=dict)
     known: dict[int, KeptMessages] = field(default_factory=dict)
     """Samples that were looked up, by way: a connection is compared with several."""
@@ -357,6 +363,16 @@ class _SampleNumbers:
         """Returns the addresses of client and server."""
         link = self.by_number[connection]
         return link.client, link.server
+
+    def numbers_tell(self, first: TcpConnection, second: TcpConnection) -> bool:
+        """Whether both initial sequence numbers, which are equal, show that two connections of
+        different hosts are one: hosts choose them at random. Test tools give all connections the
+        same; then they are also those of two connections between the same hosts.
+        """
+        if first.first_seq != second.first_seq or not all(map(_has_handshake, (first, second))):
+            return False
+        hosts = [tuple(map(_host, ends)) for ends in self.ends_by_seq[first.first_seq]]
+        return min(first.first_seq) >= 0 and len({*hosts}) == len(hosts)
 
     def messages_of(self, connection: int) -> int:
         """Returns the number of messages of a connection."""
@@ -516,7 +532,9 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
     """Compares two connections."""
     links = seen.by_number[first_link], seen.by_number[second_link]
     since_ns, until_ns = max(link.first_ns for link in links), min(link.last_ns for link in links)
-    comes_again = seen.ends_of(first_link) == seen.ends_of(second_link) and since_ns >= until_ns
+    has_same_ends = seen.ends_of(first_link) == seen.ends_of(second_link)
+    is_told = has_same_ends or seen.numbers_tell(*links)
+    comes_again = is_told and since_ns >= until_ns
     if since_ns > until_ns + _APART_NS and not comes_again:
         return None
     has_port = _port(links[0].client) == _port(links[1].client)
@@ -565,9 +583,9 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
             for delays_of_way in delays
         )
     )
-    if is_translated and (has_port or is_next or (is_inside and count)):
-        has_same_ends = seen.ends_of(first_link) == seen.ends_of(second_link)
-        return RECORDED if has_same_ends else TRANSLATION, delay, True
+    if is_translated and (has_port or is_next or (is_inside and count) or is_told):
+        is_recorded = has_same_ends or abs(delay) > _APART_NS
+        return RECORDED if is_recorded else TRANSLATION, delay, True
     # a proxy connects once somebody connected to it
     is_sure = count > ENOUGH or (count == ENOUGH and begins * delay > 0)
     return (PROXY, delay, is_sure) if is_inside else None
@@ -592,6 +610,10 @@ def _is_whole(link: TcpConnection, direction: int) -> bool:
 
 def _has_handshake(link: TcpConnection) -> bool:
     return link.has_handshake and link.first_seq[0] >= 0
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0]
 
 
 def _port(address: str) -> str:

@@ -24,8 +24,9 @@ def test_what_was_asked_before_and_since() -> None:
     streams = context(talk).streams
     assert [found.since(place, streams[place].answered) for place in range(3)] == [1, 2, 3]
     assert found.since(0, streams[1].answered) == 2
-    streams.opened.time[1] -= 1_000_000_000  # the client has a clock of its own
-    assert asked(talk).since(0, streams[0].answered) == 1
+    told = streams[0].answered
+    streams.opened.time[:] -= 1_000_000_000  # the client has a clock of its own
+    assert OpenedInOrder(streams, range(3), EmptySnapshots(context(talk))).since(0, told) == 1
 
 
 def test_streams_that_are_open_and_snapshots_without_items() -> None:

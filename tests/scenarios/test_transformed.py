@@ -25,6 +25,10 @@ FILES = (
 )
 
 
+Transform = Callable[[list[Recorded]], list[Recorded]]
+SECOND = 1_000_000_000
+
+
 def in_time(packets: list[Recorded]) -> list[Recorded]:
     return sorted(packets, key=lambda packet: packet.time_ns)
 
@@ -48,16 +52,39 @@ def earlier_to_server(packets: list[Recorded]) -> list[Recorded]:
     )
 
 
-TRANSFORMED: tuple[Callable[[list[Recorded]], list[Recorded]], ...] = (
+def behind_translation(by_ns: int) -> Transform:
+    """As recorded on both sides of a router that changes the client's address and port, with two
+    clocks.
+    """
+
+    def both(packets: list[Recorded]) -> list[Recorded]:
+        found = []
+        for packet in packets:
+            one, host = tcp_of(packet), b"\xac\x11\x00\x01"
+            if one.to_server():
+                one = replace(one, ip=one.ip[:12] + host + one.ip[16:], source=one.source ^ 0x1234)
+            else:
+                one = replace(one, ip=one.ip[:16] + host, target=one.target ^ 0x1234)
+            found += [packet, one.recorded(packet.time_ns + by_ns)]
+        return in_time(found)
+
+    both.__name__ = f"behind_translation({by_ns:,})"
+    return both
+
+
+TRANSFORMED = (
     later_to_server,
     earlier_to_server,
+    behind_translation(3_000_000),
+    behind_translation(-5 * SECOND),
+    behind_translation(7200 * SECOND),
 )
 
 
 @pytest.mark.parametrize("transform", TRANSFORMED, ids=lambda one: one.__name__)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_findings_are_those_of_the_recording(
-    path: Path, transform: Callable[[list[Recorded]], list[Recorded]], tmp_path: Path
+    path: Path, transform: Transform, tmp_path: Path
 ) -> None:
     packets = packets_of(path)
     assert said_of(written(tmp_path, transform(packets)))[0] == said_of(path)[0]
