@@ -60,6 +60,8 @@ class Choosing:
 
         ``clients`` and ``vbuckets``: those of all streams.
         """
+        if self.time is not None and not self.time.has_connection:
+            return "no connection goes on in that time"
         if self.connections and not _are_among([link.number for link in links], self.connections):
             return f"there is no such connection among {len(links):,}"
         names = [*clients, *(f"{link.client} {link.server}" for link in links)]
@@ -72,13 +74,22 @@ class Choosing:
         return ""
 
     def within(self, reading: Reading) -> Choosing:
-        """Returns the conditions with the bounds of a reading."""
+        """Returns the conditions with the bounds of a reading, and with the connections that count
+        in place of those that show the same.
+        """
         from dcpinspect.findings.span import Span
 
+        links, tracker, connections = reading.engine.links, reading.tracker, [*self.connections]
+        if connections and tracker is not None:
+            for number in tracker.left_out(links):
+                if _are_among((number,), self.connections):
+                    counts = tracker.copies.among(links)[number].of
+                    connections.append(range(counts, counts + 1))
+        within = replace(self, connections=tuple(connections))
         if self.span is None:
-            return self
+            return within
         bounds = self.span.within(reading.earliest_ns, reading.last_time_ns)
-        return replace(self, time=Span.from_bounds(bounds, reading.engine.links))
+        return replace(within, time=Span.from_bounds(bounds, links))
 
     def wants(self, case: Finding) -> bool:
         """Whether a case is wanted, before it is merged with similar ones."""

@@ -24,6 +24,12 @@ class Span:
         """Returns the span for a reading; ``links``: all its connections."""
         return cls(bounds, {link.number: (link.first_ns, link.last_ns) for link in links})
 
+    @property
+    def has_connection(self) -> bool:
+        """Whether a connection goes on in the span."""
+        since, until = self.bounds
+        return any(first < until and last >= since for first, last in self.lives.values())
+
     def has(self, case: Finding) -> bool:
         """Returns whether a case goes on in the span.
 

@@ -10,6 +10,7 @@ import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.findings.registry import RULES
+from tests.captures import field
 from tests.peers.truth import SAMPLES
 from tests.streams.told import Told, capture, opened
 
@@ -53,6 +54,8 @@ def test_connections_and_clients_are_chosen(capsys: pytest.CaptureFixture[str]) 
         (["--client", "nobody"], "no client has nobody in its address or DCP name"),
         (["--connection", "99"], "there is no such connection among 7"),
         (["--vbucket", "5000"], "there is no stream of such a vbucket"),
+        (["--since", "2030-01-01"], "no connection goes on in that time"),
+        (["--until", "0s"], "no connection goes on in that time"),
     ],
 )
 def test_what_is_nowhere_is_not_right(
@@ -65,6 +68,23 @@ def test_what_is_nowhere_is_not_right(
         f"dcpinspect: nothing was checked: {said}; 'dcpinspect connections' and 'dcpinspect "
         "vbuckets' list all\n"
     )
+
+
+def test_a_copy_stands_for_the_connection_that_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(field("z-dnat-p05-one-rollback-reopens-all"))
+    assert main(["connections", path, "-f", "ndjson"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    copy_of = {one["connection"]: one["copy_of"] for one in rows if one["copy_of"]}
+    assert copy_of
+    for copy, counts in copy_of.items():
+        of_copy = [
+            (one["rule"], one["rows"]) for one in found(capsys, path, "--connection", str(copy))
+        ]
+        of_counted = [
+            (one["rule"], one["rows"]) for one in found(capsys, path, "--connection", str(counts))
+        ]
+        assert of_counted or counts > 1
+        assert [one for one in of_copy if one[0] != "seen-twice"] == of_counted
 
 
 def test_severity_is_that_and_worse(capsys: pytest.CaptureFixture[str]) -> None:
