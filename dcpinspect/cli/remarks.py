@@ -52,11 +52,12 @@ def no_such_connections(reading: Reading, wanted: Sequence[range]) -> str:
 
 def _merging(reading: Reading) -> str:
     """Returns what to do with captures of the same connections, if each may have what another one
-    lacks; else empty.
+    lacks, or has one direction; else empty.
     """
     files, sums = reading.capture.files, reading.coverage.own_protocol
     is_again = ONE_IN * (sums["late"] + sums["duplicate"]) >= sums["captured"]
-    if not (is_again and sums["missing"] and any(file.overlaps for file in files)):
+    lacks = is_again and sums["missing"]
+    if not any(file.overlaps for file in files) or not (lacks or reading.is_divided):
         return ""
     import shlex  # deferred: few captures need advice
 
@@ -65,9 +66,14 @@ def _merging(reading: Reading) -> str:
         if len(files) <= MOST_NAMED
         else "FILE…"
     )
+    purpose = (
+        "fill the holes of one from another"
+        if lacks
+        else "have both directions of a connection in order"
+    )
     return (
-        "captures that overlap in time are read one after the other; to fill the holes of one "
-        f"from another, first: mergecap -w OUT {names}"
+        "captures that overlap in time are read one after the other; "
+        f"to {purpose}, first: mergecap -w OUT {names}"
     )
 
 
@@ -192,7 +198,7 @@ def _lost(reading: Reading) -> Iterator[str]:
     yield from lost[:MAX_LINES]
     if len(lost) > MAX_LINES:
         yield "more connections lost bytes; --stats lists all"
-    if lost and (hint := _merging(reading)):
+    if hint := _merging(reading):
         yield hint
 
 

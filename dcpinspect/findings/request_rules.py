@@ -534,11 +534,11 @@ def _followed(context: Context, requests_in_order: OpenedInOrder, index: int) ->
     origins = context.logs.origins
     number = requests_in_order.numbers[index]
     bucket = origins[int(streams.connection[number])][1]
-    told = streams[number].answered
+    answered = streams[number].answered
     if streams.rollback[number] == UNREAD_SEQNO:
         return None
     to, falls = int(streams.rollback[number]), 0
-    for later in range(requests_in_order.since(index, told), len(requests_in_order.numbers)):
+    for later in range(requests_in_order.since(index, answered), len(requests_in_order.numbers)):
         again = requests_in_order.numbers[later]
         if origins[int(streams.connection[again])][1] != bucket:
             continue

@@ -12,6 +12,8 @@ from dcpinspect.output.render.coverage_text import MAX_PORTS, nothing_found
 from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import Conversation
+from tests.doubled import packets_of, tcp_of, written
+from tests.peers.truth import SAMPLES
 
 
 def read(*paths: Path) -> Reading:
@@ -91,6 +93,24 @@ def test_lost_bytes_are_told_once_a_direction(
     assert line.startswith(
         "dcpinspect: connection 1, 10.0.0.2:11210 back to 10.0.0.1:50000: 1,448 bytes are not "
         "in the capture"
+    )
+
+
+def test_captures_of_one_direction_each_are_to_be_merged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else all answers may come before their requests, and findings are lost."""
+    packets = packets_of(SAMPLES / "rollback.pcap")
+    paths = [
+        str(written(tmp_path, [one for one in packets if tcp_of(one).to_server() == way], name))
+        for way, name in ((True, "out.pcap"), (False, "in.pcap"))
+    ]
+    with Reading(paths) as reading:
+        list(reading)
+    assert remarks(reading) == 0
+    assert capsys.readouterr().err == (
+        "dcpinspect: captures that overlap in time are read one after the other; to have both "
+        f"directions of a connection in order, first: mergecap -w OUT {' '.join(paths)}\n"
     )
 
 
