@@ -83,10 +83,26 @@ class KindBuilder(rt.ProgramBuilder):
         self.look_ups: list[LookUp] = []
         """The numbers whose texts are looked up."""
 
-    def look_up(self, field: FieldValue, text: Callable[[FieldValue], bytes]) -> None:
-        """Adds the text for the number of a field, which ``text`` makes."""
-        self.add(rt.FRAGMENT, len(COLUMN) + len(self.look_ups))
+    def look_up(self, field: FieldValue, text: Callable[[FieldValue], bytes]) -> str:
+        """Returns the mark for the text of a field's number, which ``text`` makes."""
         self.look_ups.append(LookUp(field.name, field.offset, field.size, text))
+        return self.mark((rt.FRAGMENT, len(COLUMN) + len(self.look_ups) - 1))
+
+    def number(self, name: str) -> str:
+        """Returns the mark for the number of a column."""
+        return self.mark((rt.COLUMN, COLUMN[name]))
+
+    def unpacked(self, message: Message) -> str:
+        """Returns what the field of a value that is compressed or has xattrs says of it."""
+        datatype, field = datatype_of(message), message.field("value")
+        parts = list(field.fields) if field is not None else []
+        texts = []
+        if datatype & SNAPPY:
+            texts.append(f"snappy, {self.number('content_length')} bytes inflated")
+        if datatype & XATTR:
+            count = len(parts.pop(0).fields)
+            texts.append(f"{count} xattr{'s' if count != 1 else ''}")
+        return ", ".join([*texts, *([encoding_of(message)] if parts else [])])
 
 
 class Programs(ABC):
@@ -190,8 +206,8 @@ def datatype_of(message: Message) -> int:
     return message.header.datatype if message.header is not None else 0
 
 
-def encoding_of(message: Message) -> bytes:
+def encoding_of(message: Message) -> str:
     """Returns the encoding that the datatype promises; a message that breaks the promise is written
     in the ordinary way.
     """
-    return b"json" if datatype_of(message) & JSON else b"text"
+    return "json" if datatype_of(message) & JSON else "text"

@@ -9,6 +9,8 @@ Lines, dumps, field tables, JSON and CSV are written by it.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -213,11 +215,25 @@ class RowTexts:
         )
 
 
+ProgramPart = bytes | tuple[int, ...]
+"""A constant, or an operation with its arguments."""
+_NONCE = f"\ue000{os.urandom(16).hex()}"
+_MARKED = re.compile(rf'(")?{_NONCE}(\d{{8}})(?(1)"(?::null)?)'.encode())
+"""Matches a mark, and in JSON the string that it is, or the member that it names. What is captured
+cannot have the nonce. A mark is wider than any column, so nothing pads it.
+"""
+
+
 class ProgramBuilder:
-    """Builds one program, and joins adjacent texts to one constant."""
+    """Builds one program, and joins adjacent texts to one constant.
+
+    It may be made by example: a message is written as usual, but with marks in place of what
+    differs between messages.
+    """
 
     def __init__(self, texts: RowTexts) -> None:
         self._texts = texts
+        self._marks: list[tuple[ProgramPart, ...]] = []
         self._pending = bytearray()
         self.operations: list[tuple[int, int, int, int]] = []
         self.size = 0
@@ -226,6 +242,22 @@ class ProgramBuilder:
     def text(self, text: bytes) -> None:
         """Adds a constant."""
         self._pending += text
+
+    def mark(self, *parts: ProgramPart) -> str:
+        """Returns the mark that stands for these parts in an example."""
+        self._marks.append(parts)
+        return f"{_NONCE}{len(self._marks) - 1:08}"
+
+    def example(self, text: str | bytes) -> None:
+        """Adds the text of a message with marks."""
+        constants = _MARKED.split(text.encode() if isinstance(text, str) else text)
+        for constant, which in zip(constants[::3], [*constants[2::3], None], strict=True):
+            self.text(constant)
+            for part in () if which is None else self._marks[int(which)]:
+                if isinstance(part, bytes):
+                    self.text(part)
+                else:
+                    self.add(*part)
 
     def add(self, operation: int, first: int, second: int = 0, third: int = 0) -> None:
         """Adds an operation with its arguments."""
