@@ -93,7 +93,7 @@ a dump, and unchanged.
 Argument: the column that has their place; the next column has their size.
 """
 XATTRS = 37
-"""A line for each xattr: the column that has their place beside the batch, and the width of labels.
+"""A line below for each xattr: the column that has their place beside the batch, and the width of labels.
 
 The next columns have their size, and their place in the message, or 0 if they were compressed.
 """

@@ -213,7 +213,7 @@ def put_xattrs(
     shown: ByteArray,
     limit: int,
 ) -> int:
-    """Writes a line for each pair of a valid section; ``section_offset``: where the section stands in the
+    """Writes a line below for each pair of a valid section; ``section_offset``: where the section stands in the
     message, or 0 if it was compressed.
 
     Returns the place behind the lines, or -1 if a value is not text.
@@ -221,10 +221,11 @@ def put_xattrs(
     pair = 4
     while pair < len(section):
         long = 4 + be32(section, pair)
-        begin = offset
+        out[offset] = 10
+        begin = offset + 1
         for i in range(8):
-            out[offset + i] = 32
-        offset += 8
+            out[begin + i] = 32
+        offset = begin + 8
         name = pair + 4
         while section[name] != 0:
             out[offset] = section[name]
@@ -244,8 +245,6 @@ def put_xattrs(
         if offset < 0:
             return -1
         offset = trimmed(out, offset)
-        out[offset] = 10
-        offset += 1
         pair += long
     return offset
 

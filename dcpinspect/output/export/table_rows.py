@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from dcpinspect.output.export.row_programs import (
     WORDY,
     KindBuilder,
     Programs,
-    datatype_of,
     encoding_of,
 )
 from dcpinspect.output.export.row_run import RowRun
@@ -35,7 +34,6 @@ from dcpinspect.output.render.field_table import (
     value_text,
 )
 from dcpinspect.protocol.column_types import RowNumbers, numbers_at
-from dcpinspect.protocol.datatype import SNAPPY, XATTR
 from dcpinspect.protocol.fields import FieldKind
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import LAYOUTS
@@ -45,7 +43,6 @@ from dcpinspect.text import escape, shown_characters
 
 SLICE = 1 << 12
 """Number of messages that are written at once: each takes some kilobytes."""
-_INDENT = b"    "
 _MOST_SHOWN = 0x20000
 """The characters of the first two planes, which include nearly all that are used."""
 
@@ -116,111 +113,79 @@ class _TablePrograms(Programs):
         self, builder: KindBuilder, message: Message, batch: MessageBatch, index: int
     ) -> None:
         """Writes the program for the table of a message."""
-        builder.add(rt.SPAN_COPY | rt.BESIDE, COLUMN["head_start"])
+        text = builder.mark((rt.SPAN_COPY | rt.BESIDE, COLUMN["head_start"]))
         if not self._has_dumps:  # dumps already include this line
             file = (
                 f" of {escape(batch.files[int(batch.last_file[index])])}"
                 if len(batch.files) > 1
                 else ""
             )
-            builder.add(rt.FRAGMENT, COLUMN["endpoints"])
-            builder.add(rt.COLUMN, COLUMN["last_frame"])
-            builder.text(f"{file}, stream offset ".encode())
-            builder.add(rt.COLUMN, COLUMN["stream_offset"])
-            builder.text(b"\n")
+            text += builder.mark((rt.FRAGMENT, COLUMN["endpoints"])) + builder.number("last_frame")
+            text += f"{file}, stream offset {builder.number('stream_offset')}\n"
         rows = [list(field_rows(field, self._limit)) for field in message.fields]
         width = label_width(row for lines in rows for row in lines)
-        _add_line(builder, self._title(message_title(message)))
-        _add_line(builder, heading(width))
-        for field, lines in zip(message.fields, rows, strict=True):
-            if field.name == "key":
-                self._add_key(builder, field, width)
-            elif field.name == "value":
-                self._add_value(builder, message, field, width)
-            elif field.group:
-                _add_line(builder, row_line(lines[0], width))
-                for inner, line in zip(field.fields, lines[1:], strict=True):
-                    self._add_number(builder, inner, line, width)
-            elif field.name in HEADER_CONSTANTS or (
-                field.spec is not None and field.spec.flags
-            ):  # flags are part of the kind
-                for line in lines:
-                    _add_line(builder, row_line(line, width))
-            else:
-                self._add_number(builder, field, lines[0], width)
-        builder.text(b"\n")
+        lines = [self._title(message_title(message)), heading(width)]
+        for field, written in zip(message.fields, rows, strict=True):
+            marked = self._rows(builder, message, field, written, width)
+            lines += (row_line(row, width) for row in marked)
+        builder.example(text + "".join(f"    {line}\n" for line in lines) + "\n")
 
-    def _add_number(
-        self, builder: KindBuilder, field: FieldValue, line: FieldRow, width: int
-    ) -> None:
-        """Adds a line for a fixed-size number of the header or the layout."""
-        spec = field.spec
-        assert spec is not None, "numbers are described"
-        builder.text(_INDENT + row_line((*line[:2], "\0"), width)[:-1].encode())
-        if spec.values is not None or spec.words or spec.kind in WORDY:
-            builder.look_up(field, self._look_up_text)
+    def _rows(
+        self,
+        builder: KindBuilder,
+        message: Message,
+        field: FieldValue,
+        rows: Sequence[FieldRow],
+        width: int,
+    ) -> Iterator[FieldRow]:
+        """Yields the rows of a field with marks. ``rows``: as they are written."""
+        labels, inner_fields = [label for label, _, _ in rows], field.fields
+        encoding = f" ({encoding_of(message)})"
+        if field.name == "key":
+            shown = builder.mark((rt.SPAN_SHOWN, COLUMN["name_start"]))
+            if not inner_fields:
+                meaning = f" ({escape(field.meaning)})" if field.meaning else ""
+                yield labels[0], _place(builder, "key"), shown + meaning + _end(builder)
+                return
+            meaning = f" ({builder.mark((rt.FRAGMENT, COLUMN['collection_meaning']))})"
+            digits = builder.mark((rt.SPAN_HEX, COLUMN["id_start"]))
+            yield labels[0], _place(builder, "key"), shown + meaning
+            yield labels[1], _place(builder, "id"), f"0x{digits}{meaning}"
+            yield labels[2], _place(builder, "name"), shown + _end(builder)
+        elif field.name == "value" and not inner_fields:
+            shown = builder.mark((rt.SPAN_SHOWN, COLUMN["value_start"]))
+            yield labels[0], _place(builder, "value"), shown + encoding + _end(builder)
+        elif field.name == "value":
+            yield labels[0], _place(builder, "value"), builder.unpacked(message)
+            if inner_fields[0].name == "xattrs":
+                pairs = builder.mark((rt.XATTRS | rt.BESIDE, COLUMN["xattrs_start"], width))
+                place = _place(builder, "xattrs", is_inflated=inner_fields[0].inflated)
+                yield labels[1], place, rows[1][2] + pairs
+            if inner_fields[-1].name == "body":
+                shown = builder.mark((rt.SPAN_SHOWN | rt.BESIDE, COLUMN["body_start"]))
+                place = _place(builder, "body", is_inflated=inner_fields[-1].inflated)
+                yield labels[-1], place, shown + encoding + _end(builder)
+        elif field.group:
+            yield rows[0]
+            for inner, row in zip(inner_fields, rows[1:], strict=True):
+                yield (*row[:2], self._number(builder, inner))
+        elif field.name in HEADER_CONSTANTS or (field.spec is not None and field.spec.flags):
+            yield from rows  # flags are part of the kind
         else:
-            builder.text(b"0x")
-            builder.add(rt.HEX, field.offset, field.size)
-            if spec.kind is FieldKind.CAS:
-                builder.add(rt.CAS_REMARK, field.offset)
-            elif spec.kind is FieldKind.TIME:
-                builder.text(b" (")
-                builder.add(rt.SECONDS, field.offset)
-                builder.text(b")")
-            elif spec.kind in REMARKED:
-                builder.add(rt.REMARK, field.offset, field.size)
-        builder.text(b"\n")
+            yield (*rows[0][:2], self._number(builder, field))
 
-    def _add_key(self, builder: rt.ProgramBuilder, field: FieldValue, width: int) -> None:
-        _add_start(builder, field, "key_at", width)
-        builder.add(rt.SPAN_SHOWN, COLUMN["name_start"])
-        if not field.fields:
-            _add_end(builder, field.meaning)
-            return
-        collection, name = field.fields
-        builder.text(b" (")
-        builder.add(rt.FRAGMENT, COLUMN["collection_meaning"])
-        builder.text(b")\n")
-        _add_start(builder, collection, "id_at", width)
-        builder.text(b"0x")
-        builder.add(rt.SPAN_HEX, COLUMN["id_start"])
-        builder.text(b" (")
-        builder.add(rt.FRAGMENT, COLUMN["collection_meaning"])
-        builder.text(b")\n")
-        _add_start(builder, name, "name_at", width)
-        builder.add(rt.SPAN_SHOWN, COLUMN["name_start"])
-        _add_end(builder, None)
-
-    def _add_value(
-        self, builder: rt.ProgramBuilder, message: Message, field: FieldValue, width: int
-    ) -> None:
-        datatype = datatype_of(message)
-        _add_start(builder, field, "value_at", width)
-        if not datatype & (SNAPPY | XATTR):
-            builder.add(rt.SPAN_SHOWN, COLUMN["value_start"])
-            _add_end(builder, encoding_of(message).decode())
-            return
-        if datatype & SNAPPY:
-            builder.text(b"snappy, ")
-            builder.add(rt.COLUMN, COLUMN["content_length"])
-            builder.text(b" bytes inflated, ")
-        inner_fields = list(field.fields)
-        if datatype & XATTR:
-            xattrs = inner_fields.pop(0)
-            count = len(xattrs.fields)
-            builder.text(
-                f"{count} xattr{'s' if count != 1 else ''}{', ' if inner_fields else ''}".encode()
-            )
-        builder.text((encoding_of(message) if inner_fields else b"") + b"\n")
-        if datatype & XATTR:
-            _add_start(builder, xattrs, "xattrs_at", width)
-            builder.text(escape(xattrs.meaning or "").encode() + b"\n")
-            builder.add(rt.XATTRS | rt.BESIDE, COLUMN["xattrs_start"], width)
-        for body in inner_fields:
-            _add_start(builder, body, "body_at", width)
-            builder.add(rt.SPAN_SHOWN | rt.BESIDE, COLUMN["body_start"])
-            _add_end(builder, encoding_of(message).decode())
+    def _number(self, builder: KindBuilder, field: FieldValue) -> str:
+        """Returns a fixed-size number of the header or the layout, with its remark."""
+        spec, place = field.spec, (field.offset, field.size)
+        assert spec is not None, "numbers are described"
+        if spec.values is not None or spec.words or spec.kind in WORDY:
+            return builder.look_up(field, self._look_up_text)
+        digits = "0x" + builder.mark((rt.HEX, *place))
+        if spec.kind is FieldKind.CAS:
+            return digits + builder.mark((rt.CAS_REMARK, field.offset))
+        if spec.kind is FieldKind.TIME:
+            return f"{digits} ({builder.mark((rt.SECONDS, field.offset))})"
+        return digits + (builder.mark((rt.REMARK, *place)) if spec.kind in REMARKED else "")
 
     # -- texts that programs look up
 
@@ -237,24 +202,15 @@ class _TablePrograms(Programs):
         return escape(text).encode()
 
 
-def _add_line(builder: rt.ProgramBuilder, line: str) -> None:
-    builder.text(_INDENT + line.encode() + b"\n")
+def _place(builder: KindBuilder, name: str, *, is_inflated: bool = False) -> str:
+    """Returns the mark for the offsets of a field whose place the columns ``name`` have."""
+    offsets = builder.mark((rt.OFFSETS, COLUMN[f"{name}_at"], OFFSETS_WIDTH - is_inflated))
+    return f"~{offsets}" if is_inflated else offsets
 
 
-def _add_start(builder: rt.ProgramBuilder, field: FieldValue, at: str, width: int) -> None:
-    """Adds a line up to its value. ``at``: the column with the place of the field; the next column
-    has its size.
-    """
-    label = "  " * field.depth + field.label
-    builder.text(_INDENT + f"{label:<{width}} ".encode() + (b"~" if field.inflated else b""))
-    builder.add(rt.OFFSETS, COLUMN[at], OFFSETS_WIDTH - field.inflated)
-    builder.text(b": ")
-
-
-def _add_end(builder: rt.ProgramBuilder, meaning: str | None) -> None:
-    """Adds the end of a line, whose text may end with blanks."""
-    builder.text(f" ({escape(meaning)})".encode() if meaning else b"")
-    builder.add(rt.LINE_END, 0)
+def _end(builder: KindBuilder) -> str:
+    """Returns the mark for the end of a line whose text may end with blanks."""
+    return builder.mark((rt.LINE_END, 1))
 
 
 class _TableRun(RowRun):
