@@ -15,6 +15,7 @@ from dcpinspect.output.render.message_lines import (
     Story,
     WordField,
     datatypes,
+    summary_of,
 )
 from dcpinspect.protocol.fields import Field, FieldKind
 from dcpinspect.protocol.opcodes import Opcode
@@ -115,143 +116,79 @@ def story_parts(batch: MessageBatch, index: int) -> tuple[StoryPart, ...] | None
     return tuple(story_pieces)
 
 
-class LineProgram:
-    """Builds the program for the lines of messages that are like one of them."""
+def line_program(
+    builder: rt.ProgramBuilder,
+    lines: Lines,
+    batch: MessageBatch,
+    index: int,
+    style: tuple[str, str],
+    present: LineParts,
+    parts: tuple[StoryPart, ...],
+) -> rt.ProgramBuilder:
+    """Builds the program for the lines of messages that are like this one. ``style``: what is
+    around the line. ``parts``: the story.
+    """
+    mark, widths, decoded = builder.mark, lines.columns, batch.decoded
 
-    def __init__(
-        self, builder: rt.ProgramBuilder, lines: Lines, batch: MessageBatch, index: int
-    ) -> None:
-        self._builder, self._lines, self._batch, self._index = builder, lines, batch, index
-        self._gap = " " if lines.is_narrow else "  "
-        """What stands before the next part of the summary."""
+    def column(name: str, width: int = 0) -> str:
+        return mark((rt.UNSIGNED, COLUMN[name], width))
 
-    def build(
-        self, style: tuple[str, str], present: LineParts, parts: tuple[StoryPart, ...]
-    ) -> rt.ProgramBuilder:
-        """Returns the program. ``style``: what is around the line. ``parts``: the story."""
-        add, text, lines = self._builder.add, self.text, self._lines
-        widths = lines.columns
-        text(style[0])
-        add(rt.UNSIGNED, COLUMN["row"], widths.row)
-        text(" ")
-        self._add_time()
-        text(" ")
-        add(rt.UNSIGNED, COLUMN["connection"], widths.connection)
-        text(
-            f"{ARROWS[int(self._batch.direction[self._index])]} "
-            f"{lines.title_column(self._batch, self._index)} "
-        )
-        if present.vbucket:
-            add(rt.UNSIGNED, COLUMN["vbucket"], widths.vbucket)
-        else:
-            text(" " * widths.vbucket)
-        if not lines.is_narrow:
-            text(" 0x")
-            add(rt.HEX, 12, 4)
-        text(" ")
-        self._add_seqno(widths.seqno)
-        if not lines.is_narrow:
-            text(" ")
-            add(rt.UNSIGNED, COLUMN["length"], 8)
-        self._add_summary(present, parts)
-        if (problem := self._batch.problem_of(self._index)) is not None:
-            text(f"{self._gap}! {problem}")
-        if lines.width:
-            add(rt.CLIP, lines.width, len(style[0].encode()))
-        add(rt.LINE_END, 1)
-        text(style[1] + "\n")
-        return self._builder
-
-    def text(self, text: str) -> None:
-        """Adds a constant."""
-        self._builder.text(text.encode())
-
-    def _add_time(self) -> None:
-        form, width = self._lines.time_format, self._lines.time_width
-        if form == "epoch":
-            self._builder.add(rt.EPOCH, COLUMN["time_ns"])
-            self._builder.add(rt.RIGHT, width)
-        else:
-            self._builder.add(
-                rt.DATE_NS if form == "absolute" else rt.ELAPSED, COLUMN["time_ns"], width
-            )
-
-    def _add_number(self, position: FieldPosition, width: int = 0) -> None:
-        decoded, index = self._batch.decoded, self._index
+    def number(position: FieldPosition, width: int = 0) -> str:
         section = decoded.value.start[index] if position.is_in_value else decoded.extras_at[index]
-        self._builder.add(
-            rt.NUMBER,
-            int(section - self._batch.start[index]) + position.offset,
-            position.size,
-            width,
-        )
+        offset = int(section - batch.start[index]) + position.offset
+        return mark((rt.NUMBER, offset, position.size, width))
 
-    def _add_seqno(self, width: int) -> None:
-        positions = number_places(self._batch, self._index)
-        start, end, seqno = (
-            positions.get(name) for name in ("start_seqno", "end_seqno", "by_seqno")
-        )
-        if (
-            self._batch.decoded.opcode[self._index] == Opcode.DCP_SNAPSHOT_MARKER
-            and start is not None
-            and end is not None
-        ):
-            self._add_number(start)
-            self.text("–")
-            self._add_number(end)
-            self._builder.add(rt.RIGHT, width)
-        elif seqno is not None:
-            self._add_number(seqno, width)
-        else:
-            self.text(" " * width)
-
-    def _begin_part(self, text: str) -> None:
-        """Adds a part of the summary that begins with this text."""
-        self.text(self._gap + text)
-        self._gap = "  "
-
-    def _add_summary(self, present: LineParts, parts: tuple[StoryPart, ...]) -> None:
-        add = self._builder.add
-        if present.sid:
-            self._begin_part("sid ")
-            add(rt.UNSIGNED, COLUMN["sid"])
-        if present.key_of != NO_KEY:
-            self._begin_part("")
-            add(rt.FRAGMENT, COLUMN["prefix"])
-            beside = rt.BESIDE if present.key_of == ASKED_BEFORE else 0
-            add(
-                rt.SPAN_PLAIN | beside,
-                COLUMN["key_start"],
-                0 if present.key_of == OWN else REQUEST_KEY_WIDTH,
-            )
-        if kinds := datatypes(int(self._batch.decoded.datatype[self._index])):
-            self._begin_part(kinds)
-        if (prepared := number_places(self._batch, self._index).get("prepared_seqno")) is not None:
-            self._begin_part("prepared ")
-            self._add_number(prepared)
-        if present.told:
-            self._begin_part("")
-            add(rt.SPAN_COPY | rt.BESIDE, COLUMN["told_start"])
-        self._add_story(parts)
-        if present.rtt:
-            self._begin_part("after ")
-            add(rt.MILLIS, COLUMN["rtt_ns"])
-            self.text(" ms")
-
-    def _add_story(self, story_pieces: tuple[StoryPart, ...]) -> None:
-        first = True
-        message = self._batch.annotate(self._index) if story_pieces else None
-        for story_part, position in story_pieces:
-            text = story_part.text_of(message) if message is not None else ""
-            if not text:
-                continue
-            if first:
-                self._begin_part("")
-            else:
-                self.text(", ")
-            first = False
-            if isinstance(story_part, NumberField) and position is not None:
-                self.text(f"{story_part.label} ")
-                self._add_number(position)
-            else:
-                self.text(text)
+    time = {
+        "epoch": ((rt.EPOCH, COLUMN["time_ns"]), (rt.RIGHT, lines.time_width)),
+        "absolute": ((rt.DATE_NS, COLUMN["time_ns"], lines.time_width),),
+    }.get(lines.time_format, ((rt.ELAPSED, COLUMN["time_ns"], lines.time_width),))
+    positions = number_places(batch, index)
+    start, end, seqno, prepared = map(
+        positions.get, ("start_seqno", "end_seqno", "by_seqno", "prepared_seqno")
+    )
+    range_of_marker = ""
+    if (
+        decoded.opcode[index] == Opcode.DCP_SNAPSHOT_MARKER
+        and start is not None
+        and end is not None
+    ):
+        range_of_marker = f"{number(start)}–{number(end)}{mark((rt.RIGHT, widths.seqno))}"
+    beside = rt.BESIDE if present.key_of == ASKED_BEFORE else 0
+    longest = 0 if present.key_of == OWN else REQUEST_KEY_WIDTH
+    key = (rt.FRAGMENT, COLUMN["prefix"]), (rt.SPAN_PLAIN | beside, COLUMN["key_start"], longest)
+    message = batch.annotate(index) if parts else None
+    story = [
+        f"{part.label} {number(position)}"
+        if isinstance(part, NumberField) and position is not None
+        else text
+        for part, position in parts
+        if message is not None and (text := part.text_of(message))
+    ]
+    told = mark((rt.SPAN_COPY | rt.BESIDE, COLUMN["told_start"])) if present.told else ""
+    summary = summary_of(
+        {
+            "sid": column("sid") if present.sid else None,
+            "key": mark(*key) if present.key_of != NO_KEY else None,
+            "datatypes": datatypes(int(decoded.datatype[index])),
+            "prepared": None if prepared is None else number(prepared),
+            "story": told or ", ".join(story),
+            "rtt": mark((rt.MILLIS, COLUMN["rtt_ns"])) if present.rtt else None,
+            "problem": batch.problem_of(index),
+        }
+    )
+    cells = {
+        "Row": column("row", widths.row),
+        "Time": mark(*time),
+        "Con": f"{column('connection', widths.connection)}{ARROWS[int(batch.direction[index])]}",
+        "vb": column("vbucket", widths.vbucket) if present.vbucket else "",
+        "Opaque": f"0x{mark((rt.HEX, 12, 4))}",
+        "Seqno": range_of_marker or ("" if seqno is None else number(seqno, widths.seqno)),
+        "Bytes": column("length", 8),
+        "Summary": summary,
+    }
+    builder.example(style[0] + lines.line_of(cells, lines.title_column(batch, index)))
+    if lines.width:
+        builder.add(rt.CLIP, lines.width, len(style[0].encode()))
+    builder.add(rt.LINE_END, 1)
+    builder.text(f"{style[1]}\n".encode())
+    return builder

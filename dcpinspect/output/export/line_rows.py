@@ -25,8 +25,8 @@ from dcpinspect.output.export.line_programs import (
     OWN,
     TIME_FORMS,
     LineParts,
-    LineProgram,
     StoryPart,
+    line_program,
     number_places,
     story_parts,
 )
@@ -183,7 +183,6 @@ class LineRows:
         """
         number = self._programs.get((kind, *shape), -1)
         if number < 0 and not self._is_full:
-            program = LineProgram(self._writer.builder(), self.lines, batch, index)
             present = LineParts(
                 bool(shape[0] & 1),
                 bool(shape[0] & 2),
@@ -191,9 +190,9 @@ class LineRows:
                 bool(shape[0] & 8),
                 shape[0] >> 4,
             )
-            number = self._writer.add(
-                program.build(self._style(batch, index), present, self._kinds[kind].parts)
-            )
+            builder, parts = self._writer.builder(), self._kinds[kind].parts
+            line = batch, index, self._style(batch, index), present, parts
+            number = self._writer.add(line_program(builder, self.lines, *line))
             self._programs[kind, *shape] = number
         return number
 

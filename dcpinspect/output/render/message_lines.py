@@ -196,12 +196,16 @@ class Lines:
 
     def line_at(self, batch: MessageBatch, index: int, shown_ns: int | None) -> str:
         """Returns the line of a message with its time from ``shown_times``; None: no time."""
-        row, connection, _, vbucket_width, seqno = self.columns
         cell = self.cells(batch, index, shown_ns)
+        return self._clipped(self.line_of(cell, self.title_column(batch, index)))
+
+    def line_of(self, cell: Mapping[str, str], title: str) -> str:
+        """Returns the line with these cells, before it is clipped."""
+        row, connection, _, vbucket_width, seqno = self.columns
         more, gap = ("", "") if self.is_narrow else (f" {cell['Opaque']}", f" {cell['Bytes']:>8} ")
-        return self._clipped(
+        return (
             f"{cell['Row']:>{row}} {cell['Time']:>{self.time_width}}"
-            f" {cell['Con']:>{connection + 1}} {self.title_column(batch, index)}"
+            f" {cell['Con']:>{connection + 1}} {title}"
             f" {cell['vb']:>{vbucket_width}}{more} {cell['Seqno']:>{seqno}}{gap} {cell['Summary']}"
         )
 
@@ -316,38 +320,48 @@ def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
     ``is_narrow``: names of collections without ids.
     """
     decoded = batch.decoded
-    texts: list[str] = []
-    sid = decoded.sid.value_at(index)
-    if sid is not None:
-        texts.append(f"sid {sid}")
-    key = batch.key_of(index)
+    key, shown_key = batch.key_of(index), ""
     if key is not None:
-        texts.append(key_prefix(batch, index, is_narrow=is_narrow) + escape(key))
+        shown_key = key_prefix(batch, index, is_narrow=is_narrow) + escape(key)
     elif int(decoded.opcode[index]) not in SAID_ONCE and (
         request_key := batch.request_key_of(index)
     ):
-        texts.append(clip(escape(request_key), REQUEST_KEY_WIDTH))
-    texts.append(datatypes(int(decoded.datatype[index])))
-    prepared = batch.shown_number("prepared_seqno", index)
-    if prepared is not None:
-        texts.append(f"prepared {prepared}")
-    texts.append(body_text(batch, index))
-    rtt = batch.rtt_ns.value_at(index)
-    if rtt is not None:
-        texts.append(f"after {rtt / 1e6:.3f} ms")
-    lost = (
-        sum(end - start for start, end in batch.missing.ranges_of(index))
-        if len(batch.missing.row)
-        else 0
+        shown_key = clip(escape(request_key), REQUEST_KEY_WIDTH)
+    rtt, problem = batch.rtt_ns.value_at(index), batch.problem_of(index)
+    missing = batch.missing.ranges_of(index) if len(batch.missing.row) else ()
+    return summary_of(
+        {
+            "sid": decoded.sid.value_at(index),
+            "key": shown_key,
+            "datatypes": datatypes(int(decoded.datatype[index])),
+            "prepared": batch.shown_number("prepared_seqno", index),
+            "story": body_text(batch, index),
+            "rtt": None if rtt is None else f"{rtt / 1e6:.3f}",
+            "lost": sum(end - start for start, end in missing) or None,
+            "problem": None if problem == "truncated" else problem,
+            "sync": "heuristic" if batch.heuristic[index] else None,
+        }
     )
-    if lost:
-        texts.append(f"{lost} bytes not captured")
-    problem = batch.problem_of(index)
-    if problem is not None and problem != "truncated":
-        texts.append(f"! {problem}")
-    if batch.heuristic[index]:
-        texts.append("? heuristic")
-    return "  ".join(text for text in texts if text)
+
+
+_SUMMARY = {
+    "sid": "sid {}",
+    "prepared": "prepared {}",
+    "rtt": "after {} ms",
+    "lost": "{} bytes not captured",
+    "problem": "! {}",
+    "sync": "? {}",
+}
+"""Words around parts of a summary."""
+
+
+def summary_of(parts: Mapping[str, object]) -> str:
+    """Returns the summary with these parts, in order; None and empty ones are left out."""
+    return "  ".join(
+        _SUMMARY.get(name, "{}").format(part)
+        for name, part in parts.items()
+        if part is not None and part != ""
+    )
 
 
 def body_text(batch: MessageBatch, index: int) -> str:
