@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from contextlib import nullcontext
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,12 +18,10 @@ from dcpinspect.cli import report as reporting
 from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.choosing import FindingConditions
 from dcpinspect.cli.output import open_output
-from dcpinspect.cli.pipeline_expire import expire
-from dcpinspect.cli.pipeline_options import Json, NewTables, Out
-from dcpinspect.cli.pipeline_sql import sql
-from dcpinspect.cli.pipeline_watch import complain_of, watch
+from dcpinspect.cli.pipeline_watch import Json, NewTables, Out, complain_of, watch
 from dcpinspect.cli.progress import StepProgress
 from dcpinspect.cli.remarks import UNCHECKED
+from dcpinspect.cli.sql import STDIN, read_query
 from dcpinspect.cli.terminal import columns_asked, complain, put_folded
 from dcpinspect.errors import CaptureError, DamagedCapture
 from dcpinspect.output.export.formats import TEXT
@@ -201,4 +201,83 @@ def info(out: Out, json: Json = False) -> int:
         _put_json(description)
     else:
         put_folded(info_lines(description))
+    return 0
+
+
+PipelineFilter = Annotated[
+    str | None,
+    as_option(
+        "--filter SQL",
+        "Only messages for which this is true are in the table messages, as with read --filter.",
+    ),
+]
+
+
+def sql(
+    context: typer.Context,
+    out: Out,
+    query: Annotated[str, as_option('"QUERY"', "The query. - reads it from standard input.")],
+    result: options.Output,
+    filter_: PipelineFilter = None,
+) -> int:
+    """Run a query over the tables of a pipeline, as in "show tables" or "describe streams"."""
+    format_ = result.format(context)
+    text = read_query() if query == STDIN else query
+
+    # deferred: --help and completion do not need them
+    from dcpinspect.spark.duckdb_sql import TableQuery
+    from dcpinspect.spark.manifest import Manifest
+    from dcpinspect.spark.spark_filter import duck_sql
+
+    manifest, condition = Manifest.newest(out), None
+    if filter_ is not None:
+        condition = duck_sql(filter_, saved=options.saved_filters(context.obj))
+    with (
+        TableQuery(text, manifest, condition=condition) as query_of_tables,
+        open_output(result.output, format_, ()) as file,
+    ):
+        rows = query_of_tables.result()
+        format_.write(file, rows.schema, rows, guard=result.csv_guard)
+    return 0
+
+
+def expire(
+    out: Out,
+    older: Annotated[
+        str,
+        as_option(
+            "--older AGE",
+            "Takes out captures whose last packet is older than this, as in 30d or 12h.",
+        ),
+    ],
+    spark: options.SparkSession,
+    decryption: options.Decryption,
+    salt_file: options.SaltFile = None,
+    json: Json = False,
+) -> int:
+    """Take old captures out of the tables, with all that only they told. It needs Spark only if
+    --master or --conf is given.
+    """
+    from dcpinspect.spark.manifest import after_signal
+    from dcpinspect.spark.pipeline import Options
+    from dcpinspect.spark.pipeline import expire as expire_captures
+    from dcpinspect.spark.task_runner import LocalRunner, spark_tasks
+    from dcpinspect.tables.times import length
+
+    # without a unit, 30 would mean seconds and remove everything
+    before_ns = time.time_ns() - length(older, "--older", "30d or 12h", with_unit=True)
+    settings = spark.settings()
+    run_options = Options((), out, secrets=decryption.secrets(), redacts=None, salt_file=salt_file)
+    with interrupts.telling(lambda: f"interrupted; {after_signal(out)}"), StepProgress() as steps:
+        if spark.master is None and not settings:
+            summary = expire_captures(
+                run_options, before_ns, lambda: nullcontext(LocalRunner(steps.show))
+            )
+        else:
+            summary = expire_captures(
+                run_options,
+                before_ns,
+                partial(spark_tasks, spark.master, settings, steps.show, complain),
+            )
+    print_summary(summary, as_json=json)
     return 0

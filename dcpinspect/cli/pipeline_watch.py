@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +18,6 @@ from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choices import Choices, as_option
 from dcpinspect.cli.metrics import Exposition
 from dcpinspect.cli.output import StandardOutput
-from dcpinspect.cli.pipeline_options import NewTables
 from dcpinspect.cli.teller import AnnouncedFindings, Scene, Teller
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.watch import Telling
@@ -26,6 +25,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.text import escape
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from dcpinspect.cli.metrics_server import Exporter
@@ -35,6 +35,40 @@ if TYPE_CHECKING:
     from dcpinspect.spark.output_reading import RunResults
     from dcpinspect.spark.pipeline import Options, Summary, TasksOf
     from dcpinspect.spark.task_runner import SparkRunner
+
+
+Out = Annotated[str, as_option("OUT", "The directory that a pipeline wrote.")]
+Json = Annotated[bool, as_option("--json", "Print the summary as JSON.")]
+
+
+class NewTables(Choices):
+    """Where the tables are, and how captures become rows of them."""
+
+    title = "The tables"
+    words = """
+    --output -o OUT: Directory of the tables. What is in it is updated.
+    """
+    output: str
+    redaction: options.OutputRedaction = options.OutputRedaction()
+    ports: options.Ports = options.Ports()
+    capture_point: options.CapturePoint = None
+
+    def run_options(self, captures: Sequence[str], **more: Any) -> Options:
+        """Returns a run's options over these captures. ``more``: others. Raises UsageError."""
+        from dcpinspect.spark.pipeline import Options  # deferred: only a command that runs needs it
+
+        redaction = self.redaction
+        return Options(
+            captures,
+            self.output,
+            point_rule=self.capture_point,
+            **self.ports.of_pipeline(),
+            secrets=self.ports.decryption.secrets(),
+            redacts=redaction.redact,
+            salt_file=redaction.salt_file,
+            **more,
+        )
+
 
 MAX_LINES = 10
 """Number of damaged captures that are listed."""

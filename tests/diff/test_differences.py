@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dcpinspect.diff.difference_columns import DIFFERENCES, KINDS, VERDICT_OF
+from dcpinspect.diff.differences import evidence
+from dcpinspect.streams import words as w
 from dcpinspect.tables.select import Selection
 from tests.diff.pairs import brief, compared, streaming, told
 from tests.peers.script import Stream
@@ -350,3 +353,66 @@ def test_every_kind_has_a_verdict_and_records_fit_the_contract(tmp_path: Path) -
     assert [list(record) for record in records] == [
         ["schema", *(column.name for column in DIFFERENCES.columns)]
     ]
+
+
+ROW: dict[str, Any] = {
+    "connection": 2,
+    "fields": ["cas", "value"],
+    "a_cas": 1,
+    "b_cas": 2,
+    "a_asks": ["x"],
+    "b_asks": ["y", "z"],
+    "ends": 3,
+    "a_ends": 4,
+    "b_ends": 5,
+    "began": None,
+    "reached": None,
+    "gap_after": 5,
+    "gap_before": 9,
+    "cause": w.DEDUPLICATED,
+    "high": None,
+    "snapshot_start": None,
+    "is_lost": False,
+}
+RANGE = {"began": 3, "reached": 8, "gap_after": None, "gap_before": None}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_a_short_sentence(kind: str) -> None:
+    for row in (ROW, ROW | RANGE, ROW | {"high": 10}):
+        assert 10 < len(evidence(kind, "b", row)) < 120
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "told"),
+    [
+        (
+            "differs",
+            {},
+            "both sides have it: CAS 0x0000000000000001 and 0x0000000000000002, another value",
+        ),
+        ("filter", {}, "A asked for x; B for y and z"),
+        (
+            "not-sent",
+            {"high": 10},
+            "connection 2 of B goes from 5 to 9 in a snapshot that ends at 10",
+        ),
+        (
+            "not-sent",
+            {"cause": w.UNEXPLAINED},
+            "connection 2 of B goes from 5 to 9, and nothing explains the gap",
+        ),
+        (
+            "not-reached",
+            RANGE | {"is_lost": True},
+            "B's streams cover 4–8, with capture loss behind that",
+        ),
+        (
+            "other-history",
+            {"snapshot_start": 7},
+            "B's failover log has another branch there, which left this one at 7",
+        ),
+    ],
+)
+def test_numbers_are_told(kind: str, more: dict[str, Any], told: str) -> None:
+    assert evidence(kind, "b", ROW | more) == told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -11,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.diff import events_on_disk
-from dcpinspect.diff.event_batches import SCHEMA
-from dcpinspect.diff.events_on_disk import SHELVES, Shelves, groups
+from dcpinspect.diff.events_on_disk import SCHEMA, SHELVES, Shelves, event_batch, groups
 from dcpinspect.errors import SpoolError
+from dcpinspect.protocol.redact import Redactor
+from dcpinspect.reading.reading import Reading
 from dcpinspect.reading.store.spool import Spool
+from dcpinspect.tables.select import Selection
+from tests.peers.truth import SAMPLES
 
 
 def batch(*events: tuple[int, int]) -> pa.RecordBatch:
@@ -65,3 +69,36 @@ def test_groups_have_every_file_once_and_are_not_too_large(counts: list[int], mo
     assert all(
         len(group) == 1 or sum(counts[number] for number in group) <= most for group in found
     )
+
+
+@pytest.mark.parametrize("name", ["tour.pcapng", "rollback.pcap", "capture-loss.pcap"])
+def test_every_event_is_there_with_the_stream_that_counts_it(name: str) -> None:
+    counted: Counter[int] = Counter()
+    with Reading([str(SAMPLES / name)], track=True) as reading:
+        assert reading.tracker is not None
+        for batch in reading:
+            found = event_batch(batch, reading.tracker.state, Selection(), None)
+            assert found.schema == SCHEMA
+            counted.update(found.column("stream").to_pylist())
+        items = reading.tracker.state.known_tables.streams.items.tolist()
+    assert sum(counted.values()) > 0
+    assert all(counted[number] <= count for number, count in enumerate(items))
+    assert sum(counted.values()) >= 0.9 * sum(
+        items
+    )  # prepares that were lost in part are events of no seqno
+
+
+def test_keys_may_be_replaced_and_events_chosen() -> None:
+    def keys(redactor: Redactor | None, wanted: Selection) -> list[str]:
+        with Reading([str(SAMPLES / "rollback.pcap")], track=True) as reading:
+            assert reading.tracker is not None
+            batches = [
+                event_batch(batch, reading.tracker.state, wanted, redactor) for batch in reading
+            ]
+        return [key for batch in batches for key in batch.column("key_text").to_pylist()]
+
+    plain, hidden = keys(None, Selection()), keys(Redactor(b"salt"), Selection())
+    assert "order::7-2" in plain
+    assert not set(plain) & set(hidden)
+    assert len(keys(None, Selection(vbuckets=(range(7, 8),)))) < len(plain) / 2
+    assert keys(None, Selection(vbuckets=(range(500, 501),))) == []

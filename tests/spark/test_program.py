@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dcpinspect
 from dcpinspect.spark.program import build, program
-from dcpinspect.spark.shipping import write_zip
+from dcpinspect.spark.task_runner import write_zip
 
 BOTH = "from dcpinspect.spark.program import build, program; print(program(), build(), sep='\\n')"
 

@@ -14,11 +14,12 @@ from dcpinspect.spark import nested, pipeline, plan, run_tables
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.output_reading import RunResults
 from dcpinspect.spark.task_runner import SparkRunner
-from tests.spark.outputs import here, stored, told
+from dcpinspect.streams.events import FoundEvents
+from tests.spark.outputs import here, ran, stored, told
 from tests.spark.test_nested import Seeing
 from tests.spark.test_part_disputes import streaming as with_gaps
-from tests.spark.test_part_histories import streaming as with_other_keys
-from tests.streams.told import capture
+from tests.spark.test_run_tables import streaming as with_other_keys
+from tests.streams.told import Told, capture, opened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,3 +88,48 @@ def test_the_driver_puts_nothing_together(
 
     pipeline.run(options, lambda: nullcontext(tasks))
     assert stored(tmp_path / "out", cut=False) == told(SAMPLES / "tour.pcapng", cut=False)
+
+
+def streaming(number: int, others: dict[int, str]) -> Told:
+    """Vbuckets 7 and 8 of one history; ``others``: by seqno, keys that differ from those of other
+    clients.
+    """
+    talk = opened(f"c{number}:1", port=50_000 + number)
+    for vbucket in (7, 8):
+        stream = talk.stream(vbucket, log=[(0xABCD, 0)])
+        stream.snapshot(0, 20, "memory", "checkpoint")
+        for seqno in range(1, 21):
+            stream.mutation(seqno, others.get(seqno, f"k{seqno}"))
+    return talk
+
+
+def test_contradictions_of_connections_in_several_parts_are_those_of_a_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "PART_BYTES", 1)
+    monkeypatch.setattr(plan, "PARTS_A_PROCESSOR", 100)
+    given: list[FoundEvents] = []
+    look = run_tables._find_events
+
+    def watched(*one: Any) -> FoundEvents:
+        given.append(look(*one))
+        return given[-1]
+
+    monkeypatch.setattr(run_tables, "_find_events", watched)
+    path = tmp_path / "three.pcap"
+    path.write_bytes(
+        capture(
+            streaming(0, {}),
+            streaming(1, dict.fromkeys(range(3, 15), "other")),
+            streaming(2, {5: "third"}),
+        )
+    )
+    done = ran(tmp_path / "out", path)
+    assert done.parts == 3
+    found = stored(tmp_path / "out", cut=False)
+    assert found == told(path, cut=False)
+    assert sum(row["rule"] == "diverging-history" for row in found["findings"]) > 0
+    assert [max(len(one.stream_events(stream)) for stream in range(6)) for one in given] == [
+        4
+    ]  # those that findings show
+    assert not list((tmp_path / "out").rglob("*.changes"))
