@@ -369,8 +369,12 @@ def report_of(
     """
     from dcpinspect.findings.finding_records import finding_records
     from dcpinspect.findings.registry import RULES
-    from dcpinspect.output.render.finding_text import SCREEN, report_lines, with_their_effects
-    from dcpinspect.output.render.lint_text import lint_lines
+    from dcpinspect.output.render.finding_text import (
+        SCREEN,
+        lint_lines,
+        report_lines,
+        with_their_effects,
+    )
     from dcpinspect.output.render.verdict import LookedAt, verdict
     from dcpinspect.tables.times import in_words
 

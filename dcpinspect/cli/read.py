@@ -239,7 +239,7 @@ def _as_they_come(
 ) -> int:
     """Prints messages in the order of reading. Returns the exit status."""
     if choices.check:  # loads modules now, as above
-        from dcpinspect.cli.announce import Announcer
+        from dcpinspect.cli.teller import Announcer
 
     source = messages.source
     format_ = messages.format

@@ -146,7 +146,7 @@ class TableView:
         if not format_.is_text:
             format_.records(out, first_rows, self.columns, guard=guard)
             return
-        from dcpinspect.output.render.record_lines import record_lines
+        from dcpinspect.output.render.table import record_lines
 
         columns, first = self.columns, tuple(self.columns or ())
         if columns is None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from dcpinspect.cli.output import StandardOutput
+from dcpinspect.cli.terminal import columns_asked
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import escape, escape_rest, one_line
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from dcpinspect.coverage import Coverage
     from dcpinspect.findings.checker import Checker
     from dcpinspect.findings.finding import Finding
+    from dcpinspect.output.export.formats import Format
     from dcpinspect.output.export.target import Target
     from dcpinspect.protocol.message import Severity
+    from dcpinspect.protocol.redact import Redactor
     from dcpinspect.reading.reading import Reading
     from dcpinspect.streams.session import Session
     from dcpinspect.streams.tcp_facts import TcpConnection
@@ -485,3 +488,58 @@ def _is_journal() -> bool:
     except OSError:
         return False
     return os.environ.get("JOURNAL_STREAM") == f"{state.st_dev}:{state.st_ino}"
+
+
+class Announcer:
+    """Writes the findings of a running reading between its messages."""
+
+    def __init__(
+        self,
+        reading: Reading,
+        output: Target,
+        format_: Format,
+        *,
+        pauses: bool,
+        redactor: Redactor | None = None,
+    ) -> None:
+        """``format_``: text or NDJSON. ``pauses``: the reading can wait long for input, so findings
+        are also told before its end.
+        """
+        reading.check(redactor=redactor)
+        self._reading = reading
+        self._output = output
+        self._is_text = format_.is_text
+        self._teller = Teller(
+            output, TellingStyle(is_text=format_.is_text, is_beside_messages=True)
+        )
+        self._pauses = pauses
+        if pauses:
+            reading.forget_what_is_over()
+            reading.on_pause = self.check_when_due
+
+    def check_when_due(self) -> None:
+        """Tells new findings, if it is time for a check."""
+        if self._pauses and self._teller.check_when_due(
+            lambda: Scene.from_reading(self._reading), time.monotonic_ns()
+        ):
+            self._output.flush()
+
+    def end(self, *, is_whole: bool) -> None:
+        """Writes all findings, including those that were told before. ``is_whole``: whether the
+        reading came to its end.
+        """
+        # deferred: most users who read messages do not need it
+        from dcpinspect.output.render.finding_text import report_lines
+        from dcpinspect.output.render.verdict import LookedAt, damage
+
+        findings = self._reading.findings(is_whole=is_whole)
+        files = [file.name for file in self._reading.capture.files]
+        if not self._is_text:
+            self._teller.put_records(files, findings, is_final=True)
+            return
+        width = self._output.width() or columns_asked()
+        looked = LookedAt.from_reading(self._reading, damage=damage(self._reading))
+        lines = report_lines(
+            findings, files, self._output.painter(), width=width, looked=looked, limit=None
+        )
+        self._output.write_piece("".join(f"{line}\n" for line in ("", *lines)))

@@ -21,8 +21,7 @@ from dcpinspect.text import escape, escape_rest
 if TYPE_CHECKING:
     from dcpinspect.output.export.formats import Format
     from dcpinspect.output.export.target import Target
-    from dcpinspect.output.render.lane_paint import Painted
-    from dcpinspect.output.render.lanes import Scale
+    from dcpinspect.output.render.lanes import Painted, Scale
     from dcpinspect.output.render.message_lines import Lines
     from dcpinspect.output.render.vbucket_history import VbucketHistory
     from dcpinspect.protocol.column_types import RowNumbers
@@ -225,7 +224,7 @@ class _Picture:
         is_ascii: bool,
     ) -> None:
         """``messages``: those to print below the events."""
-        from dcpinspect.output.render.lane_paint import style_of
+        from dcpinspect.output.render.lanes import style_of
         from dcpinspect.output.render.timeline_text import ascii_only
 
         self._history = history
@@ -254,8 +253,7 @@ class _Picture:
     def write(self, span: range | None) -> None:
         """Writes everything. ``span``: the seqnos that are drawn; None: all."""
         from dcpinspect.output.render import timeline_text as drawing
-        from dcpinspect.output.render.lane_paint import legend, legend_lines
-        from dcpinspect.output.render.lanes import ASCII, UNICODE
+        from dcpinspect.output.render.lanes import ASCII, UNICODE, legend, legend_lines
 
         glyphs, width, history = ASCII if self._is_ascii else UNICODE, self._width, self._history
         scale = drawing.scale_of(

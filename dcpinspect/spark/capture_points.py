@@ -16,7 +16,7 @@ from dcpinspect.diff.network_paths import paths
 from dcpinspect.diff.reading_side import AnswerTimes
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark import files
-from dcpinspect.spark.stored import PATHS
+from dcpinspect.spark.spark_schema import PATHS
 from dcpinspect.text import escape
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from dcpinspect.errors import UsageError
 from dcpinspect.spark.files import not_read
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.spark_schema import TABLES
-from dcpinspect.spark.stored import CONNECTION_ID
+from dcpinspect.spark.spark_schema import CONNECTION_ID, TABLES
 from dcpinspect.spark.views import Dialect, expressions, in_order
 from dcpinspect.tables.duck_query import DuckQuery
 

@@ -38,7 +38,7 @@ from dcpinspect.spark.record_files import WrittenAnew
 from dcpinspect.spark.runs import PipelineRun
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import ScanReport
-from dcpinspect.spark.stored import BOUNDED, PARTITIONS, SCHEMAS
+from dcpinspect.spark.spark_schema import BOUNDED, PARTITIONS, SCHEMAS
 from dcpinspect.spark.units import Unit
 from dcpinspect.temporary import at_end, not_at_end
 from dcpinspect.text import escape

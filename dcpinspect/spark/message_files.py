@@ -21,8 +21,14 @@ import pyarrow.parquet as pq
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.spark import files
-from dcpinspect.spark.spark_schema import message_columns
-from dcpinspect.spark.stored import COLUMNS, CONNECTION_ID, DAY, MESSAGES, POINT
+from dcpinspect.spark.spark_schema import (
+    CONNECTION_ID,
+    DAY,
+    MESSAGES,
+    POINT,
+    STORED_COLUMNS,
+    message_columns,
+)
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import escape, words_of
 
@@ -74,7 +80,7 @@ class MessageFiles:
                 pa.array(np.zeros(len(batch), np.int32)), pa.array([self._point])
             ),
             DAY.name: pa.array((batch.time_ns // DAY_NS).astype(np.int32)).cast(pa.date32()),
-            **message_columns(batch, COLUMNS),
+            **message_columns(batch, STORED_COLUMNS),
         }
         self._waiting.append(pa.table(columns))
         self._waiting_rows += len(batch)

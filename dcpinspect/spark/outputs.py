@@ -23,8 +23,7 @@ from dcpinspect.spark.manifest import BATCH, Manifest, ManifestPart, ReadUnit, l
 from dcpinspect.spark.output_reading import RunResults
 from dcpinspect.spark.record_files import WrittenAnew, pieces, written_anew, written_rows
 from dcpinspect.spark.scan import ADDRESS_BYTES
-from dcpinspect.spark.spark_schema import spark_table
-from dcpinspect.spark.stored import BAD, CAPTURES, CONNECTIONS, PATHS
+from dcpinspect.spark.spark_schema import BAD, CAPTURES, CONNECTIONS, PATHS, spark_table
 from dcpinspect.streams.tables import NAMES
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import escape

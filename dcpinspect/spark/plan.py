@@ -9,13 +9,12 @@ from heapq import merge
 from typing import Any
 
 from dcpinspect.errors import UsageError
-from dcpinspect.spark.analysis import EarlierPart, PartTask
+from dcpinspect.spark.analysis import MOST_SHARES, EarlierPart, PartTask
 from dcpinspect.spark.bundles import group_marks, group_sizes, read_keys
 from dcpinspect.spark.data_marks import GroupMarks, together
 from dcpinspect.spark.manifest import BATCH, PARTS, Manifest, ManifestPart, ReadUnit
 from dcpinspect.spark.output_reading import names_of, ports, with_embedded
 from dcpinspect.spark.secrets import Secrets
-from dcpinspect.spark.sharing import MOST_SHARES
 from dcpinspect.spark.states import mark_of
 from dcpinspect.spark.stitch import PointPackets, balanced, components, copies
 from dcpinspect.spark.units import END, Unit, in_order

@@ -14,8 +14,15 @@ import pyarrow as pa
 
 from dcpinspect.errors import UsageError
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.spark_schema import TABLES, columns_of, ddl, table_schema, whole_numbers
-from dcpinspect.spark.stored import CONNECTION_ID, SCHEMAS
+from dcpinspect.spark.spark_schema import (
+    CONNECTION_ID,
+    SCHEMAS,
+    TABLES,
+    columns_of,
+    ddl,
+    table_schema,
+    whole_numbers,
+)
 from dcpinspect.text import did_you_mean, escape
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from dcpinspect.output.render.glossary import CONVENTION_TEXTS
-from dcpinspect.output.render.lane_paint import EVENTS, Sign, joined, paints_of
-from dcpinspect.output.render.lanes import LETTERS, Lanes, lanes
+from dcpinspect.output.render.lanes import EVENTS, LETTERS, Lanes, Sign, joined, lanes, paints_of
 from dcpinspect.output.render.message_lines import counted
 from dcpinspect.output.render.timeline_text import LABEL, apart, lasting, numbers, seconds
 from dcpinspect.streams import words as w

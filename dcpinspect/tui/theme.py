@@ -15,7 +15,7 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.output.render.lane_paint import LOUD
+from dcpinspect.output.render.lanes import LOUD
 from dcpinspect.output.render.palette import PAINTS
 from dcpinspect.protocol.message import Severity
 from dcpinspect.text import cells, did_you_mean, escape

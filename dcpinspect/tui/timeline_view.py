@@ -15,8 +15,7 @@ from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.output.render.lane_paint import Sign, legend, legend_lines
-from dcpinspect.output.render.lanes import ASCII, LETTERS, UNICODE
+from dcpinspect.output.render.lanes import ASCII, LETTERS, UNICODE, Sign, legend, legend_lines
 from dcpinspect.text import clip
 from dcpinspect.tui import theme
 from dcpinspect.tui.event_list import EventList

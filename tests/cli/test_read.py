@@ -20,7 +20,7 @@ from pyarrow.dataset import dataset
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
-from dcpinspect.output.export.message_schema import message_schema
+from dcpinspect.output.export.table_schema import message_schema
 from dcpinspect.output.render.message_lines import Lines
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading

@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dcpinspect.capture.open import open_capture
 from dcpinspect.cli import teller
-from dcpinspect.cli.teller import AT_ONCE, HOUR_NS, AnnouncedFindings, Scene, Teller, TellingStyle
+from dcpinspect.cli.main import main
+from dcpinspect.cli.output import open_output as output_opened
+from dcpinspect.cli.teller import (
+    AT_ONCE,
+    HOUR_NS,
+    AnnouncedFindings,
+    Announcer,
+    Scene,
+    Teller,
+    TellingStyle,
+)
 from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.finding_records import FINDINGS
+from dcpinspect.output.export.formats import FORMATS, TEXT, Format
+from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.output.export.target import Target
 from dcpinspect.reading.reading import Reading
+from tests.schemas import validate
 from tests.streams.told import capture, opened
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
@@ -129,3 +151,152 @@ def findings(count: int) -> list[Finding]:
         reading.check()
         list(reading)
         return reading.findings()[:count]
+
+
+pytestmark = pytest.mark.slow
+
+ROLLBACK = str(SAMPLES / "rollback.pcap")
+
+
+def watched(
+    path: Path, target: Path, monkeypatch: pytest.MonkeyPatch, format_: Format = TEXT
+) -> list[str]:
+    """What is written of a capture that comes packet by packet, looked at whenever something
+    came.
+    """
+    monkeypatch.setattr(teller, "EVERY_S", 0.0)
+    monkeypatch.setattr(teller, "SHARE", 0)
+    reading = Reading(open_capture([str(path)], batch_bytes=200))
+    with reading, output_opened(str(target), format_, []) as out:
+        announcer = Announcer(reading, out, format_, pauses=True)
+        for _ in reading:
+            announcer.check_when_due()
+        announcer.end(is_whole=True)
+    return target.read_text("utf-8").splitlines()
+
+
+def test_three_lines_of_a_kind_are_told_as_watch_tells_them_and_name_the_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = watched(faulty(tmp_path, 12), tmp_path / "out.txt", monkeypatch)
+    end = lines.index("")
+    assert [re.sub(r"^\S+T\S+ ", "", line).partition("; next: ")[0] for line in lines[:end]] == [
+        "error seqno-not-increasing: seqno 2 came after seqno 5; client test:1 "
+        "(10.0.0.1:50000, test/1.0), server 10.0.0.2:11210, "
+        f"connection 1, vb {vbucket}, row {row}; the server has to act"
+        for vbucket, row in ((0, 9), (1, 14), (2, 19))
+    ]
+    assert lines[end + 1].startswith("12 vbuckets have messages that break the protocol")
+    assert lines[end + 3] == "✖ seqno-not-increasing: seqno 2 came after seqno 5"
+    assert lines[end + 4].endswith("connection 1, 12 vbuckets: 0–11")
+
+
+def test_ndjson_has_records_of_the_contract_that_say_whether_they_are_the_last_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = watched(faulty(tmp_path, 12), tmp_path / "out.ndjson", monkeypatch, FORMATS["ndjson"])
+    records: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    for record in records:
+        validate(record, table_schema(FINDINGS))
+    errors = [
+        (record["is_final"], record["vbuckets"])
+        for record in records
+        if record["severity"] == "error"
+    ]
+    assert errors == [(False, [0]), (False, [1]), (False, [2]), (True, list(range(12)))]
+
+
+def test_looks_are_no_more_often_than_they_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, looks = [100.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    with (
+        Reading([str(faulty(tmp_path, 1))]) as reading,
+        output_opened(str(tmp_path / "x"), TEXT, []) as out,
+    ):
+        announcer = Announcer(reading, out, TEXT, pauses=True)
+        assert reading.checker is not None
+        found = reading.checker.findings
+
+        def slow(*arguments: Any, **options: Any) -> Any:
+            looks.append(now[0])
+            now[0] += 0.5
+            return found(*arguments, **options)
+
+        monkeypatch.setattr(reading.checker, "findings", slow)
+        for _ in range(200):
+            announcer.check_when_due()
+            now[0] += 0.1
+    assert looks[0] == 100
+    assert min(b - a for a, b in pairwise(looks)) >= teller.SHARE * 0.5
+
+
+def test_of_files_all_is_said_once_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", ROLLBACK, "--all"]) == 0
+    report = capsys.readouterr().out
+    assert main(["read", ROLLBACK, "--opcode", "dcp_open", "--check"]) == 0
+    messages, _, rest = capsys.readouterr().out.partition("\n\n")
+    assert len(messages.splitlines()) == 5
+    assert rest == report
+
+
+def test_a_file_that_grows_is_watched(tmp_path: Path) -> None:
+    data = faulty(tmp_path, 1).read_bytes()
+    path = tmp_path / "growing.pcap"
+    path.write_bytes(data)
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "read",
+        "--follow",
+        str(path),
+        "--check",
+        "--opcode",
+        "dcp_open",
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        shown = [process.stdout.readline() for _ in range(4)]
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=60)
+    assert " error seqno-not-increasing: seqno 2 came after seqno 5; " in shown[-1]
+    assert "connection 1, vb 0, row 9; " in shown[-1]
+    assert "\n1 vbucket has messages that break the protocol" in rest
+
+
+def test_what_is_redacted_is_redacted_in_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(1, "secret")
+    stream.mutation(2, "secret")
+    path = tmp_path / "twice.pcap"
+    path.write_bytes(capture(talk))
+    for arguments, is_told in (([], True), (["--redact"], False)):
+        assert main(["read", str(path), "--opcode", "dcp_open", "--check", *arguments]) == 0
+        shown = capsys.readouterr().out
+        assert "duplicate-key-in-snapshot" in shown
+        assert ("secret" in shown) == is_told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ["--check", "-f", "csv"],
+            "--check: csv does not use it; it is for --format text or ndjson",
+        ),
+        (["--check", "-o", "x.parquet"], "--check: parquet does not use it"),
+    ],
+)
+def test_what_does_not_go_with_it_is_said(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["read", ROLLBACK, *arguments]) == 2
+    assert capsys.readouterr().err.startswith(f"dcpinspect: {says}")

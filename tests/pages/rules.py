@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import FAMILIES
-from dcpinspect.output.render.rule_text import whose_of
+from dcpinspect.output.render.explanation import whose_of
 
 
 def rules_page() -> str:

@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 from dcpinspect.cli.main import main
-from dcpinspect.output.export.message_schema import message_schema
+from dcpinspect.output.export.table_schema import message_schema
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.flex import encode_frames
 from dcpinspect.protocol.header import HEADER_SIZE, decode_header

@@ -16,8 +16,7 @@ from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.pipeline import Options, Summary, run
-from dcpinspect.spark.spark_schema import message_rows, spark_table
-from dcpinspect.spark.stored import COLUMNS
+from dcpinspect.spark.spark_schema import STORED_COLUMNS, message_rows, spark_table
 from dcpinspect.spark.views import table
 
 if TYPE_CHECKING:
@@ -87,7 +86,10 @@ def stored(out: Path | str, *, cut: bool) -> dict[str, list[dict[str, Any]]]:
             del row[extra]
     messages = sorted(tables["messages"], key=lambda row: row["row"])
     tables["messages"] = [
-        {"connection": number[row["connection_id"]], **{name: row.get(name) for name in COLUMNS}}
+        {
+            "connection": number[row["connection_id"]],
+            **{name: row.get(name) for name in STORED_COLUMNS},
+        }
         for row in messages
     ]
     return _comparable(tables, cut=cut)
@@ -102,7 +104,7 @@ def told(
         reading.check(redactor=redactor)
         for batch in reading:
             rows = message_rows(
-                batch.redacted(redactor), np.arange(len(batch)), ("connection", *COLUMNS)
+                batch.redacted(redactor), np.arange(len(batch)), ("connection", *STORED_COLUMNS)
             )
             messages += rows.to_pylist()
         tables = {

@@ -16,7 +16,7 @@ from dcpinspect.spark.attempts import WrittenFile
 from dcpinspect.spark.manifest import Manifest, ManifestPart, ReadUnit
 from dcpinspect.spark.record_files import WrittenAnew
 from dcpinspect.spark.scan import ScanReport
-from dcpinspect.spark.stored import SCHEMAS
+from dcpinspect.spark.spark_schema import SCHEMAS
 from dcpinspect.spark.units import Unit
 
 

@@ -13,8 +13,7 @@ import pytest
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark import message_files
 from dcpinspect.spark.message_files import MessageFiles
-from dcpinspect.spark.spark_schema import message_rows
-from dcpinspect.spark.stored import COLUMNS, MESSAGES
+from dcpinspect.spark.spark_schema import MESSAGES, STORED_COLUMNS, message_rows
 from dcpinspect.tables.messages import MessageBatch
 
 SAMPLE = Path(__file__).parents[2] / "sample_captures" / "tour.pcapng"
@@ -44,14 +43,15 @@ def test_messages_come_back_from_as_many_files_as_there_are(
         assert found.schema.field(name).type == MESSAGES.field(name).type
     assert found["capture_point"].unique().to_pylist() == ["node \\x1b"]
     rows_of = [
-        message_rows(batch, np.arange(len(batch)), ("connection", *COLUMNS)) for batch in batches()
+        message_rows(batch, np.arange(len(batch)), ("connection", *STORED_COLUMNS))
+        for batch in batches()
     ]
     found = found.sort_by("row")
     expected = pa.Table.from_batches(rows_of)
     assert found["connection_id"].to_pylist() == [
         10 * number for number in expected["connection"].to_pylist()
     ]
-    for name in COLUMNS:
+    for name in STORED_COLUMNS:
         values = found[name].to_pylist() if name in found.schema.names else [None] * len(found)
         assert values == expected[name].to_pylist(), name
 

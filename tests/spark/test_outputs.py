@@ -6,7 +6,7 @@ from typing import Any
 
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.outputs import problems, rows_of
-from dcpinspect.spark.stored import SCHEMAS
+from dcpinspect.spark.spark_schema import SCHEMAS
 from tests.spark.cuts import cut, packets_of, written
 from tests.spark.outputs import ran
 

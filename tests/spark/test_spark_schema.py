@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from deltalake import Schema
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.spark_schema import (
+    BOUNDED,
     COLUMNS,
+    MESSAGES,
+    PARTITIONS,
+    SCHEMAS,
     TABLES,
     ddl,
     message_rows,
@@ -192,3 +197,14 @@ def test_spark_takes_every_table_and_gives_it_back(spark: SparkSession) -> None:
     assert found.column_names == written.column_names
     assert found.to_pydict() == written.to_pydict()
     assert set(tables) == set(TABLES)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_table_can_be_stored_as_delta_and_read_by_spark(name: str) -> None:
+    schema = SCHEMAS[name]
+    assert [field.name for field in Schema.from_arrow(schema).fields] == schema.names
+    assert ddl(schema).count("`") >= 2 * len(schema)
+
+
+def test_what_the_log_of_messages_tells_is_a_column() -> None:
+    assert {*PARTITIONS, *BOUNDED} <= {*MESSAGES.names}

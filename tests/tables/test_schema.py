@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dcpinspect
 from dcpinspect.output.export.json import message_object
-from dcpinspect.output.export.message_schema import message_schema
+from dcpinspect.output.export.table_schema import message_schema
 from dcpinspect.protocol.fields import Field
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.tables.schema import BASE, BY_NAME, COLUMNS, ON_REQUEST, SPECIFIC

@@ -28,11 +28,10 @@ from dcpinspect.errors import OutputError
 from dcpinspect.findings.finding import MessagePlace
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.export.carriers import Carriers, ends
-from dcpinspect.output.export.handshakes import Handshakes, Moments
+from dcpinspect.output.export.handshakes import ChosenCounts, Handshakes, Moments, WholeTalks
 from dcpinspect.output.export.number_sets import LineMarks
 from dcpinspect.output.export.opening_messages import Openings
 from dcpinspect.output.export.plain_packets import PlainPackets
-from dcpinspect.output.export.whole_connections import ChosenCounts, WholeTalks
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.first_bytes import BriefMessages
 from dcpinspect.protocol.redact import Redactor

@@ -2,19 +2,246 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dcpinspect.diff.difference_columns import DIFFERENCES, PATHS
 from dcpinspect.findings.finding import OVER
 from dcpinspect.findings.finding_records import FINDINGS
 from dcpinspect.findings.logs.log_events import LOG_EVENTS
-from dcpinspect.output.export.message_schema import list_of, maybe, message_schema, record
+from dcpinspect.output.export.json import SCHEMA, is_worded
+from dcpinspect.protocol.fields import Field, FieldKind, RecordList
+from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.streams.story import EVENTS
 from dcpinspect.streams.table_columns import ALL, CONNECTIONS, GAPS, INFO, SNAPSHOTS, STREAMS
 from dcpinspect.tables.column_kinds import KINDS, Column
 from dcpinspect.tables.io_series import IO
 from dcpinspect.tables.message_statistics import STATS
 from dcpinspect.tables.record_tables import FILE, RecordTable
+
+_HEX64 = {"type": "string", "pattern": "^0x[0-9a-f]{16}$"}
+_HEX = {"type": "string", "pattern": "^([0-9a-f]{2})*$"}
+_TEXT_OR_HEX = {
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "object",
+            "properties": {"hex": _HEX},
+            "required": ["hex"],
+            "additionalProperties": False,
+        },
+    ]
+}
+_STRING = {"type": "string"}
+_COUNT = {"type": "integer", "minimum": 0}
+_WORDS = {"type": "array", "items": {"type": "string"}}
+_ANY_JSON = {"type": ["object", "array", "string", "number", "boolean", "null"]}
+
+
+def _integer(least: int, greatest: int | None = None, **more: Any) -> dict[str, Any]:
+    """Returns the schema of a whole number within bounds."""
+    bounds = {} if greatest is None else {"maximum": greatest}
+    return {"type": "integer", "minimum": least, **bounds, **more}
+
+
+def maybe(kind: str, **more: Any) -> dict[str, Any]:
+    """Returns the schema of a simple value that may be null."""
+    return {"type": [kind, "null"], **more}
+
+
+def record(required: str, **properties: Any) -> dict[str, Any]:
+    """Returns the schema of an object. ``required``: the keys that it always has."""
+    return {"type": "object", "properties": properties, "required": required.split()}
+
+
+def _always(description: str) -> dict[str, Any]:
+    return {"const": True, "description": description}
+
+
+def list_of(items: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """Returns the schema of a list."""
+    return {"type": "array", "items": items, **more}
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _of_field(spec: Field) -> dict[str, Any]:
+    if spec.flags:
+        return _WORDS
+    if spec.words:
+        return {"type": "string"}
+    if is_worded(spec):
+        return {"anyOf": [_COUNT, {"enum": [*(spec.values or {}).values()]}]}
+    if spec.kind in (FieldKind.UUID, FieldKind.CAS):
+        return _HEX64
+    if spec.kind is FieldKind.I64:
+        return {"type": "integer"}
+    return _COUNT if spec.kind.size else _TEXT_OR_HEX
+
+
+def _specific() -> dict[str, Any]:
+    """Returns the keys that only some messages have, of all layouts; one of two types has both."""
+    forms_of: dict[str, list[dict[str, Any]]] = {}
+    for layout in LAYOUTS:
+        for item in (*layout.extras, *layout.value):
+            if isinstance(item, RecordList):
+                single = len(item.fields) == 1
+                inner = {field.name: _nullable(_of_field(field)) for field in item.fields}
+                records = (
+                    {"type": "string"}
+                    if single
+                    else {"type": "object", "properties": inner, "required": list(inner)}
+                )
+                _add(
+                    forms_of,
+                    item.name,
+                    {"type": "array", "items": records, "description": item.doc},
+                )
+                continue
+            for slot in item.slots:
+                kinds: dict[str, dict[str, Any]] = {
+                    "u64": _COUNT,
+                    "u32": _COUNT,
+                    "bool": {"type": "boolean"},
+                    "string": _TEXT_OR_HEX,
+                }
+                _add(forms_of, slot.name, {**kinds[slot.kind], "description": slot.doc})
+            if item.name in ("key", "value") or item.reserved:
+                continue
+            for name in (item.name, item.alias):
+                if name:
+                    _add(forms_of, name, {**_nullable(_of_field(item)), "description": item.doc})
+    return {
+        name: forms[0] if len(forms) == 1 else {"anyOf": forms}
+        for name, forms in sorted(forms_of.items())
+    }
+
+
+def _add(found: dict[str, list[dict[str, Any]]], name: str, form: dict[str, Any]) -> None:
+    forms = found.setdefault(name, [])
+    if all({**form, "description": ""} != {**earlier, "description": ""} for earlier in forms):
+        forms.append(form)
+
+
+def message_schema() -> dict[str, Any]:
+    """Returns the schema of one message object."""
+    base: dict[str, Any] = {
+        "schema": {"const": SCHEMA},
+        "row": _integer(1, description="number of the message in the reading, before any filter"),
+        "file": _TEXT_OR_HEX,
+        "frame": _integer(
+            1, description="least packet number, in its file, that carried bytes of the message"
+        ),
+        "last_frame": _integer(1, description="greatest such packet number"),
+        "time": {
+            "type": "string",
+            "pattern": r"^-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$",
+            "description": "of the last such packet",
+        },
+        "connection": _integer(1),
+        "client": _STRING,
+        "server": _STRING,
+        "direction": {"enum": ["c2s", "s2c"]},
+        "stream_offset": _integer(
+            0, description="payload bytes of this direction before the message"
+        ),
+        "length": _integer(24, description="bytes of the whole message on the wire"),
+        "side": {"enum": ["request", "response"]},
+        "magic": _integer(0, 255),
+        "opcode": _integer(0, 255),
+        "name": _STRING,
+        "layout": maybe("string", description="generation of the layout that fits"),
+        "vbucket": maybe("integer", minimum=0, maximum=65535),
+        "status": _nullable(
+            record("code name meaning", code=_integer(0, 65535), name=_STRING, meaning=_STRING)
+        ),
+        "opaque": maybe("integer", minimum=0, maximum=4294967295),
+        "cas": {
+            **_nullable(_HEX64),
+            "description": "null for a session token, or if it is not in the capture",
+        },
+        "datatype": _WORDS,
+        "sid": maybe("integer", description="DCP stream-id"),
+        "collection_id": maybe("integer", minimum=0, maximum=4294967295),
+        "collection": maybe(
+            "string",
+            description="its name, as scope.collection; ?0x8 where no message before told it",
+        ),
+        "key": _nullable(_TEXT_OR_HEX),
+        "problems": list_of(
+            record(
+                "field offset reason",
+                rule=_STRING,
+                severity={"enum": ["error", "warning", "note"]},
+                field=_STRING,
+                offset=_COUNT,
+                reason=_STRING,
+            )
+        ),
+        "missing": list_of(
+            list_of(_COUNT, minItems=2, maxItems=2),
+            description="byte ranges [start, end) of the message that the capture does not hold",
+        ),
+        "value": _nullable({"$ref": "#/$defs/value"}),
+    }
+    optional: dict[str, Any] = {
+        "last_file": _TEXT_OR_HEX,
+        "vbucket_from": {"const": "request"},
+        "request_row": _integer(1),
+        "request_stream_offset": _COUNT,
+        "rtt_ns": {"type": "integer"},
+        "sync": {"const": "heuristic"},
+        "fields": list_of({"$ref": "#/$defs/field"}, description="they tile the message"),
+    }
+    specific = {name: form for name, form in _specific().items() if name not in base}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A message, as dcpinspect exports it",
+        "type": "object",
+        "properties": {**base, **optional, **specific},
+        "required": list(base),
+        "additionalProperties": False,
+        "$defs": {
+            "field": {
+                **record(
+                    "name label offset size hex value meaning",
+                    name=_STRING,
+                    label=_STRING,
+                    offset=_COUNT,
+                    size=_COUNT,
+                    hex=_nullable(_HEX),
+                    value={"type": ["integer", "string", "boolean", "null"]},
+                    meaning=maybe("string"),
+                    fields=list_of({"$ref": "#/$defs/field"}),
+                    inflated=_always("offsets count in the uncompressed value"),
+                    hidden=_always("credentials"),
+                    redacted=_always(
+                        "hex and value are a pseudonym; the size is that of the bytes on the wire"
+                    ),
+                    missing={"const": True},
+                ),
+                "additionalProperties": False,
+            },
+            "value": {
+                **record(
+                    "encoding compressed size",
+                    encoding={"enum": ["json", "text", "binary", "fields", "hidden", "missing"]},
+                    compressed={"enum": ["snappy", None]},
+                    size=_COUNT,
+                    inflated_size=_COUNT,
+                    json=_ANY_JSON,
+                    text=_STRING,
+                    hex=_HEX,
+                    xattrs={"type": "object", "additionalProperties": _ANY_JSON},
+                    truncated={"const": True},
+                ),
+                "additionalProperties": False,
+            },
+        },
+    }
+
 
 _TEXT, _TIME = KINDS["text"].json, KINDS["time"].json
 _CASES = list_of(

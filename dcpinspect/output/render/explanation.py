@@ -12,12 +12,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dcpinspect.errors import UsageError
+from dcpinspect.findings.rule import Rule
 from dcpinspect.output.render.byte_grid import byte_grid
 from dcpinspect.output.render.field_table import field_table
+from dcpinspect.output.render.glossary import DOCS as PIPELINE
 from dcpinspect.output.render.glossary import GLOSSARY
 from dcpinspect.output.render.layout_table import layout_lines, status_lines
 from dcpinspect.output.render.message_lines import short_name
-from dcpinspect.output.render.pipeline_columns import DOCS as PIPELINE
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.command_statuses import COMMAND_STATUSES
 from dcpinspect.protocol.control_keys import CONTROL_KEYS, control_key
@@ -331,7 +332,6 @@ def _rules(word: str) -> list[list[str]]:
     if "-" not in name and name not in ("rollback", "failover"):
         return []
     from dcpinspect.findings.registry import RULES
-    from dcpinspect.output.render.rule_text import rule_lines
 
     return [list(rule_lines(RULES[name]))] if name in RULES else []
 
@@ -413,3 +413,30 @@ def _features(word: str) -> list[list[str]]:
         for feature in FEATURES
         if feature.name.lower() == word.lower() or number == feature.code
     ]
+
+
+def rule_lines(rule: Rule) -> Iterator[str]:
+    """Yields the text about a rule, for the terminal."""
+    yield f"{rule.id}: {rule.severity} of the family {rule.family}"
+    yield f"  found when: {rule.fires}"
+    if rule.unless:
+        yield f"  not when: {rule.unless}"
+    yield f"  whose: {whose_of(rule)}"
+    costs = dict.fromkeys(filter(None, map(rule.cost_of, ("", *rule.causes))))
+    if costs:
+        yield f"  costs: {', or '.join(f'a {cost.of} {cost.one}' for cost in costs)}"
+    yield f"  next: {rule.next}"
+    if rule.causes:
+        yield f"  causes: {', '.join(rule.causes)}"
+    if rule.reports:
+        yield f"  reported as: {', '.join(rule.reports)}"
+
+
+def whose_of(rule: Rule) -> str:
+    """Returns who has to change something, by cause if this differs."""
+    if isinstance(rule.whose, str):
+        return rule.whose
+    causes: dict[str, list[str]] = {}
+    for cause, blamed in rule.whose.items():
+        causes.setdefault(blamed, []).append(cause)
+    return "; ".join(f"{blamed} ({', '.join(names)})" for blamed, names in causes.items())

@@ -9,11 +9,14 @@ import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 
 from dcpinspect.findings.finding import Finding, MessagePlace, connections_of, ranges
+from dcpinspect.findings.lint import Verdict
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.verdict import LookedAt, clock, verdict
 from dcpinspect.reading.numbering import STEP
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.text import MOST_NAME, clip, escape, escape_rest
 
 TextPaint = Callable[[str, str], str]
@@ -471,3 +474,51 @@ def _packets(finding: Finding, files: Sequence[str]) -> str:
         )
         filters.append(f"{text} of {escape(files[file])}" if len(files) > 1 else text)
     return "; ".join(filters)
+
+
+_LINT_STYLES = {"PASS": "green", "FAIL": "bold yellow", "NA": "dim"}
+
+
+def lint_lines(
+    verdicts: Sequence[Verdict],
+    links: Sequence[TcpConnection],
+    paint: Callable[[str, str], str],
+    columns: int | None = None,
+) -> Iterator[str]:
+    """Yields the tables.
+
+    ``verdicts``: in order of connections. A connection without verdicts has no table. ``columns``:
+    width of lines, which are broken between words.
+    """
+    if not verdicts:
+        yield from ("", "lint: no connection to check, because no accepted DCP open was captured")
+    by_number = {link.number: link for link in links}
+    width = max((len(judged.rule) for judged in verdicts), default=0)
+    for number, group in groupby(verdicts, lambda judged: judged.connection):
+        own_verdicts = list(group)
+        link = by_number[number]
+        counts = Counter[str](judged.says for judged in own_verdicts)
+        summary = ", ".join(f"{counts[says]} {says}" for says in _LINT_STYLES)
+        yield ""
+        yield paint(
+            f"lint of connection {number}, {escape(link.client)} to {escape(link.server)}: "
+            f"{summary}",
+            "bold",
+        )
+        for judged in own_verdicts:
+            rows = (
+                (
+                    f" (row{'s' if len(judged.places) > 1 else ''} "
+                    f"{', '.join(str(message.row) for message in judged.places)})"
+                )
+                if judged.places
+                else ""
+            )
+            line = f"    {judged.says:4}  {judged.rule:{width}}  {escape_rest(judged.why)}{rows}"
+            first, *more_lines = (
+                textwrap.wrap(line, columns, subsequent_indent=" " * (width + 12))
+                if columns
+                else [line]
+            )
+            yield f"{first[:4]}{paint(first[4:8], _LINT_STYLES[judged.says])}{first[8:]}"
+            yield from more_lines

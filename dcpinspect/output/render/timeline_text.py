@@ -10,8 +10,17 @@ from itertools import groupby
 
 import numpy as np
 
-from dcpinspect.output.render.lane_paint import Painted, joined, paints_of
-from dcpinspect.output.render.lanes import LETTERS, TICK, UNICODE, Glyphs, Scale, lanes
+from dcpinspect.output.render.lanes import (
+    LETTERS,
+    TICK,
+    UNICODE,
+    Glyphs,
+    Painted,
+    Scale,
+    joined,
+    lanes,
+    paints_of,
+)
 from dcpinspect.output.render.shape import Mark, answered, by_seqno, unread
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.streams import words as w

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from dcpinspect.arrays import IntArray, unique
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.finding_text import GLYPHS
-from dcpinspect.output.render.lane_paint import events_legend
-from dcpinspect.output.render.lanes import Scale
+from dcpinspect.output.render.lanes import Scale, events_legend
 from dcpinspect.output.render.message_lines import counted
 from dcpinspect.output.render.palette import PAINTS
 from dcpinspect.output.render.shape import Shape, by_seqno

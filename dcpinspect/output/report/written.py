@@ -2,12 +2,123 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
+from dcpinspect import __version__
 from dcpinspect.errors import UsageError
-from dcpinspect.output.report.report_contents import Limits, Source, contents
-from dcpinspect.text import escape
+from dcpinspect.output.render.finding_text import report_lines
+from dcpinspect.output.render.table import cell_texts
+from dcpinspect.output.report.report_contents import Contents, Limits, Source, contents
+from dcpinspect.tables.record_tables import Records
+from dcpinspect.text import clip, escape, words_of
+
+MOST_LINES = 60
+_ROWS = 5
+"""Greatest number of rows of a table."""
+_BLOCK = 120
+"""Greatest number of characters of a line about findings."""
+_WIDE = 400
+"""Greatest number of characters of a line's text."""
+_TABLES = {
+    "connections": words_of("connection copy_of client server name agent verdict closed_by tls"),
+    "rollbacks": words_of(
+        "vbucket connection cause requested_start rollback_seqno resume_start resume_uuid "
+        "explanation"
+    ),
+}
+_SHORTER = ("clients", "servers", "buckets", "vbuckets")
+"""Labels of facts that are left out, because the tables have them."""
+_TICKS = re.compile(r"`+")
+_MARKUP = re.compile(r"([\\`*_{}\[\]#|~@])")
+
+
+def markdown(contents: Contents) -> str:
+    """Returns the report."""
+    head = [
+        f"# {plain(contents.title)}",
+        "",
+        f"**{plain(contents.verdict)}**",
+        "",
+        *(
+            f"- {label}: {plain('; '.join(texts))}"
+            for label, texts in contents.facts
+            if texts and label not in _SHORTER
+        ),
+        "",
+    ]
+    tail = [
+        *_verdicts(contents),
+        *_table("rollbacks", contents.rollbacks),
+        *_table("connections", contents.connections),
+    ]
+    redacted = "keys, values and names are replaced" if contents.is_redacted else "not redacted"
+    tail += [f"dcpinspect {__version__}, {redacted}."]
+    lines_left = MOST_LINES - len(head) - len(tail)
+    return "\n".join([*head, *_findings(contents, lines_left), *tail]) + "\n"
+
+
+def plain(text: str) -> str:
+    """Returns a text escaped such that Markdown shows it unchanged."""
+    return _MARKUP.sub(r"\\\1", clip(text, _WIDE)).replace("<", "&lt;")
+
+
+def _findings(contents: Contents, room: int) -> Iterator[str]:
+    """Yields the findings in at most ``room`` lines: the block that the command ``check`` prints,
+    where nothing is markup.
+    """
+    several = [
+        *contents.causes,
+        *(effect for effects in contents.effects.values() for effect in effects),
+    ]
+    lines = list(
+        report_lines(
+            several,
+            contents.files,
+            lambda text, _: text,
+            width=_BLOCK,
+            instead=contents.verdict,
+            limit=room - 3,
+        )
+    )
+    yield from ("## Findings", "")
+    if not contents.causes:
+        yield from ("Nothing was found.", "")
+        return
+    # longer than any of the block's own, so that none ends it
+    fence = "`" * max([3, *(len(ticks) + 1 for line in lines for ticks in _TICKS.findall(line))])
+    yield from (fence, *lines[lines.index("") + 1 :], fence, "")
+
+
+def _verdicts(contents: Contents) -> list[str]:
+    counts = Counter(contents.vbuckets.values("verdict"))
+    verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())
+    return ["## Vbuckets", "", f"{verdicts}.", ""] if verdicts else []
+
+
+def _table(title: str, records: Records) -> list[str]:
+    """Returns the first rows of a table, without empty columns."""
+    if not len(records):
+        return []
+    names = [name for name in _TABLES[title] if records.has_values(name)]
+    first_rows = records.head(_ROWS).arrow(names)
+    texts = [
+        cell_texts(column.combine_chunks(), name, has_escapes=True)
+        for name, column in zip(names, first_rows.columns, strict=True)
+    ]
+    table_lines = [
+        f"## {title.capitalize()}",
+        "",
+        f"| {' | '.join(names)} |",
+        f"|{' --- |' * len(names)}",
+    ]
+    table_lines += [f"| {' | '.join(map(plain, row))} |" for row in zip(*texts, strict=True)]
+    table_lines += [f"{len(records) - _ROWS:,} more {title}"] if len(records) > _ROWS else []
+    return [*table_lines, ""]
+
 
 ReportFormat = Literal["html", "markdown"]
 _SUFFIXES: dict[str, ReportFormat] = {
@@ -34,8 +145,6 @@ def written(format_: ReportFormat, source: Source) -> str:
     small enough.
     """
     if format_ == "markdown":
-        from dcpinspect.output.report.markdown import markdown
-
         return markdown(contents(source, Limits(evidence=0, timelines=0)))
     from dcpinspect.output.report.page import page  # deferred: loads Jinja2
 

@@ -31,9 +31,8 @@ from dcpinspect.protocol.message import Message
 from dcpinspect.protocol.session import SettledSessions
 from dcpinspect.reading.store import part as p
 from dcpinspect.reading.store import places as pl
-from dcpinspect.reading.store.gathered import WantedBytes, gather
 from dcpinspect.reading.store.originals import Originals
-from dcpinspect.reading.store.part import StorePart
+from dcpinspect.reading.store.part import StorePart, WantedBytes, gather
 from dcpinspect.reading.store.places import Places
 from dcpinspect.reading.store.spool import Spool
 from dcpinspect.tables.arrow import arrow_schema, short, type_of

@@ -21,7 +21,7 @@ from dcpinspect.output.export.json import (
     rfc3339,
     text_or_hex,
 )
-from dcpinspect.output.export.message_schema import message_schema
+from dcpinspect.output.export.table_schema import message_schema
 from dcpinspect.protocol.encode import encode, encode_document, encode_parts
 from dcpinspect.protocol.header import decode_header
 from dcpinspect.protocol.layouts import LAYOUTS

@@ -10,9 +10,13 @@ import jsonschema
 import pytest
 
 from dcpinspect.cli.main import main
-from dcpinspect.output.export.table_schema import SCHEMAS, table_schema
+from dcpinspect.output.export.json import SCHEMA, message_object, specific_numbers
+from dcpinspect.output.export.table_schema import SCHEMAS, message_schema, table_schema
+from dcpinspect.protocol.header import decode_header
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.table_columns import ALL
+from tests.protocol.vectors import ALL as VECTORS
+from tests.tables.build import batch
 
 SAMPLES = Path(__file__).parents[3] / "sample_captures"
 
@@ -41,3 +45,30 @@ def test_a_word_that_nobody_described_is_refused() -> None:
     schema = table_schema(next(table for table in ALL if table.name == "gap"))
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"cause": "magic"}, {**schema, "required": []})
+
+
+def test_it_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(message_schema())
+
+
+def test_its_version_is_that_of_the_messages() -> None:
+    assert message_schema()["properties"]["schema"] == {"const": SCHEMA}
+
+
+def test_what_is_required_is_always_written() -> None:
+    assert set(message_schema()["required"]) <= set(
+        message_object(batch(VECTORS[0].annotate().data), 0, fields=False)
+    )
+
+
+def test_every_specific_key_is_described() -> None:
+    described = set(message_schema()["properties"])
+    for vector in VECTORS:
+        if decode_header(vector.data).size == len(vector.data):
+            assert set(specific_numbers(vector.annotate())) <= described, vector.id
+
+
+def test_a_key_that_nobody_described_is_refused() -> None:
+    found = message_object(batch(VECTORS[0].data), 0, fields=False) | {"unheard_of": 1}
+    with pytest.raises(jsonschema.ValidationError, match="unheard_of"):
+        jsonschema.validate(json.loads(json.dumps(found, default=str)), message_schema())

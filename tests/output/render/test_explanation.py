@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.findings.registry import RULES
-from dcpinspect.output.render.explanation import explain, explain_packets, suggestions
+from dcpinspect.output.render.explanation import explain, explain_packets, rule_lines, suggestions
 from dcpinspect.output.render.layout_table import layout_title
 from dcpinspect.output.render.message_lines import short_name
 from dcpinspect.protocol.control_keys import CONTROL_KEYS
@@ -271,3 +271,9 @@ def test_every_rule_is_found_by_its_id() -> None:
         lines = explain(rule)
         assert lines is not None, rule
         assert any(line.startswith(f"{rule}: ") for line in lines), rule
+
+
+def test_a_rule_in_words() -> None:
+    lines = list(rule_lines(RULES["bad-stream-range"]))
+    assert lines[0] == "bad-stream-range: error of the family stream"
+    assert any("JDCP-95" in line for line in lines)

@@ -10,15 +10,18 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.cli.main import main
+from dcpinspect.diff.difference_columns import PATHS
+from dcpinspect.findings.finding_records import CONTRACTS
 from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES
 from dcpinspect.output.render.explanation import explain
-from dcpinspect.output.render.glossary import GLOSSARY
+from dcpinspect.output.render.glossary import DOCS, GLOSSARY
+from dcpinspect.spark.spark_schema import SCHEMAS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rollback import CAUSES as ROLLBACK_CAUSES
 from dcpinspect.streams.table_columns import ALL
 from dcpinspect.streams.transitions import SNAPSHOT_STATES
-from dcpinspect.tables.schema import COLUMNS
+from dcpinspect.tables.schema import BY_NAME, COLUMNS
 from tests.peers.truth import SAMPLES
 
 LISTS = {
@@ -190,3 +193,29 @@ def test_every_word_of_every_output_is_explained_and_not_by_itself(
     for table in (COLUMNS, *(table.columns for table in ALL)):
         for column in table:
             assert f"  {column.name.replace('_', ' ')}" not in explain(column.name)  # type: ignore[operator] # as above
+
+
+def test_every_column_of_a_pipeline_is_explained() -> None:
+    others = {
+        name: {column.name for column in contract.columns}
+        for name, contract in {**CONTRACTS, "paths": PATHS}.items()
+    }
+    others["messages"] = set(BY_NAME)
+    for table, schema in SCHEMAS.items():
+        known = DOCS.get(table, {}).keys() | others.get(table, set()) | {"file", "files"}
+        assert not [
+            name
+            for name in schema.names
+            if name.removesuffix("_ns") not in known and name not in known
+        ], table
+        assert DOCS.get(table, {}).keys() <= {*schema.names}, table
+
+
+def test_a_column_of_a_pipeline_is_told_with_its_table() -> None:
+    lines = explain("used")
+    assert lines is not None
+    assert list(lines) == [
+        "used: column of captures of a pipeline",
+        "  packets that may be DCP, which are kept",
+    ]
+    assert explain("clock_from") is not None

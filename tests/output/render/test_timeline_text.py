@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.output.render.lane_paint import Painted, legend, legend_lines
-from dcpinspect.output.render.lanes import ASCII, Scale, lanes
+from dcpinspect.output.render.lanes import ASCII, Painted, Scale, lanes, legend, legend_lines
 from dcpinspect.output.render.shape import by_seqno
 from dcpinspect.output.render.timeline_text import ascii_only, numbers, picture, scale_of, seconds
 from tests.streams.test_story import told, twice

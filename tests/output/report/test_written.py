@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from markdown_it import MarkdownIt
+
+from dcpinspect.cli.main import main
 from dcpinspect.errors import UsageError
+from dcpinspect.output.render.finding_text import GLYPHS
 from dcpinspect.output.report import written as module
-from dcpinspect.output.report.written import format_of, written
-from tests.output.report.gathered import source
+from dcpinspect.output.report.written import MOST_LINES, format_of, markdown, plain, written
+from tests.output.report.gathered import MARKUP, gathered, hostile, source
 from tests.peers.truth import SAMPLES
 
 
@@ -32,3 +37,60 @@ def test_the_name_chooses_the_format(name: str, format_: str) -> None:
 def test_another_name_is_refused() -> None:
     with pytest.raises(UsageError, match=r"ends in \.html or \.md"):
         format_of("a.pdf")
+
+
+@pytest.mark.parametrize(
+    "sample", ["rollback.pcap", "orphans.pcap", "tour.pcapng", "capture-loss.pcap", "loop.pcap"]
+)
+def test_it_has_the_verdict_and_the_worst_findings_in_sixty_lines(sample: str) -> None:
+    told = gathered(SAMPLES / sample)
+    lines = markdown(told).splitlines()
+    assert len(lines) <= MOST_LINES
+    assert lines[2] == f"**{plain(told.verdict)}**"
+    severe = [one for one in told.causes if one.severity != "note"]
+    assert all(
+        any(line.startswith(f"{GLYPHS[one.severity]} {one.rule}:") for line in lines)
+        for one in severe
+    )
+
+
+def test_findings_are_the_block_that_check_prints_with_names_and_frames_of_wireshark(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = markdown(gathered(SAMPLES / "orphans.pcap")).splitlines()
+    begin, end = (number for number, line in enumerate(lines) if line == "```")
+    assert main(["check", str(SAMPLES / "orphans.pcap")]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    severe = printed[
+        2 : next(number for number, line in enumerate(printed) if line.startswith("·")) - 1
+    ]
+    assert "    rows 19, 25, 69, 72, 75; Wireshark: frame.number in {24, 30, 57, 59, 62}" in severe
+    assert lines[begin + 1 : end][: len(severe)] == severe
+
+
+def test_notes_have_next_steps_and_rollbacks_the_request_that_works() -> None:
+    told = gathered(SAMPLES / "rollback.pcap")
+    text = markdown(told)
+    steps = [f"next: {one.next}" for one in told.causes[:3]]
+    assert all(step in " ".join(text.split()) for step in steps)
+    assert (
+        "| 50 | 0xb8b8000000000007 | the consumer is ahead of the branch point 50, so resume "
+        "there with that branch's uuid |"
+    ) in text
+
+
+def test_nothing_of_a_capture_is_markup(tmp_path: Path) -> None:
+    text = markdown(gathered(hostile(tmp_path / "a.pcap", markup=b"```\n\n" + MARKUP)))
+    tokens = MarkdownIt("commonmark").parse(text)
+    assert [
+        token.type
+        for token in tokens
+        if "html" in token.type or token.type in ("link_open", "image")
+    ] == []
+    assert [token.type for token in tokens].count("fence") == 1
+    assert "document.title" in next(token.content for token in tokens if token.type == "fence")
+    assert len(text.splitlines()) <= MOST_LINES
+
+
+def test_texts_are_escaped() -> None:
+    assert plain("*a* [b](c) `d` <e> |") == r"\*a\* \[b\](c) \`d\` &lt;e> \|"
