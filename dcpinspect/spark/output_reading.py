@@ -20,8 +20,9 @@ from dcpinspect.spark.bundles import group_sizes, read_keys
 from dcpinspect.spark.manifest import FEW, Manifest, ManifestPart, ReadUnit
 from dcpinspect.spark.part_disputes import judge
 from dcpinspect.spark.problem_files import include_looks
+from dcpinspect.spark.program import program
 from dcpinspect.spark.secrets import Secrets
-from dcpinspect.spark.task_runner import LocalRunner, TaskRunner, program
+from dcpinspect.spark.task_runner import LocalRunner, TaskRunner
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.text import escape
 

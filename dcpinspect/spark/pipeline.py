@@ -27,13 +27,14 @@ from dcpinspect.spark.locations import local_path
 from dcpinspect.spark.manifest import BATCH, FOLDER, RAW, Manifest, ManifestPart, ReadUnit
 from dcpinspect.spark.output_reading import RunResults, names_of, ports, with_embedded
 from dcpinspect.spark.outputs import findings_of, problems, rows_of, states, write_captures
+from dcpinspect.spark.program import program
 from dcpinspect.spark.record_files import PartRows, WrittenAnew, write_part_rows
 from dcpinspect.spark.run_tables import NewRows, RunParts, put_together, put_together_apart
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import ScanReport, joined, scan
 from dcpinspect.spark.secrets import Secrets, opens, secrets_at
 from dcpinspect.spark.stretches import Stretch, stretches
-from dcpinspect.spark.task_runner import TaskRunner, program
+from dcpinspect.spark.task_runner import TaskRunner
 from dcpinspect.spark.units import BY_DIRECTORY, END, Unit, check_rule, digested, files_of, units_of
 from dcpinspect.text import escape
 

@@ -7,70 +7,26 @@ and tables.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.resources
 import os
 import pickle
 import re
 import tempfile
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
-from importlib.resources.abc import Traversable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import dcpinspect
 from dcpinspect.errors import UsageError
+from dcpinspect.spark import program
 from dcpinspect.spark import spark_session as sessions
 from dcpinspect.spark.stitch import balanced
 from dcpinspect.temporary import remember
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_APART = ("cli", "export", "render", "scapy_layer", "spark", "store", "tui")
-"""Packages that no part depends on."""
-
-
-@cache
-def program() -> str:
-    """Returns the version of the code that makes parts and puts them together: parts of different
-    versions do not fit together.
-    """
-    return f"{dcpinspect.__version__} {_digest(_APART)}"
-
-
-@cache
-def build() -> str:
-    """Returns the version of all code: the driver and its tasks must have the same."""
-    return f"{dcpinspect.__version__} {_digest(())}"
-
-
-def _digest(apart: Collection[str]) -> str:
-    digest = hashlib.blake2b(digest_size=6)
-    for _, module in sorted(
-        _modules(importlib.resources.files(dcpinspect), (), apart), key=lambda one: one[0]
-    ):
-        digest.update(module.read_bytes())
-    return digest.hexdigest()
-
-
-def _modules(
-    folder: Traversable, names: tuple[str, ...], apart: Collection[str]
-) -> Iterator[tuple[tuple[str, ...], Traversable]]:
-    """Yields each module, with the names of its folders and its own. The package may be in an
-    archive.
-
-    ``apart``: packages that are left out.
-    """
-    for entry in folder.iterdir():
-        if entry.is_dir() and (names or entry.name not in apart):
-            yield from _modules(entry, (*names, entry.name), apart)
-        elif entry.name.endswith(".py"):
-            yield (*names, entry.name), entry
-
 
 _MISSING = re.compile(r"No module named '(\w+)")
 OURS = "dcpinspect"
@@ -222,7 +178,7 @@ class SparkRunner:
     ) -> list[Result]:
         from pyspark import cloudpickle
 
-        numbers, own_build = packed(sizes, 2 * self.processors), build()
+        numbers, own_build = packed(sizes, 2 * self.processors), program.build()
         # what tasks write is as private as what this process writes
         os.umask(mask := os.umask(0o077))
         task_work = work, [[items[number] for number in task] for task in numbers]
@@ -231,7 +187,7 @@ class SparkRunner:
         def run(batches: Iterator[Any]) -> Iterator[Any]:
             import pyarrow as pa
 
-            is_same = (other_build := build()) == own_build
+            is_same = (other_build := program.build()) == own_build
             work, lists = pickle.loads(sent) if is_same else (None, [])  # noqa: S301 - the driver has made it
             os.umask(mask)
             for batch in batches:

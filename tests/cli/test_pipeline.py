@@ -23,7 +23,7 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.task_runner import program
+from dcpinspect.spark.program import program
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests import builders
 from tests.peers.truth import SAMPLES

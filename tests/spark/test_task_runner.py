@@ -8,18 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import dcpinspect
 from dcpinspect.errors import UsageError
-from dcpinspect.spark import task_runner
-from dcpinspect.spark.task_runner import (
-    LEAST_BYTES,
-    SparkRunner,
-    build,
-    missing_module,
-    packed,
-    program,
-    write_zip,
-)
+from dcpinspect.spark import program
+from dcpinspect.spark.task_runner import LEAST_BYTES, SparkRunner, missing_module, packed, write_zip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +51,7 @@ def test_every_item_is_worked_on_in_another_process_and_results_are_in_order(
 def test_executors_of_another_build_are_one_line(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task_runner, "build", lambda: "0.0 other")  # executors do not see it
+    monkeypatch.setattr(program, "build", lambda: "0.0 other")  # executors do not see it
     with pytest.raises(
         UsageError,
         match=(
@@ -98,40 +89,3 @@ def test_what_a_task_could_not_import() -> None:
     )
     assert missing_module("ModuleNotFoundError: No module named 'numpy.linalg'") == "numpy"
     assert missing_module("ZeroDivisionError: division by zero") is None
-
-
-BOTH = (
-    "from dcpinspect.spark.task_runner import build, program; print(program(), build(), sep='\\n')"
-)
-
-
-def test_a_package_in_an_archive_is_the_same_build(tmp_path: Path) -> None:
-    write_zip(str(tmp_path / "package.zip"))
-    assert said(tmp_path / "package.zip", tmp_path) == [program(), build()]
-
-
-def test_parts_depend_on_some_packages_and_tasks_on_all(tmp_path: Path) -> None:
-    root = Path(dcpinspect.__file__).parent
-    for one in root.rglob("*"):
-        if one.is_file() and "__pycache__" not in one.parts:
-            (place := tmp_path / "other" / "dcpinspect" / one.relative_to(root)).parent.mkdir(
-                parents=True, exist_ok=True
-            )
-            place.write_bytes(one.read_bytes())
-    with (tmp_path / "other" / "dcpinspect" / "spark" / "tasks.py").open("a") as file:
-        file.write("# changed\n")
-    of_parts, of_all = said(tmp_path / "other", tmp_path)
-    assert of_parts == program()
-    assert of_all != build()
-
-
-def said(package: Path, where: Path) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", BOTH],
-        env={"PYTHONPATH": str(package)},
-        cwd=where,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.splitlines()
