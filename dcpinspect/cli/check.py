@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.choosing import FindingConditions
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import UNCHECKED, remarks
@@ -112,33 +111,19 @@ def check(
     redaction: options.Redaction,
     packets: EvidencePackets,
     input_: options.Input,
-    captures: Annotated[
-        list[str] | None,
-        as_option(
-            "[CAPTURE…]",
-            "Capture files, or directories of them, read as one in order of time. - is "
-            "standard input. With --log or --checkpoint,"
-            " there may be none.",
-            callback=options.with_folders,
-        ),
-    ] = None,
-    log: Annotated[
-        list[str] | None,
-        as_option(
-            "--log FILE",
-            "Also look at this memcached.log, or output of cbstats or mcstat. May be repeated.",
-        ),
-    ] = None,
-    checkpoint: Annotated[
-        list[str] | None,
-        as_option(
-            "--checkpoint FILE",
-            "Also check whether a consumer can resume from this JSON. May be repeated.",
-        ),
-    ] = None,
+    captures: Annotated[list[str] | None, {"callback": options.with_folders}] = None,
+    log: list[str] | None = None,
+    checkpoint: list[str] | None = None,
 ) -> int:
     """Print what is wrong in captures, worst first, with the messages that show it and what
     to do.
+
+    Options:
+    captures [CAPTURE…]: Capture files, or directories of them, read as one in order of time. -
+        is standard input. With --log or --checkpoint, there may be none.
+    --log FILE: Also look at this memcached.log, or output of cbstats or mcstat. May be
+        repeated.
+    --checkpoint FILE: Also check whether a consumer can resume from this JSON. May be repeated.
     """
     captures, logs, checkpoints = captures or [], log or (), checkpoint or ()
     format_, redactor = result.format(context), redaction.redactor()

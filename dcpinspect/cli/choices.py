@@ -7,7 +7,9 @@ the same name, which gets its value.
 
 ``words`` says how each option of a group is spelled, what stands for its value, and its help. The
 field of ``--save-to DIR`` is ``save_to``; where it has another name, that comes first. What else
-typer takes, such as bounds, stands with the type: ``Annotated[int, {"min": 1}]``.
+typer takes, such as bounds, stands with the type: ``Annotated[int, {"min": 1}]``. An option that belongs
+to one command alone is a parameter of it, and described in the same way at the end of its
+docstring, below ``Options:``.
 """
 
 from __future__ import annotations
@@ -142,11 +144,16 @@ def flat(command: Callable[..., int]) -> tuple[Callable[..., int], dict[str, str
         for parameter in signature.parameters.values()
         if is_group(parameter.annotation)
     }
+    about, _, words = (inspect.getdoc(command) or "").partition("\n\nOptions:\n")
+    spelled = _spelled(words)
     parameters: Parameters = {}
     titles: dict[str, str] = {}
     for parameter in signature.parameters.values():
         if parameter.name not in groups:
-            parameters[parameter.name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            kind = _with_words(parameter.annotation, spelled.pop(parameter.name.rstrip("_"), None))
+            parameters[parameter.name] = parameter.replace(
+                kind=inspect.Parameter.KEYWORD_ONLY, annotation=kind
+            )
             continue
         parameters |= {
             name: option
@@ -159,12 +166,14 @@ def flat(command: Callable[..., int]) -> tuple[Callable[..., int], dict[str, str
             if name not in signature.parameters
         }
 
+    assert not spelled, f"{command.__name__} has no parameter for {', '.join(spelled)}"
+
     def run(**values: Any) -> int:
         own_values = {name: value for name, value in values.items() if name in signature.parameters}
         return command(
             **own_values, **{name: group.from_options(values) for name, group in groups.items()}
         )
 
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__name__, run.__doc__ = command.__name__, about
     setattr(run, "__signature__", inspect.Signature(list(parameters.values())))  # noqa: B010 - functions do not declare it
     return run, titles

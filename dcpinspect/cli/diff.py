@@ -89,18 +89,16 @@ def diff(
     redaction: options.Redaction,
     input_: options.Input,
     vbucket: options.VBuckets = None,
-    paths: Annotated[
-        bool,
-        as_option(
-            "--paths",
-            "Print how packets of the same connection went from one capture's place to the "
-            "other's.",
-        ),
-    ] = False,
-    summary: Annotated[bool, as_option("--summary", "For text, print the summary only.")] = False,
+    paths: bool = False,
+    summary: bool = False,
 ) -> int:
     """Compare two readings of the same streams: which events only one side has, why, and which
     differ. Exit status 1 if they differ.
+
+    Options:
+    --paths: Print how packets of the same connection went from one capture's place to the
+        other's.
+    --summary: For text, print the summary only.
     """
     # deferred: DuckDB and the decoder, which --help and completion do not need
     from dcpinspect.diff import difference_columns

@@ -5,28 +5,23 @@ from __future__ import annotations
 from typing import Annotated
 
 from dcpinspect.cli import completion
-from dcpinspect.cli.choices import as_option
 
 MAX_PASTE = 4 << 20
 """Greatest number of bytes of text that are explained."""
 
 
 def explain(
-    what: Annotated[
-        list[str],
-        as_option(
-            "NAME|NUMBER|HEX…",
-            "A command, status, control key, feature, rule, word or column, by name or "
-            "number, or bytes. - is standard input.",
-            autocompletion=completion.words,
-        ),
-    ],
+    what: Annotated[list[str], {"autocompletion": completion.words}],
 ) -> None:
     """Explain a command (dcp_snapshot_marker, 0x56), a status (rollback, 0x23), a control key, a
     rule, a word, a column of a table, or the bytes of a message.
 
     Bytes may be hex with blanks or colons, base64, or a dump of xxd, hexdump -C, tcpdump -X or
     Wireshark. They may also be a literal of C ({0x80, …}, xxd -i) or Python (b'…').
+
+    Options:
+    what NAME|NUMBER|HEX…: A command, status, control key, feature, rule, word or column, by
+        name or number, or bytes. - is standard input.
     """
     # deferred: the tables of the protocol, which --help and completion do not need
     import sys

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from dcpinspect.cli import options
-from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.output import STDOUT
 from dcpinspect.cli.read import CaptureSource, MessageChoices, show
 from dcpinspect.cli.subset import Packets
@@ -39,14 +38,14 @@ class _Exported(CaptureSource):
 def export(
     context: typer.Context,
     captures: options.Captures,
-    output: Annotated[
-        str,
-        as_option("--output -o FILE", "Write to this file, which appears when it is complete."),
-    ],
+    output: str,
     choices: MessageChoices,
     packets: Packets,
 ) -> int:
     """Write the messages of captures (pcap or pcapng) to a file, in the format that its name
     says.
+
+    Options:
+    --output -o FILE: Write to this file, which appears when it is complete.
     """
     return show(context, _Exported(captures, output), choices, packets)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import no_such_connections, refuse_unless_damaged, remarks
 
@@ -15,25 +14,21 @@ if TYPE_CHECKING:
 
 def follow(
     captures: options.Captures,
-    connection: Annotated[
-        int,
-        as_option(
-            "CONNECTION", "The number of the connection, from 'dcpinspect connections'.", min=1
-        ),
-    ],
+    connection: Annotated[int, {"min": 1}],
     times: options.Times,
     redaction: options.Redaction,
     input_: options.Input,
-    is_all: Annotated[
-        bool,
-        as_option("--all", "Print a line for each message, even if a side sends many of one kind."),
-    ] = False,
+    is_all: bool = False,
     output: options.OutputFile = None,
 ) -> int:
     """Show what client and server sent on one connection, in order. Many messages of one kind are
     one line.
 
     The captures come first, the number of the connection last.
+
+    Options:
+    connection CONNECTION: The number of the connection, from 'dcpinspect connections'.
+    is_all --all: Print a line for each message, even if a side sends many of one kind.
     """
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.output.export.formats import TEXT

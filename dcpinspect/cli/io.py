@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.errors import UsageError
@@ -25,17 +24,14 @@ def io(
     conditions: options.Conditions,
     result: options.Output,
     ports: options.Ports,
-    interval: Annotated[
-        str | None,
-        as_option(
-            "--interval TIME",
-            "Length of each time span, as in 1s, 250ms or 5m. By default, it is chosen for 20 "
-            "to 50 spans.",
-        ),
-    ] = None,
+    interval: str | None = None,
 ) -> int:
     """Count messages and bytes by command over time: a row for each span of time, and a chart for
     each command.
+
+    Options:
+    --interval TIME: Length of each time span, as in 1s, 250ms or 5m. By default, it is chosen
+        for 20 to 50 spans.
     """
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.output.counting import count_once

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from dcpinspect.cli import options
 from dcpinspect.cli.capturing import Capturing, Interfaces, all_ports
-from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.read import MessageChoices, show
 from dcpinspect.cli.subset import say_what_is_written
@@ -25,21 +22,17 @@ def live(
     context: typer.Context,
     capturing: Capturing,
     choices: MessageChoices,
-    list_interfaces: Annotated[
-        bool,
-        as_option(
-            "--list-interfaces -D",
-            "List the interfaces, with their addresses and whether anything comes on the "
-            "ports, and exit.",
-        ),
-    ] = False,
-    tui: Annotated[
-        bool,
-        as_option("--tui", "Open the terminal UI, and show the messages as they come."),
-    ] = False,
+    list_interfaces: bool = False,
+    tui: bool = False,
     keep: Keep = KEPT_MIB,
 ) -> int:
-    """Print the messages on network interfaces as they come, until Ctrl-C."""
+    """Print the messages on network interfaces as they come, until Ctrl-C.
+
+    Options:
+    --list-interfaces -D: List the interfaces, with their addresses and whether anything comes
+        on the ports, and exit.
+    --tui: Open the terminal UI, and show the messages as they come.
+    """
     if list_interfaces:
         _list_interfaces(choices.input_.ports)
         return 0

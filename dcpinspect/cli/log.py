@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from dcpinspect.capture.folders import has_name_of_capture
 from dcpinspect.cli import options
-from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.record_tables import TableChoices
 from dcpinspect.cli.terminal import complain
@@ -21,30 +20,24 @@ if TYPE_CHECKING:
 
     from dcpinspect.findings.logs.log_reading import LogReading
 
-Files = Annotated[
-    list[str],
-    as_option(
-        "FILE…",
-        "memcached.log, or what cbstats or mcstat print. They may be compressed. - is "
-        "standard input.",
-    ),
-]
-
 
 def log(
     context: typer.Context,
-    files: Files,
+    files: list[str],
     table: TableChoices,
     times: options.Times,
     result: options.Output,
     redaction: options.Redaction,
     vbucket: options.VBuckets = None,
-    stats: Annotated[
-        bool,
-        as_option("--stats", "At the end, print on standard error how much of each file was used."),
-    ] = False,
+    stats: bool = False,
 ) -> int:
-    """Print what the server's log, or its statistics, say of streams."""
+    """Print what the server's log, or its statistics, say of streams.
+
+    Options:
+    files FILE…: memcached.log, or what cbstats or mcstat print. They may be compressed. - is
+        standard input.
+    --stats: At the end, print on standard error how much of each file was used.
+    """
     # deferred: NumPy, which --help and completion do not need
     from dcpinspect.findings.logs.log_events import LOG_EVENTS, MOST_EVENTS, event_records
     from dcpinspect.findings.logs.log_reading import LogReading

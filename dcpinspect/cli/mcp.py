@@ -22,27 +22,9 @@ _DIGITS = 16
 
 def mcp(
     ports: options.Ports,
-    directories: Annotated[
-        list[str] | None,
-        as_option(
-            "[DIR…]",
-            "Captures below these directories may be read, and nothing else. By default, this one.",
-        ),
-    ] = None,
-    show_data: Annotated[
-        bool,
-        as_option(
-            "--show-data",
-            "Show keys, values and names. By default, pseudonyms replace them, as --redact does.",
-        ),
-    ] = False,
-    redact_salt: Annotated[
-        str | None,
-        as_option(
-            "--redact-salt TEXT",
-            "Redact with this salt. Runs with the same salt have the same pseudonyms.",
-        ),
-    ] = None,
+    directories: list[str] | None = None,
+    show_data: bool = False,
+    redact_salt: str | None = None,
     http: Annotated[
         str | None,
         as_option(
@@ -54,6 +36,13 @@ def mcp(
 ) -> int:
     """Let agents ask about captures, over the Model Context Protocol, on standard input and
     output.
+
+    Options:
+    directories [DIR…]: Captures below these directories may be read, and nothing else. By
+        default, this one.
+    --show-data: Show keys, values and names. By default, pseudonyms replace them, as --redact
+        does.
+    --redact-salt TEXT: Redact with this salt. Runs with the same salt have the same pseudonyms.
     """
     try:
         import anyio

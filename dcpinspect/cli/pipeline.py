@@ -8,14 +8,13 @@ import time
 from contextlib import nullcontext
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from dcpinspect.cli import check as checking
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli import report as reporting
-from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.choosing import FindingConditions
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.pipeline_watch import Json, NewTables, Out, complain_of, watch
@@ -45,22 +44,18 @@ class OnError(StrEnum):
 
 
 def run(
-    captures: Annotated[
-        list[str],
-        as_option("CAPTURE…", "Capture files, patterns, or directories with captures."),
-    ],
+    captures: list[str],
     tables: NewTables,
     spark: options.SparkSession,
-    on_error: Annotated[
-        OnError,
-        as_option(
-            "--on-error",
-            "If a capture cannot be read, go on and list it in the table bad, or fail.",
-        ),
-    ] = OnError.KEEP,
+    on_error: OnError = OnError.KEEP,
     json: Json = False,
 ) -> int:
-    """Read new captures, and write the tables again."""
+    """Read new captures, and write the tables again.
+
+    Options:
+    captures CAPTURE…: Capture files, patterns, or directories with captures.
+    --on-error: If a capture cannot be read, go on and list it in the table bad, or fail.
+    """
     from dcpinspect.spark.manifest import after_signal
     from dcpinspect.spark.pipeline import run as run_pipeline
     from dcpinspect.spark.task_runner import spark_tasks
@@ -204,23 +199,20 @@ def info(out: Out, json: Json = False) -> int:
     return 0
 
 
-PipelineFilter = Annotated[
-    str | None,
-    as_option(
-        "--filter SQL",
-        "Only messages for which this is true are in the table messages, as with read --filter.",
-    ),
-]
-
-
 def sql(
     context: typer.Context,
     out: Out,
-    query: Annotated[str, as_option('"QUERY"', "The query. - reads it from standard input.")],
+    query: str,
     result: options.Output,
-    filter_: PipelineFilter = None,
+    filter_: str | None = None,
 ) -> int:
-    """Run a query over the tables of a pipeline, as in "show tables" or "describe streams"."""
+    """Run a query over the tables of a pipeline, as in "show tables" or "describe streams".
+
+    Options:
+    --filter SQL: Only messages for which this is true are in the table messages, as with read
+        --filter.
+    query "QUERY": The query. - reads it from standard input.
+    """
     format_ = result.format(context)
     text = read_query() if query == STDIN else query
 
@@ -243,13 +235,7 @@ def sql(
 
 def expire(
     out: Out,
-    older: Annotated[
-        str,
-        as_option(
-            "--older AGE",
-            "Takes out captures whose last packet is older than this, as in 30d or 12h.",
-        ),
-    ],
+    older: str,
     spark: options.SparkSession,
     decryption: options.Decryption,
     salt_file: options.SaltFile = None,
@@ -257,6 +243,9 @@ def expire(
 ) -> int:
     """Take old captures out of the tables, with all that only they told. It needs Spark only if
     --master or --conf is given.
+
+    Options:
+    --older AGE: Takes out captures whose last packet is older than this, as in 30d or 12h.
     """
     from dcpinspect.spark.manifest import after_signal
     from dcpinspect.spark.pipeline import Options

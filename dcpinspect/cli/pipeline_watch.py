@@ -109,19 +109,18 @@ class Waiting(Choices):
 
 def watch(
     context: typer.Context,
-    captures: Annotated[
-        list[str],
-        as_option(
-            "DIR…", "Directories that captures come to. Files and patterns are possible, too."
-        ),
-    ],
+    captures: list[str],
     tables: NewTables,
     waiting: Waiting,
     telling: Telling,
     spark: options.SparkSession,
     exposition: Exposition,
 ) -> int:
-    """Read captures as they come, update the tables, and tell findings, until Ctrl-C or SIGTERM."""
+    """Read captures as they come, update the tables, and tell findings, until Ctrl-C or SIGTERM.
+
+    Options:
+    captures DIR…: Directories that captures come to. Files and patterns are possible, too.
+    """
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.output.render.message_lines import counted
     from dcpinspect.spark.locations import local_path

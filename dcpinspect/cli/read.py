@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 import typer
 
 from dcpinspect.cli import completion, interrupts, options, terminal
-from dcpinspect.cli.choices import Choices, as_option
+from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.metrics import Exposition
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.progress import progress, wants_progress
@@ -416,22 +416,15 @@ def read(
     captures: options.Captures,
     choices: MessageChoices,
     packets: Packets,
-    from_: Annotated[
-        Literal["hex"] | None,
-        as_option(
-            "--from",
-            "Refuse captures that are no pasted hex. All commands read it without this.",
-            show_default=False,
-        ),
-    ] = None,
-    follow: Annotated[
-        bool,
-        as_option(
-            "--follow", "Also read what another program still writes to the capture, until Ctrl-C."
-        ),
-    ] = False,
+    from_: Annotated[Literal["hex"] | None, {"show_default": False}] = None,
+    follow: bool = False,
 ) -> int:
-    """Print the messages of captures (pcap or pcapng), one line for each."""
+    """Print the messages of captures (pcap or pcapng), one line for each.
+
+    Options:
+    --from: Refuse captures that are no pasted hex. All commands read it without this.
+    --follow: Also read what another program still writes to the capture, until Ctrl-C.
+    """
     if follow and len(captures) > 1:
         raise UsageError(
             "--follow: one capture at a time; leave out all but the one that is being written"

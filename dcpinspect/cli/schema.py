@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.terminal import write_stdout
 from dcpinspect.errors import UsageError
 from dcpinspect.text import escape
@@ -18,14 +17,13 @@ def known_tables() -> list[str]:
 
 
 def schema(
-    table: Annotated[
-        str,
-        as_option(
-            "TABLE", "The output, as in message, stream or gap.", autocompletion=known_tables
-        ),
-    ],
+    table: Annotated[str, {"autocompletion": known_tables}],
 ) -> None:
-    """Print the JSON Schema of an output."""
+    """Print the JSON Schema of an output.
+
+    Options:
+    table TABLE: The output, as in message, stream or gap.
+    """
     import orjson  # deferred, as above
 
     from dcpinspect.output.export.table_schema import SCHEMAS

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
 
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.remarks import remarks
@@ -25,29 +23,21 @@ _SHOWN = 60
 
 def sql(
     context: typer.Context,
-    arguments: Annotated[
-        list[str],
-        as_option(
-            'CAPTURE… "QUERY"',
-            "Capture files, read as one in order of time, and last the query. - is standard "
-            "input, for a capture or for the query.",
-        ),
-    ],
+    arguments: list[str],
     times: options.Times,
     result: options.Output,
     redaction: options.Redaction,
     input_: options.Input,
-    log: Annotated[
-        list[str] | None,
-        as_option(
-            "--log FILE",
-            "Also have what 'dcpinspect log' reads of this file, as table log_events. May be "
-            "repeated.",
-        ),
-    ] = None,
+    log: list[str] | None = None,
 ) -> int:
     """Run a query in DuckDB's SQL over captures. "show tables" lists the tables of messages,
     streams, findings and more.
+
+    Options:
+    arguments CAPTURE… "QUERY": Capture files, read as one in order of time, and last the query.
+        - is standard input, for a capture or for the query.
+    --log FILE: Also have what 'dcpinspect log' reads of this file, as table log_events. May be
+        repeated.
     """
     paths, text = _split(arguments)
     format_, port_choice = result.format(context), input_.ports.reading_arguments()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.choices import as_option
 from dcpinspect.cli.output import choose_format, open_output
 from dcpinspect.cli.remarks import refuse_unless_damaged, remarks
 from dcpinspect.cli.terminal import wants_ascii
@@ -36,38 +35,28 @@ WIDEST = 1000
 def timeline(
     context: typer.Context,
     captures: options.Captures,
-    vbucket: Annotated[
-        int,
-        as_option("--vbucket N", "The vbucket.", min=0, max=0xFFFF, show_default=False),
-    ],
+    vbucket: Annotated[int, {"min": 0, "max": 65535, "show_default": False}],
     times: options.Times,
     result: options.OutputFormat,
     redaction: options.Redaction,
     input_: options.Input,
     connection: options.Connections = None,
-    seqnos: Annotated[
-        str | None,
-        as_option("--seqnos A-B", "Draw these seqnos only. By default, all are drawn."),
-    ] = None,
+    seqnos: str | None = None,
     filter_: Annotated[
         str | None, options.filter_option("streams", "answer = 'accepted' and gaps > 0")
     ] = None,
-    messages: Annotated[
-        bool,
-        as_option(
-            "--messages", "Below each event, also print the messages of the vbucket, as read does."
-        ),
-    ] = False,
-    width: Annotated[
-        int | None,
-        as_option(
-            "--width COLUMNS", "The width of lines. By default, it is the width of the terminal."
-        ),
-    ] = None,
+    messages: bool = False,
+    width: int | None = None,
     ascii_: options.Ascii = False,
 ) -> int:
     """Show one vbucket: its streams along their seqnos, then every request, snapshot, gap and end
     in order.
+
+    Options:
+    --vbucket N: The vbucket.
+    --seqnos A-B: Draw these seqnos only. By default, all are drawn.
+    --messages: Below each event, also print the messages of the vbucket, as read does.
+    --width COLUMNS: The width of lines. By default, it is the width of the terminal.
     """
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.output.render.vbucket_history import VbucketHistory

@@ -36,15 +36,6 @@ Keep = Annotated[
         min=1,
     ),
 ]
-OptionalCaptures = Annotated[
-    list[str] | None,
-    as_option(
-        "[CAPTURE…]",
-        "Capture files, or directories of them, read as one in order of time. - is standard "
-        "input. Without one, choose it there.",
-        callback=options.with_folders,
-    ),
-]
 if TYPE_CHECKING:
     View = str
 else:
@@ -118,16 +109,18 @@ def tui(
     times: options.Times,
     redaction: options.Redaction,
     ports: options.Ports,
-    captures: OptionalCaptures = None,
-    follow: Annotated[
-        bool,
-        as_option("--follow", "Also read what another program still writes to the capture."),
-    ] = False,
+    captures: Annotated[list[str] | None, {"callback": options.with_folders}] = None,
+    follow: bool = False,
     filter_: options.FilterOption = None,
     keep: Keep = KEPT_MIB,
 ) -> int:
     """Open captures in the terminal UI: messages and their bytes, every vbucket, timelines,
     findings.
+
+    Options:
+    captures [CAPTURE…]: Capture files, or directories of them, read as one in order of time. - is
+        standard input. Without one, choose it there.
+    --follow: Also read what another program still writes to the capture.
     """
     captures = captures or []
     ui = UiOptions(ports.reading_arguments(), keep, redaction.redactor(), look)

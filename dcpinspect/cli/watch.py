@@ -13,7 +13,7 @@ import typer
 from dcpinspect.cli import completion, interrupts, options
 from dcpinspect.cli.capturing import Capturing
 from dcpinspect.cli.check import FOUND
-from dcpinspect.cli.choices import Choices, as_option
+from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.metrics import Exposition
 from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.read import STDIN, CaptureSource
@@ -251,34 +251,20 @@ def watch(
     redaction: options.Redaction,
     exposition: Exposition,
     input_: options.Input,
-    captures: Annotated[
-        list[str] | None,
-        as_option("[-]", "- watches the capture that comes on standard input.", show_default=False),
-    ] = None,
-    follow: Annotated[
-        str | None,
-        as_option(
-            "--follow FILE", "Watch the capture that another program is writing to this file."
-        ),
-    ] = None,
-    stop_on: Annotated[
-        list[str] | None,
-        as_option(
-            "--stop-on RULE|SEVERITY",
-            "End with status 1 when a finding of this rule, or of this severity or worse, is "
-            "told. May be repeated.",
-            autocompletion=completion.rules,
-        ),
-    ] = None,
-    summary: Annotated[
-        str | None,
-        as_option(
-            "--summary TIME",
-            "Print a line with counts on standard error each time this has passed.",
-        ),
-    ] = None,
+    captures: Annotated[list[str] | None, {"show_default": False}] = None,
+    follow: str | None = None,
+    stop_on: Annotated[list[str] | None, {"autocompletion": completion.rules}] = None,
+    summary: str | None = None,
 ) -> int:
-    """Tell findings as they become certain, one line each, until Ctrl-C or SIGTERM."""
+    """Tell findings as they become certain, one line each, until Ctrl-C or SIGTERM.
+
+    Options:
+    captures [-]: - watches the capture that comes on standard input.
+    --follow FILE: Watch the capture that another program is writing to this file.
+    --stop-on RULE|SEVERITY: End with status 1 when a finding of this rule, or of this severity
+        or worse, is told. May be repeated.
+    --summary TIME: Print a line with counts on standard error each time this has passed.
+    """
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.tables.times import length
 
