@@ -356,7 +356,7 @@ class Recording:
         findings = [
             finding for finding in self._made(check=True)[0] if rule in (None, finding.rule)
         ]
-        names = tuple(file.name for file in self._finished_reading().capture.files)
+        names = tuple(self._finished_reading().files)
         for finding in findings:
             finding.files = names
         return findings

@@ -204,7 +204,7 @@ def _check(
                 for _ in interrupts.batches(capture, batches):
                     pass
             give_back()
-            files, links = [file.name for file in reading.capture.files], reading.engine.links
+            files, links = reading.files, reading.engine.links
             choice = request.choice.within(reading)
             findings = choice.matching(reading.findings(wanted=choice.wants, links=links), files)
             assert reading.checker is not None

@@ -18,7 +18,7 @@ from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choices import Choices, as_option
 from dcpinspect.cli.metrics import Exposition
 from dcpinspect.cli.output import StandardOutput
-from dcpinspect.cli.teller import AnnouncedFindings, Scene, Teller
+from dcpinspect.cli.teller import AnnouncedFindings, Teller
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.watch import Telling
 from dcpinspect.errors import UsageError
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
     from dcpinspect.cli.metrics_server import Exporter
     from dcpinspect.cli.notify import Notifier
+    from dcpinspect.output.exposition import Metrics
+    from dcpinspect.reading.joining import MergedReading
     from dcpinspect.spark.arrivals import Arrivals
-    from dcpinspect.spark.newest_run import NewestRun
     from dcpinspect.spark.output_reading import RunResults
     from dcpinspect.spark.pipeline import Options, Summary, TasksOf
     from dcpinspect.spark.task_runner import SparkRunner
@@ -277,9 +278,9 @@ class Alarms:
         self._teller = teller
         self._known = announced
         self._rules = rules
-        self._scene: Scene | None = None
-        self._latest: NewestRun | None = None
-        self._is_served = False
+        self._latest: MergedReading | None = None
+        """The newest run, with the rules that are asked for."""
+        self._metrics: Metrics | None = None
         self._came_ns = 0
 
     def run(self, wanted: Options, tasks_of: TasksOf) -> Summary:
@@ -290,7 +291,7 @@ class Alarms:
 
         summary = run(wanted, tasks_of, self._add_results)
         if (
-            self._scene is None
+            self._latest is None
         ):  # the tables are up to date, but an earlier program may have ended before it told all findings
             self._add_results(
                 compared(
@@ -301,44 +302,30 @@ class Alarms:
 
     def _add_results(self, found_in: RunResults) -> None:
         """Takes the results of all captures so far."""
-        from dcpinspect.spark.newest_run import NewestRun
-
         together = found_in.merged
         assert together.checker is not None
-        sessions = together.tracker.conversation.sessions
-        self._scene = Scene(
-            together.checker.only(self._rules),
-            together.links,
-            together.coverage,
-            sessions,
-            together.files,
-        )
-        if self._latest is None:
-            self._latest = NewestRun(found_in)
-        else:
-            self._latest.set_results(found_in)
+        self._latest = replace(together, checker=together.checker.only(self._rules))
+        if self._metrics is not None:
+            self._metrics.reading = self._latest
         self._came_ns = time.monotonic_ns()
 
     def serve(self, exporter: Exporter) -> None:
         """Makes metrics of the results so far, if somebody wants them."""
-        if self._is_served:
+        if self._metrics is not None:
             exporter.renew_when_due()
         elif self._latest is not None:
-            exporter.serve(self._latest)
-            self._is_served = True
+            self._metrics = exporter.serve(self._latest)
 
     def announce_when_due(self) -> None:
         """Tells findings that have been true for long enough.
 
         Time is that of the captures; while none comes, it continues with the clock.
         """
-        if self._scene is None:
+        if self._latest is None:
             return
-        assert self._latest is not None
         now_ns = (self._latest.last_time_ns or 0) + time.monotonic_ns() - self._came_ns
         before = sum(self._teller.counts.values())
-        scene = self._scene
-        self._teller.check_when_due(lambda: scene, now_ns)
+        self._teller.check_when_due(self._latest, now_ns)
         if sum(self._teller.counts.values()) != before:
             keep_told(self._out, self._known)
 

@@ -245,11 +245,7 @@ class EvidenceFile:
         from dcpinspect.output.export.evidence_packets import EvidenceCapture  # deferred, as above
 
         evidence = EvidenceCapture(findings, around=self._around, wishes=self._wishes)
-        names = (
-            [file.name for file in reading.capture.files]
-            if self._kept is None
-            else self._kept.names
-        )
+        names = reading.files if self._kept is None else self._kept.names
         with progress(
             "writing packets",
             lambda: evidence.position,

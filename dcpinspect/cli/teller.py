@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -20,16 +20,16 @@ from dcpinspect.text import escape, escape_rest, one_line
 if TYPE_CHECKING:
     from dcpinspect.capture.recent_packets import RecentPackets
     from dcpinspect.cli.notify import Notifier
-    from dcpinspect.coverage import Coverage
-    from dcpinspect.findings.checker import Checker
     from dcpinspect.findings.finding import Finding
     from dcpinspect.output.export.formats import Format
     from dcpinspect.output.export.target import Target
     from dcpinspect.protocol.message import Severity
     from dcpinspect.protocol.redact import Redactor
+    from dcpinspect.reading.joining import MergedReading
     from dcpinspect.reading.reading import Reading
-    from dcpinspect.streams.session import Session
-    from dcpinspect.streams.tcp_facts import TcpConnection
+
+    CheckedReading = Reading | MergedReading
+    """A reading whose findings are told."""
 
 AT_ONCE = 3
 """Number of lines of a kind that are told within an hour."""
@@ -125,43 +125,6 @@ class _Lines:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """What was captured so far, as far as findings and their texts need it."""
-
-    checker: Checker
-    links: list[TcpConnection]
-    coverage: Coverage
-    sessions: Mapping[int, Session]
-    files: Sequence[str]
-
-    @classmethod
-    def from_reading(cls, reading: Reading) -> Self:
-        """Returns what a reading that checks has captured so far."""
-        assert reading.checker is not None
-        assert reading.tracker is not None
-        names = [file.name for file in reading.capture.files]
-        return cls(
-            reading.checker,
-            reading.engine.links,
-            reading.coverage,
-            reading.tracker.conversation.sessions,
-            names,
-        )
-
-    def findings(
-        self,
-        *,
-        is_whole: bool,
-        apart: bool = False,
-        wanted: Callable[[Finding], bool] = lambda _: True,
-    ) -> list[Finding]:
-        """Returns the findings of the checker."""
-        return self.checker.findings(
-            self.links, self.coverage, is_whole=is_whole, apart=apart, is_wanted=wanted
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class TellingStyle:
     """Which findings are told, when, and in which form."""
 
@@ -224,33 +187,37 @@ class Teller:
         self.is_over = False
         """Whether a finding was told that ends the watch."""
 
-    def check_when_due(self, scene: Callable[[], Scene], now_ns: int) -> bool:
+    def check_when_due(self, reading: CheckedReading, now_ns: int) -> bool:
         """Tells what is certain by now. Returns whether it was time for that: checks are so rare
         that they cost little.
         """
         start = time.monotonic()
         if start < self._due or self.is_over:
             return False
-        there = scene()
-        self._tell_certain(there, now_ns, is_whole=False, for_ns=self._manner.settle_ns)
+        self._tell_certain(reading, now_ns, is_whole=False, for_ns=self._manner.settle_ns)
         if self._manner.patience_ns is not None and start >= self._absent_due:
             self._absent_due = start + min(ABSENT_EVERY_S, self._manner.patience_ns / 1e9)
-            self._tell_certain(there, now_ns, is_whole=True, for_ns=self._manner.patience_ns)
+            self._tell_certain(reading, now_ns, is_whole=True, for_ns=self._manner.patience_ns)
         now = time.monotonic()
         self._due = now + max(EVERY_S, SHARE * (now - start))
         return True
 
-    def end(self, scene: Scene, now_ns: int, *, is_whole: bool) -> None:
+    def end(self, reading: CheckedReading, now_ns: int, *, is_whole: bool) -> None:
         """Tells what is not told yet, however new it is. ``is_whole``: nothing more comes."""
         if not self.is_over:
-            self._tell_certain(scene, now_ns, is_whole=is_whole, for_ns=0)
+            self._tell_certain(reading, now_ns, is_whole=is_whole, for_ns=0)
 
-    def _tell_certain(self, scene: Scene, now_ns: int, *, is_whole: bool, for_ns: int) -> None:
+    def _tell_certain(
+        self, reading: CheckedReading, now_ns: int, *, is_whole: bool, for_ns: int
+    ) -> None:
         """Tells the new findings that checks have shown for ``for_ns``."""
         before, since = self._since[is_whole], dict[tuple[Case, str], tuple[int, int]]()
         news = []
-        for finding in scene.findings(
-            is_whole=is_whole, apart=True, wanted=lambda case: case.severity in self._severities
+        for finding in _findings(
+            reading,
+            is_whole=is_whole,
+            apart=True,
+            wanted=lambda case: case.severity in self._severities,
         ):
             if not self._known.is_worse(finding) and not self._known.has_grown(finding):
                 continue
@@ -270,7 +237,7 @@ class Teller:
             else:
                 since[key] = first_ns, began_ns
         self._since[is_whole] = since
-        self._announce(scene, news, now_ns, is_whole=is_whole)
+        self._announce(reading, news, now_ns, is_whole=is_whole)
 
     @property
     def waiting_since_ns(self) -> int | None:
@@ -292,7 +259,7 @@ class Teller:
         ]
 
     def _announce(
-        self, scene: Scene, news: Sequence[Finding], now_ns: int, *, is_whole: bool
+        self, reading: CheckedReading, news: Sequence[Finding], now_ns: int, *, is_whole: bool
     ) -> None:
         """Tells these cases, merged into findings where they belong together, unless there were
         many such lines lately.
@@ -313,8 +280,10 @@ class Teller:
             }
         if not count_before:
             return
-        findings = scene.findings(
-            is_whole=is_whole, wanted=lambda case: (case_of(case), case.severity) in count_before
+        findings = _findings(
+            reading,
+            is_whole=is_whole,
+            wanted=lambda case: (case_of(case), case.severity) in count_before,
         )
         ids = {finding.id for finding in findings}
         shown_findings = [
@@ -339,24 +308,24 @@ class Teller:
                 else None
             )
             words[finding.id] = (
-                _line(scene, finding, effects, before=before, left_out=left_out, row=row),
+                _line(reading, finding, effects, before=before, left_out=left_out, row=row),
                 before > 0,
             )
         # a line begins with its time
         for finding in sorted(shown_findings, key=lambda finding: words[finding.id][0]):
-            self._write_finding(scene, finding, words[finding.id][0])
+            self._write_finding(reading, finding, words[finding.id][0])
         self._output.flush()
         for finding in findings:  # the worst come first
             self.counts[finding.severity] += 1
             self.is_over |= not self._manner.stops.isdisjoint((finding.rule, finding.severity))
             if finding.effect_of not in ids:
-                self._hand_over(scene, finding, *words[finding.id], now_ns)
+                self._hand_over(reading, finding, *words[finding.id], now_ns)
 
-    def _write_finding(self, scene: Scene, finding: Finding, line: str) -> None:
+    def _write_finding(self, reading: CheckedReading, finding: Finding, line: str) -> None:
         from dcpinspect.output.render.finding_text import STYLES
 
         if not self._manner.is_text:
-            self.put_records(scene.files, [finding], is_final=False)
+            self.put_records(reading.files, [finding], is_final=False)
             return
         head = f"{finding.severity} {finding.rule}"
         painted = (
@@ -380,7 +349,7 @@ class Teller:
         )
 
     def _hand_over(
-        self, scene: Scene, finding: Finding, line: str, is_again: bool, now_ns: int
+        self, reading: CheckedReading, finding: Finding, line: str, is_again: bool, now_ns: int
     ) -> None:
         """Passes a finding to the keeper of packets and to the program of ``--exec``."""
         if self._around is not None:
@@ -392,12 +361,12 @@ class Teller:
             )
         if self._notifier is not None:
             self._notifier.notify(
-                _records(scene.files, [finding])[0], SEVERITIES.index(finding.severity)
+                _records(reading.files, [finding])[0], SEVERITIES.index(finding.severity)
             )
 
 
 def _line(
-    scene: Scene,
+    reading: CheckedReading,
     finding: Finding,
     effects: Sequence[Finding],
     *,
@@ -415,7 +384,11 @@ def _line(
         )
     buckets = ", ".join(
         sorted(
-            {escape(bucket) for number in finding.connections if (bucket := _bucket(scene, number))}
+            {
+                escape(bucket)
+                for number in finding.connections
+                if (bucket := _bucket(reading, number))
+            }
         )
     )
     where = [
@@ -434,8 +407,21 @@ def _line(
     if finding.next:
         clauses.append(f"next: {escape_rest(finding.next)}")
     return one_line(
-        f"{_time(_first_ns(scene, finding))} {finding.severity} {finding.rule}: "
+        f"{_time(_first_ns(reading, finding))} {finding.severity} {finding.rule}: "
         f"{'; '.join(clauses)}"
+    )
+
+
+def _findings(
+    reading: CheckedReading,
+    *,
+    is_whole: bool,
+    apart: bool = False,
+    wanted: Callable[[Finding], bool],
+) -> list[Finding]:
+    assert reading.checker is not None
+    return reading.checker.findings(
+        reading.links, reading.coverage, is_whole=is_whole, apart=apart, is_wanted=wanted
     )
 
 
@@ -446,14 +432,15 @@ def _records(files: Sequence[str], findings: Sequence[Finding]) -> list[dict[str
     return finding_records(findings, RULES, files).records()
 
 
-def _first_ns(scene: Scene, finding: Finding) -> int:
+def _first_ns(reading: CheckedReading, finding: Finding) -> int:
     """Returns when a finding began; if no message shows it, when its first connection began."""
-    starts = (link.first_ns for link in scene.links if link.number in finding.connections)
+    starts = (link.first_ns for link in reading.links if link.number in finding.connections)
     return finding.first_time_ns or min(starts, default=0)
 
 
-def _bucket(scene: Scene, connection: int) -> str | None:
-    session = scene.sessions.get(connection)
+def _bucket(reading: CheckedReading, connection: int) -> str | None:
+    assert reading.tracker is not None
+    session = reading.tracker.conversation.sessions.get(connection)
     return session.bucket if session is not None else None
 
 
@@ -519,9 +506,7 @@ class Announcer:
 
     def check_when_due(self) -> None:
         """Tells new findings, if it is time for a check."""
-        if self._pauses and self._teller.check_when_due(
-            lambda: Scene.from_reading(self._reading), time.monotonic_ns()
-        ):
+        if self._pauses and self._teller.check_when_due(self._reading, time.monotonic_ns()):
             self._output.flush()
 
     def end(self, *, is_whole: bool) -> None:
@@ -533,7 +518,7 @@ class Announcer:
         from dcpinspect.output.render.verdict import LookedAt, damage
 
         findings = self._reading.findings(is_whole=is_whole)
-        files = [file.name for file in self._reading.capture.files]
+        files = self._reading.files
         if not self._is_text:
             self._teller.put_records(files, findings, is_final=True)
             return

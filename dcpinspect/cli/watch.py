@@ -17,7 +17,7 @@ from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.metrics import Exposition
 from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.read import STDIN, CaptureSource
-from dcpinspect.cli.teller import Scene, Teller, TellingStyle
+from dcpinspect.cli.teller import Teller, TellingStyle
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 from dcpinspect.text import did_you_mean, escape
@@ -79,7 +79,7 @@ class LiveWatch:
         now_ns = self._clock.now_ns()
         if (
             now_ns is not None
-            and self._teller.check_when_due(lambda: Scene.from_reading(self._reading), now_ns)
+            and self._teller.check_when_due(self._reading, now_ns)
             and self._around is not None
         ):
             self._around.pass_time(now_ns)
@@ -97,9 +97,7 @@ class LiveWatch:
         ``is_whole``: the input has ended; otherwise only the watch ends, and missing messages may
         still come.
         """
-        self._teller.end(
-            Scene.from_reading(self._reading), self._clock.now_ns() or 0, is_whole=is_whole
-        )
+        self._teller.end(self._reading, self._clock.now_ns() or 0, is_whole=is_whole)
 
     def close(self) -> None:
         """Closes files, and ends running programs."""
@@ -130,10 +128,7 @@ class LiveWatch:
             clauses.append(f"{counted(self._around.saved, 'file')} saved")
         if self._notifier is not None:
             clauses.append(f"{counted(self._notifier.started, 'program')} started")
-        return (
-            f"watched {escape(', '.join(file.name for file in reading.capture.files))}: "
-            f"{', '.join(clauses)}"
-        )
+        return f"watched {escape(', '.join(reading.files))}: {', '.join(clauses)}"
 
 
 def _open_streams(streams: Streams, links: Sequence[TcpConnection]) -> int:

@@ -104,7 +104,7 @@ class ComparisonSide:
     @property
     def files(self) -> list[str]:
         """Names of the captures."""
-        return [file.name for file in self.reading.capture.files]
+        return self.reading.files
 
     @property
     def is_repeatable(self) -> bool:

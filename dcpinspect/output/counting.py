@@ -44,7 +44,7 @@ def count_once(
     if not copies or reading.capture.size is None or not reading.is_through:
         return counter, copies
     counter = new_counter()
-    with Reading([file.name for file in reading.capture.files], **reading.options) as again:
+    with Reading(reading.files, **reading.options) as again:
         for batch in again:
             rows = rows_of(batch)
             counter.feed(

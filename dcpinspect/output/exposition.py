@@ -14,14 +14,13 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Literal, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from dcpinspect import __version__
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.capture.live import LiveCapture
-from dcpinspect.capture.open import CaptureFile
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.opcodes import Opcode, opcode_code
 from dcpinspect.reading.reading import Reading
@@ -40,6 +39,12 @@ from dcpinspect.tables.message_statistics import SERVER, command_name, command_o
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.record_tables import WordColumn
 from dcpinspect.text import clip, entries, escape_rest, words_of
+
+if TYPE_CHECKING:
+    from dcpinspect.reading.joining import MergedReading
+
+    MeasuredReading = Reading | MergedReading
+    """What the numbers are made from: a running reading, or what pipeline runs found so far."""
 
 MOST_PAIRS = 100
 """Greatest number of pairs of client and bucket that have numbers of their own."""
@@ -145,54 +150,6 @@ FAMILIES = tuple(itertools.starmap(_family, entries(_FAMILIES)))
 BY_NAME: Mapping[str, Family] = {family.name: family for family in FAMILIES}
 
 
-class MeasuredReading(Protocol):
-    """What the numbers are made from: a running reading, or what pipeline runs found so far."""
-
-    @property
-    def tracker(self) -> Tracker | None:
-        """The tracker of the streams."""
-
-    @property
-    def tables(self) -> Tables:
-        """The tables of the reading."""
-
-    @property
-    def engine(self) -> HasLinks:
-        """The connections."""
-
-    @property
-    def capture(self) -> HasPackets:
-        """The packets."""
-
-    @property
-    def clock_ns(self) -> int | None:
-        """Capture time now."""
-
-    @property
-    def last_time_ns(self) -> int | None:
-        """Capture time of the latest packet."""
-
-
-class HasLinks(Protocol):
-    """Knows connections."""
-
-    @property
-    def links(self) -> list[TcpConnection]:
-        """All connections."""
-
-
-class HasPackets(Protocol):
-    """Has counted packets."""
-
-    @property
-    def packets(self) -> int:
-        """Number of all packets."""
-
-    @property
-    def files(self) -> Sequence[CaptureFile]:
-        """The files that packets come from, with what got lost there."""
-
-
 class Times(NamedTuple):
     """A histogram of seconds."""
 
@@ -253,7 +210,8 @@ class Metrics:
             if reading.tracker is None:
                 reading.track()
             reading.forget_what_is_over()
-        self._reading = reading
+        self.reading = reading
+        """May be replaced by what the next run found."""
         self._with_vbuckets = with_vbuckets
         self._most = limit
         self._pairs: dict[Pair, _Totals] = {}
@@ -271,9 +229,15 @@ class Metrics:
         self._tracker: Tracker = reading.tracker
         """What counts of what the reading's tracker knows."""
 
+    @property
+    def _clock_ns(self) -> int | None:
+        """Capture time now."""
+        reading = self.reading
+        return reading.clock_ns if isinstance(reading, Reading) else reading.last_time_ns
+
     def _links(self) -> dict[int, TcpConnection]:
         """Returns the connections that count by now."""
-        tracker, links = self._reading.tracker, self._reading.engine.links
+        tracker, links = self.reading.tracker, self.reading.links
         assert tracker is not None
         self._left_out = tracker.left_out(links)
         self._unsure = () if tracker.counts_copies else tracker.unsure(links)
@@ -321,7 +285,7 @@ class Metrics:
     def snapshot(self) -> Snapshot:
         """Returns all numbers by now."""
         begin = time.perf_counter()
-        reading = self._reading
+        reading = self.reading
         tables, links = reading.tables, self._links()
         for gone in self._seen.keys() - links.keys() - set(self._left_out):
             del self._seen[gone]
@@ -446,7 +410,7 @@ class Metrics:
 
     def _settled_gaps(self, tables: Tables) -> IntArray:
         """Returns how many gaps of each cause every stream has that are old enough."""
-        gaps, now_ns = tables.all_gaps, self._reading.clock_ns or 0
+        gaps, now_ns = tables.all_gaps, self._clock_ns or 0
         counts = tables.gap_counts.copy()
         # one that seems to come later is old: the clock was set back
         is_new = np.abs(now_ns - gaps.last_time) < SETTLED_NS
@@ -489,7 +453,7 @@ class Metrics:
         ages: dict[Pair, float] = {}
         for number, time_ns in self._noops.items():
             if number in links and not links[number].closed:
-                age = max(0, (self._reading.clock_ns or time_ns) - time_ns) / 1e9
+                age = max(0, (self._clock_ns or time_ns) - time_ns) / 1e9
                 ages[pair_of[number]] = max(age, ages.get(pair_of[number], 0.0))
         for pair, age in ages.items():
             yield "dcpinspect_noop_age_seconds", pair, age
@@ -589,7 +553,8 @@ class Metrics:
         return lags
 
     def _of_capture(self) -> Iterator[tuple[str, tuple[str, ...], Value]]:
-        capture = self._reading.capture
+        reading, lost = self.reading, 0
+        capture = reading.capture if isinstance(reading, Reading) else None
         yield "dcpinspect_build_info", (__version__,), 1
         dropped: dict[str, int | None]
         if isinstance(capture, LiveCapture):
@@ -602,15 +567,16 @@ class Metrics:
             }
             yield "dcpinspect_capture_unread_packets", (), capture.unread
             yield "dcpinspect_capture_behind_seconds", (), capture.lag_s
-        else:
-            lost = 0
-            dropped = {"file": sum(counts.lost for file in capture.files for counts in file.counts)}
-        yield "dcpinspect_capture_packets_total", (), capture.packets - lost
+        else:  # what was lost before captures of runs were written is not recorded
+            files = () if capture is None else capture.files
+            dropped = {"file": sum(counts.lost for file in files for counts in file.counts)}
+        packets = reading.capture.packets if isinstance(reading, Reading) else reading.packets
+        yield "dcpinspect_capture_packets_total", (), packets - lost
         for where, count in dropped.items():
             if count is not None:
                 yield "dcpinspect_capture_dropped_packets_total", (where,), count
-        if self._reading.clock_ns is not None:
-            yield "dcpinspect_capture_timestamp_seconds", (), self._reading.clock_ns / 1e9
+        if self._clock_ns is not None:
+            yield "dcpinspect_capture_timestamp_seconds", (), self._clock_ns / 1e9
 
 
 def _by_command(pair: Pair, totals: _Totals) -> Iterator[tuple[str, tuple[str, ...], Value]]:

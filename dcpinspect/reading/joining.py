@@ -148,6 +148,10 @@ class MergedReading:
     things: Sequence[Things]
     """By part: the new numbers of its streams, and of what else the whole counts."""
     messages: int
+    packets: int = 0
+    """Number of packets in the captures."""
+    last_time_ns: int | None = None
+    """Capture time of the latest packet."""
 
     def wanting(self, judge: Judge) -> list[BoolArray]:
         """Returns, by part, a mask of its streams that have to be known completely if parts were

@@ -132,7 +132,7 @@ class QueriedCaptures(AbstractContextManager["QueriedCaptures", None]):
             if name != "findings"
         }
         if "findings" in tables:
-            names = [file.name for file in reading.capture.files]
+            names = reading.files
             selected["findings"] = finding_records(reading.findings(wanted=time.has), RULES, names)
         return selected
 

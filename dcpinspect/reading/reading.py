@@ -130,12 +130,10 @@ class Reading(AbstractContextManager["Reading", None]):
         secrets of TLS connections.
         """
         self.capture: Packets = open_capture(capture) if isinstance(capture, Sequence) else capture
-        self.named = named(
-            capture if isinstance(capture, Sequence) else [file.name for file in self.capture.files]
-        )
+        self.named = named(capture if isinstance(capture, Sequence) else self.files)
         """What is read, as it was given: captures, and directories of captures."""
         ports = (*DEFAULT_PORTS, *extra_ports)
-        names = [file.name for file in self.capture.files]
+        names = self.files
         self.engine = Engine(
             names, ports=ports, find_ports=find_ports, keeper=keeper, is_part=is_part, keys=keys
         )
@@ -273,6 +271,11 @@ class Reading(AbstractContextManager["Reading", None]):
         return self.engine.coverage
 
     @property
+    def files(self) -> list[str]:
+        """Names of the captures, by number."""
+        return [file.name for file in self.capture.files]
+
+    @property
     def links(self) -> list[TcpConnection]:
         """The connections that have not left and carry the protocol, or may carry it."""
         return self.engine.links
@@ -288,7 +291,7 @@ class Reading(AbstractContextManager["Reading", None]):
         if self.tracker is None:
             raise ValueError("this reading does not track streams")
         self._compare(self.tracker)
-        names = [file.name for file in self.capture.files]
+        names = self.files
         return self.tracker.tables(links, names if len(names) > 1 else ())
 
     def findings(
@@ -345,9 +348,7 @@ class Reading(AbstractContextManager["Reading", None]):
         return (
             tables,
             findings,
-            with_findings(
-                tables.by_name, findings, RULES, clients, [file.name for file in self.capture.files]
-            ),
+            with_findings(tables.by_name, findings, RULES, clients, self.files),
         )
 
     def _compare(self, tracker: Tracker) -> None:
@@ -360,11 +361,10 @@ class Reading(AbstractContextManager["Reading", None]):
         from dcpinspect.streams.events import FoundEvents  # deferred: few readings need it
 
         events = FoundEvents(query)
-        names = [file.name for file in self.capture.files]
         with ExitStack() as stack:
             batches: Iterable[MessageBatch] | None = self._kept
             if batches is None:
-                batches = stack.enter_context(Reading(names, **self.options))
+                batches = stack.enter_context(Reading(self.files, **self.options))
             for batch in batches:
                 if int(batch.row[0]) > query.last_row:
                     break

@@ -24,7 +24,6 @@ from dcpinspect.cli.teller import (
     HOUR_NS,
     AnnouncedFindings,
     Announcer,
-    Scene,
     Teller,
     TellingStyle,
 )
@@ -65,12 +64,12 @@ def faulty(tmp_path: Path, count: int) -> Path:
     return path
 
 
-def scene(path: Path) -> Scene:
+def scene(path: Path) -> Reading:
     with Reading([str(path)]) as reading:
         reading.check()
         for _ in reading:
             pass
-        return Scene.from_reading(reading)
+        return reading
 
 
 @pytest.fixture(autouse=True)
@@ -84,10 +83,10 @@ def test_what_was_told_is_not_told_again_by_who_goes_on_later() -> None:
     tells = Teller(
         out, TellingStyle(is_text=False, severity="warning", settle_ns=5), announced=known
     )
-    assert tells.check_when_due(lambda: seen, 1)
+    assert tells.check_when_due(seen, 1)
     assert out.lines == []
     assert tells.waiting_since_ns is not None
-    assert tells.check_when_due(lambda: seen, 6)
+    assert tells.check_when_due(seen, 6)
     assert tells.waiting_since_ns is None
     assert "rollback-loop" in {json.loads(line)["rule"] for line in out.lines}
     assert sum(tells.counts.values()) == len(out.lines)
@@ -103,9 +102,9 @@ def test_what_was_told_is_not_told_again_by_who_goes_on_later() -> None:
 def test_a_clock_that_is_set_back_keeps_no_finding_back() -> None:
     seen, out = scene(SAMPLES / "loop.pcap"), Kept()
     tells = Teller(out, TellingStyle(is_text=False, severity="warning", settle_ns=5))
-    assert tells.check_when_due(lambda: seen, HOUR_NS)
+    assert tells.check_when_due(seen, HOUR_NS)
     assert out.lines == []
-    assert tells.check_when_due(lambda: seen, 1)
+    assert tells.check_when_due(seen, 1)
     assert "rollback-loop" in {json.loads(line)["rule"] for line in out.lines}
 
 
@@ -113,10 +112,10 @@ def test_lines_of_a_kind_are_few_within_an_hour(tmp_path: Path) -> None:
     out = Kept()
     tells = Teller(out, TellingStyle())
     for count in range(1, AT_ONCE + 3):
-        assert tells.check_when_due(lambda count=count: scene(faulty(tmp_path, count)), 1)  # type: ignore[misc]
+        assert tells.check_when_due(scene(faulty(tmp_path, count)), 1)
     assert len(out.lines) == AT_ONCE
     assert tells.summary[-1] == "2 more of the same kinds"
-    assert tells.check_when_due(lambda: scene(faulty(tmp_path, AT_ONCE + 3)), HOUR_NS + 1)
+    assert tells.check_when_due(scene(faulty(tmp_path, AT_ONCE + 3)), HOUR_NS + 1)
     assert len(out.lines) == AT_ONCE + 1
     assert b"; 2 more like it were not told; " in out.lines[-1]
 

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.errors import UsageError
+from dcpinspect.output.exposition import Metrics
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.bundles import read_keys
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.output_reading import compared, read_results, works_of
 from dcpinspect.spark.secrets import Secrets
+from tests.spark.cuts import cut, packets_of
 from tests.spark.outputs import ran
 
 SAMPLE = Path(__file__).parents[2] / "sample_captures" / "tour.pcapng"
@@ -77,3 +79,41 @@ def test_parts_that_are_gone_or_none_are_one_line(tmp_path: Path) -> None:
     Path(manifest.path(part.file)).unlink()
     with pytest.raises(UsageError, match="cannot be read"):
         read_results(manifest)
+
+
+SAMPLES = Path(__file__).parents[2] / "sample_captures"
+NOT_KEPT = (
+    "messages_total",
+    "message_bytes_total",
+    "answer_seconds",
+    "noop_age_seconds",
+    "snapshot_seconds",
+    "snapshot_timestamp_seconds",
+)
+
+
+def test_numbers_grow_from_run_to_run_to_those_of_a_reading(tmp_path: Path) -> None:
+    path = SAMPLES / "rollback.pcap"
+    first, last = cut(tmp_path / "ring", packets_of(path), [70])
+    ran(tmp_path / "out", first)
+    latest = compared(Manifest.newest(tmp_path / "out")).merged
+    metrics = Metrics(latest, with_vbuckets=True)
+    before = metrics.snapshot()["dcpinspect_capture_packets_total"]
+    ran(tmp_path / "out", last)
+    metrics.reading = compared(Manifest.newest(tmp_path / "out")).merged
+    found = metrics.snapshot()
+    assert before == [((), 70)]
+    with Reading([str(path)]) as reading:
+        expected = Metrics(reading, with_vbuckets=True)
+        for batch in reading:
+            expected.feed(batch)
+        wanted = expected.snapshot()
+    chosen = [name for name in wanted if not name.endswith(NOT_KEPT)]
+    assert {name: sorted(found[name]) for name in chosen} == {
+        name: sorted(wanted[name]) for name in chosen
+    }
+    assert {
+        "dcpinspect_rollbacks_total",
+        "dcpinspect_gaps_total",
+        "dcpinspect_streams_opened_total",
+    } <= set(chosen)

@@ -217,7 +217,7 @@ class Subset:
             if file.spool is not None:
                 file.spool.flush()
         assert self._reading is not None
-        names = [file.name for file in self._reading.capture.files]
+        names = self._reading.files
         file_names = [
             name if file.spool is None else file.spool.name
             for file, name in zip(self._files, names, strict=False)
