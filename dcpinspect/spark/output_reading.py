@@ -179,27 +179,39 @@ def works_of(
     """Returns the work that reads each of the parts again."""
     works = []
     groups = {number: group_sizes(manifest.index(number)).keys() for number in manifest.counting}
-    files = names_of(manifest.units)
     for manifest_part in manifest_parts:
         keys = read_keys(manifest.path(manifest_part.file))
-        bundles = [
-            bundle
+        units = [
+            number
             for number in groups
             if manifest.units[number].unit.point == manifest_part.point
             and not groups[number].isdisjoint(keys)
-            for bundle in manifest.bundled(number, keys)
         ]
-        works.append(
-            PartTask(
-                manifest_part.point,
-                files,
-                bundles,
-                secrets=with_embedded(manifest, secrets, manifest_part.point),
-                salt=manifest.salt,
-                **ports(manifest),
-            )
-        )
+        works.append(work_of(manifest, manifest_part.point, units, keys, secrets))
     return works
+
+
+def work_of(
+    manifest: Manifest,
+    point: str,
+    units: Sequence[int],
+    keys: Sequence[bytes],
+    secrets: Secrets,
+    *,
+    part: str = "",
+    messages: str = "",
+) -> PartTask:
+    """Returns the work that reads some groups of a point. ``part``, ``messages``: where to."""
+    return PartTask(
+        point,
+        names_of(manifest.units),
+        [bundle for number in units for bundle in manifest.bundled(number, keys)],
+        secrets=with_embedded(manifest, secrets, point),
+        salt=manifest.salt,
+        **ports(manifest),
+        part=part,
+        messages=messages,
+    )
 
 
 def ports(manifest: Manifest) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dcpinspect.spark.analysis import MOST_SHARES, EarlierPart, PartTask
 from dcpinspect.spark.bundles import group_marks, group_sizes, read_keys
 from dcpinspect.spark.data_marks import GroupMarks, together
 from dcpinspect.spark.manifest import BATCH, PARTS, Manifest, ManifestPart, ReadUnit
-from dcpinspect.spark.output_reading import names_of, ports, with_embedded
+from dcpinspect.spark.output_reading import work_of
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.states import mark_of
 from dcpinspect.spark.stitch import PointPackets, balanced, components, copies
@@ -292,15 +292,16 @@ class _Plan:
     def _work(
         self, name: str, keys: Sequence[bytes], *, is_copy: bool, is_beside: bool = False
     ) -> PartTask:
+        manifest = self._manifest
         file = "" if is_beside else f"{BATCH}{self._batch}/{len(self.works):06}"
-        return _work(
-            self._manifest,
+        return work_of(
+            manifest,
             name,
             self.points[name].having(keys),
             keys,
-            file,
             self._secrets,
-            is_copy=is_copy,
+            part=manifest.path(f"{PARTS}/{file}"),
+            messages="" if is_copy else manifest.path(f"messages/{file}"),
         )
 
     def _add_going_on(self, name: str, part: ManifestPart, keys: Sequence[bytes]) -> None:
@@ -504,26 +505,3 @@ def _continued(manifest: Manifest, work: PartTask, part: ManifestPart) -> PartTa
         tuple(map(manifest.path, part.keys)),
     )
     return replace(work, bundles=new, before=former)
-
-
-def _work(
-    manifest: Manifest,
-    point: str,
-    units: Sequence[int],
-    keys: Sequence[bytes],
-    name: str,
-    secrets: Secrets,
-    *,
-    is_copy: bool,
-) -> PartTask:
-    bundles = [bundle for number in units for bundle in manifest.bundled(number, keys)]
-    return PartTask(
-        point,
-        names_of(manifest.units),
-        bundles,
-        secrets=with_embedded(manifest, secrets, point),
-        salt=manifest.salt,
-        part=manifest.path(f"{PARTS}/{name}"),
-        messages="" if is_copy else manifest.path(f"messages/{name}"),
-        **ports(manifest),
-    )
