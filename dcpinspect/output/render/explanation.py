@@ -337,7 +337,6 @@ def _rules(word: str) -> list[list[str]]:
 
 
 def _causes(word: str) -> list[list[str]]:
-    from dcpinspect.output.render.rule_text import rule_lines  # deferred, as above
 
     title = f"{_joined(word, '-')}: one of the causes by which findings of this rule differ"
     return [[title, "", *rule_lines(rule)] for rule in _rules_with_cause(word)]
