@@ -158,20 +158,20 @@ def line_program(
     key = (rt.FRAGMENT, COLUMN["prefix"]), (rt.SPAN_PLAIN | beside, COLUMN["key_start"], longest)
     message = batch.annotate(index) if parts else None
     story = [
-        f"{part.label} {number(position)}"
-        if isinstance(part, NumberField) and position is not None
+        f"{story_part.label} {number(position)}"
+        if isinstance(story_part, NumberField) and position is not None
         else text
-        for part, position in parts
-        if message is not None and (text := part.text_of(message))
+        for story_part, position in parts
+        if message is not None and (text := story_part.text_of(message))
     ]
-    told = mark((rt.SPAN_COPY | rt.BESIDE, COLUMN["told_start"])) if present.told else ""
+    side_text = mark((rt.SPAN_COPY | rt.BESIDE, COLUMN["told_start"])) if present.told else ""
     summary = summary_of(
         {
             "sid": column("sid") if present.sid else None,
             "key": mark(*key) if present.key_of != NO_KEY else None,
             "datatypes": datatypes(int(decoded.datatype[index])),
             "prepared": None if prepared is None else number(prepared),
-            "story": told or ", ".join(story),
+            "story": side_text or ", ".join(story),
             "rtt": mark((rt.MILLIS, COLUMN["rtt_ns"])) if present.rtt else None,
             "problem": batch.problem_of(index),
         }

@@ -190,8 +190,8 @@ class LineRows:
                 bool(shape[0] & 8),
                 shape[0] >> 4,
             )
-            builder, parts = self._writer.builder(), self._kinds[kind].parts
-            line = batch, index, self._style(batch, index), present, parts
+            builder, line_kind = self._writer.builder(), self._kinds[kind]
+            line = batch, index, self._style(batch, index), present, line_kind.parts
             number = self._writer.add(line_program(builder, self.lines, *line))
             self._programs[kind, *shape] = number
         return number

@@ -95,14 +95,14 @@ class KindBuilder(rt.ProgramBuilder):
     def unpacked(self, message: Message) -> str:
         """Returns what the field of a value that is compressed or has xattrs says of it."""
         datatype, field = datatype_of(message), message.field("value")
-        parts = list(field.fields) if field is not None else []
+        inner_fields = list(field.fields) if field is not None else []
         texts = []
         if datatype & SNAPPY:
             texts.append(f"snappy, {self.number('content_length')} bytes inflated")
         if datatype & XATTR:
-            count = len(parts.pop(0).fields)
+            count = len(inner_fields.pop(0).fields)
             texts.append(f"{count} xattr{'s' if count != 1 else ''}")
-        return ", ".join([*texts, *([encoding_of(message)] if parts else [])])
+        return ", ".join([*texts, *([encoding_of(message)] if inner_fields else [])])
 
 
 class Programs(ABC):

@@ -251,13 +251,13 @@ class ProgramBuilder:
     def example(self, text: str | bytes) -> None:
         """Adds the text of a message with marks."""
         constants = _MARKED.split(text.encode() if isinstance(text, str) else text)
-        for constant, which in zip(constants[::3], [*constants[2::3], None], strict=True):
+        for constant, mark_number in zip(constants[::3], [*constants[2::3], None], strict=True):
             self.text(constant)
-            for part in () if which is None else self._marks[int(which)]:
-                if isinstance(part, bytes):
-                    self.text(part)
+            for step in () if mark_number is None else self._marks[int(mark_number)]:
+                if isinstance(step, bytes):
+                    self.text(step)
                 else:
-                    self.add(*part)
+                    self.add(*step)
 
     def add(self, operation: int, first: int, second: int = 0, third: int = 0) -> None:
         """Adds an operation with its arguments."""

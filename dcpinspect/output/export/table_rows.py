@@ -142,29 +142,29 @@ class _TablePrograms(Programs):
         labels, inner_fields = [label for label, _, _ in rows], field.fields
         encoding = f" ({encoding_of(message)})"
         if field.name == "key":
-            shown = builder.mark((rt.SPAN_SHOWN, COLUMN["name_start"]))
+            value_mark = builder.mark((rt.SPAN_SHOWN, COLUMN["name_start"]))
             if not inner_fields:
                 meaning = f" ({escape(field.meaning)})" if field.meaning else ""
-                yield labels[0], _place(builder, "key"), shown + meaning + _end(builder)
+                yield labels[0], _place(builder, "key"), value_mark + meaning + _end(builder)
                 return
             meaning = f" ({builder.mark((rt.FRAGMENT, COLUMN['collection_meaning']))})"
             digits = builder.mark((rt.SPAN_HEX, COLUMN["id_start"]))
-            yield labels[0], _place(builder, "key"), shown + meaning
+            yield labels[0], _place(builder, "key"), value_mark + meaning
             yield labels[1], _place(builder, "id"), f"0x{digits}{meaning}"
-            yield labels[2], _place(builder, "name"), shown + _end(builder)
+            yield labels[2], _place(builder, "name"), value_mark + _end(builder)
         elif field.name == "value" and not inner_fields:
-            shown = builder.mark((rt.SPAN_SHOWN, COLUMN["value_start"]))
-            yield labels[0], _place(builder, "value"), shown + encoding + _end(builder)
+            value_mark = builder.mark((rt.SPAN_SHOWN, COLUMN["value_start"]))
+            yield labels[0], _place(builder, "value"), value_mark + encoding + _end(builder)
         elif field.name == "value":
             yield labels[0], _place(builder, "value"), builder.unpacked(message)
             if inner_fields[0].name == "xattrs":
                 pairs = builder.mark((rt.XATTRS | rt.BESIDE, COLUMN["xattrs_start"], width))
-                place = _place(builder, "xattrs", is_inflated=inner_fields[0].inflated)
-                yield labels[1], place, rows[1][2] + pairs
+                offsets = _place(builder, "xattrs", is_inflated=inner_fields[0].inflated)
+                yield labels[1], offsets, rows[1][2] + pairs
             if inner_fields[-1].name == "body":
-                shown = builder.mark((rt.SPAN_SHOWN | rt.BESIDE, COLUMN["body_start"]))
-                place = _place(builder, "body", is_inflated=inner_fields[-1].inflated)
-                yield labels[-1], place, shown + encoding + _end(builder)
+                value_mark = builder.mark((rt.SPAN_SHOWN | rt.BESIDE, COLUMN["body_start"]))
+                offsets = _place(builder, "body", is_inflated=inner_fields[-1].inflated)
+                yield labels[-1], offsets, value_mark + encoding + _end(builder)
         elif field.group:
             yield rows[0]
             for inner, row in zip(inner_fields, rows[1:], strict=True):
@@ -176,16 +176,16 @@ class _TablePrograms(Programs):
 
     def _number(self, builder: KindBuilder, field: FieldValue) -> str:
         """Returns a fixed-size number of the header or the layout, with its remark."""
-        spec, place = field.spec, (field.offset, field.size)
+        spec, position = field.spec, (field.offset, field.size)
         assert spec is not None, "numbers are described"
         if spec.values is not None or spec.words or spec.kind in WORDY:
             return builder.look_up(field, self._look_up_text)
-        digits = "0x" + builder.mark((rt.HEX, *place))
+        digits = "0x" + builder.mark((rt.HEX, *position))
         if spec.kind is FieldKind.CAS:
             return digits + builder.mark((rt.CAS_REMARK, field.offset))
         if spec.kind is FieldKind.TIME:
             return f"{digits} ({builder.mark((rt.SECONDS, field.offset))})"
-        return digits + (builder.mark((rt.REMARK, *place)) if spec.kind in REMARKED else "")
+        return digits + (builder.mark((rt.REMARK, *position)) if spec.kind in REMARKED else "")
 
     # -- texts that programs look up
 

@@ -358,9 +358,9 @@ _SUMMARY = {
 def summary_of(parts: Mapping[str, object]) -> str:
     """Returns the summary with these parts, in order; None and empty ones are left out."""
     return "  ".join(
-        _SUMMARY.get(name, "{}").format(part)
-        for name, part in parts.items()
-        if part is not None and part != ""
+        _SUMMARY.get(name, "{}").format(content)
+        for name, content in parts.items()
+        if content is not None and content != ""
     )
 
 
