@@ -67,8 +67,8 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         )
 
     def is_bad(self, place: int) -> bool:
-        """Whether the event is an error or a warning."""
-        return self._events[place].finding is not None
+        """Whether the event is an error or a warning that is no effect."""
+        return self._events[place].finding is not None and self._events[place].cause is None
 
     def is_gap(self, place: int) -> bool:
         """Whether the event is a gap."""
@@ -154,12 +154,7 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         short = self._chosen if is_here else self._short.lines_of(event)
         text = (self._all[number] if self._all else short)[line - self.lines_of(number)[0]]
         pieces = [(self._glyphs.cursor if is_here else " ", style), (text, style)]
-        if (
-            is_here
-            and self.is_bad(number)
-            and self._events[number].cause is None
-            and event.text[:2] in text
-        ):
+        if is_here and self.is_bad(number) and event.text[:2] in text:
             before, glyph, after = text.partition(event.text[:1])
             pieces[1:] = [
                 (before, style),

@@ -25,7 +25,7 @@ from dcpinspect.reading.store.store import Store
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.text import escape
+from dcpinspect.text import escape, one_line
 from dcpinspect.tui.inspection import Inspection
 
 PACKETS = ".pcapng"
@@ -152,7 +152,7 @@ def export(path: str, inspection: Inspection, rows: RowNumbers, tell: Tell) -> N
         if suffix == PACKETS:
             _packets(file, inspection, rows, tell)
         else:
-            _messages(file, SUFFIXES[suffix], inspection.store, rows, tell)
+            _messages(file, SUFFIXES[suffix], inspection, rows, tell)
         file.commit()
     finally:
         file.discard()
@@ -166,10 +166,11 @@ def _pages(store: Store, rows: RowNumbers, tell: Tell) -> Iterator[tuple[Message
 
 
 def _messages(
-    file: AtomicFile, format_: Format, store: Store, rows: RowNumbers, tell: Tell
+    file: AtomicFile, format_: Format, inspection: Inspection, rows: RowNumbers, tell: Tell
 ) -> None:
-    writer = format_.messages(Target(file), WriterOptions(), lambda: None)
-    for batch, page in _pages(store, rows, tell):
+    notes = {row: note.text for row, note in inspection.notes.of.items() if note.text}
+    writer = format_.messages(Target(file), WriterOptions(notes=notes), lambda: None)
+    for batch, page in _pages(inspection.store, rows, tell):
         writer.write(batch, page)
     writer.end()
 
@@ -202,7 +203,7 @@ def _packets(file: AtomicFile, inspection: Inspection, rows: RowNumbers, tell: T
                 - first,
             )
             for row in noted[(first <= noted) & (noted <= int(batch.row[-1]))].tolist():
-                subset.comment(place_of(batch, row - first), escape(notes.text(row)))
+                subset.comment(place_of(batch, row - first), one_line(notes.text(row)))
             if int(batch.row[-1]) >= last:
                 break
         subset.write(file, check=lambda: tell(min(1.0, 0.5 + subset.position / size)))

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from dcpinspect.protocol.message import Message
-from dcpinspect.text import clip, escape, one_line
+from dcpinspect.text import clip, one_line
 from dcpinspect.tui.byte_pane import BytePane
 from dcpinspect.tui.field_links import Link
 from dcpinspect.tui.field_tree import FieldTree
@@ -87,7 +87,7 @@ class MessagePanes(Vertical):
         )
         note = self._inspection.notes.text(row)
         self._note.set_class(bool(note), "on")
-        self._note.update(Text(f"   {self._glyphs.remark} {escape(note)}"))
+        self._note.update(Text(f"   {self._glyphs.remark} {one_line(note)}"))
 
     def fit(self, *, is_beside: bool) -> None:
         """Chooses 16 bytes a line if there is room, and puts bytes below the fields if they do not

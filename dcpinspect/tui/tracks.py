@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dcpinspect.findings.finding import Finding
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.event_lines import (
     MessageEvent,
@@ -50,6 +49,8 @@ class FindingMark(NamedTuple):
     """Number of the finding."""
     severity: Severity
     text: str
+    cause: int | None
+    """Number of the finding that it is an effect of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,14 @@ class Track:
         return [back.get(row, seqno) for row, seqno in zip(rows, seqnos, strict=True)]
 
     def found_at(self, axis: Axis) -> list[tuple[int, FindingMark]]:
-        """Returns the errors and warnings with their places on the axis, rising."""
-        return sorted((mark.seqno if axis == "seqno" else mark.time, mark) for mark in self.found)
+        """Returns the errors and warnings that are no effects, with their places on the axis,
+        rising.
+        """
+        return sorted(
+            (mark.seqno if axis == "seqno" else mark.time, mark)
+            for mark in self.found
+            if mark.cause is None
+        )
 
 
 class TrackEvent(NamedTuple):
@@ -223,7 +230,7 @@ def _events(
         for event, track_number, seqno, time in zip(events, owner, seqnos, times, strict=True)
     ]
     for track_number, track in enumerate(tracks):
-        track_events += _of_findings(inspection.results.findings, track, track_number, first_ns)
+        track_events += _of_findings(track, track_number, first_ns)
     bad = [track_event for track_event in track_events if track_event.finding is not None]
     row_of = {
         (track_event.track, track_event.finding): track_event.event.row for track_event in bad
@@ -237,21 +244,19 @@ def _events(
     )
 
 
-def _of_findings(
-    findings: Sequence[Finding], track: Track, number: int, first_ns: int
-) -> list[TrackEvent]:
+def _of_findings(track: Track, number: int, first_ns: int) -> list[TrackEvent]:
     """Returns the errors and warnings of a stream as events, each at its first message; effects
     stand behind all others.
     """
     connection, sid, ordinal = track.story.key
-    place_of = {finding.id: rank for rank, finding in enumerate(findings)}
     first = {mark.finding: mark for mark in reversed(track.found)}
     track_events = []
     for mark in sorted(first.values(), key=lambda mark: mark.finding):
         event_key = mark.row, 0, connection, ordinal, None if sid == -1 else sid
         event = VbucketEvent(*event_key, mark.severity, mark.text, first_ns + mark.time)
-        cause = place_of.get(findings[mark.finding].effect_of or "")
-        track_events.append(TrackEvent(event, number, mark.seqno, mark.time, mark.finding, cause))
+        track_events.append(
+            TrackEvent(event, number, mark.seqno, mark.time, mark.finding, mark.cause)
+        )
     return sorted(track_events, key=lambda track_event: track_event.cause is not None)
 
 
@@ -287,7 +292,9 @@ def _finding_marks(
     seqnos. ``rows``: all messages of the vbucket.
     """
     marks = []
+    place_of = {finding.id: rank for rank, finding in enumerate(inspection.results.findings)}
     for number, finding in enumerate(inspection.results.findings):
+        cause = place_of.get(finding.effect_of or "")
         for case in finding.case_of_each if finding.severity != "note" else ():
             if vbucket not in case.vbuckets or not case.places:
                 continue
@@ -301,7 +308,14 @@ def _finding_marks(
             text = f"{case.rule}: {one_line(case.message)}"
             marks += [
                 FindingMark(
-                    0, max(0, time_ns - first_ns), row, connection, number, case.severity, text
+                    0,
+                    max(0, time_ns - first_ns),
+                    row,
+                    connection,
+                    number,
+                    case.severity,
+                    text,
+                    cause,
                 )
                 for row, connection, time_ns in zip(
                     marked_rows.tolist(),

@@ -4,11 +4,13 @@ import json
 import shutil
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.pcapng import comments_of
+from dcpinspect.output.export.table_schema import message_schema
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.export_choices import export
 from dcpinspect.tui.history import Memory
@@ -56,7 +58,7 @@ def test_marks_and_notes_come_back_and_are_shown(tmp_path: Path) -> None:
 def test_notes_become_comments_of_packets(tmp_path: Path) -> None:
     inspection = Inspection([str(capture_in(tmp_path))])
     inspection.load(lambda: None)
-    inspection.notes.write(2, 0, "clé \x1b[31m")
+    inspection.notes.write(2, 0, "clé \\ \x1b[31m")
     export(str(tmp_path / "out.pcapng"), inspection, np.arange(1, 5), lambda _: None)
     inspection.close()
     with open_capture(str(tmp_path / "out.pcapng")) as reading:
@@ -66,7 +68,27 @@ def test_notes_become_comments_of_packets(tmp_path: Path) -> None:
             for index in range(len(batch))
             for comment in comments_of(batch, index)
         ]
-    assert said == ["clé \\x1b[31m".encode()]
+    assert said == ["clé \\ \\x1b[31m".encode()]
+
+
+@pytest.mark.parametrize("ending", [".ndjson", ".json"])
+def test_notes_are_keys_of_exported_messages(tmp_path: Path, ending: str) -> None:
+    inspection = Inspection([str(capture_in(tmp_path))])
+    inspection.load(lambda: None)
+    inspection.notes.mark(1, 0)
+    for row, text in ((2, "clé \\"), (4, "d"), (7, "e")):
+        inspection.notes.write(row, 0, text)
+    target = tmp_path / f"out{ending}"
+    export(str(target), inspection, np.arange(1, 8), lambda _: None)
+    inspection.close()
+    text = target.read_text()
+    messages = json.loads(text) if ending == ".json" else [*map(json.loads, text.splitlines())]
+    assert [message["row"] for message in messages] == [*range(1, 8)]
+    assert [message.get("note") for message in messages] == [
+        *(None, "clé \\", None, "d", None, None, "e")
+    ]
+    check = jsonschema.Draft202012Validator(message_schema())
+    assert not [error for message in messages for error in check.iter_errors(message)]
 
 
 def test_where_nothing_can_be_written_beside_the_capture_the_user_s_folder_keeps_them(

@@ -125,6 +125,11 @@ def test_an_effect_stands_below_its_cause_without_a_sign_of_its_own() -> None:
         cause = next(place for place, text in enumerate(texts) if "rollback-not-followed" in text)
         assert texts[cause].startswith(f"{app.glyphs.error} ")
         assert texts[cause + 1].startswith(f"{app.glyphs.effect} rollback: asked for seqno 77")
+        await press(app, pilot, "home", "n")
+        assert app.navigation.timeline.events.at == cause
+        await press(app, pilot, "n")
+        assert app.navigation.timeline.events.at == cause
+        assert "no other error or warning of this vbucket's streams" in screen(app)
 
     play("orphans.pcap", scene)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -42,6 +43,8 @@ class WriterOptions:
     """Colour rules of the user, for lines on a terminal with colour."""
     is_growing: bool = False
     """Whether messages are waited for, so the first do not tell how wide columns become."""
+    notes: Mapping[int, str] = field(default_factory=dict)
+    """The user's notes on messages, by row; JSON has them."""
 
 
 class MessageWriter(Protocol):
@@ -184,13 +187,28 @@ class JsonWriter:
 
         self._target = target
         self._frame = frame
+        self._notes = wishes.notes
         self._rows = JsonRows(
             fields=wishes.fields, values=wishes.values, before=frame.BEFORE, after=frame.AFTER
         )
 
     def write(self, batch: MessageBatch, rows: RowNumbers) -> None:
         """Writes these messages of a batch."""
-        for piece in self._rows.pieces(batch, rows):
+        from dcpinspect.output.export.json import dump
+
+        noted = np.flatnonzero(np.isin(batch.row[rows], [*self._notes])) if self._notes else ()
+        start = 0
+        for place in noted:
+            self._put(self._rows.pieces(batch, rows[start:place]))
+            text = b"".join(self._rows.pieces(batch, rows[place : place + 1]))
+            members, end, behind = text.rpartition(b"}")
+            note = dump(self._notes[int(batch.row[rows[place]])])
+            self._put([members + b',"note":' + note + end + behind])
+            start = place + 1
+        self._put(self._rows.pieces(batch, rows[start:]))
+
+    def _put(self, pieces: Iterable[bytes | memoryview]) -> None:
+        for piece in pieces:
             self._target.write_piece(self._frame.add(piece))
 
     def end(self) -> None:

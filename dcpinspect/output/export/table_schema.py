@@ -194,6 +194,7 @@ def message_schema() -> dict[str, Any]:
         "rtt_ns": {"type": "integer"},
         "sync": {"const": "heuristic"},
         "fields": list_of({"$ref": "#/$defs/field"}, description="they tile the message"),
+        "note": {"type": "string", "description": "written on it in the terminal UI"},
     }
     specific = {name: form for name, form in _specific().items() if name not in base}
     return {
