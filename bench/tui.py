@@ -49,7 +49,7 @@ LOADING = (
     "import sys; from pathlib import Path\n"
     "from dcpinspect.tui.inspection import Inspection\n"
     "inspection = Inspection([sys.argv[1]])\n"
-    "inspection.load(lambda: None)\n"
+    "inspection.load()\n"
     "from dcpinspect.arrays import give_back; give_back()\n"
     "print([line for line in Path('/proc/self/status').read_text().splitlines() if "
     "line.startswith('RssAnon')][0].split()[1])\n"

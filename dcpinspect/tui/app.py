@@ -23,6 +23,7 @@ from textual.worker import Worker
 
 from dcpinspect.arrays import give_back
 from dcpinspect.errors import DcpInspectError
+from dcpinspect.output.render.message_lines import counted
 from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.text import clip, escape
@@ -38,7 +39,6 @@ from dcpinspect.tui.navigation import Navigation
 from dcpinspect.tui.notes import Notes
 from dcpinspect.tui.place_syntax import FORMS
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.view import Host
 
 if TYPE_CHECKING:
     from dcpinspect.tui.base_app import Opening
@@ -110,9 +110,7 @@ class InspectApp(ThemedApp):
             frame.Line(id="progress"),
             frame.Line(id="keys"),
         )
-        self._loader = threading.Thread(
-            target=inspection.load, args=(lambda: None,), name="load", daemon=True
-        )
+        self._loader = threading.Thread(target=inspection.load, name="load", daemon=True)
         self._shown_rows = 0
         self._shown_results: Results | None = None
         self._shown: tuple[object, ...] = ()
@@ -124,7 +122,7 @@ class InspectApp(ThemedApp):
         self._notices = 0
         self._type_ahead = TypeAhead(self, super().on_event, self._is_shown)
 
-    def _new_packets(self, host: Host) -> PacketsView:
+    def _new_packets(self) -> PacketsView:
         from dcpinspect.tui.filter_bar import FilterBar
         from dcpinspect.tui.filter_completion import frequent_values
         from dcpinspect.tui.packets_view import PacketsView
@@ -132,7 +130,7 @@ class InspectApp(ThemedApp):
         inspection = self.inspection
         frequent = partial(frequent_values, inspection.store)
         bar = FilterBar(self._saved, self.memory.filters, self.glyphs, frequent)
-        view = PacketsView(host, self.glyphs, bar)
+        view = PacketsView(self.navigation, self.glyphs, bar)
         view.list.color_rules = self._colors
         return view
 
@@ -348,16 +346,20 @@ class InspectApp(ThemedApp):
     async def run_action(
         self, action: Any, default_namespace: DOMNode | None = None, *arguments: Any, **options: Any
     ) -> bool:
-        """Runs an action as Textual does, but on the shown view if that has the action.
+        """Runs an action as Textual does, but on the shown view if that has the action, else on the
+        holder of the views if it has.
 
         Shows the error if a changed capture makes it fail.
         """
-        if (
-            default_namespace in (None, self)
-            and isinstance(action, str)
-            and hasattr(self.navigation.view, _method(action))
-        ):
-            default_namespace = self.navigation.view
+        if default_namespace in (None, self) and isinstance(action, str):
+            default_namespace = next(
+                (
+                    widget
+                    for widget in (self.navigation.view, self.navigation)
+                    if hasattr(widget, _method(action))
+                ),
+                self,
+            )
         try:
             return await super().run_action(action, default_namespace, *arguments, **options)
         except DcpInspectError as error:
@@ -382,18 +384,6 @@ class InspectApp(ThemedApp):
             self.show_status(f"there is no {severity}")
         else:
             self.navigation.to_finding(number)
-
-    def action_view(self, view: str) -> None:
-        """Shows another view."""
-        self.navigation.show(view)
-
-    def action_return(self) -> None:
-        """Goes back to the place that the user came from."""
-        self.navigation.back()
-
-    def action_forward(self) -> None:
-        """Goes forward again, after going back."""
-        self.navigation.forward()
 
     def action_open(self) -> None:
         """Opens what is under the cursor of the focused pane."""
@@ -430,10 +420,6 @@ class InspectApp(ThemedApp):
             lambda text: self.navigation.go_to(text) if text and text.strip() else None,
         )
 
-    def action_next_mark(self) -> None:
-        """Goes to the next mark; after the last mark, to the first."""
-        self.navigation.to_next_mark()
-
     def action_connections(self) -> None:
         """Lists all connections, so that the user can choose one to show alone, or all."""
         from dcpinspect.tui.connection_list import talks
@@ -454,39 +440,19 @@ class InspectApp(ThemedApp):
         from dcpinspect.tui.dialogs import ExportDialog
         from dcpinspect.tui.export_choices import messages, report
 
-        rows, store = self.packets.list, self.inspection.store
-        index, marks, first, last = (
-            rows.index,
-            np.array(self.navigation.marks, np.int64),
-            store.first_row,
-            store.rows,
-        )
+        index, store = self.packets.list.index, self.inspection.store
+        marks = np.array(self.navigation.marks, np.int64)
+        shown = index.rows(0, len(index) if index.is_filtered else 0)
+        first, end = store.first_row, store.rows + 1
         choices = [*self.navigation.view.exports()]
-        if len(marks):
-            choices.append(
-                messages(
-                    f"the {len(marks):,} marked message{'' if len(marks) == 1 else 's'}",
-                    self.inspection,
-                    lambda: marks,
-                )
-            )
-        if index.is_filtered and len(index):
-            shown_rows = index.rows(0, len(index))
-            choices.append(
-                messages(
-                    f"the {len(shown_rows):,} messages that the filter shows",
-                    self.inspection,
-                    lambda: shown_rows,
-                )
-            )
-        if last >= first:
-            choices.append(
-                messages(
-                    f"all {last - first + 1:,} messages",
-                    self.inspection,
-                    lambda: np.arange(first, last + 1),
-                )
-            )
+        for count, words, rows in (
+            (len(marks), f"the {counted(len(marks), 'marked message')}", lambda: marks),
+            (len(shown), f"the {len(shown):,} messages that the filter shows", lambda: shown),
+            (end - first, f"all {end - first:,} messages", partial(np.arange, first, end)),
+        ):
+            if count:
+                choices.append(messages(words, self.inspection, rows))
+        if end > first:
             choices.append(report(self.inspection))
         if choices:
             self.push_screen(ExportDialog(choices, self.glyphs, self._exporting.begin))
@@ -520,12 +486,8 @@ class InspectApp(ThemedApp):
     async def do(self, command: Command) -> None:
         """Runs an entry of the palette, in a view that the entry belongs to."""
         if self.view not in command.views:
-            self.navigation.show(command.views[0])
+            self.navigation.action_view(command.views[0])
         await self.run_action(command.action)
-
-    def action_suspend(self) -> None:
-        """Suspends the program and returns to the shell, until the shell resumes it."""
-        self.action_suspend_process()
 
     def action_another(self) -> None:
         """Lets the user open another capture in place of this one. Asks first if messages would be

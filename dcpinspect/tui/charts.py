@@ -7,24 +7,44 @@ draw in ASCII.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from rich.style import Style
+from rich.text import Text
+from textual.app import App
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.timeline_text import numbers, seconds
 from dcpinspect.tables.series import SPANS, with_longer_spans
 from dcpinspect.text import clip
+from dcpinspect.tui import theme
+from dcpinspect.tui.theme import Glyphs
 
 BLOCKS = "▁▂▃▄▅▆▇█"
+_DRAWN = f"[{BLOCKS}─]+"
 APART = 4
 """Least number of columns between two labels of an axis."""
 LABEL = 9
 """Width of the numbers beside a chart, with a blank behind them, in terminal columns."""
 
 Values = npt.NDArray[np.float64]
+Line = tuple[str, str]
+"""A text and its style: heading, chart, marks, a severity or empty."""
+
+
+class Happened(NamedTuple):
+    """A finding in a connection."""
+
+    connection: int
+    time_ns: int
+    """Nanoseconds since 1970."""
+    sign: str
+    severity: str
+    text: str
 
 
 def fitted(values: IntArray, width: int) -> Values:
@@ -131,6 +151,53 @@ def chart(
     return [
         clip(line, width) for line in (title, *body, f"{'':>{LABEL}}{axis(*ends, columns_wide)}")
     ]
+
+
+def marked(
+    lines: Sequence[str],
+    events: Sequence[Happened],
+    since: tuple[int, int],
+    first_ns: int,
+    width: int,
+) -> Iterator[Line]:
+    """Yields the lines of a chart with their styles, and a line with a sign below each column that
+    has findings.
+
+    ``since``: the ends of the axis; ``first_ns``: when the capture began.
+    """
+    yield lines[0], "heading"
+    yield from ((line, "chart") for line in lines[1:-1])
+    if events:
+        yield _marks(events, since, first_ns, width), "marks"
+    yield lines[-1], ""
+
+
+def _marks(events: Sequence[Happened], since: tuple[int, int], first_ns: int, width: int) -> str:
+    """Returns the line below a chart: a sign for each column that has findings."""
+    axis = TimeAxis.filling(*since, max(1, width - LABEL))
+    times = np.array([happened.time_ns - first_ns for happened in events], np.int64)
+    marks = [" "] * axis.width
+    placed = zip(axis.columns(times).tolist(), events, strict=True)
+    for column, happened in sorted(placed, key=lambda pair: pair[1].severity, reverse=True):
+        marks[column] = happened.sign  # an error stands before a warning
+    return f"{'':>{LABEL}}{''.join(marks)}"
+
+
+def painted(lines: Iterable[Line], app: App[Any], glyphs: Glyphs) -> Text:
+    """Returns lines in their colours."""
+    text = Text(no_wrap=True)
+    for line, style in lines:
+        drawn = Text(f"{line}\n", Style(bold=style == "heading"))
+        if style == "chart":
+            drawn.highlight_regex(_DRAWN, theme.style_of(app, "chart-bar"))
+        elif style == "marks":
+            for severity in ("error", "warning"):
+                sign = theme.style_of(app, f"severity-{severity}")
+                drawn.highlight_words([glyphs.of_severity(severity)], sign + Style(bold=True))
+        elif style in ("error", "warning"):
+            drawn.stylize(theme.style_of(app, f"severity-{style}"))
+        text.append_text(drawn)
+    return text
 
 
 def axis(begin_ns: int, end_ns: int, width: int) -> str:

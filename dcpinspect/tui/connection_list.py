@@ -15,7 +15,6 @@ from textual.strip import Strip
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.protocol.message import Severity
 from dcpinspect.text import cells, clip, escape
-from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
 from dcpinspect.tui.line_view import LineView, Piece, strip
 from dcpinspect.tui.results import Results
@@ -110,8 +109,6 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         self._has_all = False
         self.talks: Sequence[Talk] = ()
         self._columns: Sequence[_Column] = ()
-        self._more: Sequence[str] = ()
-        """What did not fit into the line of each connection; empty if there is no second line."""
 
     def show(
         self, talks_shown: Sequence[Talk], number: int | None = None, *, has_all: bool = False
@@ -174,24 +171,13 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
     def _arrange(self) -> None:
         """Chooses the columns. The line for all connections has the sums."""
         self._columns, more = self._fitting(self.size.width)
-        self._more = more if self.HEAD + self._has_all + 2 * len(more) <= self.size.height else ()
-        lines = len(self.talks) + len(self._more) + self._has_all + self.HEAD
-        self.virtual_size = Size(self.size.width, lines)
+        has_room = self.HEAD + self._has_all + 2 * len(more) <= self.size.height
+        # what did not fit into the line of each connection stands below it
+        self.more = {
+            place: [text] for place, text in enumerate(more if has_room else (), self._has_all)
+        }
+        self.virtual_size = Size(self.size.width, self.HEAD + self.lines)
         self.bring()
-
-    def lines_of(self, place: int) -> tuple[int, int]:
-        """Returns the first line of a connection, and how many it has."""
-        high = 1 + bool(self._more)
-        return (
-            (0, 1) if place < self._has_all else (place * high - self._has_all * (high - 1), high)
-        )
-
-    def place_at(self, x: int, y: int) -> int | None:
-        """Returns the connection at a line."""
-        del x
-        high = 1 + bool(self._more)
-        index = (y + self._has_all * (high - 1)) // high
-        return index if y >= 0 and index < self.count else None
 
     def on_resize(self) -> None:
         """Chooses the columns that fit the new width."""
@@ -226,7 +212,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         if index < 0:
             pieces = [cursor, ("all connections", style + Style(bold=True))]
         elif line > self.lines_of(number)[0]:
-            pieces = [cursor, (f"  {self._more[index]}", style)]
+            pieces = [cursor, (f"  {self.more[number][0]}", style)]
         else:
             counts = self._severity_counts(self.talks[index], style)
             pieces = [cursor, *self._cells(index, style), *counts]
@@ -243,16 +229,10 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
     def _severity_counts(self, one: Talk, style: Style) -> Iterator[Piece]:
         for severity in SEVERITIES:
             if one.found[severity]:
-                sign_style = style + Style(bold=severity != "note")
-                if severity != "note":
-                    sign = theme.style_of(self.app, f"severity-{severity}")
-                    is_here = one.number == self.connection
-                    sign_style = (
-                        theme.sign_on_cursor(sign, self.rich_style)
-                        if is_here
-                        else sign_style + sign
-                    )
-                yield self._glyphs.of_severity(severity), sign_style
+                is_here = one.number == self.connection
+                sign_style = self.sign_style(severity, style, is_here=is_here)
+                sign = self._glyphs.of_severity(severity)
+                yield sign, style if severity == "note" else sign_style
                 yield f" {one.found[severity]}  ", style
 
 

@@ -38,10 +38,6 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         self._first_ns = 0
         self._whole = self._short = EventLines((), 0, None)
         """The lines of events: wrapped, and each in one line."""
-        self._chosen: list[str] = [""]
-        """Lines of the chosen event."""
-        self._all: list[list[str]] = []
-        """Lines of all events; empty if there is no room to wrap them."""
 
     def show(self, events: Sequence[TrackEvent], first_ns: int) -> None:
         """Shows the events of another vbucket, or more of the same."""
@@ -78,10 +74,6 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         stream_events = [event.event for event in self._events]
         self._short = EventLines(stream_events, self._first_ns, None)
         self._whole = EventLines(stream_events, self._first_ns, max(40, visible_width(self) - 2))
-        self._all = []
-        if self.count + self.HEAD <= self.size.height:
-            lines = [self._whole.lines_of(event) for event in stream_events]
-            self._all = lines if sum(map(len, lines)) + self.HEAD <= self.size.height else []
 
     @property
     def count(self) -> int:
@@ -89,30 +81,9 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         return len(self._events)
 
     @property
-    def lines(self) -> int:
-        """Height of the whole list, in lines."""
-        return int(self.virtual_size.height)
-
-    @property
     def event(self) -> TrackEvent | None:
         """The event under the cursor."""
         return self._events[self.at] if self.at < len(self._events) else None
-
-    def lines_of(self, place: int) -> tuple[int, int]:
-        """Returns the first line of an event, and how many it has."""
-        if self._all:
-            return sum(map(len, self._all[:place])), len(self._all[place])
-        more = len(self._chosen) - 1
-        return place + more * (place > self.at), 1 + more * (place == self.at)
-
-    def place_at(self, x: int, y: int) -> int | None:
-        """Returns the event at a line."""
-        del x
-        if self._all:
-            event_numbers = [number for number, lines in enumerate(self._all) for _ in lines]
-            return event_numbers[y] if y < len(event_numbers) else None
-        number = y if y <= self.at else max(self.at, y - len(self._chosen) + 1)
-        return number if number < self.count else None
 
     def set_cursor(self, place: int) -> None:
         """Moves the cursor to an event."""
@@ -122,10 +93,16 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
     def point(self, place: int) -> None:
         """Puts the cursor on an event because something else points there."""
         self.at = place
-        self._chosen = [""] if self.event is None else self._whole.lines_of(self.event.event)
-        lines = sum(map(len, self._all)) or self.count + len(self._chosen) - 1
-        self.virtual_size = Size(self.size.width, self.HEAD + lines)
+        room = self.size.height - self.HEAD
+        wrapped = range(self.count) if self.count <= room else ()
+        self.more = {number: self._in_full(number)[1:] for number in wrapped}
+        if not wrapped or self.lines > room:
+            self.more = {place: self._in_full(place)[1:]} if self.count else {}
+        self.virtual_size = Size(self.size.width, self.HEAD + self.lines)
         self.bring()
+
+    def _in_full(self, place: int) -> list[str]:
+        return self._whole.lines_of(self._events[place].event)
 
     def on_resize(self) -> None:
         """Wraps the chosen event to the new width."""
@@ -151,8 +128,8 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         if self._events[number].cause is not None:
             style = self.dim_style()
         style += self.cursor_style() if is_here else Style()
-        short = self._chosen if is_here else self._short.lines_of(event)
-        text = (self._all[number] if self._all else short)[line - self.lines_of(number)[0]]
+        lines = self._in_full(number) if number in self.more else self._short.lines_of(event)
+        text = lines[line - self.lines_of(number)[0]]
         pieces = [(self._glyphs.cursor if is_here else " ", style), (text, style)]
         if is_here and self.is_bad(number) and event.text[:2] in text:
             before, glyph, after = text.partition(event.text[:1])

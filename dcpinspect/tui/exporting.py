@@ -13,16 +13,16 @@ from textual.app import App
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.text import escape
 from dcpinspect.tui.progress_text import Progress
-from dcpinspect.tui.view import Host
 
 if TYPE_CHECKING:
     from dcpinspect.tui.export_choices import Choice
+    from dcpinspect.tui.navigation import Navigation
 
 
 class Exporting:
     """One export at a time; it shows its progress and can be stopped."""
 
-    def __init__(self, app: App[Any], host: Host) -> None:
+    def __init__(self, app: App[Any], host: Navigation) -> None:
         self._app = app
         self._host = host
         self._is_wanted = threading.Event()

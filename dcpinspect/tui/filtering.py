@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import partial, reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from dcpinspect.tui.filter_bar import FilterBar
 from dcpinspect.tui.packet_list import PacketList
 from dcpinspect.tui.progress_text import Progress
 from dcpinspect.tui.row_index import RowIndex, Rows
-from dcpinspect.tui.view import Host
+
+if TYPE_CHECKING:
+    from dcpinspect.tui.navigation import Navigation
 
 HELD = 0.05
 """Seconds for which the screen stays unchanged while rows are searched."""
@@ -25,7 +28,7 @@ HELD = 0.05
 class Filtering:
     """The filter of a list. The list keeps its old rows until the new ones are known."""
 
-    def __init__(self, rows: PacketList, bar: FilterBar, host: Host) -> None:
+    def __init__(self, rows: PacketList, bar: FilterBar, host: Navigation) -> None:
         self._list = rows
         self._bar = bar
         self._host = host

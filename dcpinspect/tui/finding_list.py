@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 from rich.style import Style
@@ -14,7 +12,6 @@ from textual.strip import Strip
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.text import cells, one_line
-from dcpinspect.tui import theme
 from dcpinspect.tui.advice import for_keys
 from dcpinspect.tui.line_view import LineView, Piece, strip, visible_width, wrapped
 from dcpinspect.tui.theme import Glyphs
@@ -53,10 +50,6 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self._items: list[_Item] = []
         self._columns = 0, 0
         """Width of the columns of rules and of places."""
-        self._more: list[list[str]] = []
-        """Further lines of each item: what happened, and what to do."""
-        self._first: list[int] = [0]
-        """First line of each item, and the end of the last one."""
 
     def show(self, findings: Sequence[Finding], *, is_final: bool) -> None:
         """Shows the findings so far; the cursor stays on its finding."""
@@ -92,20 +85,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     @property
     def lines(self) -> int:
         """Height of the whole list, in lines."""
-        return max(1, self._first[-1])
-
-    def lines_of(self, place: int) -> tuple[int, int]:
-        """Returns the first line of an item, and how many it has."""
-        return (
-            (self._first[place], self._first[place + 1] - self._first[place])
-            if place < self.count
-            else (0, 1)
-        )
-
-    def place_at(self, x: int, y: int) -> int | None:
-        """Returns the item at a line."""
-        del x
-        return bisect_right(self._first, y) - 1 if 0 <= y < self._first[-1] else None
+        return max(1, super().lines)
 
     def is_bad(self, place: int) -> bool:
         """Whether the item is an error or a warning that is no effect."""
@@ -132,17 +112,17 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         """Makes the lines that tell findings in full: the chosen one, and from the top on as many
         as there is room for.
         """
-        self._more = [[] for _ in self._items]
+        self.more = {}
         if self._is_alone and self.count:
-            self._more[self.at] = self._lines_in_full(self.at)
-            free = self.size.height - self.count - len(self._more[self.at])
+            chosen = self._lines_in_full(self.at)
+            free = self.size.height - self.count - len(chosen)
             for item in range(self.count if free > 0 else 0):
                 text = self._lines_in_full(item) if item != self.at else []
                 if len(text) > free:
                     break
-                self._more[item] = self._more[item] or text
+                self.more[item] = text
                 free -= len(text)
-        self._first = [0, *accumulate(1 + len(more) for more in self._more)]
+            self.more = dict(sorted({**self.more, self.at: chosen}.items()))
         self.virtual_size = Size(self.size.width, self.lines)
 
     def _lines_in_full(self, place: int) -> list[str]:
@@ -196,11 +176,11 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
                 [(" no findings" if self.is_final else " no findings so far", base)], width, base
             )
         number = self.place_at(0, line)
-        if number is None or line >= self.lines:
+        if number is None:
             return Strip.blank(width, base)
         style = base + self.cursor_style() if number == self.at else base
-        if line > self._first[number]:
-            text = self._more[number][line - self._first[number] - 1]
+        if (below := line - self.lines_of(number)[0]) > 0:
+            text = self.more[number][below - 1]
             cursor = (self._glyphs.cursor if number == self.at else " ", style)
             head, colon, action = text.partition("Next: ")
             pieces = (
@@ -223,20 +203,16 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         finding, strong = self.findings[item.finding], style + Style(bold=True)
         dim = style if place == self.at else self.dim_style()
         glyph = " " if item.is_effect else self._glyphs.of_severity(finding.severity)
-        sign = theme.style_of(self.app, f"severity-{finding.severity}")
+        sign_style = self.sign_style(finding.severity, style, is_here=place == self.at)
         if item.is_effect:  # it is not counted, so it has no sign of its own
             style = strong = sign_style = dim
-        elif place == self.at:
-            sign_style = theme.sign_on_cursor(sign, self.rich_style)
-        else:
-            sign_style = strong + sign
         # on a narrow screen, sentences need the room
         rule, where_ = self._columns if self.size.width >= WIDE else (0, 0)
         yield " ", style
         yield glyph, sign_style
         yield f" {_padded(self._rule(item), rule)}", strong
         yield f"  {_padded(self._where(item), where_)}", dim
-        if not self._more[place]:
+        if not self.more.get(place):
             yield f"  {one_line(finding.what or finding.message)}", style
 
     def _rule(self, item: _Item) -> str:

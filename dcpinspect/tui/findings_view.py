@@ -5,7 +5,7 @@ show it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.text import Text
@@ -24,16 +24,17 @@ from dcpinspect.tui.finding_rows import rows_of
 from dcpinspect.tui.line_view import LineView
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.theme import Glyphs
-from dcpinspect.tui.view import Host, Spot, View
+from dcpinspect.tui.view import Spot, View
+
+if TYPE_CHECKING:
+    from dcpinspect.tui.navigation import Navigation
 
 
 class FindingsView(View):
     """A list of findings, and below a title the full text about one of them."""
 
-    def __init__(self, host: Host, glyphs: Glyphs) -> None:
-        super().__init__(id="findings")
-        self.host = host
-        self._glyphs = glyphs
+    def __init__(self, host: Navigation, glyphs: Glyphs) -> None:
+        super().__init__(host, glyphs, "findings")
         self.list = FindingList(glyphs, id="finding-list")
         self.others: Sequence[int] = ()
         """Numbers of all findings about the message that the user came from."""

@@ -77,7 +77,6 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self._levels = self.amounts
         self._edges: list[int] = []
         self._signs = np.zeros((0, 0), np.int8)
-        self._paints: dict[int, Style] = {}
         self._wanted: tuple[int, int] | None = None
         """Vbucket and time that the cursor was moved to; it stays when the size of the cells
         changes.
@@ -289,23 +288,11 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     def _paint(self, level: int) -> Style:
         """Returns the style of a level; 0: none."""
-        if level not in self._paints:
-            self._paints[level] = theme.style_of(self.app, f"scale-{level}") if level else Style()
-        return self._paints[level]
+        return theme.style_of(self.app, f"scale-{level}" if level else "")
 
     def _paint_of_sign(self, sign: int) -> Style:
         """Returns the style of a sign's letter."""
-        if -sign not in self._paints:
-            self._paints[-sign] = theme.style_of(self.app, SIGNS[sign].paint) + Style(
-                reverse=True, bold=True
-            )
-        return self._paints[-sign]
-
-    def notify_style_update(self) -> None:
-        """Redraws in the colours of another theme."""
-        super().notify_style_update()
-        self._paints.clear()
-        self.refresh()
+        return theme.style_of(self.app, SIGNS[sign].paint) + Style(reverse=True, bold=True)
 
     # -- words
     # --------------------------------------------------------------------------------------------

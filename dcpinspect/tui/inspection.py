@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -182,10 +182,8 @@ class Inspection:
         self._is_over.wait()
         return np.arange(self.store.first_row, self.store.rows + 1)
 
-    def load(self, changed: Callable[[], None]) -> None:
-        """Reads to the end, or until stopped. Runs in a thread, and calls ``changed`` from it
-        whenever there is something new.
-        """
+    def load(self) -> None:
+        """Reads to the end, or until stopped; runs in a thread."""
         due, seen = time.monotonic() + _SOON, 0
 
         def work_out() -> None:
@@ -194,7 +192,6 @@ class Inspection:
                 before, seen = time.monotonic(), self.store.rows
                 self._work_out(is_whole=self.is_live)
                 due = time.monotonic() + max(_SOON, _SHARE * (time.monotonic() - before))
-                changed()
 
         # works out results before a pause in a live capture, so that the latest messages need not
         # wait for the next ones
@@ -204,7 +201,6 @@ class Inspection:
                 for batch in self.store.fill(self.reading):
                     self._statistics.feed(batch)
                     self._heat.feed(batch)
-                    changed()
                     if not self._is_wanted.is_set() and not self.is_live:
                         break
                     work_out()
@@ -226,7 +222,6 @@ class Inspection:
                     "failed",
                 )
             self._is_over.set()
-            changed()
 
     def _leave_out_copies(self) -> None:
         """Counts again where connections show what others show, which is only known by now."""

@@ -206,7 +206,7 @@ KEYS = (
     Key("5", "view('stats')", "Stats: counts, sizes and times of messages", "5"),
     Key("ctrl+o", "another", "open another capture", "Ctrl+O"),
     Key("K", "keylog", "read the capture again with the TLS secrets of a key log", "K"),
-    Key("ctrl+z", "suspend", "back to the shell; fg comes back", "Ctrl+Z"),
+    Key("ctrl+z", "suspend_process", "back to the shell; fg comes back", "Ctrl+Z"),
     Key("tab", "app.focus_next", "the next pane", "Tab"),
     Key("shift+tab", "app.focus_previous", "the pane before", "Shift+Tab"),
     Key("up,k", "pane('step', -1)", "up", "↑ k"),

@@ -21,7 +21,9 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
+from dcpinspect.protocol.message import Severity
 from dcpinspect.text import cells, one_line
+from dcpinspect.tui import theme
 from dcpinspect.tui.theme import Glyphs
 
 Piece = tuple[str, Style]
@@ -64,6 +66,10 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         self._of_drawing: tuple[Style, Region] | None = None
         self.at = 0
         """Place of the cursor."""
+        self.more: dict[int, list[str]] = {}
+        """Further lines of places that have several, by rising place; each place of such a view has
+        a line of its own.
+        """
 
     @property
     def count(self) -> int:
@@ -75,13 +81,24 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         """Number of places in a line."""
         return 1
 
+    @property
+    def lines(self) -> int:
+        """Height of all places, in lines."""
+        return -(-self.count // self.across) + sum(map(len, self.more.values()))
+
     def lines_of(self, place: int) -> tuple[int, int]:
         """Returns the first line of a place below the head, and the number of its lines."""
-        return place // self.across, 1
+        above = sum(len(lines) for other, lines in self.more.items() if other < place)
+        return place // self.across + above, 1 + len(self.more.get(place, ()))
 
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the place in a column and a line below the head; None if there is none."""
         del x
+        for place, lines in self.more.items():
+            if y <= place + len(lines):
+                y = min(y, place)
+                break
+            y -= len(lines)
         return y if 0 <= y < self.count else None
 
     def is_bad(self, place: int) -> bool:
@@ -208,6 +225,15 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     def scrollable_content_region(self) -> Region:
         """The region that Textual gives, kept while lines are drawn."""
         return self._of_drawing[1] if self._of_drawing else super().scrollable_content_region
+
+    def sign_style(self, severity: Severity, style: Style, *, is_here: bool) -> Style:
+        """Returns the style of the sign of a severity in a line of ``style``. ``is_here``: it is
+        the line of the cursor, whose colour would hide that of the sign.
+        """
+        sign = theme.style_of(self.app, f"severity-{severity}")
+        if is_here:
+            return theme.sign_on_cursor(sign, self.rich_style)
+        return style + sign + Style(bold=True)
 
     def cursor_style(self) -> Style:
         """Returns what lies over the style of the place of the cursor."""

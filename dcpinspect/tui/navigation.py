@@ -22,7 +22,7 @@ from dcpinspect.tui.key_bindings import VIEWS
 from dcpinspect.tui.notes import Notes
 from dcpinspect.tui.place_syntax import Target, parse_place
 from dcpinspect.tui.theme import Glyphs
-from dcpinspect.tui.view import Host, Spot, View
+from dcpinspect.tui.view import Spot, View
 
 if TYPE_CHECKING:
     from dcpinspect.tui.findings_view import FindingsView
@@ -47,7 +47,7 @@ class Navigation(ContentSwitcher):
         self,
         inspection: Inspection,
         glyphs: Glyphs,
-        new_packets: Callable[[Host], PacketsView],
+        new_packets: Callable[[], PacketsView],
         say: Callable[[str], None],
         switched: Callable[[], None],
     ) -> None:
@@ -76,7 +76,7 @@ class Navigation(ContentSwitcher):
     @cached_property
     def packets(self) -> PacketsView:
         """The view of packets."""
-        view = self._new_packets(self)
+        view = self._new_packets()
         view.filtering.catch_up()
         return view
 
@@ -206,7 +206,7 @@ class Navigation(ContentSwitcher):
     def _time_of(self, row: int) -> int:
         return int(self.inspection.store.batch_of([row], ["time_ns"]).column(0)[0].as_py())
 
-    def to_next_mark(self) -> None:
+    def action_next_mark(self) -> None:
         """Goes to the next mark; after the last mark, to the first."""
         marks, here = self.marks, self.packets.list.row
         if marks:
@@ -224,11 +224,11 @@ class Navigation(ContentSwitcher):
     def _spot(self) -> Spot:
         return replace(self.view.spot(), connection=self.inspection.connection)
 
-    def back(self) -> None:
+    def action_return(self) -> None:
         """Goes back to the place that the user came from."""
         self._restore(self._jumps.back(self._spot()))
 
-    def forward(self) -> None:
+    def action_forward(self) -> None:
         """Goes forward again, after going back."""
         self._restore(self._jumps.forward(self._spot()))
 
@@ -296,7 +296,7 @@ class Navigation(ContentSwitcher):
     # -- ways
     # ---------------------------------------------------------------------------------------------
 
-    def show(self, view: str, then: Callable[[], object] = lambda: None) -> None:
+    def action_view(self, view: str, then: Callable[[], object] = lambda: None) -> None:
         """Shows another view, and then calls ``then``; by default, of the timeline, goes to the
         vbucket under the cursor, or to the vbucket of the worst finding.
         """
@@ -380,7 +380,7 @@ class Navigation(ContentSwitcher):
 
     def to_filter(self, condition: str) -> None:
         """Filters the messages by a condition."""
-        self.show("packets", partial(self.packets.bar.apply, condition))
+        self.action_view("packets", partial(self.packets.bar.apply, condition))
 
     def go_to(self, text: str) -> None:
         """Goes to a place that the user typed."""

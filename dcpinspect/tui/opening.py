@@ -20,7 +20,6 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from dcpinspect.capture.folders import is_capture
-from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import cells, escape
 from dcpinspect.tui.base_app import Opening
 from dcpinspect.tui.dialogs import PickList
@@ -35,14 +34,15 @@ HINT = "Enter opens   ↑ ↓ choose   Tab completes the path   ? help   Esc lea
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Option):
     """A line of the list: a heading, or something that can be opened."""
 
-    line: Text
-    opening: Opening | None = None
-    folder: str = ""
-    """A folder to look into; Enter writes it into the path."""
+    def __init__(self, line: Text, target: Opening | str = "") -> None:
+        super().__init__(line, disabled=not target)
+        self.target = target
+        """What to open, or a folder to look into, which Enter writes into the path; empty for a
+        heading.
+        """
 
 
 class OpenScreen(ModalScreen[Opening | None]):
@@ -72,7 +72,6 @@ class OpenScreen(ModalScreen[Opening | None]):
             id="open-path",
         )
         self._list = PickList(glyphs, can_focus=False, id="open-list")
-        self._offers: list[Offer] = []
         self._word = Static(Text(said), id="open-said", classes="error" if said else "")
 
     def compose(self) -> ComposeResult:
@@ -107,39 +106,17 @@ class OpenScreen(ModalScreen[Opening | None]):
             self._show_hint(
                 f"{HINT}. 'dcpinspect --help' in the shell tells everything else.", is_error=False
             )
-        before = self._chosen_offer
-        self._offers = list(self._made())
-        self._list.clear_options().add_options(
-            Option(offer.line, disabled=not (offer.opening or offer.folder))
-            for offer in self._offers
-        )
-        index = [
-            number
-            for number, offer in enumerate(self._offers)
-            if before is not None and (offer.opening or offer.folder) == before
-        ]
-        self._list.highlighted = next(
-            iter(
-                [
-                    *index,
-                    *(
-                        number
-                        for number, offer in enumerate(self._offers)
-                        if offer.opening or offer.folder
-                    ),
-                ]
-            ),
-            None,
-        )
+        before, offers = self._target, [*self._made()]
+        self._list.clear_options().add_options(offers)
+        targets = [number for number, offer in enumerate(offers) if offer.target]
+        same = [number for number in targets if offers[number].target == before]
+        self._list.highlighted = next(iter([*same, *targets]), None)
 
     @property
-    def _chosen_offer(self) -> Opening | str | None:
-        highlighted = self._list.highlighted
-        return (
-            None
-            if highlighted is None or highlighted >= len(self._offers)
-            else self._offers[highlighted].opening or self._offers[highlighted].folder
-        )
+    def _target(self) -> Opening | str:
+        """What the cursor of the list is on; empty for nothing."""
+        offer = self._list.highlighted_option
+        return offer.target if isinstance(offer, Offer) else ""
 
     def _made(self) -> Iterator[Offer]:
         typed, width = self._path.value.strip(), max(40, self._list.scrollable_content_region.width)
@@ -182,14 +159,8 @@ class OpenScreen(ModalScreen[Opening | None]):
 
     def action_complete(self) -> None:
         """Writes the chosen file or folder into the path."""
-        offer = self._chosen_offer
-        text = (
-            offer
-            if isinstance(offer, str)
-            else "".join(offer.captures[:1])
-            if offer is not None
-            else ""
-        )
+        target = self._target
+        text = target if isinstance(target, str) else "".join(target.captures[:1])
         if text:
             self._path.value = text
             self._path.cursor_position = len(text)
@@ -209,20 +180,20 @@ class OpenScreen(ModalScreen[Opening | None]):
 
     def _open_chosen(self, path: str) -> None:
         """Opens the chosen line. ``path``: what was typed."""
-        offer = self._chosen_offer
-        if isinstance(offer, str):
-            self.action_complete()
-        elif offer is None:
+        target = self._target
+        if not target:
             self._show_hint(
                 f"{escape(path)}: there is no such file"
                 if path
                 else "there is nothing to open here; type a path"
             )
-        elif offer.interface and self._note == NO_RIGHT:
+        elif isinstance(target, str):
+            self.action_complete()
+        elif target.interface and self._note == NO_RIGHT:
             # the shown capture is not closed for an interface that cannot be opened
-            self._show_hint(f"{escape(offer.interface)}: {NO_RIGHT}")
+            self._show_hint(f"{escape(target.interface)}: {NO_RIGHT}")
         else:
-            self.dismiss(offer)
+            self.dismiss(target)
 
     def _show_hint(self, text: str, *, is_error: bool = True) -> None:
         self._word.update(Text(text))
@@ -273,9 +244,7 @@ def _files(typed: str, width: int) -> Iterator[Offer]:
                 if is_folder
                 else _described(where, width)
             )
-            yield Offer(
-                line, None if is_folder else Opening([where]), f"{where}/" if is_folder else ""
-            )
+            yield Offer(line, f"{where}/" if is_folder else Opening([where]))
 
 
 def _is_shown(path: Path) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from rich.style import Style
 from rich.text import Text
@@ -26,7 +27,10 @@ from dcpinspect.tui.rate import Rate
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_map import VbucketMap
-from dcpinspect.tui.view import Host, Spot, View
+from dcpinspect.tui.view import Spot, View
+
+if TYPE_CHECKING:
+    from dcpinspect.tui.navigation import Navigation
 
 WIDE = 100
 """Columns of the screen from which the map stands beside the chart and the connections."""
@@ -41,10 +45,8 @@ _BESIDE = 42
 class OverviewView(View):
     """Parts that each lead to another view."""
 
-    def __init__(self, host: Host, glyphs: Glyphs) -> None:
-        super().__init__(id="overview")
-        self.host = host
-        self._glyphs = glyphs
+    def __init__(self, host: Navigation, glyphs: Glyphs) -> None:
+        super().__init__(host, glyphs, "overview")
         self._said, self._legend = Static(id="overview-verdict"), Static(id="overview-legend")
         self.findings = FindingList(glyphs, is_alone=True, id="overview-findings")
         self.map = VbucketMap(glyphs, id="overview-map")
@@ -121,7 +123,6 @@ class OverviewView(View):
             counted(len(self.map.cells.by_number), "vbucket")
             + (f", {share} a cell" if share > 1 else "")
         ) + (f": vb {number} {state}" if self.map.has_focus and self.map.count else "")
-        self.rate.border_title = self.rate.words
         alone = (
             ""
             if inspection.connection is None

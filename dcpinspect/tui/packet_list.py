@@ -375,10 +375,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             style += self.cursor_style()
         glyph_style = style
         if severity is not None:
-            sign = theme.style_of(self.app, f"severity-{severity}")
-            glyph_style = (
-                theme.sign_on_cursor(sign, base) if is_cursor else style + sign + Style(bold=True)
-            )
+            glyph_style = self.sign_style(severity, style, is_here=is_cursor)
         notes = self._inspection.notes
         note = notes.text(row)
         mark = self._glyphs.remark if note else self._glyphs.mark if row in notes.of else " "

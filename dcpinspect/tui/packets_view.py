@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual import on, work
@@ -31,7 +32,10 @@ from dcpinspect.tui.packet_list import PacketList
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.row_search import Search
 from dcpinspect.tui.theme import Glyphs
-from dcpinspect.tui.view import Host, Spot, View
+from dcpinspect.tui.view import Spot, View
+
+if TYPE_CHECKING:
+    from dcpinspect.tui.navigation import Navigation
 
 REST = 0.04
 """Seconds that the cursor rests on a row before its fields are shown."""
@@ -55,12 +59,10 @@ FOLLOWED = 0.5
 class PacketsView(View):
     """The list above, fields and bytes below or beside it."""
 
-    def __init__(self, host: Host, glyphs: Glyphs, bar: FilterBar) -> None:
-        super().__init__(id="packets")
-        self.host = host
+    def __init__(self, host: Navigation, glyphs: Glyphs, bar: FilterBar) -> None:
+        super().__init__(host, glyphs, "packets")
         self._inspection = host.inspection
         self.bar = bar
-        self._glyphs = glyphs
         self.list = PacketList(self._inspection, glyphs, id="packet-list")
         self.filtering = Filtering(self.list, bar, host)
         self.search = Search(self.list, host)

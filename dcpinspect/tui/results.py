@@ -10,7 +10,6 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Charts
-from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.tables.record_tables import Records
@@ -61,11 +60,6 @@ class Results:
                 if vbucket in case.vbuckets and case.places:
                     return case.places[0].row
         return 0
-
-    def severity(self, row: int) -> Severity | None:
-        """Returns the severity of the worst finding that a row shows."""
-        finding = self.finding(row)
-        return None if finding is None else finding.severity
 
     def finding(self, row: int) -> Finding | None:
         """Returns the worst finding that a row shows."""

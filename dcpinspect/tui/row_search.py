@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,9 @@ from dcpinspect.text import clip, escape
 from dcpinspect.tui.packet_list import PacketList
 from dcpinspect.tui.progress_text import Progress
 from dcpinspect.tui.row_index import RowIndex
-from dcpinspect.tui.view import Host
+
+if TYPE_CHECKING:
+    from dcpinspect.tui.navigation import Navigation
 
 PAGE, PAGE_BYTES = 1 << 14, 16 << 20
 """Number of rows that are searched at once, and greatest number of bytes of all but the last of
@@ -108,7 +111,7 @@ class Search:
     Moves to the next match.
     """
 
-    def __init__(self, rows: PacketList, host: Host) -> None:
+    def __init__(self, rows: PacketList, host: Navigation) -> None:
         self._list = rows
         self._host = host
         self.text = ""

@@ -5,7 +5,6 @@ the tables of ``dcpinspect stats``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,15 +15,14 @@ from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.text import clip, escape
 from dcpinspect.tui.charts import (
     LABEL,
-    TimeAxis,
+    Happened,
+    Line,
     chart,
+    marked,
     short,
     spark,
     until,
 )
-
-Line = tuple[str, str]
-"""A text and its style: heading, chart, a severity or empty."""
 
 HEIGHT = 4
 COMMANDS = 12
@@ -33,17 +31,6 @@ MARKED = 3
 """Number of findings below a chart that are explained in words."""
 WINDOWS = 6
 """Number of connections whose flow-control windows, or times of answers, are drawn."""
-
-
-class Happened(NamedTuple):
-    """A finding in a connection."""
-
-    connection: int
-    time_ns: int
-    """Nanoseconds since 1970."""
-    sign: str
-    severity: str
-    text: str
 
 
 def page(
@@ -164,17 +151,13 @@ def _with_marks(
     """Yields a chart, a line with a sign below each column that has findings, and the findings in
     words, each in its colour.
     """
-    yield lines[0], "heading"
-    yield from ((line, "chart") for line in lines[1:-1])
     begin, end = since
     happenings = [
         happened
         for happened in events
         if happened.connection == connection and begin <= happened.time_ns - ends[0] <= end
     ]
-    if happenings:
-        yield _marks(happenings, since, ends[0], width), "marks"
-    yield lines[-1], ""
+    yield from marked(lines, happenings, since, ends[0], width)
     for happened in happenings[:MARKED]:
         yield (
             f"{'':>{LABEL}}{happened.sign} {(happened.time_ns - ends[0]) / 1e9:.3f} s  {happened.text}",
@@ -182,17 +165,6 @@ def _with_marks(
         )
     if len(happenings) > MARKED:
         yield f"{'':>{LABEL}}and {len(happenings) - MARKED} more", ""
-
-
-def _marks(events: Sequence[Happened], since: tuple[int, int], first_ns: int, width: int) -> str:
-    """Returns the line below a chart: a sign for each column that has findings."""
-    axis = TimeAxis.filling(*since, max(1, width - LABEL))
-    times = np.array([happened.time_ns - first_ns for happened in events], np.int64)
-    marks = [" "] * axis.width
-    placed = zip(axis.columns(times).tolist(), events, strict=True)
-    for column, happened in sorted(placed, key=lambda pair: pair[1].severity, reverse=True):
-        marks[column] = happened.sign  # an error stands before a warning
-    return f"{'':>{LABEL}}{''.join(marks)}"
 
 
 def _since_begin(start_ns: int, ends: tuple[int, int]) -> tuple[int, int]:

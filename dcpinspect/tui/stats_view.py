@@ -4,7 +4,8 @@ capture is.
 
 from __future__ import annotations
 
-from rich.style import Style
+from typing import TYPE_CHECKING
+
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -12,23 +13,21 @@ from textual.widgets import Static
 
 from dcpinspect.output.render.coverage_text import coverage_table
 from dcpinspect.text import one_line
-from dcpinspect.tui import theme
-from dcpinspect.tui.charts import BLOCKS
+from dcpinspect.tui.charts import Happened, painted
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.stats_page import Happened, page
+from dcpinspect.tui.stats_page import page
 from dcpinspect.tui.theme import Glyphs
-from dcpinspect.tui.view import Host, View
+from dcpinspect.tui.view import View
 
-_DRAWN = f"[{BLOCKS}─]+"
+if TYPE_CHECKING:
+    from dcpinspect.tui.navigation import Navigation
 
 
-class StatsView(VerticalScroll, View, inherit_bindings=False):
+class StatsView(View, VerticalScroll, can_focus=True, inherit_bindings=False):
     """Charts, then the tables of ``dcpinspect stats`` and of ``--stats``."""
 
-    def __init__(self, host: Host, glyphs: Glyphs) -> None:
-        super().__init__(id="stats")
-        self.host = host
-        self._glyphs = glyphs
+    def __init__(self, host: Navigation, glyphs: Glyphs) -> None:
+        super().__init__(host, glyphs, "stats")
         self._results = Results()
         self._text = Static(id="stats-text")
 
@@ -58,35 +57,20 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
         """Draws only while the view is shown, so that following a capture costs nothing here."""
         if not self.is_mounted or not self.display:
             return
-        ends = self.host.inspection.ends
-        colour = theme.style_of(self.app, "chart-bar")
-        text = Text(no_wrap=True)
-        width = max(20, self.size.width - 3)
-        if self._results.connection is not None:
+        results, text = self._results, Text(no_wrap=True)
+        if results.connection is not None:
             text.append("messages of all connections\n\n")
-        results = self._results
-        for line, style in page(
+        lines = page(
             results.charts,
             results.statistics,
-            ends,
-            width=width,
+            self.host.inspection.ends,
+            width=max(20, self.size.width - 3),
             events=self._happenings(),
-        ):
-            drawn = Text(f"{line}\n", Style(bold=style == "heading"))
-            if style == "chart":
-                drawn.highlight_regex(_DRAWN, colour)
-            elif style == "marks":
-                for severity in ("error", "warning"):
-                    drawn.highlight_words(
-                        [self._glyphs.of_severity(severity)],
-                        theme.style_of(self.app, f"severity-{severity}"),
-                    )
-            elif style in ("error", "warning"):
-                drawn.stylize(theme.style_of(self.app, f"severity-{style}"))
-            text.append_text(drawn)
-        if self._results.coverage is not None:
+        )
+        text.append_text(painted(lines, self.app, self._glyphs))
+        if results.coverage is not None:
             text.append("\n")
-            for line in coverage_table(self._results.coverage):
+            for line in coverage_table(results.coverage):
                 text.append(f"{line}\n")
         self._text.update(text)
 

@@ -155,14 +155,13 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         ]
         return min(bounds, default=0), max(bounds, default=0)
 
-    def zoom(self, steps: int, around: int | None = None) -> None:
-        """Zooms in for positive steps, out for negative ones. The cursor, or the place ``around``,
-        stays where it is on the screen.
+    def zoom(self, steps: int) -> None:
+        """Zooms in for positive steps, out for negative ones. The cursor stays where it is on the
+        screen.
         """
-        position = self.at if around is None else around
         before = self.scale.step * self.scale.cells
         span = min(max(before // 2 if steps > 0 else before * 2, _NEAREST), ENDLESS)
-        first = max(0, position - (position - self.scale.first) * span // before)
+        first = max(0, self.at - (self.at - self.scale.first) * span // before)
         self._fill(first, min(first + span - 1, ENDLESS))
 
     def go_to_time(self, since_ns: int) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 from textual import on, work
@@ -25,7 +25,10 @@ from dcpinspect.tui.progress_text import Progress
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.stream_lanes import Timeline
 from dcpinspect.tui.tracks import Tracks, tracks_of
-from dcpinspect.tui.view import Host, Spot, View
+from dcpinspect.tui.view import Spot, View
+
+if TYPE_CHECKING:
+    from dcpinspect.tui.navigation import Navigation
 
 _MOST_SPOKEN = 2
 """Greatest height of the description of what is under the cursor, in lines."""
@@ -48,9 +51,8 @@ class TimelineView(View):
     in the list.
     """
 
-    def __init__(self, host: Host, glyphs: theme.Glyphs) -> None:
-        super().__init__(id="timeline")
-        self.host = host
+    def __init__(self, host: Navigation, glyphs: theme.Glyphs) -> None:
+        super().__init__(host, glyphs, "timeline")
         self._lane_glyphs = lane_glyphs = ASCII if glyphs is theme.ASCII else UNICODE
         self.lanes = Timeline(lane_glyphs, glyphs, id="lanes")
         self.events = EventList(glyphs, id="events")
@@ -91,7 +93,7 @@ class TimelineView(View):
         text.rstrip()
         self._legend.update(text)
         # a low screen has room for it if the events leave some
-        used = self.lanes.lines + _MOST_SPOKEN + 1 + self.events.lines
+        used = self.lanes.lines + _MOST_SPOKEN + 1 + EventList.HEAD + self.events.lines
         lines = str(text).count("\n") + 1
         self._legend.display = not self.screen.has_class("-tiny") and (
             not self.screen.has_class("-short") or used + lines <= self.size.height

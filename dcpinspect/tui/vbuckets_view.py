@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.style import Style
 from rich.text import Text
@@ -24,7 +24,10 @@ from dcpinspect.tui.line_view import LineView, wrapped
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_map import VbucketMap
-from dcpinspect.tui.view import Host, Spot, View
+from dcpinspect.tui.view import Spot, View
+
+if TYPE_CHECKING:
+    from dcpinspect.tui.navigation import Navigation
 
 VbucketsForm = Literal["map", "heat"]
 
@@ -37,10 +40,8 @@ class VbucketsView(View):
     the cursor.
     """
 
-    def __init__(self, host: Host, glyphs: Glyphs) -> None:
-        super().__init__(id="vbuckets")
-        self.host = host
-        self._glyphs = glyphs
+    def __init__(self, host: Navigation, glyphs: Glyphs) -> None:
+        super().__init__(host, glyphs, "vbuckets")
         self.form: VbucketsForm = "map"
         """The form that is shown."""
         self.map = VbucketMap(glyphs, id="map")

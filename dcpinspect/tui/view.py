@@ -1,18 +1,19 @@
-"""The base of all views, and what views need from their surroundings."""
+"""The base of all views, and the places that lead back to them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.results import Results
+from dcpinspect.tui.theme import Glyphs
 
 if TYPE_CHECKING:
     from dcpinspect.tui.export_choices import Choice
+    from dcpinspect.tui.navigation import Navigation
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,62 +37,6 @@ class Spot:
     """Number of the connection that is shown alone."""
 
 
-class Host(Protocol):
-    """What a view needs from outside: short texts to the user, and ways to other views."""
-
-    inspection: Inspection
-
-    def show_status(self, text: str) -> None:
-        """Shows a short text in the line above the keys, until the next key."""
-
-    def copy(self, text: str) -> None:
-        """Copies a text to the terminal's clipboard; does nothing for an empty text."""
-
-    def mark(self, row: int) -> None:
-        """Marks a message, or removes its mark."""
-
-    def note(self, row: int) -> None:
-        """Asks for a note on a message."""
-
-    def from_thread(self, what: Callable[..., Any], *arguments: Any) -> None:
-        """Calls a function of the application from a background thread."""
-
-    def to_row(self, row: int, *fields: str) -> None:
-        """Goes to a message in the view of packets, and to the first of ``fields`` that it has."""
-
-    def to_map(self, vbucket: int) -> None:
-        """Goes to a vbucket on the map of vbuckets."""
-
-    def choose(self, connection: int | None) -> None:
-        """Shows one connection alone, or all."""
-
-    def to_bad_row(self, *, back: bool = False) -> None:
-        """Goes to the next message with an error or a warning, or to the one before."""
-
-    def to_vbucket(
-        self,
-        vbucket: int,
-        seqno: int | None = None,
-        *,
-        since_ns: int | None = None,
-        row: int = 0,
-    ) -> None:
-        """Goes to the timeline of a vbucket, and there to a message, a seqno or a time.
-
-        ``since_ns``: in nanoseconds since the capture began.
-        """
-
-    def to_finding(
-        self, number: int, others: Sequence[int] = (), *, row: int = 0, vbucket: int | None = None
-    ) -> None:
-        """Goes to a finding, one of the findings ``others`` of a message, and there to the row of
-        its evidence, or to the first of a vbucket.
-        """
-
-    def to_filter(self, condition: str) -> None:
-        """Filters the messages by a condition."""
-
-
 class View(Widget):
     """One of the views. Its methods ``action_…`` do what ``keys`` names; for actions that it lacks,
     the application's methods are used.
@@ -99,8 +44,11 @@ class View(Widget):
 
     DEFAULT_CSS = "View { width: 1fr; height: 1fr; layout: vertical; overflow: hidden hidden; }"
 
-    host: Host
-    """The holder of the views, which the view uses to go to other views."""
+    def __init__(self, host: Navigation, glyphs: Glyphs, name: str) -> None:
+        """Makes the view. ``host``: the holder of the views, which leads to other views."""
+        super().__init__(id=name)
+        self.host = host
+        self._glyphs = glyphs
 
     @property
     def keyboard(self) -> Widget:

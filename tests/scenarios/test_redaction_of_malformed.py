@@ -257,7 +257,7 @@ def _texts(entries: list[Entry]) -> Iterator[str]:
 
 def test_the_terminal_ui_shows_nothing_of_it(capture: Path) -> None:
     inspection = Inspection([str(capture)], redactor=Redactor(b"pepper"))
-    inspection.load(lambda: None)
+    inspection.load()
     shown: list[str] = []
     for row in range(1, inspection.store.rows + 1, 12):
         batch = inspection.store.messages([row])

@@ -57,7 +57,7 @@ def follow(capture: Path, scene: Scene, size: tuple[int, int] = WIDE, **options:
 def read(capture: str) -> Iterator[Inspection]:
     """A sample that was read, and nobody looks at: for what is made of it without a screen."""
     inspection = Inspection([str(SAMPLES / capture)])
-    inspection.load(lambda: None)
+    inspection.load()
     try:
         yield inspection
     finally:

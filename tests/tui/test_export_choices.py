@@ -24,7 +24,7 @@ ROWS = [3, 7, 99, 161]
 @pytest.fixture(scope="module")
 def inspection() -> Inspection:
     one = Inspection([str(CAPTURE)])
-    one.load(lambda: None)
+    one.load()
     return one
 
 
@@ -60,7 +60,7 @@ def test_packets_are_those_of_the_messages(tmp_path: Path, inspection: Inspectio
     path = tmp_path / "some.pcapng"
     export(str(path), inspection, np.array(ROWS), lambda _: None)
     some = Inspection([str(path)])
-    some.load(lambda: None)
+    some.load()
     wanted = [inspection.store.bytes_of(row) for row in ROWS]
     found = [some.store.bytes_of(row) for row in range(1, some.store.rows + 1)]
     some.close()
@@ -92,7 +92,7 @@ def test_packets_that_came_through_a_pipe_are_not_promised(tmp_path: Path) -> No
     os.write(write, CAPTURE.read_bytes())
     os.close(write)
     piped = Inspection([f"/dev/fd/{read}"])
-    piped.load(lambda: None)
+    piped.load()
     os.close(read)
     with pytest.raises(UsageError, match="export messages in another format"):
         export(str(tmp_path / "a.pcapng"), piped, np.array(ROWS), lambda _: None)

@@ -29,7 +29,7 @@ def test_the_chosen_one_is_whole_with_what_to_do_and_the_others_have_a_line() ->
             )
             assert one_line(one.what or one.message) in words
             assert not one.next or "Next: " in words
-            assert shown.lines_of(place)[1] == 1 + len(shown._more[place])
+            assert shown.lines_of(place)[1] == 1 + len(shown.more.get(place, ()))
             await press(app, pilot, "down")
 
     for size in ((80, 40), (120, 36)):

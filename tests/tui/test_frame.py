@@ -35,7 +35,7 @@ def test_tabs_fill_their_line_and_say_how_far_reading_is(glyphs: object) -> None
     inspection = Inspection([str(SAMPLES / "rollback.pcap")])
     assert frame.state(inspection) == "0%"
     assert "Esc stops" in frame.progress(inspection)
-    inspection.load(lambda: None)
+    inspection.load()
     assert frame.state(inspection) == frame.progress(inspection) == ""
     for width in range(20, 200):
         line = frame.tabs(inspection, "stats", glyphs, width)  # type: ignore[arg-type]
@@ -52,7 +52,7 @@ def test_a_capture_without_messages_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "empty.pcap"
     path.write_bytes((SAMPLES / "rollback.pcap").read_bytes()[:24])
     inspection = Inspection([str(path)])
-    inspection.load(lambda: None)
+    inspection.load()
     assert "empty.pcap: no packets" in frame.progress(inspection)
     inspection.close()
 
@@ -89,7 +89,7 @@ def test_ctrl_c_leaves() -> None:
 
 def test_what_was_found_is_never_left_out_of_the_first_line() -> None:
     inspection = Inspection([str(SAMPLES / "orphans.pcap")])
-    inspection.load(lambda: None)
+    inspection.load()
     for width in range(70, 130):
         assert "✖ 2  ! 0  · " in frame.tabs(inspection, "stats", UNICODE, width).plain
     inspection.close()

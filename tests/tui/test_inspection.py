@@ -14,7 +14,7 @@ from tests.tui.screens import SAMPLES
 
 def loaded(path: Path) -> Inspection:
     inspection = Inspection([str(path)])
-    inspection.load(lambda: None)
+    inspection.load()
     return inspection
 
 
@@ -35,9 +35,11 @@ def test_it_ends_with_what_check_and_streams_say() -> None:
     inspection.close()
 
 
-def test_what_is_stopped_keeps_what_was_read() -> None:
+def test_what_is_stopped_keeps_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     inspection = Inspection([str(SAMPLES / "large.pcapng.gz")])
-    inspection.load(inspection.stop)
+    feed = inspection._heat.feed
+    monkeypatch.setattr(inspection._heat, "feed", lambda batch: (feed(batch), inspection.stop()))
+    inspection.load()
     assert inspection.state == "stopped"
     assert 0 < inspection.results.rows == inspection.store.rows
     inspection.close()

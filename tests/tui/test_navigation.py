@@ -209,8 +209,8 @@ async def _typed_at_once(scene: Scene) -> None:
 
 def test_the_view_that_was_asked_for_last_is_shown() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.navigation.show("stats")  # which has no parts yet
-        app.navigation.show("packets")
+        app.navigation.action_view("stats")  # which has no parts yet
+        app.navigation.action_view("packets")
         await settled(app, pilot)
         assert app.view == "packets"
 

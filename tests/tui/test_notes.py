@@ -57,7 +57,7 @@ def test_marks_and_notes_come_back_and_are_shown(tmp_path: Path) -> None:
 
 def test_notes_become_comments_of_packets(tmp_path: Path) -> None:
     inspection = Inspection([str(capture_in(tmp_path))])
-    inspection.load(lambda: None)
+    inspection.load()
     inspection.notes.write(2, 0, "clé \\ \x1b[31m")
     export(str(tmp_path / "out.pcapng"), inspection, np.arange(1, 5), lambda _: None)
     inspection.close()
@@ -74,7 +74,7 @@ def test_notes_become_comments_of_packets(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", [".ndjson", ".json"])
 def test_notes_are_keys_of_exported_messages(tmp_path: Path, ending: str) -> None:
     inspection = Inspection([str(capture_in(tmp_path))])
-    inspection.load(lambda: None)
+    inspection.load()
     inspection.notes.mark(1, 0)
     for row, text in ((2, "clé \\"), (4, "d"), (7, "e")):
         inspection.notes.write(row, 0, text)

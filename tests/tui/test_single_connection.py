@@ -10,7 +10,7 @@ from tests.tui.screens import SAMPLES
 @pytest.fixture(scope="module")
 def inspection():  # type: ignore[no-untyped-def]
     one = Inspection([str(SAMPLES / "tour.pcapng")])
-    one.load(lambda: None)
+    one.load()
     yield one
     one.close()
 
