@@ -162,7 +162,7 @@ def wrap(text: str, width: int | None, indent: str = "") -> list[str]:
     for word in _WORD.findall(text):
         if line.strip() and cells(line) + cells(word) > width:
             lines, line, word = [*lines, line], indent, word.lstrip()
-        while cells(line) + cells(word) > width:
+        while word and cells(line) + cells(word) > width:
             fitting = next(
                 (
                     size

@@ -53,50 +53,32 @@ def talks(results: Results) -> list[Talk]:
     counts = results.charts.by_connection
     secret = {} if results.coverage is None else results.coverage.tls
     talks_made = []
-    names = (
-        "connection",
-        "client",
-        "server",
-        "name",
-        "agent",
-        "bucket",
-        "streams",
-        "tls",
-        "copy_of",
-    )
-    for number, client, server, name, agent, bucket, streams, tls, copy_of in zip(
-        *(table.values(name) for name in names), strict=True
+    texts = [table.values(name) for name in ("client", "server", "name", "agent", "bucket", "tls")]
+    numbers = [table.values(name) for name in ("connection", "streams", "copy_of")]
+    for (number, streams, copy_of), values in zip(
+        zip(*numbers, strict=True), zip(*texts, strict=True), strict=True
     ):
+        client, server, name, agent, bucket, tls = (escape(text or "") for text in values)
         messages, size = counts[number].tolist() if number < len(counts) else (0, 0)
-        name = name if copy_of is None else f"copy of {copy_of}"
-        state = escape(tls or "") or ("TLS, not decrypted" if number in secret else "")
-        client, server, name, agent, bucket = (
-            escape(text or "") for text in (client, server, name, agent, bucket)
-        )
-        counted = severities_of.get(number, Counter())
         talks_made.append(
             Talk(
                 number,
                 client,
                 server,
-                name,
+                name if copy_of is None else f"copy of {copy_of}",
                 agent,
                 bucket,
                 messages,
                 size,
                 streams or 0,
-                state,
-                counted,
+                tls or ("TLS, not decrypted" if number in secret else ""),
+                severities_of.get(number, Counter()),
             )
         )
     return sorted(
         talks_made,
         key=lambda one: (-one.found["error"], -one.found["warning"], -one.messages, one.number),
     )
-
-
-_Column = tuple[str, list[str], bool]
-"""Heading, values, and whether these are numbers."""
 
 
 class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
@@ -108,7 +90,8 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         super().__init__(glyphs, id=id)
         self._has_all = False
         self.talks: Sequence[Talk] = ()
-        self._columns: Sequence[_Column] = ()
+        self._texts: Sequence[str] = ("",)
+        """The heading, and what stands before the counts of findings in each line."""
 
     def show(
         self, talks_shown: Sequence[Talk], number: int | None = None, *, has_all: bool = False
@@ -137,12 +120,13 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         index = self.at - self._has_all
         return self.talks[index].number if 0 <= index < len(self.talks) else 0
 
-    def _fitting(self, width: int) -> tuple[list[_Column], list[str]]:
-        """Returns the columns that fit, the most important first, and the text of the second line
-        of each connection, which has the addresses if they do not fit into the first.
+    def _fitting(self, width: int) -> tuple[list[str], list[str]]:
+        """Returns the heading and the lines, of the columns that fit, the most important first, and
+        the text of the second line of each connection, which has the addresses if they do not fit
+        into the first.
         """
         all_talks = self.talks
-        columns: list[_Column] = [
+        columns = [
             ("con", [str(talk.number) for talk in all_talks], True),
             ("client → node", [f"{talk.client} → {talk.server}" for talk in all_talks], False),
             ("messages", [f"{talk.messages:,}" for talk in all_talks], True),
@@ -155,14 +139,16 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         ]
         counts = max((cells(_found_text(talk, self._glyphs)) for talk in all_talks), default=0)
         width_left = width - 4 - counts
-        fitting_columns: list[_Column] = []
-        for column in filter(lambda column: any(column[1]), columns):
-            wide = _width(column) + 2
+        fitting_columns: dict[str, list[str]] = {}
+        for heading, values, is_number in filter(lambda column: any(column[1]), columns):
+            texts = _aligned([heading, *values], is_number=is_number)
+            wide = cells(texts[0])
             if wide <= width_left or not fitting_columns:
-                fitting_columns.append(column)
+                fitting_columns[heading] = texts
                 width_left -= wide
-        addresses = columns[1]
-        return fitting_columns, [] if addresses in fitting_columns else addresses[1]
+        lines = ["".join(texts) for texts in zip(*fitting_columns.values(), strict=True)] or [""]
+        heading, addresses, _ = columns[1]
+        return lines, [] if heading in fitting_columns else addresses
 
     def needed(self, width: int, most: int) -> int:
         """Returns how many lines the first ``most`` connections take at a width."""
@@ -170,7 +156,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
 
     def _arrange(self) -> None:
         """Chooses the columns. The line for all connections has the sums."""
-        self._columns, more = self._fitting(self.size.width)
+        self._texts, more = self._fitting(self.size.width)
         has_room = self.HEAD + self._has_all + 2 * len(more) <= self.size.height
         # what did not fit into the line of each connection stands below it
         self.more = {
@@ -196,9 +182,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         base = self.rich_style
         dim = self.dim_style()
         if y == 0:
-            return strip(
-                [("  ", dim), *self._cells(None, dim), ("found", dim)], self.size.width, base
-            )
+            return strip([(f"  {self._texts[0]}found", dim)], self.size.width, base)
         line = int(self.scroll_offset.y) + y - 1
         if not self.talks and y == 1:
             return strip([("  no connections so far", base)], self.size.width, base)
@@ -215,16 +199,8 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
             pieces = [cursor, (f"  {self.more[number][0]}", style)]
         else:
             counts = self._severity_counts(self.talks[index], style)
-            pieces = [cursor, *self._cells(index, style), *counts]
+            pieces = [cursor, (self._texts[index + 1], style), *counts]
         return strip(pieces, self.size.width, style)
-
-    def _cells(self, place: int | None, style: Style) -> Iterator[Piece]:
-        """Yields the cells of a line of the table; ``place`` None: of the heading."""
-        for column in self._columns:
-            heading, values, is_number = column
-            text = heading if place is None else values[place]
-            blanks = " " * (_width(column) - cells(text))
-            yield f"{blanks}{text}  " if is_number else f"{text}{blanks}  ", style
 
     def _severity_counts(self, one: Talk, style: Style) -> Iterator[Piece]:
         for severity in SEVERITIES:
@@ -236,8 +212,14 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
                 yield f" {one.found[severity]}  ", style
 
 
-def _width(column: _Column) -> int:
-    return max(map(cells, (column[0], *column[1])), default=0)
+def _aligned(texts: Sequence[str], *, is_number: bool) -> list[str]:
+    """Returns the texts of a column in equal width, with two blanks behind them."""
+    wide = max(map(cells, texts))
+    blanks = [" " * (wide - cells(text)) for text in texts]
+    return [
+        f"{blank}{text}  " if is_number else f"{text}{blank}  "
+        for text, blank in zip(texts, blanks, strict=True)
+    ]
 
 
 def _found_text(one: Talk, glyphs: Glyphs) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -21,10 +22,8 @@ from dcpinspect.output.export.packet_subset import Subset
 from dcpinspect.output.export.target import Target
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.reading.reading import Reading
-from dcpinspect.reading.store.store import Store
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
-from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import escape, one_line
 from dcpinspect.tui.inspection import Inspection
 
@@ -101,12 +100,8 @@ def report(inspection: Inspection) -> Choice:
             is_whole=inspection.state == "done",
             worked_out=(results.tables, results.findings, results.records),
         )
-        file = AtomicFile(path)
-        try:
+        with _new_file(path) as file:
             file.write(written(format_of(path), source).encode())
-            file.commit()
-        finally:
-            file.discard()
         return f"{len(results.findings):,} findings"
 
     return Choice("a report of all that was found", REPORTS, write)
@@ -146,23 +141,23 @@ def export(path: str, inspection: Inspection, rows: RowNumbers, tell: Tell) -> N
     refuse(path, NAMES, inspection)
     if not len(rows):
         raise UsageError(f"{escape(path)}: nothing was written, because no message matches")
-    file = AtomicFile(path)
-    try:
-        suffix = os.path.splitext(path)[1].lower()
+    suffix = os.path.splitext(path)[1].lower()
+    with _new_file(path) as file:
         if suffix == PACKETS:
             _packets(file, inspection, rows, tell)
         else:
             _messages(file, SUFFIXES[suffix], inspection, rows, tell)
+
+
+@contextmanager
+def _new_file(path: str) -> Iterator[AtomicFile]:
+    """Opens a file that is there at the end only."""
+    file = AtomicFile(path)
+    try:
+        yield file
         file.commit()
     finally:
         file.discard()
-
-
-def _pages(store: Store, rows: RowNumbers, tell: Tell) -> Iterator[tuple[MessageBatch, RowNumbers]]:
-    for start in range(0, len(rows), PAGE):
-        tell(start / len(rows))
-        batch = store.messages(rows[start : start + PAGE])
-        yield batch, np.arange(len(batch.row), dtype=np.int64)
 
 
 def _messages(
@@ -170,8 +165,10 @@ def _messages(
 ) -> None:
     notes = {row: note.text for row, note in inspection.notes.of.items() if note.text}
     writer = format_.messages(Target(file), WriterOptions(notes=notes), lambda: None)
-    for batch, page in _pages(inspection.store, rows, tell):
-        writer.write(batch, page)
+    for start in range(0, len(rows), PAGE):
+        tell(start / len(rows))
+        batch = inspection.store.messages(rows[start : start + PAGE])
+        writer.write(batch, np.arange(len(batch.row), dtype=np.int64))
     writer.end()
 
 

@@ -178,14 +178,9 @@ class Entries:
         field: FieldValue | None,
         text: str,
         shown: str = "",
-        room: int | None = None,
     ) -> Callable[[int], Sequence[Entry]] | None:
-        """Returns the function that makes lines of the whole text; None if one line of ``room``
-        columns is enough.
-        """
-        if cells(shown or text[: 4 * self._width]) <= (
-            self._width - self._head if room is None else room
-        ):
+        """Returns the function that makes lines of the whole text; None if one line is enough."""
+        if cells(shown or text[: 4 * self._width]) <= self._width - self._head:
             return None
         return partial(self._lines, path, depth, field, text)
 

@@ -98,19 +98,14 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         self._reveal()
         self.post_message(self.Selected(self.span))
 
-    def select(self, field: FieldValue) -> None:
-        """Moves the cursor to a field, and unfolds the lines around it."""
-        for path, other_field in self._fields():
-            if other_field is field:
+    def select_named(self, name: str) -> bool:
+        """Moves the cursor to the first field of that name, and unfolds the lines around it.
+        Returns whether there is one.
+        """
+        for path, field in self._fields():
+            if field.name == name:
                 self._open_around(path)
                 self.move_to(path)
-                return
-
-    def select_named(self, name: str) -> bool:
-        """Moves the cursor to the first field of that name. Returns whether there is one."""
-        for _, field in self._fields():
-            if field.name == name:
-                self.select(field)
                 return True
         return False
 

@@ -12,6 +12,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Static
+from textual.widgets.option_list import Option
 
 from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.tables.filter import Filter, parse_filter
@@ -19,22 +20,18 @@ from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui.advice import for_keys
+from dcpinspect.tui.dialogs import PickList
 from dcpinspect.tui.filter_completion import Completion, Frequent, Offer, offer
 from dcpinspect.tui.history import History
 from dcpinspect.tui.theme import Glyphs
 
-OFFERED = 8
-"""Number of completions that are shown at once."""
 
-
-class Completions(Static):
-    """Shows below the filter what can come next, or where the filter is wrong."""
+class Completions(PickList):
+    """What can come next, below the filter, whose keys move the cursor."""
 
     def __init__(self, glyphs: Glyphs) -> None:
-        super().__init__(id="completions")
-        self._glyphs = glyphs
+        super().__init__(glyphs, can_focus=False, id="completions")
         self._offered = Offer(0)
-        self._at = -1
 
     @property
     def is_open(self) -> bool:
@@ -44,33 +41,35 @@ class Completions(Static):
     @property
     def chosen_completion(self) -> Completion | None:
         """The completion that was selected with the keys."""
-        return self._offered.completions[self._at] if self.is_open and self._at >= 0 else None
+        at = self.highlighted
+        return self._offered.completions[at] if self.is_open and at is not None else None
 
     def show(self, offered: Offer) -> None:
         """Shows other completions."""
-        self._offered, self._at = offered, -1
-        self._draw()
-
-    def point(self, at: int, what: str) -> None:
-        """Shows an error below the place where it is, in a line of its own, so that nothing is
-        covered.
-        """
-        self._offered, self._at = Offer(0), -1
-        self.add_class("pointing")
-        self.styles.offset = (0, 0)
-        self.update(
-            Text(pointer_line(at, what, self.app.size.width - 2), style="bold", no_wrap=True)
+        self._offered = offered
+        width = max((len(completion.text) for completion in offered.completions), default=0)
+        indent = min(offered.start, max(0, self.app.size.width - 60))
+        doc_width = max(0, self.app.size.width - indent - width - 7)
+        self.clear_options().add_options(
+            Option(
+                Text.assemble(
+                    f" {completion.text:<{width}}  ", (clip(completion.doc, doc_width), "dim")
+                )
+            )
+            for completion in offered.completions
         )
-        self.display = True
+        self.styles.offset = (indent, 0)
+        self.display = bool(offered.completions)
 
     def hide(self) -> None:
         """Offers nothing any more."""
-        self.show(Offer(0))
+        if self.display:
+            self.show(Offer(0))
 
     def step(self, lines: int) -> None:
-        """Moves the selection by so many completions; above the first, none is selected."""
-        self._at = min(max(self._at + lines, -1), len(self._offered.completions) - 1)
-        self._draw()
+        """Moves the cursor by so many completions; above the first, none is selected."""
+        at = (-1 if self.highlighted is None else self.highlighted) + lines
+        self.highlighted = None if at < 0 else min(at, self.option_count - 1)
 
     def completed(self, text: str) -> str:
         """Returns the text with the selected completion added, else with the first."""
@@ -80,36 +79,6 @@ class Completions(Static):
             + completion.text
             + ("" if completion.text.endswith(("(", " '")) else " ")
         )
-
-    def _draw(self) -> None:
-        every = self._offered.completions
-        self.remove_class("pointing")
-        self.display = bool(every)
-        top = min(max(self._at - OFFERED + 2, 0), max(0, len(every) - OFFERED))
-        completions = every[top : top + OFFERED]
-        width = max((len(completion.text) for completion in completions), default=0)
-        text, indent = (
-            Text(no_wrap=True),
-            min(self._offered.start, max(0, self.app.size.width - 60)),
-        )
-        doc_width = max(0, self.app.size.width - indent - width - 5)
-        for number, completion in enumerate(completions, top):
-            is_chosen = number == self._at
-            text.append(
-                f"{self._glyphs.cursor if is_chosen else ' '}{completion.text:<{width}}",
-                "bold reverse" if is_chosen else "",
-            )
-            text.append(f"  {clip(completion.doc, doc_width)} \n", "dim")
-        more = len(every) - top - len(completions)
-        text.append(f" {more} more \n" if more else "", "dim")
-        text.append(
-            " Tab takes the first one, ↓ chooses "
-            if self._at < 0
-            else " Enter takes this one, Esc closes ",
-            "dim",
-        )
-        self.styles.offset = (indent, 0)
-        self.update(text)
 
 
 class FilterInput(Input):
@@ -197,6 +166,8 @@ class FilterBar(Horizontal):
         self.completions = Completions(glyphs)
         self.input = FilterInput(history, self.completions)
         self._state = Static(id="filter-state")
+        self.pointer = Static(id="filter-pointer")
+        """A line below the filter that points at a mistake; the view has a place for it."""
 
     def compose(self) -> ComposeResult:
         """Yields the widgets of the bar."""
@@ -220,6 +191,7 @@ class FilterBar(Horizontal):
 
     def show_status(self, text: str, *, is_error: bool = False) -> None:
         """Shows a text beside the filter."""
+        self.pointer.display = False
         self._state.set_class(is_error, "error")
         self._state.update(Text(text))
 
@@ -239,43 +211,38 @@ class FilterBar(Horizontal):
         event.stop()
         self.input.place = len(self._history.texts)
         offered = offer(event.value[: self.input.cursor_position], self._frequent)
-        error = self._check(event.value)
+        error: UsageError | None = None
+        try:
+            parsed = self.parsed(event.value)
+            self.show_status("" if parsed is None else "✔ Enter applies it")
+        except UsageError as refused:
+            error = refused
         is_before = (
-            error is not None
+            isinstance(error, PlacedError)
             and error.at + 1 < offered.start
             and event.value[error.at : offered.start].strip() not in BY_NAME
         )
-        if not self.is_typing or (error is None and not offered.completions):
-            self.completions.hide()
-        elif error is not None and (is_before or not offered.completions):
-            self._point(error)
-        else:
-            self.completions.show(offered)
-            if error is not None:
-                self.show_status("…")
-
-    def _check(self, text: str) -> PlacedError | None:
-        try:
-            parsed = self.parsed(text)
-        except PlacedError as error:
+        is_open = self.is_typing and bool(offered.completions)
+        if error is not None and (is_before or not is_open):
             self._refuse(error)
-            return error
-        except UsageError as error:
-            self._refuse(error)
-        else:
-            self.show_status("" if parsed is None else "✔ Enter applies it")
-        return None
+            return
+        self.completions.show(offered if is_open else Offer(0))
+        if error is not None:
+            self.show_status("…")
 
     def _refuse(self, error: UsageError) -> None:
-        sentence = for_keys(
-            f"at {error.at + 1}: {error.what}" if isinstance(error, PlacedError) else str(error)
-        )
-        self.show_status(f"✖ {clip(sentence, 70)}", is_error=True)
-
-    def _point(self, error: PlacedError) -> None:
-        """Shows an error in the line below, so that the text keeps the room beside it."""
-        self.completions.point(error.at, for_keys(error.what))
-        self.show_status(f"✖ at {error.at + 1}", is_error=True)
+        """Says what is wrong: while the filter is typed in a line below it, so that the text keeps
+        the room beside it.
+        """
+        self.completions.hide()
+        if isinstance(error, PlacedError) and self.is_typing:
+            self.show_status(f"✖ at {error.at + 1}", is_error=True)
+            line = pointer_line(error.at, for_keys(error.what), self.app.size.width - 2)
+            self.pointer.update(Text(line, no_wrap=True))
+            self.pointer.display = True
+            return
+        place = f"at {error.at + 1}: {error.what}" if isinstance(error, PlacedError) else str(error)
+        self.show_status(f"✖ {clip(for_keys(place), 70)}", is_error=True)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Applies the filter when Enter is pressed."""
@@ -291,8 +258,6 @@ class FilterBar(Horizontal):
             parsed = self.parsed(text)
         except UsageError as error:
             self._refuse(error)
-            if isinstance(error, PlacedError) and self.is_typing:
-                self._point(error)
             return False
         self.completions.hide()
         self._history.add(text.strip())

@@ -16,9 +16,8 @@ from dcpinspect.output.render.message_lines import summary, title
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.reading.store.store import Store
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import escape, one_line
+from dcpinspect.text import escape, one_line, wrap
 from dcpinspect.tui.advice import for_keys
-from dcpinspect.tui.line_view import wrapped
 from dcpinspect.tui.theme import Glyphs
 
 MOST_CASES = 5
@@ -73,11 +72,11 @@ def about(
         ("next", one_line(for_keys(finding.next)) if finding.next else _cause_of(finding, others)),
     ]
     for name, text in sections:
-        for number, line in enumerate(wrapped(text, width - _NAME) if text else ()):
+        for number, line in enumerate(wrap(text, width - _NAME) if text else ()):
             text_lines.append(f"{'' if number else name:<{_NAME}}", "bold")
             text_lines.append(f"{line}\n")
     for request in _requests_that_work(finding, rollbacks):
-        for number, line in enumerate(wrapped(request, width - _NAME - 2)):
+        for number, line in enumerate(wrap(request, width - _NAME - 2)):
             text_lines.append(f"{'':<{_NAME}}{'  ' if number else ''}{line}\n")
     text_lines.append_text(_evidence(rows, evidence, told or {}, glyphs, width))
     effects = [effect for effect in others if effect.effect_of == finding.id]
@@ -85,9 +84,7 @@ def about(
         text_lines.append(f"\nExplains {effects_in_words(effects)}.\n")
     text_lines.append("\n" if finding.cases else "")
     for case in finding.cases[:MOST_CASES]:
-        for number, line in enumerate(
-            wrapped(f"{case.where}: {one_line(case.message)}", width - 2)
-        ):
+        for number, line in enumerate(wrap(f"{case.where}: {one_line(case.message)}", width - 2)):
             text_lines.append(f"{'  ' if number else ''}{line}\n")
     if len(finding.cases) > MOST_CASES:
         text_lines.append(f"and {len(finding.cases) - MOST_CASES:,} more\n")
@@ -128,7 +125,7 @@ def _evidence(
     for number, row in enumerate(rows[first : first + 2 * AROUND + 1].tolist(), first):
         words = told.get(row, "")
         for place, line in enumerate(
-            wrapped(f"row {row:,}{f' · {words}' if words else ''}", width - 4)
+            wrap(f"row {row:,}{f' · {words}' if words else ''}", width - 4)
         ):
             sign = "    " if place else f"{glyphs.folded if number == current else ' '} "
             lines.append(f"{sign}{line}\n", "bold" if number == current else "")

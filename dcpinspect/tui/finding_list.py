@@ -11,9 +11,9 @@ from textual.strip import Strip
 
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.rule import SEVERITIES
-from dcpinspect.text import cells, one_line
+from dcpinspect.text import cells, one_line, wrap
 from dcpinspect.tui.advice import for_keys
-from dcpinspect.tui.line_view import LineView, Piece, strip, visible_width, wrapped
+from dcpinspect.tui.line_view import LineView, Piece, strip, visible_width
 from dcpinspect.tui.theme import Glyphs
 
 _INDENT = 4
@@ -131,9 +131,9 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         width = self.scrollable_content_region.width - _INDENT - 2
         if width < 1:
             return []
-        lines = wrapped(one_line(finding.what or finding.message), width)
+        lines = wrap(one_line(finding.what or finding.message), width)
         return (
-            [*lines, *wrapped(f"Next: {one_line(for_keys(finding.next))}", width)]
+            [*lines, *wrap(f"Next: {one_line(for_keys(finding.next))}", width)]
             if finding.next
             else lines
         )

@@ -42,9 +42,9 @@ class History:
         self.texts = self._newest(self.texts, text)
         if self._path is not None:
             try:
-                self._write(
-                    self._newest(self._read(), text)
-                )  # the file is read again, because another run may have added texts
+                # the file is read again, because another run may have added texts
+                texts = self._newest(self._read(), text)
+                replace_file(self._path, "".join(f"{json.dumps(text)}\n" for text in texts))
             except OSError:
                 self._path = None
 
@@ -65,19 +65,20 @@ class History:
             -self._most :
         ]
 
-    def _write(self, texts: list[str]) -> None:
-        assert self._path is not None
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        number, name = tempfile.mkstemp(
-            prefix=f".{self._path.name}-", dir=self._path.parent
-        )  # the new file has mode 0600
-        try:
-            with os.fdopen(number, "w", encoding="utf-8") as file:
-                file.write("".join(f"{json.dumps(text)}\n" for text in texts))
-            os.replace(name, self._path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+
+def replace_file(path: Path, text: str) -> None:
+    """Writes a file that only the user can read; one that was there stays until this is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    number, name = tempfile.mkstemp(
+        prefix=".dcpinspect-", dir=path.parent
+    )  # the new file has mode 0600
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,9 @@ terminal.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
-from rich.cells import chop_cells
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -22,7 +20,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from dcpinspect.protocol.message import Severity
-from dcpinspect.text import cells, one_line
+from dcpinspect.text import one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.theme import Glyphs
 
@@ -53,6 +51,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"line--cursor", "line--dim"}
     HEAD: ClassVar[int] = 0
     """Number of lines at the top that do not scroll."""
+    at: int = 0
+    """Place of the cursor."""
 
     class Moved(CursorEvent):
         """Sent when the cursor moves, or what is shown changes."""
@@ -64,8 +64,6 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__(id=id)
         self._glyphs = glyphs
         self._of_drawing: tuple[Style, Region] | None = None
-        self.at = 0
-        """Place of the cursor."""
         self.more: dict[int, list[str]] = {}
         """Further lines of places that have several, by rising place; each place of such a view has
         a line of its own.
@@ -117,14 +115,21 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def bring(self) -> None:
         """Scrolls the place of the cursor into view, and draws."""
+        self.scroll_to_cursor()
+        self.refresh()
+
+    def scroll_to_cursor(self, *, is_centred: bool = False) -> None:
+        """Scrolls the place of the cursor into view. ``is_centred``: to the middle, unless it is in
+        view already.
+        """
         first, high = self.lines_of(self.at)
         top, room_ = int(self.scroll_offset.y), max(self.size.height - self.HEAD, 1)
         if not top <= first <= first + high <= top + room_:
             target = first if first < top or high > room_ else first + high - room_
+            target = max(0, first - room_ // 2) if is_centred else target
             self.scroll_to(
                 y=target, animate=False, immediate=True, force=True
             )  # a list that has just grown has no scrollbar yet
-        self.refresh()
 
     @property
     def is_at_edge(self) -> tuple[bool, bool]:
@@ -305,17 +310,3 @@ def flowed(title: Text, entries: Iterable[Text], width: int) -> Text:
         flowed_text.append_text(entry)
         used += entry.cell_len + (3 if used else 0)
     return flowed_text
-
-
-def wrapped(text: str, width: int) -> list[str]:
-    """Splits escaped text into lines of at most ``width`` columns, at blanks if possible."""
-    width = max(width, 2)
-    if text.isascii():
-        return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
-    lines = [""]
-    for word in text.split():
-        if lines[-1] and cells(lines[-1]) + 1 + cells(word) > width:
-            lines.append("")
-        *full_lines, last_line = chop_cells(f"{lines[-1]} {word}" if lines[-1] else word, width)
-        lines[-1:] = [*full_lines, last_line]
-    return lines

@@ -8,13 +8,12 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from dcpinspect.protocol.message import Message
-from dcpinspect.text import clip, one_line
+from dcpinspect.text import clip, one_line, wrap
 from dcpinspect.tui.byte_pane import BytePane
 from dcpinspect.tui.field_links import Link
 from dcpinspect.tui.field_tree import FieldTree
 from dcpinspect.tui.frame import Line
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.line_view import wrapped
 from dcpinspect.tui.theme import Glyphs
 
 ROOMY = 132
@@ -70,7 +69,7 @@ class MessagePanes(Vertical):
             self._why.set_class(finding is not None and finding.severity == severity, severity)
         more = len(self._inspection.results.marked.finding_numbers(row)) - 1
         text = "" if finding is None else f"{finding.rule}: {one_line(finding.message)}"
-        lines = wrapped(
+        lines = wrap(
             f"{text}{f' (and {more} more; e shows them)' if more > 0 else ''}", self.size.width - 6
         )
         most = SENTENCE if self.screen.has_class("-tall") else 1

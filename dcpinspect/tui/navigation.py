@@ -312,7 +312,7 @@ class Navigation(ContentSwitcher):
                 vbucket = results.worst_vbucket
         if vbucket is not None:
             row = self.inspection.results.row_of_worst(vbucket)
-            then = partial(self.timeline.read_vbucket, vbucket, row=row)
+            then = partial(self.timeline.show, vbucket, row=row)
         self._switch(view, then)
 
     def to_row(self, row: int, *fields: str) -> None:
@@ -365,7 +365,7 @@ class Navigation(ContentSwitcher):
     ) -> None:
         """Goes to the timeline of a vbucket, and there to a message, a seqno or a time."""
         self.leave()
-        self._switch("timeline", partial(self.timeline.show, vbucket, seqno, since_ns, row))
+        self._switch("timeline", partial(self.timeline.show, vbucket, seqno, None, since_ns, row))
 
     def to_finding(
         self, number: int, others: Sequence[int] = (), *, row: int = 0, vbucket: int | None = None

@@ -12,12 +12,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.tui.history import replace_file
 
 SCHEMA = "dcpinspect.notes/1"
 SUFFIX = ".dcpinspect.json"
@@ -131,18 +131,16 @@ class Notes:
         notes.
         """
         every = sorted((self._others | self._unseen | self.of).items())
+        content = {
+            "schema": SCHEMA,
+            "capture": self._identity,
+            "messages": [_entry(row, note) for row, note in every],
+        }
         self.why = ""
         for path in self._files:
             try:
                 if every:
-                    _replace(
-                        path,
-                        {
-                            "schema": SCHEMA,
-                            "capture": self._identity,
-                            "messages": [_entry(row, note) for row, note in every],
-                        },
-                    )
+                    replace_file(path, f"{json.dumps(content, indent=1, ensure_ascii=False)}\n")
                 else:
                     path.unlink(missing_ok=True)
             except OSError as error:
@@ -190,18 +188,3 @@ def _notes(found: dict[str, Any]) -> dict[int, Note]:
         if type(row) is int and row > 0 and type(time_ns) is int:
             notes[row] = Note(time_ns, text[:LONGEST] if isinstance(text, str) else "")
     return notes
-
-
-def _replace(path: Path, content: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    number, name = tempfile.mkstemp(
-        prefix=".dcpinspect-", dir=path.parent
-    )  # the new file has mode 0600
-    try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1, ensure_ascii=False)
-            file.write("\n")
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from rich.style import Style
-from textual import events
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -122,7 +121,9 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     # -- what is shown
     # ------------------------------------------------------------------------------------
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """Number of lines."""
         return len(self.index) + bool(self.guest)
 
     @property
@@ -167,14 +168,14 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         """Makes the columns as narrow as their content; fits them again while few rows are known,
         and once all are read.
         """
-        count, inspection = min(len(self), ALL_KNOWN), self._inspection
+        count, inspection = min(self.count, ALL_KNOWN), self._inspection
         is_read = inspection.state != "reading" and count == ALL_KNOWN
         if self._fitted == (count, is_read):
             return
         self._pages.clear()
         self._fitted = count, is_read
         # all rows are known once all are read: of many, the last has the greatest row and time
-        lines = [*range(count - 2), len(self) - 1] if is_read else range(count)
+        lines = [*range(count - 2), self.count - 1] if is_read else range(count)
         first_ns = inspection.reading.first_time_ns
         try:
             batch = inspection.store.messages([self.row_at(line) for line in lines])
@@ -199,7 +200,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         if self.row and len(self.index) and not self.index.has(self.row):
             self.move_to(min(self.index.place_of(self.row), len(self.index) - 1))
         elif self.row and len(self.index):
-            self._bring(self.place_of(self.row), is_centred=True)
+            self.scroll_to_cursor(is_centred=True)
 
     def refill(self) -> None:
         """Makes all pages again, because the rows have changed."""
@@ -237,14 +238,14 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Changed())
         if not self.row and len(self.index):
             self.move_to(0)
-        if self.follow and len(self):
-            self.move_to(len(self) - 1)
+        if self.follow and self.count:
+            self.move_to(self.count - 1)
         top = int(self.scroll_offset.y)
         if before < top + self.size.height:
             self.refresh()
 
     def _resize(self) -> None:
-        self.virtual_size = Size(visible_width(self), len(self))
+        self.virtual_size = Size(visible_width(self), self.count)
 
     def place_of(self, row: int) -> int:
         """Returns the line of a row, with the guest counted."""
@@ -263,10 +264,19 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     # -- the cursor
     # ---------------------------------------------------------------------------------------
 
+    @property
+    def at(self) -> int:
+        """Line of the cursor."""
+        return self.place_of(self.row) if self.row else 0
+
+    @at.setter
+    def at(self, place: int) -> None:
+        self.row = self.row_at(place)
+
     def move_to(self, place: int) -> None:
         """Moves the cursor to a line."""
-        if len(self):
-            self._set_row(self.row_at(min(max(place, 0), len(self) - 1)), is_centred=False)
+        if self.count:
+            self._set_row(self.row_at(min(max(place, 0), self.count - 1)), is_centred=False)
 
     def jump_to(self, row: int) -> None:
         """Moves the cursor to a row; shows the row even if the filter hides it."""
@@ -283,67 +293,22 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
                 self.guest = 0
                 self.refill()
             self.post_message(self.Moved(self))
-        self._bring(self.place_of(row), is_centred=is_centred)
+        self.scroll_to_cursor(is_centred=is_centred)
         if before and int(self.scroll_offset.y) == top:
             for changed_row in (before, row):  # all other lines stay as they are
                 self.refresh_line(self.place_of(changed_row))
         else:
             self.refresh()
 
-    def _bring(self, place: int, *, is_centred: bool) -> None:
-        height = max(self.size.height, 1)
-        top = int(self.scroll_offset.y)
-        if top <= place < top + height:
-            return
-        target = (
-            place - height // 2
-            if is_centred or abs(place - top) > 2 * height
-            else place
-            if place < top
-            else place - height + 1
-        )
-        # force: the list has no scrollbar yet for rows that have just come
-        self.scroll_to(y=max(0, target), animate=False, immediate=True, force=True)
-
-    def step(self, lines: int) -> None:
-        """Moves the cursor down by so many lines, or up."""
-        if len(self):
-            line = self.place_of(self.row) if self.row else 0
-            self.follow = False
-            self.move_to(line + lines)
-
-    def action_step(self, lines: int) -> None:
-        """Moves the cursor as ``inlined`` does; for keys."""
-        self.step(lines)
-
-    def action_page(self, pages: int) -> None:
-        """Moves the cursor down by so many screens, or up."""
-        self.step(pages * max(1, self.size.height - 1))
-
-    def action_first(self) -> None:
-        """Moves the cursor to the first row."""
-        self.follow = False
-        self.move_to(0)
-
     def action_last(self) -> None:
         """Moves the cursor to the last row, and follows new rows while the capture is read."""
-        self.move_to(len(self) - 1)
+        self.move_to(self.count - 1)
         self.follow = self._inspection.state == "reading"
-
-    @property
-    def count(self) -> int:
-        """Number of lines."""
-        return len(self)
 
     def set_cursor(self, place: int) -> None:
         """Moves the cursor to a line, and follows no longer."""
         self.follow = False
         self.move_to(place)
-
-    def clicked(self, event: events.Click) -> None:
-        """Selects the clicked row; a second click opens it."""
-        self.at = self.place_of(self.row) if self.row else -1
-        super().clicked(event)
 
     # -- drawing
     # ------------------------------------------------------------------------------------------
@@ -352,14 +317,14 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         """Makes the lines for the new width."""
         self.remake()
         if self.row:
-            self._bring(self.place_of(self.row), is_centred=False)
+            self.scroll_to_cursor()
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line."""
         line = int(self.scroll_offset.y) + y
         base = self.rich_style
-        if line >= len(self):
-            words = "" if len(self) else self._words()
+        if line >= self.count:
+            words = "" if self.count else self._words()
             lines = textwrap.wrap(words, max(20, visible_width(self) - 4))
             return strip(
                 [(f"  {lines[y]}" if y < len(lines) else "", base)], visible_width(self), base
@@ -434,7 +399,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         return self._made(
             [
                 self.row_at(line)
-                for line in range(number * PAGE, min((number + 1) * PAGE, len(self)))
+                for line in range(number * PAGE, min((number + 1) * PAGE, self.count))
             ]
         )
 

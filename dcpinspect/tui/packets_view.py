@@ -86,6 +86,7 @@ class PacketsView(View):
         """Yields the widgets of the view."""
         yield self.bar
         yield self.bar.completions
+        yield self.bar.pointer
         with self.split:
             with self._upper:
                 yield self._heading
@@ -392,7 +393,7 @@ class PacketsView(View):
 
     def action_near(self, steps: int) -> None:
         """Moves to the next message, or to the one before; works from any pane."""
-        self.list.step(steps)
+        self.list.action_step(steps)
 
     def action_finding(self) -> None:
         """Goes to the worst finding about the message."""

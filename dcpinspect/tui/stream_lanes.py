@@ -10,6 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from rich.color import Color, blend_rgb
+from rich.color_triplet import ColorTriplet
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Size
@@ -21,9 +23,9 @@ from dcpinspect.output.render.message_lines import counted
 from dcpinspect.output.render.timeline_text import LABEL, apart, lasting, numbers, seconds
 from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import cells, clip
+from dcpinspect.text import cells, clip, wrap
 from dcpinspect.tui import theme
-from dcpinspect.tui.line_view import Piece, strip, visible_width, wrapped
+from dcpinspect.tui.line_view import Piece, strip, visible_width
 from dcpinspect.tui.timeline_cursor import HEAD, Row, TimelineCursor
 from dcpinspect.tui.tracks import Track
 from dcpinspect.tui.vbucket_cells import whole_numbers
@@ -37,6 +39,7 @@ _LEFT_OUT = ("name", "cell", "connection", "streams")
 _CAUSES = {letter: cause for cause, letter in LETTERS.items()}
 
 
+_WHITE = ColorTriplet(255, 255, 255)
 HIGHEST = 3
 """Greatest height of the items of a stream, in lines."""
 
@@ -140,7 +143,7 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         )
         if len(self.tracks) > 1 or not self.screen.has_class("-tall"):
             return [clip(title, self._columns)]
-        return wrapped(title, self._columns)
+        return wrap(title, self._columns)
 
     def _lanes_of(self, place: int) -> Lanes:
         drawn = self._drawn.get(place)
@@ -247,34 +250,18 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
                     yield int(first[index]) + (label_width - len(word)) // 2, word
 
     def _findings(self, place: int, base: Style) -> list[Piece]:
-        cells, worst = [" "] * self._columns, "warning"
-        marks = [
-            (position, mark)
-            for position, mark in self.tracks[place].found_at(self.axis)
-            if self.scale.first <= position <= self.scale.last
-        ]
-        for severity, glyph in (
-            ("warning", self._lane_glyphs.warning),
-            ("error", self._lane_glyphs.error),
-        ):
-            for position, mark in marks:
-                if mark.severity == severity:
-                    column = int(
-                        np.searchsorted(
-                            self._stretched, (position - self.scale.first) // self.scale.step
-                        )
-                    )
-                    cells[min(column, len(cells) - 1)] = (
-                        # a screen that became narrower is drawn before its cells are made again
-                        glyph
-                    )
-                    worst = severity
-        return [
-            (
-                "".join(cells),
-                base + theme.style_of(self.app, f"severity-{worst}") + Style(bold=True),
-            )
-        ]
+        pieces: list[Piece] = [(" ", base)] * self._columns
+        signs = {"error": self._lane_glyphs.error, "warning": self._lane_glyphs.warning}
+        marks = self.tracks[place].found_at(self.axis)
+        # an error stands before a warning
+        for position, mark in sorted(marks, key=lambda pair: pair[1].severity, reverse=True):
+            if self.scale.first <= position <= self.scale.last:
+                cell = (position - self.scale.first) // self.scale.step
+                column = int(np.searchsorted(self._stretched, cell))
+                style = self.sign_style(mark.severity, base, is_here=False)
+                # a screen that became narrower is drawn before its cells are made again
+                pieces[min(column, len(pieces) - 1)] = signs[mark.severity], style
+        return pieces
 
     def _line(self, label: str, pieces: Sequence[Piece], stream: int, base: Style) -> Strip:
         """Returns a lane, with the cursor over it if the cursor is in its stream."""
@@ -357,7 +344,19 @@ def _more(snapshots: Records, row: int) -> Iterator[str]:
 
 
 def _over(line: Strip, style: Style) -> Strip:
-    """Returns a part of a line with a style laid over its own."""
+    """Returns a part of a line with a style laid over its own. A full block has a brighter tint of
+    its colour: in that of the style's text it would look as if nothing was there.
+    """
     return Strip(
-        [Segment(text, (segment_style or Style()) + style) for text, segment_style, _ in line]
+        [
+            Segment(text, (before or Style()) + style + _tint(before if "█" in text else None))
+            for text, before, _ in line
+        ]
     )
+
+
+def _tint(style: Style | None) -> Style:
+    color = None if style is None else style.color
+    if color is None or color.triplet is None:
+        return Style()
+    return Style(color=Color.from_triplet(blend_rgb(color.triplet, _WHITE, 0.5)))

@@ -16,11 +16,11 @@ from textual.worker import get_current_worker
 
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.output.render.lanes import ASCII, LETTERS, UNICODE, Sign, legend, legend_lines
-from dcpinspect.text import clip
+from dcpinspect.text import clip, wrap
 from dcpinspect.tui import theme
 from dcpinspect.tui.event_list import EventList
 from dcpinspect.tui.export_choices import Choice, of_vbucket
-from dcpinspect.tui.line_view import LineView, wrapped
+from dcpinspect.tui.line_view import LineView
 from dcpinspect.tui.progress_text import Progress
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.stream_lanes import Timeline
@@ -93,7 +93,7 @@ class TimelineView(View):
         text.rstrip()
         self._legend.update(text)
         # a low screen has room for it if the events leave some
-        used = self.lanes.lines + _MOST_SPOKEN + 1 + EventList.HEAD + self.events.lines
+        used = self.lanes.lines + _MOST_SPOKEN + 1 + EventList.HEAD + self.events.count
         lines = str(text).count("\n") + 1
         self._legend.display = not self.screen.has_class("-tiny") and (
             not self.screen.has_class("-short") or used + lines <= self.size.height
@@ -161,22 +161,9 @@ class TimelineView(View):
         if self._asked is not None:
             self._begin(self._asked._replace())
         elif self.lanes.vbucket is not None and not self.lanes.waiting:
-            self.read_vbucket(self.lanes.vbucket)
+            self.show(self.lanes.vbucket)
 
     def show(
-        self,
-        vbucket: int,
-        seqno: int | None = None,
-        since_ns: int | None = None,
-        row: int = 0,
-    ) -> None:
-        """Shows a vbucket, with the cursor at a message, at a seqno or at a time."""
-        if vbucket == self.lanes.vbucket and seqno is not None and not self.lanes.waiting:
-            self.lanes.go_to_seqno(seqno)
-        else:
-            self.read_vbucket(vbucket, seqno, since_ns=since_ns, row=row)
-
-    def read_vbucket(
         self,
         vbucket: int,
         seqno: int | None = None,
@@ -184,11 +171,15 @@ class TimelineView(View):
         since_ns: int | None = None,
         row: int = 0,
     ) -> None:
-        """Reads a vbucket from the store and shows it.
+        """Reads a vbucket from the store and shows it; for a seqno of the shown one, only moves.
 
         The cursor goes to a message, a seqno, a place of the shown axis, or a time.
         """
-        if vbucket != self.lanes.vbucket or self.lanes.waiting:
+        is_shown = vbucket == self.lanes.vbucket and not self.lanes.waiting
+        if is_shown and seqno is not None:
+            self.lanes.go_to_seqno(seqno)
+            return
+        if not is_shown:
             self.lanes.wait(vbucket, "reading")
         self._begin(_Asked(vbucket, seqno, at, since_ns, row))
 
@@ -271,7 +262,7 @@ class TimelineView(View):
     def _spoken_text(self) -> Text:
         """Returns the description of what is under the cursor, in as many lines as there may be."""
         width = self._spoken.content_size.width or 78
-        lines = wrapped(self.lanes.spoken(), width)
+        lines = wrap(self.lanes.spoken(), width)
         if len(lines) > _MOST_SPOKEN:
             lines[_MOST_SPOKEN - 1 :] = [clip(" ".join(lines[_MOST_SPOKEN - 1 :]), width)]
         return Text("\n".join(lines))
@@ -299,7 +290,7 @@ class TimelineView(View):
             self.lanes.fit()
             self.lanes.set_cursor(position, spot.row)
         else:
-            self.read_vbucket(spot.vbucket, at=position)
+            self.show(spot.vbucket, at=position)
 
     def legend(self) -> Sequence[str]:
         """Returns the legend of lanes and gaps."""
@@ -326,7 +317,7 @@ class TimelineView(View):
     @on(LineView.Opened)
     def _open_place(self) -> None:
         if self.lanes.waiting and self._asked is None and self.lanes.vbucket is not None:
-            self.read_vbucket(self.lanes.vbucket)
+            self.show(self.lanes.vbucket)
         event, row = self.events.event, self.lanes.chosen_row or self.lanes.item_row
         if not row and event is not None:
             row = event.event.row
@@ -382,7 +373,7 @@ class TimelineView(View):
             number for number in numbers if (number > vbucket if steps > 0 else number < vbucket)
         ]
         if ahead:
-            self.read_vbucket(ahead[0] if steps > 0 else ahead[-1])
+            self.show(ahead[0] if steps > 0 else ahead[-1])
 
     def action_copy(self) -> None:
         """Copies the description of what is under the cursor."""

@@ -15,12 +15,11 @@ from textual.widgets import Static
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.output.render.message_lines import counted
 from dcpinspect.output.render.verdict import stood
-from dcpinspect.protocol.message import Severity
-from dcpinspect.text import escape, one_line
+from dcpinspect.text import escape, one_line, wrap
 from dcpinspect.tui import theme
 from dcpinspect.tui.export_choices import Choice, of_vbucket
 from dcpinspect.tui.heat_map import HeatMap
-from dcpinspect.tui.line_view import LineView, wrapped
+from dcpinspect.tui.line_view import LineView
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_map import VbucketMap
@@ -147,7 +146,11 @@ class VbucketsView(View):
             self._about.update(Text(self.heat.spoken()))
         self._legend.display = bool(legend)
 
-    def _sign_of(self, severity: Severity) -> tuple[str, Style]:
+    def _sign_of(self, finding: Finding) -> tuple[str, Style]:
+        """Returns the sign of a finding; that of an effect is of no severity."""
+        if finding.effect_of is not None:
+            return self._glyphs.effect, Style()
+        severity = finding.severity
         return self._glyphs.of_severity(severity), theme.style_of(self.app, f"severity-{severity}")
 
     def on_resize(self) -> None:
@@ -213,7 +216,7 @@ def about_vbucket(
     number: int,
     rows: Sequence[Mapping[str, Any]],
     findings: Sequence[Finding],
-    sign_of: Callable[[Severity], tuple[str, Style]],
+    sign_of: Callable[[Finding], tuple[str, Style]],
     *,
     width: int,
 ) -> Text:
@@ -231,7 +234,7 @@ def about_vbucket(
                 if text != "none"
             ]
             facts += [
-                f"{sign_of(finding.severity)[0]} {finding.rule}"
+                f"{sign_of(finding)[0]} {finding.rule}"
                 for finding in findings
                 if number in finding.vbuckets and finding.severity != "note"
             ]
@@ -239,7 +242,7 @@ def about_vbucket(
         else:
             out.append("\n")
             for name, text in _facts(row):
-                for line, fact_line in enumerate(wrapped(text, width - _NAME)):
+                for line, fact_line in enumerate(wrap(text, width - _NAME)):
                     out.append_text(
                         Text.assemble(
                             (f"{'' if line else name:<{_NAME}}", "not bold dim"),
@@ -249,9 +252,9 @@ def about_vbucket(
     for finding in findings if width else ():
         if number in finding.vbuckets:
             for line, text in enumerate(
-                wrapped(f"{finding.rule}: {one_line(finding.message)}", width - 2)
+                wrap(f"{finding.rule}: {one_line(finding.message)}", width - 2)
             ):
-                sign, style = (" ", Style()) if line else sign_of(finding.severity)
+                sign, style = (" ", Style()) if line else sign_of(finding)
                 out.append(f"\n{sign} ", style).append(text, "not bold")
     return out
 

@@ -15,7 +15,7 @@ def test_every_line_of_the_tree_lights_its_own_bytes() -> None:
         fields = app.packets.fields
         assert fields.message is not None
         for field in fields.message.fields:
-            fields.select(field)
+            assert fields.select_named(field.name)
             assert app.packets.field is field
             if field.size and not field.fields:
                 fields.select_at(field.offset)

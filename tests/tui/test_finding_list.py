@@ -6,10 +6,9 @@ from collections import Counter
 import pytest
 from rich.style import Style
 
-from dcpinspect.text import cells, one_line
+from dcpinspect.text import cells, one_line, wrap
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_list import FindingList
-from dcpinspect.tui.line_view import wrapped
 from tests.tui.screens import Keys, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
@@ -75,6 +74,6 @@ def test_places_and_sentences_stand_below_each_other_and_only_causes_have_signs(
 
 def test_lines_break_at_blanks_and_never_beyond_the_width() -> None:
     for text in ("a sentence of words", "a" * 30, "鍵" * 12 + " and 鍵鍵", ""):
-        lines = wrapped(text, 10)
+        lines = wrap(text, 10)
         assert all(cells(line) <= 10 for line in lines)
         assert "".join(lines).replace(" ", "") == text.replace(" ", "")
