@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import ClassVar
 
 from rich.style import Style
-from textual import events
 from textual.geometry import Size
 from textual.message import Message as Event
 from textual.strip import Strip
@@ -89,19 +88,11 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         self.virtual_size = Size(visible_width(self), -(-self.count // self.columns))
         self.refresh()
 
-    def clicked(self, event: events.Click) -> None:
-        """Selects the field that the clicked byte belongs to."""
-        inside = event.get_content_offset(self)
-        head, step = 7, 3
-        if (
-            inside is None
-            or inside.x < head
-            or (column := (inside.x - head) // step) >= self.columns
-        ):
-            return
-        offset = (int(self.scroll_offset.y) + inside.y) * self.columns + column
-        if offset < self.count:
-            self.set_cursor(offset)
+    def place_at(self, x: int, y: int) -> int | None:
+        """Returns the byte whose hex digits are in a column and a line."""
+        column = (x - 7) // 3
+        offset = y * self.columns + column
+        return offset if 0 <= column < self.columns and offset < self.count else None
 
     def set_cursor(self, place: int) -> None:
         """Moves the cursor to a byte."""

@@ -20,21 +20,28 @@ from dcpinspect.tui.line_view import LineView, Piece, strip
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.theme import Glyphs
 
+COLUMNS = {
+    "con": True,
+    "client → node": False,
+    "messages": True,
+    "name": False,
+    "bucket": False,
+    "bytes": True,
+    "streams": True,
+    "agent": False,
+    "TLS": False,
+}
+"""Headings, the most important first, and whether what stands below is a number."""
+_ADDRESSES = [*COLUMNS].index("client → node")
+
 
 class Talk(NamedTuple):
-    """One connection; its texts are safe for a terminal."""
+    """One connection."""
 
     number: int
-    client: str
-    server: str
-    name: str
-    agent: str
-    bucket: str
+    texts: Sequence[str]
+    """What stands in each of ``COLUMNS``; safe for a terminal."""
     messages: int
-    bytes: int
-    streams: int
-    tls: str
-    """State of TLS in words; empty if the connection is not encrypted."""
     found: Counter[Severity]
     """Number of findings of each severity; effects of other findings are not counted."""
 
@@ -53,28 +60,26 @@ def talks(results: Results) -> list[Talk]:
     counts = results.charts.by_connection
     secret = {} if results.coverage is None else results.coverage.tls
     talks_made = []
-    texts = [table.values(name) for name in ("client", "server", "name", "agent", "bucket", "tls")]
-    numbers = [table.values(name) for name in ("connection", "streams", "copy_of")]
-    for (number, streams, copy_of), values in zip(
-        zip(*numbers, strict=True), zip(*texts, strict=True), strict=True
-    ):
+    names = ("client", "server", "name", "agent", "bucket", "tls")
+    texts_of = zip(*(table.values(name) for name in names), strict=True)
+    numbers_of = zip(
+        *(table.values(name) for name in ("connection", "streams", "copy_of")), strict=True
+    )
+    for values, (number, streams, copy_of) in zip(texts_of, numbers_of, strict=True):
         client, server, name, agent, bucket, tls = (escape(text or "") for text in values)
         messages, size = counts[number].tolist() if number < len(counts) else (0, 0)
-        talks_made.append(
-            Talk(
-                number,
-                client,
-                server,
-                name if copy_of is None else f"copy of {copy_of}",
-                agent,
-                bucket,
-                messages,
-                size,
-                streams or 0,
-                tls or ("TLS, not decrypted" if number in secret else ""),
-                severities_of.get(number, Counter()),
-            )
+        texts = (
+            str(number),
+            f"{client} → {server}",
+            f"{messages:,}",
+            clip(name if copy_of is None else f"copy of {copy_of}", 30),
+            clip(bucket, 20),
+            short(size),
+            f"{streams or 0:,}",
+            clip(agent, 30),
+            tls or ("TLS, not decrypted" if number in secret else "plain"),
         )
+        talks_made.append(Talk(number, texts, messages, severities_of.get(number, Counter())))
     return sorted(
         talks_made,
         key=lambda one: (-one.found["error"], -one.found["warning"], -one.messages, one.number),
@@ -125,30 +130,19 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         the text of the second line of each connection, which has the addresses if they do not fit
         into the first.
         """
-        all_talks = self.talks
-        columns = [
-            ("con", [str(talk.number) for talk in all_talks], True),
-            ("client → node", [f"{talk.client} → {talk.server}" for talk in all_talks], False),
-            ("messages", [f"{talk.messages:,}" for talk in all_talks], True),
-            ("name", [clip(talk.name, 30) for talk in all_talks], False),
-            ("bucket", [clip(talk.bucket, 20) for talk in all_talks], False),
-            ("bytes", [short(talk.bytes) for talk in all_talks], True),
-            ("streams", [f"{talk.streams:,}" for talk in all_talks], True),
-            ("agent", [clip(talk.agent, 30) for talk in all_talks], False),
-            ("TLS", [talk.tls or "plain" for talk in all_talks], False),
-        ]
-        counts = max((cells(_found_text(talk, self._glyphs)) for talk in all_talks), default=0)
+        counts = max((cells(_found_text(talk, self._glyphs)) for talk in self.talks), default=0)
         width_left = width - 4 - counts
         fitting_columns: dict[str, list[str]] = {}
-        for heading, values, is_number in filter(lambda column: any(column[1]), columns):
+        columns = zip(*(talk.texts for talk in self.talks), strict=True)
+        for (heading, is_number), values in zip(COLUMNS.items(), columns, strict=False):
             texts = _aligned([heading, *values], is_number=is_number)
             wide = cells(texts[0])
-            if wide <= width_left or not fitting_columns:
+            if any(values) and (wide <= width_left or not fitting_columns):
                 fitting_columns[heading] = texts
                 width_left -= wide
         lines = ["".join(texts) for texts in zip(*fitting_columns.values(), strict=True)] or [""]
-        heading, addresses, _ = columns[1]
-        return lines, [] if heading in fitting_columns else addresses
+        addresses = [talk.texts[_ADDRESSES] for talk in self.talks]
+        return lines, [] if [*COLUMNS][_ADDRESSES] in fitting_columns else addresses
 
     def needed(self, width: int, most: int) -> int:
         """Returns how many lines the first ``most`` connections take at a width."""

@@ -188,17 +188,12 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         line.
         """
         line = int(self.scroll_offset.y) + event.y
-        if line < len(self._entries):
-            entry = self._entries[line]
-            is_sign = event.x == self._indent(entry) and entry.inner is not None
-            if entry.path != self.path:
-                self.move_to(entry.path)
-                if is_sign:
-                    self.action_toggle_fold()
-            elif is_sign:
-                self.action_toggle_fold()
-            else:
-                self.action_open()
+        entry = self._entries[line] if line < len(self._entries) else None
+        if entry is not None and entry.inner is not None and event.x == self._indent(entry):
+            self.move_to(entry.path)
+            self.action_toggle_fold()
+        else:
+            super().clicked(event)
 
     # -- what is shown
     # ------------------------------------------------------------------------------------

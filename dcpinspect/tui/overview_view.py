@@ -153,8 +153,15 @@ class OverviewView(View):
         is_said = (
             str(results.looked) in text.plain
         )  # this sentence already says how much was checked
-        facts = " · ".join(filter(None, ["" if is_said else str(results.looked), _when(results)]))
-        return text.append(f"\n{facts}", Style(bold=False, color="default"))
+        first, last = self.host.inspection.ends
+        facts = [
+            "" if is_said else str(results.looked),
+            f"{(last - first) / 1e9:,.3f} s from "
+            f"{datetime.fromtimestamp(first // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC",
+        ]
+        return text.append(
+            f"\n{' · '.join(filter(None, facts))}", Style(bold=False, color="default")
+        )
 
     def on_resize(self) -> None:
         """Fits the parts to the new size."""
@@ -287,25 +294,3 @@ class OverviewView(View):
     def legend(self) -> Sequence[str]:
         """Returns the legend of the map."""
         return (self.map.legend(70).plain,)
-
-
-def _when(results: Results) -> str:
-    """Returns when the capture began, and how long it lasts."""
-    table = results.records.get("connections")
-    times = (
-        []
-        if table is None
-        else [
-            time
-            for name in ("first_time", "last_time")
-            for time in table.values(name)
-            if time is not None
-        ]
-    )
-    if not times:
-        return ""
-    first, last = min(times), max(times)
-    return (
-        f"{(last - first) / 1e9:,.3f} s from "
-        f"{datetime.fromtimestamp(first // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    )

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.connection_list import talks
+from dcpinspect.tui.connection_list import COLUMNS, talks
 from tests.tui.screens import Keys, play, press, read, screen
 
 
@@ -11,17 +11,17 @@ def test_the_sick_come_first_and_all_is_counted() -> None:
         assert [one.number for one in told] == [5, 4, 3, 2, 1]
         assert sum(one.messages for one in told) == inspection.store.rows
     worst = told[0]
-    assert (worst.client, worst.server, worst.name) == (
-        "10.11.0.1:50004",
-        "10.11.0.2:11210",
-        "connector:1",
-    )
-    assert (worst.agent, worst.bucket, worst.streams, worst.tls) == (
-        "connector/4.2",
-        "travel",
-        4,
-        "",
-    )
+    assert dict(zip(COLUMNS, worst.texts, strict=True)) == {
+        "con": "5",
+        "client → node": "10.11.0.1:50004 → 10.11.0.2:11210",
+        "messages": f"{worst.messages:,}",
+        "name": "connector:1",
+        "bucket": "travel",
+        "bytes": "12.1k",
+        "streams": "4",
+        "agent": "connector/4.2",
+        "TLS": "plain",
+    }
     assert worst.found == {"error": 1, "note": 2}
 
 
@@ -43,8 +43,10 @@ def test_addresses_that_do_not_fit_into_the_line_stand_below_it() -> None:
         assert "client → node" not in screen(app)
         first, second = (shown.render_line(line).text for line in (1, 2))
         talk = shown.talks[0]
-        assert talk.name in first
-        assert second.strip("▌ ") == f"{talk.client} → {talk.server}"
+        number, addresses, _, name, *_ = talk.texts
+        assert first.split()[1] == number
+        assert name in first
+        assert second.strip("▌ ") == addresses
         await pilot.click("#overview-connections", offset=(3, 4))
         assert shown.connection == shown.talks[1].number
 
