@@ -8,7 +8,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.text import clip, escape
 from dcpinspect.tui import frame
 from dcpinspect.tui.base_app import ThemedApp
-from dcpinspect.tui.commands import Command, commands
+from dcpinspect.tui.commands import commands
 from dcpinspect.tui.exporting import Exporting
 from dcpinspect.tui.history import Memory
 from dcpinspect.tui.inspection import Inspection
@@ -477,17 +477,13 @@ class InspectApp(ThemedApp):
     def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
         """Yields the entries of the palette, each with its key."""
         del screen
-        for command in commands():
-            help_text = "  ".join(filter(None, (command.shown, command.about)))
-            yield SystemCommand(
-                command.title, help_text, partial(self.call_later, self.do, command)
-            )
+        yield from commands(partial(self.call_later, self.do))
 
-    async def do(self, command: Command) -> None:
-        """Runs an entry of the palette, in a view that the entry belongs to."""
-        if self.view not in command.views:
-            self.navigation.action_view(command.views[0])
-        await self.run_action(command.action)
+    async def do(self, action: str, views: Sequence[str]) -> None:
+        """Runs an action of the palette, in one of the views that it belongs to."""
+        if self.view not in views:
+            self.navigation.action_view(views[0])
+        await self.run_action(action)
 
     def action_another(self) -> None:
         """Lets the user open another capture in place of this one. Asks first if messages would be

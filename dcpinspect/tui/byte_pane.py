@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from rich.style import Style
 from textual.geometry import Size
-from textual.message import Message as Event
 from textual.strip import Strip
 
 from dcpinspect.output.render.byte_grid import GridCells
@@ -27,13 +26,6 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
     """The bytes of a message; each byte has a cell."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"bytes--field"}
-
-    class Picked(Event):
-        """Sent when the user clicks a byte, or moves to it with a key."""
-
-        def __init__(self, offset: int) -> None:
-            super().__init__()
-            self.offset = offset
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(glyphs, id=id)
@@ -93,12 +85,6 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         column = (x - 7) // 3
         offset = y * self.columns + column
         return offset if 0 <= column < self.columns and offset < self.count else None
-
-    def set_cursor(self, place: int) -> None:
-        """Moves the cursor to a byte."""
-        if self.count:
-            self.at = min(max(place, 0), self.count - 1)
-            self.post_message(self.Picked(self.at))
 
     # -- drawing
     # ------------------------------------------------------------------------------------------

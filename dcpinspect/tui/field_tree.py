@@ -32,15 +32,6 @@ _DEEPEST = 100
 class FieldTree(LineView, can_focus=True, inherit_bindings=False):
     """The table of fields of one message."""
 
-    class Selected(Event):
-        """Sent when the cursor moves to a line. ``span``: bytes of the line in the message; None if
-        it has none.
-        """
-
-        def __init__(self, span: tuple[int, int] | None) -> None:
-            super().__init__()
-            self.span = span
-
     class Followed(Event):
         """Sent when the user presses Enter on a field with a link."""
 
@@ -96,7 +87,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
                 parent = parent.rpartition("/")[0]
             self.path = parent or (self._entries[0].path if self._entries else "")
         self._reveal()
-        self.post_message(self.Selected(self.span))
+        self.post_message(self.Moved(self))
 
     def select_named(self, name: str) -> bool:
         """Moves the cursor to the first field of that name, and unfolds the lines around it.
@@ -135,7 +126,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         """Moves the cursor to the line with this path."""
         self.path = path
         self._reveal()
-        self.post_message(self.Selected(self.span))
+        self.post_message(self.Moved(self))
 
     @property
     def count(self) -> int:

@@ -49,11 +49,12 @@ class Completions(PickList):
         self._offered = offered
         width = max((len(completion.text) for completion in offered.completions), default=0)
         indent = min(offered.start, max(0, self.app.size.width - 60))
-        doc_width = max(0, self.app.size.width - indent - width - 7)
+        doc_width = max(0, self.app.size.width - indent - width - 5)
         self.clear_options().add_options(
             Option(
                 Text.assemble(
-                    f" {completion.text:<{width}}  ", (clip(completion.doc, doc_width), "dim")
+                    f" {completion.text:<{width}}  ",
+                    (f"{clip(completion.doc, doc_width):<{doc_width}}", "dim"),
                 )
             )
             for completion in offered.completions

@@ -14,6 +14,7 @@ from dcpinspect.tui.field_links import Link
 from dcpinspect.tui.field_tree import FieldTree
 from dcpinspect.tui.frame import Line
 from dcpinspect.tui.inspection import Inspection
+from dcpinspect.tui.line_view import LineView
 from dcpinspect.tui.theme import Glyphs
 
 ROOMY = 132
@@ -99,10 +100,10 @@ class MessagePanes(Vertical):
         self.details.set_class(width >= ROOMY, "roomy")
         self.details.set_class(is_beside and width < STACKED, "stacked")
 
-    @on(FieldTree.Selected)
-    def _selected(self, event: FieldTree.Selected) -> None:
-        self.bytes.light(event.span)
-
-    @on(BytePane.Picked)
-    def _picked(self, event: BytePane.Picked) -> None:
-        self.fields.select_at(event.offset)
+    @on(LineView.Moved)
+    def _moved(self, event: LineView.Moved) -> None:
+        event.stop()
+        if event.view is self.fields:
+            self.bytes.light(self.fields.span)
+        else:
+            self.fields.select_at(self.bytes.at)

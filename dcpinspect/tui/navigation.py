@@ -247,9 +247,7 @@ class Navigation(ContentSwitcher):
         if connection != self.inspection.connection:
             self.inspection.choose(connection)
             self.take_up()
-            from dcpinspect.tui.single_connection import filter_of  # deferred: few choose one
-
-            only = None if connection is None else filter_of(connection)
+            only = None if connection is None else parse_filter(f"connection = {connection}")
             self._mounted("packets", partial(self.packets.filtering.narrow, only))
             self._switched()
 

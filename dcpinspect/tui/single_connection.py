@@ -11,7 +11,6 @@ import numpy as np
 from dcpinspect.coverage import Coverage
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.protocol.column_types import RowNumbers
-from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.tui.finding_rows import Marked
 from dcpinspect.tui.results import Results
@@ -19,11 +18,6 @@ from dcpinspect.tui.vbucket_cells import whole_numbers
 
 Series = tuple[int, *tuple[Any, ...]]
 """A chart of a connection, which begins with its number."""
-
-
-def filter_of(connection: int) -> Filter:
-    """Returns the filter for the messages of a connection."""
-    return parse_filter(f"connection = {connection}")
 
 
 def of_connection(results: Results, connection: int) -> Results:

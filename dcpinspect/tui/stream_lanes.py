@@ -53,12 +53,12 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
 
     def _arrange(self) -> None:
         """Works out which lines there are; each is drawn when it becomes visible."""
+        super()._arrange()
         # a cell of one seqno is full or empty, which one line can say
         has_heights = self.axis == "time" or self.scale.step > 1
         self._high = HIGHEST if len(self.tracks) == 1 and has_heights else 1
         self._rows = list(self._lanes())
         self.virtual_size = Size(self.size.width, HEAD + len(self._rows))
-        self._redraw()
 
     @property
     def lines(self) -> int:
@@ -87,12 +87,7 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
     def on_resize(self) -> None:
         """Chooses as many cells as fit."""
         self._arrange()
-        if self._part is None:
-            self.fit()
-            self.post_message(self.Moved(self))  # the cell of the cursor now covers other seqnos
-        else:
-            self._fill(*self._part)
-            self.set_cursor(self.at, self.chosen_row)
+        self.set_cursor(self.at, self.chosen_row)  # its cell now covers other seqnos
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line; the heading and the axis always stay at the top."""

@@ -117,8 +117,6 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
                 self.stream = 0
         self.stream = min(self.stream, max(0, len(tracks.tracks) - 1))
         self._arrange()
-        if self._part is None:
-            self.fit()
         if seqno is not None:
             self.stream = self._stream_of(seqno)
             self.go_to_seqno(seqno)
@@ -145,7 +143,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
     def fit(self) -> None:
         """Shows the whole of all streams."""
         self._part = None
-        self._scale_to(Scale.filling(*self._bounds, self._columns))
+        self._arrange()
 
     @property
     def _bounds(self) -> tuple[int, int]:
@@ -162,7 +160,8 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         before = self.scale.step * self.scale.cells
         span = min(max(before // 2 if steps > 0 else before * 2, _NEAREST), ENDLESS)
         first = max(0, self.at - (self.at - self.scale.first) * span // before)
-        self._fill(first, min(first + span - 1, ENDLESS))
+        self._part = first, min(first + span - 1, ENDLESS)
+        self._arrange()
 
     def go_to_time(self, since_ns: int) -> None:
         """Moves the cursor to the first item at or after a time, in the stream that has it."""
@@ -175,21 +174,9 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         at, self.stream = min(later, default=(since_ns, self.stream))
         self.show_axis("time", at)
 
-    def _fill(self, first: int, last: int) -> None:
-        """Lets a part of the axis fill the width, also after the width changes."""
-        self._part = first, last
-        self._scale_to(Scale.filling(first, last, self._columns))
-
-    def _scale_to(self, scale: Scale) -> None:
-        self.scale = scale
-        self._arrange()
-
     def _arrange(self) -> None:
-        """Works out which lines there are."""
-        raise NotImplementedError
-
-    def _redraw(self) -> None:
-        """Forgets what was drawn."""
+        """Fits the scale to the width, and forgets what was drawn."""
+        self.scale = Scale.filling(*(self._part or self._bounds), self._columns)
         self._drawn.clear()
         self.refresh()
 
@@ -264,8 +251,8 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
                 // self.scale.step
                 * self.scale.step
             )
-            self._scale_to(Scale(first, self.scale.step, self.scale.cells))
-            self._part = self.scale.first, self.scale.last
+            self._part = first, first + self.scale.step * self.scale.cells - 1
+            self._arrange()
         self.refresh()
         self.post_message(self.Moved(self))
 
