@@ -442,12 +442,16 @@ class InspectApp(ThemedApp):
 
         index, store = self.packets.list.index, self.inspection.store
         marks = np.array(self.navigation.marks, np.int64)
-        shown = index.rows(0, len(index) if index.is_filtered else 0)
+        shown_rows = index.rows(0, len(index) if index.is_filtered else 0)
         first, end = store.first_row, store.rows + 1
         choices = [*self.navigation.view.exports()]
         for count, words, rows in (
             (len(marks), f"the {counted(len(marks), 'marked message')}", lambda: marks),
-            (len(shown), f"the {len(shown):,} messages that the filter shows", lambda: shown),
+            (
+                len(shown_rows),
+                f"the {len(shown_rows):,} messages that the filter shows",
+                lambda: shown_rows,
+            ),
             (end - first, f"all {end - first:,} messages", partial(np.arange, first, end)),
         ):
             if count:

@@ -41,8 +41,8 @@ class Completions(PickList):
     @property
     def chosen_completion(self) -> Completion | None:
         """The completion that was selected with the keys."""
-        at = self.highlighted
-        return self._offered.completions[at] if self.is_open and at is not None else None
+        index = self.highlighted
+        return self._offered.completions[index] if self.is_open and index is not None else None
 
     def show(self, offered: Offer) -> None:
         """Shows other completions."""
@@ -69,8 +69,8 @@ class Completions(PickList):
 
     def step(self, lines: int) -> None:
         """Moves the cursor by so many completions; above the first, none is selected."""
-        at = (-1 if self.highlighted is None else self.highlighted) + lines
-        self.highlighted = None if at < 0 else min(at, self.option_count - 1)
+        index = (-1 if self.highlighted is None else self.highlighted) + lines
+        self.highlighted = None if index < 0 else min(index, self.option_count - 1)
 
     def completed(self, text: str) -> str:
         """Returns the text with the selected completion added, else with the first."""

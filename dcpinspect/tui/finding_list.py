@@ -114,15 +114,15 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         """
         self.more = {}
         if self._is_alone and self.count:
-            chosen = self._lines_in_full(self.at)
-            free = self.size.height - self.count - len(chosen)
+            chosen_lines = self._lines_in_full(self.at)
+            free = self.size.height - self.count - len(chosen_lines)
             for item in range(self.count if free > 0 else 0):
                 text = self._lines_in_full(item) if item != self.at else []
                 if len(text) > free:
                     break
                 self.more[item] = text
                 free -= len(text)
-            self.more = dict(sorted({**self.more, self.at: chosen}.items()))
+            self.more = dict(sorted({**self.more, self.at: chosen_lines}.items()))
         self.virtual_size = Size(self.size.width, self.lines)
 
     def _lines_in_full(self, place: int) -> list[str]:

@@ -264,14 +264,13 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     # -- the cursor
     # ---------------------------------------------------------------------------------------
 
-    @property
-    def at(self) -> int:
-        """Line of the cursor."""
+    def _line_of_cursor(self) -> int:
         return self.place_of(self.row) if self.row else 0
 
-    @at.setter
-    def at(self, place: int) -> None:
+    def _move_cursor(self, place: int) -> None:
         self.row = self.row_at(place)
+
+    at = property(_line_of_cursor, _move_cursor)
 
     def move_to(self, place: int) -> None:
         """Moves the cursor to a line."""

@@ -58,19 +58,19 @@ class Rate(Static):
         over_time = " over time" if width >= _WIDE else ""
         most = f"at most {int(values.max()):,} in {lasting(span_ns)}"
         self.border_title = f"messages{whose}{over_time}, {most}"
-        found = self._found() if height > 2 else []
+        happenings = self._happenings() if height > 2 else []
         since = charts.start_ns - first_ns, last_ns - first_ns
-        high = max(1, height - 1 - bool(found))
+        high = max(1, height - 1 - bool(happenings))
         _, *lines = marked(
             chart("", values, span_ns, since, width=width - 1, height=high),
-            found,
+            happenings,
             since,
             first_ns,
             width - 1,
         )
         self.update(painted(lines, self.app, self._glyphs))
 
-    def _found(self) -> list[Happened]:
+    def _happenings(self) -> list[Happened]:
         """Returns errors and warnings that are no effects, each at its first message."""
         return [
             Happened(

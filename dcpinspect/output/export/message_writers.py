@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -198,17 +198,17 @@ class JsonWriter:
 
         noted = np.flatnonzero(np.isin(batch.row[rows], [*self._notes])) if self._notes else ()
         start = 0
-        for place in noted:
-            self._put(self._rows.pieces(batch, rows[start:place]))
+        for place in map(int, noted):
+            self._write_pieces(batch, rows[start:place])
             text = b"".join(self._rows.pieces(batch, rows[place : place + 1]))
             members, end, behind = text.rpartition(b"}")
             note = dump(self._notes[int(batch.row[rows[place]])])
-            self._put([members + b',"note":' + note + end + behind])
+            self._target.write_piece(self._frame.add(members + b',"note":' + note + end + behind))
             start = place + 1
-        self._put(self._rows.pieces(batch, rows[start:]))
+        self._write_pieces(batch, rows[start:])
 
-    def _put(self, pieces: Iterable[bytes | memoryview]) -> None:
-        for piece in pieces:
+    def _write_pieces(self, batch: MessageBatch, rows: RowNumbers) -> None:
+        for piece in self._rows.pieces(batch, rows):
             self._target.write_piece(self._frame.add(piece))
 
     def end(self) -> None:
