@@ -59,6 +59,25 @@ def entries(text: str) -> list[tuple[str, str]]:
     return [(head, body) for head, _, body in (entry.partition(": ") for _, entry in joined)]
 
 
+def sections(text: str) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Returns the entries of a text below their headings. A heading of one word in small letters
+    begins entries that ``use: word`` puts into others.
+    """
+    shared: dict[str, list[tuple[str, str]]] = {}
+    found: list[tuple[str, list[tuple[str, str]]]] = []
+    below: list[tuple[str, str]] = []
+    for head, body in entries(text):
+        if head == "use":
+            below += shared[body]
+        elif body:
+            below.append((head, body))
+        elif head.islower() and " " not in head:
+            below = shared[head] = []
+        else:
+            found.append((head, below := []))
+    return found
+
+
 def groups(text: str) -> dict[str, dict[str, str]]:
     """Returns the entries of a text by their headings."""
     grouped: dict[str, dict[str, str]] = {}

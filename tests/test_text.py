@@ -16,6 +16,7 @@ from dcpinspect.text import (
     escape,
     escape_rest,
     one_line,
+    sections,
     to_ascii,
     wrap,
 )
@@ -197,6 +198,25 @@ def test_names_of_files_are_compared_without_their_endings() -> None:
 def test_headings_of_lists_suggest_their_columns() -> None:
     assert did_you_mean("vb", ["row", "vbucket"]) == "; did you mean vbucket?"
     assert did_you_mean("Seqno", ["start_seqno", "by_seqno"]) == "; did you mean by_seqno?"
+
+
+def test_entries_are_found_below_their_headings_and_shared_by_a_word() -> None:
+    text = """
+    both
+        a: 1
+    FIRST
+        use: both
+        b: 2: 3
+    SECOND one
+        use: both
+        use: both
+    THIRD
+    """
+    assert sections(text) == [
+        ("FIRST", [("a", "1"), ("b", "2: 3")]),
+        ("SECOND one", [("a", "1"), ("a", "1")]),
+        ("THIRD", []),
+    ]
 
 
 def test_entries_go_on_in_lines_that_are_indented_further() -> None:

@@ -4,12 +4,12 @@ the messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from dcpinspect.arrays import unique
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
-from dcpinspect.findings.context import Context, place_at
+from dcpinspect.findings.context import Context, place_at, plain
 from dcpinspect.findings.finding import MessagePlace
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import RuleInput, RuleSet, Watcher
@@ -20,10 +20,11 @@ from dcpinspect.protocol.flags import ACTIVE_ONLY
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
 from dcpinspect.streams.record_codes import NOOP
-from dcpinspect.streams.records import LEAST, Anomalies, Anomaly, Snapshot, Snapshots, Streams
+from dcpinspect.streams.records import Anomalies, Anomaly, Snapshot, Snapshots, Streams
 from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.tables.collection_names import with_id
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.text import groups, words_of
 
 FAULT = (
     "report this message and the one before it with the producer's version; a client must not "
@@ -176,8 +177,15 @@ class _Case:
     """How one kind of anomaly is told."""
 
     rule: str
-    words: Callable[[_Anomaly], str]
-    seqnos: Callable[[_Anomaly], tuple[int, ...]] = lambda _: ()
+    says: str
+    """What is said of an ``_Anomaly``, which is put in."""
+    seqnos: str = ""
+    """The members of it that are the seqnos of the finding."""
+    against: str = ""
+    """Earlier messages that it contradicts, if they were captured: the *previous* one in its order;
+    the *marker* of its snapshot, or the start of an OSO snapshot; the *request* of its stream, or
+    of the *other* stream whose place it takes; the *end* of its stream.
+    """
     shared: str | None = None
     """What several messages have in common."""
 
@@ -215,12 +223,12 @@ class _Anomaly:
     @property
     def seqno(self) -> int:
         """``a`` as a seqno."""
-        return _plain(self.a)
+        return plain(self.a)
 
     @property
     def other_seqno(self) -> int:
         """``b`` as a seqno."""
-        return _plain(self.b)
+        return plain(self.b)
 
     @property
     def key(self) -> str:
@@ -237,180 +245,158 @@ class _Anomaly:
         return "collection " + (f"0x{self.a:x}" if name is None else with_id(name, self.a))
 
     @property
-    def range(self) -> tuple[int, int]:
-        """Starts and end of the snapshot."""
-        if self.snapshot is not None:
-            return (_plain(int(self.snapshot.start)), _plain(int(self.snapshot.end)))
-        return (0, 0)
+    def start(self) -> int:
+        """Start of the snapshot."""
+        return plain(self.snapshot.start) if self.snapshot is not None else 0
 
+    @property
+    def end(self) -> int:
+        """End of the snapshot."""
+        return plain(self.snapshot.end) if self.snapshot is not None else 0
 
-def _plain(biased: int) -> int:
-    return biased - LEAST
+    @property
+    def by_seqno(self) -> int | None:
+        """The seqno of the message."""
+        return self.batch.number("by_seqno", self.index)
 
+    @property
+    def event(self) -> str:
+        """The message by its name and seqno."""
+        return self.name if self.by_seqno is None else f"{self.name} of seqno {self.by_seqno}"
 
-def _owner(seen: _Anomaly) -> str:
-    return "".join(f"; the opaque is that of vbucket {number}'s stream" for number in seen.owners)
+    @property
+    def owner(self) -> str:
+        """Whose the opaque is, if it is that of a stream."""
+        return "".join(
+            f"; the opaque is that of vbucket {number}'s stream" for number in self.owners
+        )
 
+    @property
+    def oso_fault(self) -> str:
+        """What is wrong with an OSO snapshot."""
+        return w.OSO_FAULTS[self.a]
 
-def _event(seen: _Anomaly) -> str:
-    seqno = seen.batch.number("by_seqno", seen.index)
-    return seen.name if seqno is None else f"{seen.name} of seqno {seqno}"
+    @property
+    def sender(self) -> str:
+        """The side that sent a message that is for the other side to send."""
+        return "consumer" if self.a >= NOOP else "producer"
 
-
-def _stray(seen: _Anomaly) -> tuple[int, ...]:
-    seqno = seen.batch.number("by_seqno", seen.index)
-    return () if seqno is None else (seqno,)
-
-
-def _own_seqno(seen: _Anomaly) -> tuple[int, ...]:
-    return (seen.seqno,)
-
-
-def _two(seen: _Anomaly) -> tuple[int, ...]:
-    return (seen.seqno, seen.other_seqno)
+    def told(self, case: _Case) -> tuple[int, ...]:
+        """Returns the seqnos of the finding."""
+        seqnos = (getattr(self, name) for name in words_of(case.seqnos))
+        return tuple(seqno for seqno in seqnos if seqno is not None)
 
 
 _CASES = {
-    w.WITHOUT_STREAM: _Case(
-        "message-without-stream",
-        lambda seen: f"{_event(seen)} came for a vbucket that was never opened",
-        _stray,
-    ),
-    w.AFTER_END: _Case(
-        "message-after-stream-end", lambda seen: f"{_event(seen)} came after the stream end", _stray
-    ),
-    w.OPAQUE_MISMATCH: _Case(
-        "opaque-mismatch",
-        lambda seen: (
-            f"{seen.name} has opaque 0x{seen.a:08x}, its stream 0x{seen.b:08x}{_owner(seen)}"
-        ),
-        _stray,
-        shared="a message has another opaque than its stream",
-    ),
-    w.ALREADY_OPEN: _Case(
-        "stream-already-open",
-        lambda _: "stream request accepted while a stream of the vbucket is open",
-    ),
-    w.BEFORE_MARKER: _Case(
-        "event-before-marker",
-        lambda seen: f"{seen.name} of seqno {seen.seqno} came before any snapshot marker",
-        _own_seqno,
-    ),
-    w.NOT_INCREASING: _Case(
-        "seqno-not-increasing",
-        lambda seen: f"seqno {seen.seqno} came after seqno {seen.other_seqno}",
-        _two,
-        shared="a seqno is not above the one before",
-    ),
-    w.REPEATED: _Case(
-        "seqno-repeated-after-advanced",
-        lambda seen: f"seqno {seen.seqno} came again after SeqnoAdvanced",
-        _own_seqno,
-        shared="a seqno is repeated after SeqnoAdvanced",
-    ),
-    w.OUTSIDE_SNAPSHOT: _Case(
-        "seqno-outside-snapshot",
-        lambda seen: f"seqno {seen.seqno} is outside its snapshot {seen.range[0]}–{seen.range[1]}",
-        lambda seen: (seen.seqno, *seen.range),
-        "a seqno is outside the range of its snapshot",
-    ),
-    w.BELOW_START: _Case(
-        "seqno-below-request-start",
-        lambda seen: (
-            f"seqno {seen.seqno} came, although the consumer had all up to seqno {seen.other_seqno}"
-        ),
-        _two,
-        shared="a seqno comes that the consumer had",
-    ),
-    w.OVERLAP: _Case(
-        "marker-overlap",
-        lambda seen: (
-            f"snapshot marker {seen.seqno}–{seen.other_seqno} overlaps {seen.range[0]}–{seen.range[1]}"
-        ),
-        lambda seen: (*_two(seen), *seen.range),
-        shared="a marker overlaps the one before",
-    ),
-    w.BEHIND: _Case(
-        "marker-behind",
-        lambda seen: (
-            f"snapshot marker {seen.seqno}–{seen.other_seqno} ends below the last seqno of the stream"
-        ),
-        _two,
-        shared="a marker ends below the last seqno of the stream",
-    ),
-    w.OSO_STRUCTURE: _Case("oso-structure", lambda seen: f"OSO snapshot: {w.OSO_FAULTS[seen.a]}"),
-    w.ROLLBACK_ABOVE: _Case(
-        "rollback-above-start",
-        lambda seen: (
-            f"rolled back to seqno {seen.seqno}, above seqno {seen.other_seqno}, which was asked for"
-        ),
-        _two,
-    ),
-    w.ACK_REGRESS: _Case(
-        "seqno-ack-regress",
-        lambda seen: f"seqno {seen.seqno} was acknowledged after seqno {seen.other_seqno}",
-        _two,
-        shared="a lower seqno is acknowledged than before",
-    ),
-    w.CACHED_ABOVE: _Case(
-        "cache-transfer-record",
-        lambda seen: (
-            f"a cached document has seqno {seen.seqno}, above the start {seen.other_seqno} of the request"
-        ),
-        _two,
-        shared="a cached document has a seqno above the start of the request",
-    ),
-    w.DUPLICATE_KEY: _Case(
-        "duplicate-key-in-snapshot",
-        lambda seen: f"key {seen.key} came at seqno {seen.seqno} and at seqno {seen.other_seqno}",
-        _two,
-        shared="a key is twice in a snapshot",
-    ),
-    w.KEYS_UNCHECKED: _Case(
-        "duplicate-key-in-snapshot",
-        lambda seen: f"keys were compared only with the latest {seen.a} keys",
-    ),
-    w.CAS_REGRESS: _Case(
-        "cas-regress",
-        lambda seen: (
-            f"key {seen.key}: CAS 0x{seen.other_seqno:016x} came after CAS 0x{seen.seqno:016x}"
-        ),
-        _stray,
-        shared="a later change has a lower CAS",
-    ),
-    w.COMMIT_WITHOUT_PREPARE: _Case(
-        "commit-without-prepare",
-        lambda seen: (
-            f"{seen.name} of seqno {seen.seqno} is for a prepare of seqno {seen.other_seqno}, which "
-            "never came"
-        ),
-        _two,
-    ),
-    w.OUTSIDE_FILTER: _Case(
-        "collection-outside-filter", lambda seen: f"{seen.collection} was not requested", _stray
-    ),
-    w.UNKNOWN_COLLECTION: _Case(
-        "event-for-unknown-collection",
-        lambda seen: f"{seen.collection} was never created in this capture",
-        _stray,
-    ),
-    w.AFTER_COLLECTION_END: _Case(
-        "event-after-collection-end",
-        lambda seen: (
-            f"{_event(seen)} of {seen.collection}, which ended at seqno {seen.other_seqno}"
-        ),
-        _stray,
-    ),
-    w.MANIFEST_BACKWARDS: _Case(
-        "manifest-uid-backwards",
-        lambda seen: f"manifest uid 0x{seen.seqno:x} came after uid 0x{seen.other_seqno:x}",
-        _stray,
-    ),
-    w.ROLE_VIOLATION: _Case(
-        "role-violation",
-        lambda seen: f"{seen.name} sent by the {'consumer' if seen.a >= NOOP else 'producer'}",
-    ),
+    getattr(w, head.split()[0]): _Case(head.split()[1], **parts)
+    for head, parts in groups(
+        """
+        WITHOUT_STREAM message-without-stream
+            says: {0.event} came for a vbucket that was never opened
+            seqnos: by_seqno
+        AFTER_END message-after-stream-end
+            says: {0.event} came after the stream end
+            seqnos: by_seqno
+            against: end
+        OPAQUE_MISMATCH opaque-mismatch
+            says: {0.name} has opaque 0x{0.a:08x}, its stream 0x{0.b:08x}{0.owner}
+            seqnos: by_seqno
+            against: request
+            shared: a message has another opaque than its stream
+        ALREADY_OPEN stream-already-open
+            says: stream request accepted while a stream of the vbucket is open
+            against: other
+        BEFORE_MARKER event-before-marker
+            says: {0.name} of seqno {0.seqno} came before any snapshot marker
+            seqnos: seqno
+            against: request
+        NOT_INCREASING seqno-not-increasing
+            says: seqno {0.seqno} came after seqno {0.other_seqno}
+            seqnos: seqno other_seqno
+            against: previous
+            shared: a seqno is not above the one before
+        REPEATED seqno-repeated-after-advanced
+            says: seqno {0.seqno} came again after SeqnoAdvanced
+            seqnos: seqno
+            against: previous
+            shared: a seqno is repeated after SeqnoAdvanced
+        OUTSIDE_SNAPSHOT seqno-outside-snapshot
+            says: seqno {0.seqno} is outside its snapshot {0.start}–{0.end}
+            seqnos: seqno start end
+            against: marker
+            shared: a seqno is outside the range of its snapshot
+        BELOW_START seqno-below-request-start
+            says: seqno {0.seqno} came, although the consumer had all up to seqno {0.other_seqno}
+            seqnos: seqno other_seqno
+            against: request
+            shared: a seqno comes that the consumer had
+        OVERLAP marker-overlap
+            says: snapshot marker {0.seqno}–{0.other_seqno} overlaps {0.start}–{0.end}
+            seqnos: seqno other_seqno start end
+            against: marker
+            shared: a marker overlaps the one before
+        BEHIND marker-behind
+            says: snapshot marker {0.seqno}–{0.other_seqno} ends below the last seqno of the stream
+            seqnos: seqno other_seqno
+            against: marker previous
+            shared: a marker ends below the last seqno of the stream
+        OSO_STRUCTURE oso-structure
+            says: OSO snapshot: {0.oso_fault}
+            against: marker
+        ROLLBACK_ABOVE rollback-above-start
+            says: rolled back to seqno {0.seqno}, above seqno {0.other_seqno}, which was asked for
+            seqnos: seqno other_seqno
+            against: request
+        ACK_REGRESS seqno-ack-regress
+            says: seqno {0.seqno} was acknowledged after seqno {0.other_seqno}
+            seqnos: seqno other_seqno
+            against: previous
+            shared: a lower seqno is acknowledged than before
+        CACHED_ABOVE cache-transfer-record
+            says: a cached document has seqno {0.seqno}, above the start {0.other_seqno} of the
+                request
+            seqnos: seqno other_seqno
+            against: request
+            shared: a cached document has a seqno above the start of the request
+        DUPLICATE_KEY duplicate-key-in-snapshot
+            says: key {0.key} came at seqno {0.seqno} and at seqno {0.other_seqno}
+            seqnos: seqno other_seqno
+            against: previous marker
+            shared: a key is twice in a snapshot
+        KEYS_UNCHECKED duplicate-key-in-snapshot
+            says: keys were compared only with the latest {0.a} keys
+        CAS_REGRESS cas-regress
+            says: key {0.key}: CAS 0x{0.other_seqno:016x} came after CAS 0x{0.seqno:016x}
+            seqnos: by_seqno
+            against: previous
+            shared: a later change has a lower CAS
+        COMMIT_WITHOUT_PREPARE commit-without-prepare
+            says: {0.name} of seqno {0.seqno} is for a prepare of seqno {0.other_seqno}, which never
+                came
+            seqnos: seqno other_seqno
+            against: marker
+        OUTSIDE_FILTER collection-outside-filter
+            says: {0.collection} was not requested
+            seqnos: by_seqno
+            against: request
+        UNKNOWN_COLLECTION event-for-unknown-collection
+            says: {0.collection} was never created in this capture
+            seqnos: by_seqno
+            against: request
+        AFTER_COLLECTION_END event-after-collection-end
+            says: {0.event} of {0.collection}, which ended at seqno {0.other_seqno}
+            seqnos: by_seqno
+            against: previous
+        MANIFEST_BACKWARDS manifest-uid-backwards
+            says: manifest uid 0x{0.seqno:x} came after uid 0x{0.other_seqno:x}
+            seqnos: by_seqno
+            against: previous
+        ROLE_VIOLATION role-violation
+            says: {0.name} sent by the {0.sender}
+        """
+    ).items()
 }
+"""By kind of anomaly, which the kernel names."""
 
 
 class SeqnoOrder(Watcher):
@@ -456,46 +442,15 @@ def _anomalies(
             yield Candidates(
                 case.rule,
                 rows[indices],
-                lambda index, case=case, seen=seen: case.words(seen[index]),  # type: ignore[misc]
+                lambda index, case=case, seen=seen: case.says.format(seen[index]),  # type: ignore[misc]
                 severity,
-                lambda index, case=case, seen=seen: case.seqnos(seen[index]),  # type: ignore[misc]
+                lambda index, case=case, seen=seen: seen[index].told(case),  # type: ignore[misc]
                 seen.contradicted_places,
                 case.shared,
                 vbuckets=(lambda index, seen=seen: seen[index].owners)  # type: ignore[misc]
                 if code == w.OPAQUE_MISMATCH
                 else None,
             )
-
-
-_PREVIOUS, _MARKER, _REQUEST, _REQUEST_OF_OTHER, _END = range(5)
-_CONTRADICTED = {
-    w.AFTER_END: (_END,),
-    w.OPAQUE_MISMATCH: (_REQUEST,),
-    w.ALREADY_OPEN: (_REQUEST_OF_OTHER,),
-    w.BEFORE_MARKER: (_REQUEST,),
-    w.NOT_INCREASING: (_PREVIOUS,),
-    w.REPEATED: (_PREVIOUS,),
-    w.OUTSIDE_SNAPSHOT: (_MARKER,),
-    w.BELOW_START: (_REQUEST,),
-    w.OVERLAP: (_MARKER,),
-    w.BEHIND: (_MARKER, _PREVIOUS),
-    w.OSO_STRUCTURE: (_MARKER,),
-    w.ROLLBACK_ABOVE: (_REQUEST,),
-    w.ACK_REGRESS: (_PREVIOUS,),
-    w.CACHED_ABOVE: (_REQUEST,),
-    w.DUPLICATE_KEY: (_PREVIOUS, _MARKER),
-    w.CAS_REGRESS: (_PREVIOUS,),
-    w.COMMIT_WITHOUT_PREPARE: (_MARKER,),
-    w.OUTSIDE_FILTER: (_REQUEST,),
-    w.UNKNOWN_COLLECTION: (_REQUEST,),
-    w.AFTER_COLLECTION_END: (_PREVIOUS,),
-    w.MANIFEST_BACKWARDS: (_PREVIOUS,),
-}
-"""Earlier messages that each kind of anomaly contradicts, if they were captured. _PREVIOUS: the
-message before in its order. _MARKER: the marker of its snapshot, or the start of an OSO snapshot.
-_REQUEST: the request of its stream. _REQUEST_OF_OTHER: the request of the stream whose place it
-takes. _END: the end of its stream.
-"""
 
 
 class _Lookup:
@@ -522,16 +477,16 @@ class _Lookup:
         row = self._row(index)
         code, connection, direction, stream = row.code, row.connection, row.direction, row.stream
         evidence = []
-        for kind in _CONTRADICTED.get(code, ()):
+        for kind in words_of(_CASES[code].against):
             side, message = direction, row.other
-            if kind == _MARKER:
+            if kind == "marker":
                 if row.snapshot < 0:
                     continue
                 message = self._snapshots[row.snapshot].place
-            elif kind == _END:
+            elif kind == "end":
                 message = self._streams[stream].finished
-            elif kind in (_REQUEST, _REQUEST_OF_OTHER):
-                request_stream = self._streams[stream if kind == _REQUEST else row.a]
+            elif kind in ("request", "other"):
+                request_stream = self._streams[stream if kind == "request" else row.a]
                 side, message = 1 - direction, request_stream.opened
                 if not request_stream.request.form:
                     continue

@@ -16,8 +16,8 @@ A field is its section, its name if that is another word, its kind, and what it 
 behind the field before it. ``(flags)`` is the specification's own name of it, ``[…]`` are words for
 values; ``reserved``, ``words``, ``bodyless``, ``public``, ``private`` and ``size=16`` are members
 of ``Field``. ``&name`` stands for members, and ``*name`` for a field or a list of records, that are
-named beside the text. ``when: 0 1 2`` asks for 2 in the byte at 0 of the extras. A heading of one
-word begins lines that others ``use``.
+named beside the text. ``when: 0 1 2`` asks for 2 in the byte at 0 of the extras. Lines that several
+layouts ``use`` stand below a word (``text.sections``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any
 from dcpinspect.protocol.fields import Field, FieldKind, Layout, LayoutItem
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.text import entries
+from dcpinspect.text import entries, sections
 
 _KINDS = {kind.text: kind for kind in FieldKind}
 _SIDE = re.compile(r" (request|response)\b ?")
@@ -51,20 +51,8 @@ def layouts(text: str, spec: str, named: Named | None = None, **common: bool) ->
     """Reads layouts, command by command. ``spec``: the page of those that name none; ``common``:
     members of all.
     """
-    shared: dict[str, _Lines] = {}
-    lines: _Lines = []
     of_command: dict[str, list[Layout]] = {}
-    found: list[tuple[str, _Lines]] = []
-    for head, body in entries(text):
-        if head == "use":
-            lines += shared[body]
-        elif body:
-            lines.append((head, body))
-        elif " " in head:
-            found.append((head, lines := []))
-        else:
-            lines = shared[head] = []
-    for head, lines in found:
+    for head, lines in sections(text):
         names, side, generation = _SIDE.split(head)
         generation, _, legacy = generation.partition(" ")
         members = {"spec": spec, "legacy": bool(legacy), **common}
