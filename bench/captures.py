@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.encode import encode, encode_document
+from tests.encode import encode, encode_document
 
 VBUCKETS = 1024
 SEGMENT = 1448

@@ -22,8 +22,8 @@ import numpy as np
 
 from bench.captures import START_NS
 from bench.read import Timing, row, timed
-from dcpinspect.protocol.encode import encode
 from dcpinspect.transport.headers import ACK, FIN, RST, SYN
+from tests.encode import encode
 
 BLOCK = 50_000
 """Connections that are made at once."""

@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dcpinspect.protocol.encode import encode
+from tests.encode import encode
 from tests.peers.network import inside, ip, namespaces
 
 PORT = 11_210

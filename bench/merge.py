@@ -32,9 +32,9 @@ import numpy as np
 from bench.captures import CLIENT, SERVER, START_NS, Writer
 from bench.pipeline import Measured
 from bench.read import row
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark import pipeline
+from tests.encode import encode
 
 ROLLED, LOST, ENDED = 3, 11, 19
 """Of 32 vbuckets."""

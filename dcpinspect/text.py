@@ -64,7 +64,7 @@ def sections(text: str) -> list[tuple[str, list[tuple[str, str]]]]:
     begins entries that ``use: word`` puts into others.
     """
     shared: dict[str, list[tuple[str, str]]] = {}
-    found: list[tuple[str, list[tuple[str, str]]]] = []
+    headed: list[tuple[str, list[tuple[str, str]]]] = []
     below: list[tuple[str, str]] = []
     for head, body in entries(text):
         if head == "use":
@@ -74,8 +74,8 @@ def sections(text: str) -> list[tuple[str, list[tuple[str, str]]]]:
         elif head.islower() and " " not in head:
             below = shared[head] = []
         else:
-            found.append((head, below := []))
-    return found
+            headed.append((head, below := []))
+    return headed
 
 
 def groups(text: str) -> dict[str, dict[str, str]]:

@@ -32,11 +32,11 @@ from dcpinspect.errors import (
     PlacedError,
     UsageError,
 )
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.tables.arrow import arrow_schema
 from dcpinspect.tables.schema import COLUMNS
 from tests import builders
+from tests.encode import encode
 from tests.peers.truth import SAMPLES
 
 TOUR = SAMPLES / "tour.pcapng"

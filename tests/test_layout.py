@@ -8,6 +8,7 @@ ROOT = Path(__file__).parent.parent
 
 NO_MODULE = {
     "test_conftest": "the test support",
+    "test_encode": "the same",
     "test_forked": "the same",
     "test_import_hygiene": "the package as a whole",
     "test_layout": "the tree of files",

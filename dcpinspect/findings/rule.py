@@ -120,21 +120,21 @@ def rules(text: str) -> tuple[Rule, ...]:
     the name of one of ``costs.SHARED``, or a cost as ``costs.cost`` reads it. If it differs by
     cause, it is ``CAUSE: COST; CAUSE: COST``.
     """
-    return tuple(_rule(*head.split(), **parts) for head, parts in groups(text).items())
+    return tuple(_rule(*head.split(), **lines) for head, lines in groups(text).items())
 
 
-def _rule(name: str, family: str, severity: str, blamed: str = "", /, **parts: str) -> Rule:
-    values: dict[str, Any] = {"family": family, "severity": severity, "unless": "", **parts}
-    values["causes"] = words_of(parts.get("causes", ""))
-    values["needs"] = words_of(parts.get("needs", ""))
-    values["reports"] = tuple(filter(None, parts.get("reports", "").split(", ")))
+def _rule(name: str, family: str, severity: str, blamed: str = "", /, **lines: str) -> Rule:
+    values: dict[str, Any] = {"family": family, "severity": severity, "unless": "", **lines}
+    values["causes"] = words_of(lines.get("causes", ""))
+    values["needs"] = words_of(lines.get("needs", ""))
+    values["reports"] = tuple(filter(None, lines.get("reports", "").split(", ")))
     for field_name in ("adds_up", "is_told_once"):
-        values[field_name] = field_name in parts
-    by_cause = [part.partition(" for ") for part in parts.get("whose", "").split(", ")]
+        values[field_name] = field_name in lines
+    by_cause = [part.partition(" for ") for part in lines.get("whose", "").split(", ")]
     values["whose"] = blamed or {
-        cause: one for one, _, causes in by_cause for cause in words_of(causes)
+        cause: who_acts for who_acts, _, causes in by_cause for cause in words_of(causes)
     }
-    costs = [part.rpartition(": ") for part in parts.get("cost", "").split("; ")]
+    costs = [part.rpartition(": ") for part in lines.get("cost", "").split("; ")]
     of_cause = {cause: SHARED.get(words) or cost(words) for cause, _, words in costs if words}
     values["cost"] = of_cause.get("", of_cause) or None
     return Rule(name, **values)

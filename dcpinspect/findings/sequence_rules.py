@@ -288,8 +288,8 @@ class _Anomaly:
 
 
 _CASES = {
-    getattr(w, head.split()[0]): _Case(head.split()[1], **parts)
-    for head, parts in groups(
+    getattr(w, head.split()[0]): _Case(head.split()[1], **lines)
+    for head, lines in groups(
         """
         WITHOUT_STREAM message-without-stream
             says: {0.event} came for a vbucket that was never opened

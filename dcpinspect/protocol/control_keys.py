@@ -44,8 +44,8 @@ class ControlKey:
 
 
 CONTROL_KEYS = tuple(
-    ControlKey(*head.split(), **parts)
-    for head, parts in groups(
+    ControlKey(*head.split(), **lines)
+    for head, lines in groups(
         """
     connection_buffer_size 3.0
         values: u32 decimal string; 0 turns flow control off

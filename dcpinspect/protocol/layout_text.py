@@ -92,7 +92,7 @@ def _members(lines: _Lines, named: Named) -> dict[str, Any]:
         elif head == "status":
             members[head] = body if body == "any" else tuple(map(Status.__getitem__, body.split()))
         elif head == "when":
-            members[head] = tuple(tuple(map(int, part.split())) for part in body.split(", "))
+            members[head] = tuple(tuple(map(int, numbers.split())) for numbers in body.split(", "))
         else:
             members[head] = named[body] if head == "check" else body
     members["extras"], members["value"] = tuple(sections["extras"]), tuple(sections["value"])
@@ -124,8 +124,8 @@ def _made(section: str, head: str, doc: str, offset: int, named: Named) -> Field
         if word[0] == "(":
             members["label"] = word[1:-1]
         elif word[0] == "[":
-            parts = (part.partition(" ") for part in word[1:-1].split(", "))
-            members["values"] = {int(number, 0): text for number, _, text in parts}
+            pairs = (pair.partition(" ") for pair in word[1:-1].split(", "))
+            members["values"] = {int(number, 0): text for number, _, text in pairs}
         elif value:
             members[member] = int(value) if value.isdecimal() else value
         else:

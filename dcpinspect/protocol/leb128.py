@@ -44,18 +44,6 @@ def decode_leb128(data: bytes | memoryview) -> tuple[int, int] | None:
     return None if id_and_size < 0 else (id_and_size >> 3, id_and_size & 7)
 
 
-def encode_leb128(number: int) -> bytes:
-    """Returns the shortest form of a u32; the way back from ``decode_leb128``."""
-    if not 0 <= number <= 0xFFFF_FFFF:
-        raise ValueError(f"{number} is not a collection id: 0 to 4294967295 are")
-    encoded = bytearray()
-    while number >= 0x80:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
-
-
 @kernel("void(octets, octets, int64[::1], int64[::1], int64[::1], int64[::1])")
 def read_collection_ids(
     data: ByteArray,

@@ -50,10 +50,3 @@ def decode_snappy(data: bytes | memoryview) -> bytes:
     if done != size:
         raise SnappyError(f"inflates to {done} bytes where {size} were declared")
     return bytes(inflated)
-
-
-def encode_snappy(data: bytes) -> bytes:
-    """Returns a snappy block; the way back from ``decode_snappy``."""
-    import cramjam
-
-    return bytes(cramjam.snappy.compress_raw(data))

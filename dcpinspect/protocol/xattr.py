@@ -7,8 +7,7 @@ pairs: u32 pair length, key, NUL, value, NUL. Values are JSON; keys are longer t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from struct import pack, unpack_from
+from struct import unpack_from
 from typing import NamedTuple
 
 
@@ -64,11 +63,3 @@ def decode_xattrs(value: bytes) -> XattrSection:
         pairs.append(Xattr(pair_pieces[0], pair_pieces[1], pair_start, 4 + pair))
         pair_start = stop
     return XattrSection(tuple(pairs), end, problem, pair_start)
-
-
-def encode_xattrs(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Returns a section of (key, value) pairs; the way back from ``decode_xattrs``."""
-    section = b"".join(
-        pack(">I", len(key) + len(value) + 2) + key + b"\0" + value + b"\0" for key, value in pairs
-    )
-    return pack(">I", len(section)) + section

@@ -17,10 +17,10 @@ import pytest
 from dcpinspect.capture.live import LiveCapture
 from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError, UsageError
-from dcpinspect.protocol.encode import encode
 from tests import builders
 from tests.builders import Segment
 from tests.capture.test_live import opened, packets
+from tests.encode import encode
 from tests.peers.network import NEEDS_ROOT, tapped
 
 pytestmark = [

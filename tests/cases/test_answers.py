@@ -17,11 +17,11 @@ import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.findings.rule import SEVERITIES
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
 from tests.advice import contradictions
 from tests.builders import Recorded, pcap
 from tests.damage import Packet
+from tests.encode import encode
 from tests.output.render.test_finding_text import finding
 from tests.peers.truth import SAMPLES
 from tests.streams.told import Told, opened, packets

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
 from tests.cases.told import Case
+from tests.encode import encode
 from tests.peers.script import text
 from tests.streams.told import Told, opened
 

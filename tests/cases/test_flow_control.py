@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dcpinspect.protocol.encode import encode
 from tests.cases.told import Case
+from tests.encode import encode
 from tests.streams.told import Told, opened
 
 

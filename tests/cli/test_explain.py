@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.cli.main import main
-from dcpinspect.protocol.encode import encode
+from tests.encode import encode
 from tests.protocol.vectors import BY_ID
 
 DUMPS = Path(__file__).parents[1] / "protocol" / "dumps"

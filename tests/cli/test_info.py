@@ -12,10 +12,10 @@ import pytest
 import dcpinspect
 from dcpinspect.cli.main import main
 from dcpinspect.output.export.table_schema import table_schema
-from dcpinspect.protocol.encode import encode
 from dcpinspect.streams.table_columns import INFO
 from tests import builders
 from tests.captures import field
+from tests.encode import encode
 from tests.peers.truth import SAMPLES
 from tests.schemas import validate
 from tests.streams.told import opened, packets

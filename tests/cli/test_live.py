@@ -23,10 +23,10 @@ import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import Conversation
+from tests.encode import encode
 from tests.peers.endpoint import Wrap, bare
 from tests.peers.network import NEEDS_ROOT, Plug, Wire, inside, ip, namespaces, tapped
 from tests.peers.play import Said, play

@@ -22,12 +22,12 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
 from dcpinspect.output.export.table_schema import message_schema
 from dcpinspect.output.render.message_lines import Lines
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.arrow import record_batch
 from tests import builders
 from tests.builders import Conversation
 from tests.cli.test_output import wait_until_it_waits
+from tests.encode import encode
 from tests.schemas import validate
 from tests.streams.told import capture, opened
 

@@ -20,11 +20,11 @@ import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.output.export.table_schema import table_schema
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.table_columns import BY_TABLE
 from tests import builders
 from tests.captures import field
+from tests.encode import encode
 from tests.peers.truth import SAMPLES
 from tests.schemas import validate
 

@@ -20,9 +20,9 @@ import pyarrow.parquet
 import pytest
 
 from dcpinspect.cli.main import main
-from dcpinspect.protocol.encode import encode
 from tests import builders
 from tests.cli.test_output import wait_until_it_waits
+from tests.encode import encode
 from tests.findings.logs.written import rollback
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"

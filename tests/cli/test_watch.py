@@ -25,10 +25,10 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.findings.finding_records import FINDINGS
 from dcpinspect.output.export.table_schema import table_schema
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from tests.builders import Recorded, pcap
 from tests.cli.test_live import told as tell_story
+from tests.encode import encode
 from tests.peers.network import NEEDS_ROOT, namespaces
 from tests.peers.stories import STORIES
 from tests.peers.truth import SAMPLES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.findings.acknowledged import RULES, Acknowledged
-from dcpinspect.protocol.encode import encode
+from tests.encode import encode
 from tests.findings.checked import checked, findings
 from tests.peers.script import Stream
 from tests.streams.told import Told, opened, packets

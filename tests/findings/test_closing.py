@@ -9,9 +9,9 @@ import pytest
 from dcpinspect.findings.explains import CLOSES
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY, RULES
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from tests.captures import field
+from tests.encode import encode
 from tests.findings.checked import findings
 from tests.peers.script import Side
 from tests.streams.told import Told, opened

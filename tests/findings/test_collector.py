@@ -13,11 +13,11 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.reading.engine import Engine
 from tests.damage import PORT, batches
+from tests.encode import encode
 from tests.findings.gathered import RULES, collected, once
 from tests.peers.script import Stream
 from tests.streams.told import opened, packets

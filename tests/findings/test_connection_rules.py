@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from dcpinspect.findings.checker import Checker
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.tracker import Tracker
 from tests.builders import ACK, PSH
 from tests.damage import PORT, Talk, batches
+from tests.encode import encode
 from tests.findings.checked import findings, found_in, told
 from tests.streams.told import Told, opened, packets
 

@@ -10,11 +10,11 @@ from dcpinspect.findings.explains import CLOSES, OWNS, REFUSABLE, SILENCES, SILE
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES
 from dcpinspect.findings.rule import SEVERITIES
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.reading.reading import Reading
 from tests.builders import ACK, PSH
 from tests.damage import Talk
+from tests.encode import encode
 from tests.findings.checked import findings, found_in
 from tests.findings.test_closing import heeded, streaming, wrong_opaque
 from tests.peers.script import Side

@@ -11,8 +11,8 @@ import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.flow_rules import RULES
-from dcpinspect.protocol.encode import encode
 from tests.damage import sample
+from tests.encode import encode
 from tests.findings.checked import findings, found_in
 from tests.peers.script import Side, Stream
 from tests.streams.told import Told, opened

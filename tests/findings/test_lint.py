@@ -10,8 +10,8 @@ from typing import Any
 
 from dcpinspect.findings.lint import RULES
 from dcpinspect.findings.recommended import CHECKS
-from dcpinspect.protocol.encode import encode
 from tests.catalogue import each
+from tests.encode import encode
 from tests.findings.checked import findings, found_in, verdicts, verdicts_of
 from tests.streams.told import Told, opened, packets
 

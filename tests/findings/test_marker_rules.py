@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dcpinspect.findings.finding import Finding
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.records import Snapshots
+from tests.encode import encode
 from tests.findings.checked import findings, found_in
 from tests.peers.script import Stream
 from tests.streams.told import Told, opened, packets

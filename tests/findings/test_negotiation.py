@@ -12,8 +12,8 @@ import pytest
 
 from dcpinspect.findings import registry
 from dcpinspect.findings.negotiation import RULES
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
+from tests.encode import encode
 from tests.findings.checked import findings, found_in, told
 from tests.peers.script import EPOCH, Stream, hlc
 from tests.streams.told import Told, opened, packets

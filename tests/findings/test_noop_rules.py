@@ -11,7 +11,7 @@ import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.noop_rules import RULES
-from dcpinspect.protocol.encode import encode
+from tests.encode import encode
 from tests.findings.checked import findings, found_in
 from tests.peers.script import Side
 from tests.streams.told import Told, opened, packets

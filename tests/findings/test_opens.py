@@ -6,12 +6,12 @@ from typing import Any
 
 from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.opens import RULES
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.tracker import Tracker
 from tests.builders import ACK, FIN, PSH
 from tests.damage import PORT, Packet, Talk, batches
+from tests.encode import encode
 from tests.findings.checked import findings
 from tests.streams.told import Told, opened
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from dcpinspect.findings.pairing import RULES
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.reading.reading import Reading
 from tests.captures import field
 from tests.doubled import packets_of, tcp_of, written
+from tests.encode import encode
 from tests.findings.checked import findings, found_in
 from tests.peers.script import Stream
 from tests.streams.told import Told, opened, packets

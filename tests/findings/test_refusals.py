@@ -14,8 +14,8 @@ import pytest
 from dcpinspect.capture.open import open_capture
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.refusals import RULES, Refusals
-from dcpinspect.protocol.encode import encode_parts
 from dcpinspect.protocol.statuses import Status
+from tests.encode import encode_parts
 from tests.findings.checked import checked, findings
 from tests.parted import Options, divided, everything, joined, whole
 from tests.peers.script import Side, Stream

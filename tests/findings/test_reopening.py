@@ -9,9 +9,9 @@ import json
 import pytest
 
 from dcpinspect.findings.finding import Finding
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.statuses import Status, status_name
+from tests.encode import encode
 from tests.findings.checked import findings, found_in
 from tests.peers.script import Stream
 from tests.streams.told import Told, opened, packets

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dcpinspect.findings.finding import Finding
-from dcpinspect.protocol.encode import encode
+from tests.encode import encode
 from tests.findings.checked import findings
 from tests.streams.told import Told, opened
 

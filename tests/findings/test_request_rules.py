@@ -13,9 +13,8 @@ import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
-from dcpinspect.protocol.encode import encode
-from dcpinspect.protocol.snappy import encode_snappy
 from dcpinspect.protocol.statuses import Status
+from tests.encode import encode, encode_snappy
 from tests.findings.checked import checked, findings, found_in
 from tests.streams.told import Told, opened, packets
 

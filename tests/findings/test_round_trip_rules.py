@@ -14,7 +14,7 @@ import pytest
 from dcpinspect.capture.open import open_capture
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.round_trip_rules import ENOUGH
-from dcpinspect.protocol.encode import encode
+from tests.encode import encode
 from tests.findings.checked import findings
 from tests.parted import Options, divided, everything, joined, whole
 from tests.streams.told import Told, capture

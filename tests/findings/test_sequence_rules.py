@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dcpinspect.findings.sequence_rules import RULES
-from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.statuses import Status
+from tests.encode import encode, encode_parts
 from tests.findings.checked import findings, found_in, told
 from tests.peers.script import Side, Stream, hlc
 from tests.streams.told import Told, opened, packets, tables

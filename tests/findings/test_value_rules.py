@@ -13,10 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpinspect.findings.value_rules import broken_values
-from dcpinspect.protocol.encode import encode, encode_document, encode_parts
-from dcpinspect.protocol.snappy import encode_snappy
-from dcpinspect.protocol.xattr import encode_xattrs
 from dcpinspect.streams.session import readable
+from tests.encode import encode, encode_document, encode_parts, encode_snappy, encode_xattrs
 from tests.tables.build import batch
 
 

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from dcpinspect.findings.wire_checks import candidates
 from dcpinspect.findings.wire_rules import IDS, RULES
-from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.fields import Field, FieldKind, Layout
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, encode_header
-from dcpinspect.protocol.xattr import encode_xattrs
 from dcpinspect.tables.messages import MessageBatch
 from tests.catalogue import each
+from tests.encode import encode, encode_parts, encode_xattrs
 from tests.protocol.strategies import messages
 from tests.protocol.vectors import ALL, Vector
 from tests.tables.build import batch

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.header import HEADER_SIZE
+from tests.encode import encode, encode_parts
 from tests.model.plants import EACCESS, EINVAL, ERANGE, ETMPFAIL, LOG, VB, Plants
 from tests.model.producer import CAS
 from tests.model.talk import UUID, Talk

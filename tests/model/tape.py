@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.flags import ENDLESS
+from tests.encode import encode
 
 START_NS = 1_712_404_800 * 10**9
 

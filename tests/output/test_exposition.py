@@ -14,13 +14,13 @@ import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.output.exposition import BOUNDS_S, FAMILIES, MOST_VBUCKETS, Metrics, Snapshot, Times
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import Conversation
 from tests.captures import real_server
 from tests.doubled import Doubled, packets_of, passed_on, translated
 from tests.doubled import written as captured
+from tests.encode import encode
 from tests.peers.truth import SAMPLES
 
 DOCS = Path(__file__).parent.parent.parent / "docs"

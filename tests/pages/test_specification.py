@@ -12,9 +12,9 @@ import pytest
 
 from dcpinspect.output.render.explanation import explain
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.message import Context, Message
 from tests.catalogue import each
+from tests.encode import encode, encode_parts
 from tests.findings.checked import told
 from tests.pages.specification import DOCUMENTS, ROWS, Row, shown_by, specification_markdown
 from tests.protocol.vectors import BY_ID

@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 from struct import pack
 from typing import Any, Literal
 
-from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.features import COLLECTIONS, FEATURES
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.flex import STREAM_ID
 from dcpinspect.protocol.statuses import Status
+from tests.encode import encode, encode_document
 
 Side = Literal["client", "server"]
 """The TCP ends; who of them is the producer is up to the DCP open."""

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from dcpinspect.protocol.encode import encode, encode_parts
+from tests.encode import encode, encode_parts
 from tests.peers import endpoint
 from tests.peers.consumer import Consumer
 from tests.peers.endpoint import Board, PeerError

@@ -8,15 +8,14 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from dcpinspect.protocol.encode import encode, encode_items, encode_parts
 from dcpinspect.protocol.features import COLLECTIONS
 from dcpinspect.protocol.fields import Field, FieldKind, Layout, LayoutItem, RecordList
 from dcpinspect.protocol.flex import encode_frames
 from dcpinspect.protocol.header import HEADER_SIZE, Magic
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
-from dcpinspect.protocol.snappy import encode_snappy
 from dcpinspect.protocol.statuses import Status
+from tests.encode import encode, encode_items, encode_parts, encode_snappy
 
 _TEXTS = {
     FieldKind.KEY: b"\x08apple",

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dcpinspect.protocol.encode import encode_items, encode_parts
 from dcpinspect.protocol.fields import FieldKind, LayoutItem, RecordList, fixed_size
 from dcpinspect.protocol.flex import encode_frames
 from dcpinspect.protocol.message import FieldValue, Message
+from tests.encode import encode_items, encode_parts
 from tests.protocol.vectors import frames_of
 
 

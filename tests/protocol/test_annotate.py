@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 from dcpinspect.protocol.annotate import MAX_RECORDS, annotate
-from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
+from tests.encode import encode, encode_parts
 from tests.protocol.damage import assert_inside, assert_tiles
 from tests.protocol.strategies import contexts, gaps, messages
 

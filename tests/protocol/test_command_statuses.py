@@ -10,11 +10,11 @@ from dcpinspect.protocol.command_statuses import (
     command_status_meaning,
     refusal_meaning,
 )
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Message
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_meaning
 from tests.catalogue import each
+from tests.encode import encode
 
 AROUND = (Opcode.GET_FAILOVER_LOG, Opcode.GET_ALL_VB_SEQNOS, Opcode.OBSERVE_SEQNO)
 UUID_UNKNOWN = (

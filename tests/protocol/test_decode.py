@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from dcpinspect.output.export.json import specific_numbers
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.decode import ERROR_LAYOUT, PROBLEMS, Decoded
-from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.fields import FieldKind, bit_names
 from dcpinspect.protocol.header import HEADER_SIZE, decode_header
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import Message
 from dcpinspect.protocol.session import Sessions
 from dcpinspect.tables.schema import SPECIFIC
+from tests.encode import encode, encode_parts
 from tests.tables.build import batch
 
 VECTORS = Path(__file__).parent.parent / "vectors"

@@ -10,12 +10,12 @@ import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.protocol import first_bytes
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.foreign import Recogniser, may_be_foreign
 from dcpinspect.reading.engine import Engine
 from tests import builders, damage
 from tests.builders import ACK, FIN, RST, SYN, Segment
 from tests.catalogue import first_of
+from tests.encode import encode
 from tests.scenarios.test_crowds import read
 
 NOOP = encode("noop", opaque=5)

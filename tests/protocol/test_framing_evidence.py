@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.output.export.json import message_object
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.framing_evidence import MAX_HELD, ONE_WAY
 from dcpinspect.reading.engine import Engine
 from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import Conversation
+from tests.encode import encode
 from tests.reading.test_engine import batches
 
 PORT = 31_000

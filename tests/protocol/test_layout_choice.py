@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.protocol.encode import encode_parts
 from dcpinspect.protocol.header import decode_header
 from dcpinspect.protocol.layout_choice import LayoutChoice, choose
 from dcpinspect.protocol.opcodes import Opcode
 from tests.catalogue import each
+from tests.encode import encode_parts
 
 
 def chosen(

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.protocol.leb128 import decode_leb128, encode_leb128, read_collection_ids
+from dcpinspect.protocol.leb128 import decode_leb128, read_collection_ids
+from tests.encode import encode_leb128
 
 CASES = (
     (0x00, "00"),

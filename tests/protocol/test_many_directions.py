@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from dcpinspect.protocol import first_bytes
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.many_directions import messages_of
 from dcpinspect.protocol.resync import KnownStreams
 from dcpinspect.transport.chunk import FirstBytes, FirstPieces, Segments, StreamChunk
 from tests import builders
 from tests.builders import Conversation
+from tests.encode import encode
 from tests.scenarios.test_crowds import read
 
 SAID = (

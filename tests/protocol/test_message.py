@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Context, FieldValue, Message
+from tests.encode import encode
 
 
 def test_walking_a_field_gives_it_and_all_inside_it() -> None:

@@ -7,13 +7,12 @@ import struct
 import pytest
 
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.flex import encode_frames
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.redact import DIGITS, Redactor
-from dcpinspect.protocol.snappy import encode_snappy
 from tests import builders
+from tests.encode import encode, encode_document, encode_snappy
 from tests.protocol.every import whole_messages
 
 REDACTOR = Redactor(b"salt")

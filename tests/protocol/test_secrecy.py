@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode_parts
 from dcpinspect.protocol.fields import MessageSide
 from dcpinspect.protocol.message import FieldValue
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, Trait
 from dcpinspect.protocol.secrecy import Secrecy, names_credentials, secrecy
-from dcpinspect.protocol.snappy import encode_snappy
 from tests.catalogue import each
+from tests.encode import encode_parts, encode_snappy
 
 SIDES: tuple[MessageSide, ...] = ("request", "response")
 ADMINISTRATIVE = {

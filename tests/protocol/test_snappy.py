@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.protocol.header import MAX_BODY
-from dcpinspect.protocol.leb128 import encode_leb128
-from dcpinspect.protocol.snappy import SnappyError, decode_snappy, encode_snappy, inflated_size
+from dcpinspect.protocol.snappy import SnappyError, decode_snappy, inflated_size
+from tests.encode import encode_leb128, encode_snappy
 
 CASES = (
     ("empty", "00", b""),

@@ -10,10 +10,8 @@ import pytest
 
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.message import Context, Message
-from dcpinspect.protocol.snappy import encode_snappy
-from dcpinspect.protocol.xattr import encode_xattrs
+from tests.encode import encode, encode_document, encode_snappy, encode_xattrs
 
 OFF = Context("off")
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.protocol.xattr import decode_xattrs, encode_xattrs
+from dcpinspect.protocol.xattr import decode_xattrs
+from tests.encode import encode_xattrs
 
 texts = st.binary(max_size=30).map(lambda data: data.replace(b"\0", b"0"))
 pairs = st.dictionaries(texts.filter(bool), texts, max_size=5)

@@ -16,7 +16,6 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
 from dcpinspect.output.export.json import dump, message_object
 from dcpinspect.protocol import first_bytes
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.first_bytes import BriefMessages
 from dcpinspect.reading.engine import Engine
 from dcpinspect.reading.reading import Reading
@@ -24,6 +23,7 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.chunk import StreamChunk
 from tests import builders
 from tests.builders import Conversation
+from tests.encode import encode
 from tests.protocol.test_first_bytes import flood
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"

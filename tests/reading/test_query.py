@@ -17,7 +17,6 @@ import pytest
 
 from dcpinspect.errors import CaptureError, PlacedError, UsageError
 from dcpinspect.findings.finding_records import CHECKED, CONTRACTS
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import query
 from dcpinspect.reading.query import QueriedCaptures, Query, ScannedTable
 from dcpinspect.reading.reading import Reading
@@ -28,6 +27,7 @@ from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.filter_sql import Sql
 from dcpinspect.tables.schema import BY_NAME
 from tests import builders
+from tests.encode import encode
 
 SAMPLES = Path(__file__).parent.parent.parent / "sample_captures"
 TOUR, LARGE, SNAPSHOTS, ROLLBACK = (

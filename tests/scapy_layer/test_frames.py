@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.protocol.encode import encode_parts
 from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES, encode_frames
 from dcpinspect.scapy_layer import (
     DCP,
@@ -13,6 +12,7 @@ from dcpinspect.scapy_layer import (
     DcpFrameServerDuration,
 )
 from dcpinspect.scapy_layer.frames import FRAMES
+from tests.encode import encode_parts
 
 
 def read(framing: bytes, magic: int = 0x08) -> list[DcpFrame]:

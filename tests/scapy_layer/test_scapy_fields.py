@@ -14,7 +14,6 @@ from scapy.fields import (
 )
 from scapy.packet import Packet
 
-from dcpinspect.protocol.encode import encode_items
 from dcpinspect.protocol.fields import Bit, Field, FieldKind, RecordList
 from dcpinspect.scapy_layer.scapy_fields import (
     camel,
@@ -25,6 +24,7 @@ from dcpinspect.scapy_layer.scapy_fields import (
     section_fields,
     sentence,
 )
+from tests.encode import encode_items
 
 RECORDS = RecordList(
     "pairs",

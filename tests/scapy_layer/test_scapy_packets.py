@@ -18,7 +18,6 @@ from scapy.supersocket import StreamSocket
 from scapy.utils import PcapReader
 
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import FieldValue
 from dcpinspect.scapy_layer import (
@@ -43,6 +42,7 @@ from dcpinspect.scapy_layer import (
 )
 from dcpinspect.scapy_layer.scapy_packets import MAX_MESSAGES, MESSAGES
 from tests.catalogue import each
+from tests.encode import encode
 from tests.peers.truth import SAMPLES
 from tests.protocol.strategies import messages
 from tests.protocol.vectors import ALL, Vector

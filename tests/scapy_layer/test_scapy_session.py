@@ -15,12 +15,12 @@ from scapy.packet import Packet
 from scapy.sendrecv import sniff
 from scapy.utils import PcapReader
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.scapy_layer import DcpMutation, DCPSession
 from dcpinspect.tables.messages import DIRECTIONS
 from tests import builders, damage
 from tests.builders import Conversation
+from tests.encode import encode
 from tests.peers.network import NEEDS_ROOT, inside, namespaces
 from tests.peers.play import play
 from tests.peers.script import Conversation as Talk

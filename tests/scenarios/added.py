@@ -55,7 +55,7 @@ class _Finder(MetaPathFinder):
 def main(row: str, layout: str) -> None:
     """Adds both, then tells the conversation."""
     sys.meta_path.insert(0, _Finder(dict(zip(_AFTER, (row, layout), strict=True))))
-    from dcpinspect.protocol.encode import encode
+    from tests.encode import encode
     from tests.findings.checked import findings
     from tests.peers.script import Stream
     from tests.streams.told import opened, tables

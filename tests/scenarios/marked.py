@@ -11,14 +11,13 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.fields import Field, Slot
 from dcpinspect.protocol.flatbuffer import encode_table
 from dcpinspect.protocol.flex import encode_frames
 from dcpinspect.protocol.layouts import layouts_of
-from dcpinspect.protocol.snappy import encode_snappy
 from tests import builders
 from tests.damage import Packet, Talk
+from tests.encode import encode, encode_document, encode_snappy
 from tests.tls.invented import Invented
 
 CORE = "Wq7Marker"

@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.control_keys import control_key
-from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.features import feature
 from dcpinspect.protocol.flex import RESPONSE_FRAMES
 from dcpinspect.protocol.header import MAGIC_DOCS, Magic
 from dcpinspect.protocol.message import Context, Message
 from tests.catalogue import each
+from tests.encode import encode, encode_parts
 from tests.protocol.vectors import BY_ID
 
 OFF = Context("off")

@@ -13,12 +13,12 @@ from dcpinspect.kernels.kernel import Kernel
 from dcpinspect.output.export.json import dump, message_object
 from dcpinspect.output.export.json_programs import JsonRows
 from dcpinspect.output.render.message_lines import summary
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.reading.engine import Engine
 from dcpinspect.tables.arrow import record_batch
 from dcpinspect.tables.messages import MessageBatch
 from tests.damage import PORT, batches
+from tests.encode import encode
 from tests.findings.checked import told
 from tests.peers.script import Stream, failover_entries
 from tests.streams.told import Told, opened, packets, tables

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.statuses import Status
+from tests.encode import encode
 from tests.findings.checked import findings
 from tests.peers.script import hlc
 from tests.streams.told import Told, opened

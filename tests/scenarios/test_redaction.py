@@ -17,13 +17,13 @@ import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.output.export.table_schema import message_schema
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.flex import encode_frames
 from dcpinspect.protocol.header import HEADER_SIZE, decode_header
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.tables.schema import COLUMNS
 from tests import builders
+from tests.encode import encode
 from tests.peers.truth import SAMPLES, load
 
 pytestmark = pytest.mark.slow

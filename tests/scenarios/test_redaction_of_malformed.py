@@ -16,18 +16,17 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.output.render.field_table import value_text
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.fields import Field, Layout, MessageSide, RecordList
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.meanings import cas_time, utc
 from dcpinspect.protocol.message import Context
 from dcpinspect.protocol.redact import Redactor
-from dcpinspect.protocol.snappy import encode_snappy
 from dcpinspect.tui.copying import copied
 from dcpinspect.tui.field_entries import Entries, Entry
 from dcpinspect.tui.inspection import Inspection
 from tests import builders
+from tests.encode import encode, encode_snappy
 from tests.scenarios.test_redaction_everywhere import FILES, told
 
 pytestmark = pytest.mark.slow

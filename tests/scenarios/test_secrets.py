@@ -14,15 +14,14 @@ from dcpinspect.output.render.byte_grid import byte_grid, hex_dump
 from dcpinspect.output.render.explanation import explain_packets
 from dcpinspect.output.render.field_table import field_table
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.fields import MessageSide
 from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
 from dcpinspect.protocol.secrecy import Secrecy, secrecy
-from dcpinspect.protocol.snappy import encode_snappy
 from dcpinspect.scapy_layer import DCP
 from dcpinspect.tui.app import InspectApp
 from tests import builders
+from tests.encode import encode, encode_parts, encode_snappy
 from tests.scenarios.test_redaction import OUTPUTS, output
 from tests.tui.screens import Keys, play, press, screen, settled
 

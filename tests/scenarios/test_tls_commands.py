@@ -10,10 +10,10 @@ import pytest
 
 import dcpinspect
 from dcpinspect.cli.main import main
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests import builders
+from tests.encode import encode
 from tests.tls.forged import Forged
 from tests.tls.oracle import embed
 from tests.tls.peers import Recorded, Tls

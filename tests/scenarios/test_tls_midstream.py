@@ -12,11 +12,11 @@ import pytest
 
 import dcpinspect
 from dcpinspect.cli.main import main
-from dcpinspect.protocol.encode import encode
 from dcpinspect.scapy_layer.scapy_session import DCPSession
 from dcpinspect.transport.tls import decryption
 from dcpinspect.transport.tls.keylog import SEARCH, command_secrets
 from tests import builders
+from tests.encode import encode
 from tests.tls.damage import save, taped
 from tests.tls.decrypted import read
 from tests.tls.forged import Forged

@@ -19,13 +19,13 @@ from dcpinspect.capture.open import CaptureFile, open_capture
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from dcpinspect.cli.main import main
 from dcpinspect.output.exposition import Metrics
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.tls import direction
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests import builders
 from tests import damage as packets
 from tests.capture.test_pcapng_writer import packets_in, tshark
+from tests.encode import encode
 from tests.tls import damage, oracle
 from tests.tls.forged import Forged
 from tests.tls.peers import Recorded, Tls

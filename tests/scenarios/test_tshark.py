@@ -9,9 +9,9 @@ import cramjam
 import pytest
 
 import dcpinspect
-from dcpinspect.protocol.encode import encode
 from tests.builders import ACK, PSH, Recorded, pcap
 from tests.damage import Talk
+from tests.encode import encode
 
 COMPRESSED = bytes(cramjam.snappy.compress_raw(b'{"n":1}'))
 

@@ -15,11 +15,10 @@ import pytest
 
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.command_statuses import refusal_meaning
-from dcpinspect.protocol.encode import encode, encode_document, encode_parts
 from dcpinspect.protocol.message import Context, FieldValue, Message
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.protocol.snappy import encode_snappy
 from tests.catalogue import each
+from tests.encode import encode, encode_document, encode_parts, encode_snappy
 from tests.protocol import tshark
 from tests.protocol.vectors import BY_ID, at_path
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.xattr import decode_xattrs, encode_xattrs
+from dcpinspect.protocol.xattr import decode_xattrs
 from tests.catalogue import each
+from tests.encode import encode_xattrs
 from tests.protocol.damage import assert_inside, assert_tiles, off_by_one
 from tests.protocol.reencode import reencode
 from tests.protocol.vectors import (

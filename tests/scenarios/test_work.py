@@ -25,11 +25,10 @@ from dcpinspect.output.export.json import dump, message_object
 from dcpinspect.output.export.packet_subset import PacketWishes, Subset
 from dcpinspect.output.render.coverage_text import coverage_table
 from dcpinspect.protocol import first_bytes
-from dcpinspect.protocol.encode import encode, encode_parts
-from dcpinspect.protocol.xattr import encode_xattrs
 from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import START_NS, Conversation, Recorded, Segment
+from tests.encode import encode, encode_parts, encode_xattrs
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.spark.pushdown import pushed
 from dcpinspect.tables.schema import BY_NAME
+from tests.encode import encode
 from tests.tables.build import batch
 
 datasource = pytest.importorskip("pyspark.sql.datasource")

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from dcpinspect.errors import CaptureError
-from dcpinspect.protocol.encode import encode
 from dcpinspect.spark import source_rows
 from dcpinspect.spark.source_options import SCHEMA, read_options
 from dcpinspect.spark.spark_schema import spark_table
 from tests import builders
+from tests.encode import encode
 from tests.peers.truth import SAMPLES
 from tests.spark.test_spark_schema import told
 

@@ -13,7 +13,6 @@ from deltalake import Schema
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.spark_schema import (
     BOUNDED,
@@ -29,6 +28,7 @@ from dcpinspect.spark.spark_schema import (
     whole_numbers,
 )
 from dcpinspect.tables.arrow import record_batch, type_of
+from tests.encode import encode
 from tests.peers.truth import SAMPLES
 from tests.tables.build import batch
 

@@ -10,10 +10,10 @@ import pytest
 from deltalake import DeltaTable
 
 from dcpinspect.errors import UsageError
-from dcpinspect.protocol.encode import encode
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.spark_schema import TABLES, columns_of, spark_table
 from dcpinspect.spark.views import expressions, readable, table
+from tests.encode import encode
 from tests.peers.truth import SAMPLES
 from tests.spark import kept as frames
 from tests.spark.outputs import of_spark, ran

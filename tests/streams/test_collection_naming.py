@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import dcpinspect
-from dcpinspect.protocol.snappy import encode_snappy
 from dcpinspect.reading.engine import Engine
 from dcpinspect.tables.arrow import record_batch
 from dcpinspect.tables.messages import MessageBatch
 from tests.damage import PORT, batches
+from tests.encode import encode_snappy
 from tests.streams.told import Told, capture, packets, tables
 
 COLUMNS = ("row", "connection", "name", "collection_id", "collection", "key")

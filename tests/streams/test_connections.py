@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.protocol.encode import encode
+from tests.encode import encode
 from tests.streams.told import Record, Told, opened, tables
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from bench import floods
 from dcpinspect.capture.open import open_capture
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams import copies
 from dcpinspect.streams.copies import PROXY, TRANSLATION, Copy
@@ -20,6 +19,7 @@ from tests import builders
 from tests.builders import SYN, Conversation, Recorded, recorded
 from tests.captures import field, real_server
 from tests.doubled import Doubled, packets_of, passed_on, said_of, tcp_of, translated, written
+from tests.encode import encode
 from tests.parted import divided, everything, joined, whole
 from tests.peers.truth import SAMPLES
 

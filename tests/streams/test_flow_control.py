@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.engine import Engine
 from dcpinspect.streams import flow_windows as w
 from dcpinspect.streams.flow_control import MOST, MOST_OF_ALL, FlowControl, WindowWatcher
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, batches
+from tests.encode import encode
 from tests.streams.told import Told, opened, packets
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams import tracker
 from dcpinspect.streams.state import _GROWING, ReadingState
 from tests.catalogue import first_of
+from tests.encode import encode
 from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.streams.lookup import find_key, refill_slots
 from dcpinspect.streams.records import Keys
 from dcpinspect.streams.state import ReadingState
+from tests.encode import encode
 from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.message_columns import MessageColumns
 from dcpinspect.streams.record_codes import (
@@ -23,6 +22,7 @@ from dcpinspect.streams.record_codes import (
     UNREADABLE,
 )
 from tests.builders import mutation
+from tests.encode import encode
 from tests.tables.build import batch
 
 

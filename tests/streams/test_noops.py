@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.engine import Engine
 from dcpinspect.streams import noops
 from dcpinspect.streams.noop_peers import ROOM
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, batches
+from tests.encode import encode
 from tests.streams.told import Told, opened, packets
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from dcpinspect.protocol.decode import Decoded
-from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.session import Sessions
 from dcpinspect.streams.requests import WAITING, Origins, RequestOfMessage, Requests
+from tests.encode import encode, encode_parts
 
 C2S, S2C = 0, 1
 

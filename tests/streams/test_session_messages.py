@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.streams.conversation import Conversation
+from tests.encode import encode
 from tests.streams.told import Told, opened, tables
 from tests.tables.build import batch
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.flags import ENDLESS
+from tests.encode import encode
 from tests.peers.script import Stream, failover_entries
 from tests.streams.told import Record, Told, opened, tables
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams import transitions as t
+from tests.encode import encode
 from tests.model.judge import COMPLETE, DAMAGED, conversation, damaged
 from tests.model.reading import read
 from tests.streams.test_follow import babble

@@ -14,13 +14,13 @@ import pytest
 
 from dcpinspect.output.export.json import message_object
 from dcpinspect.output.export.json_programs import JsonRows
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.arrow import arrow_schema, plain, record_batch, short, type_of
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, COLUMNS
 from tests import builders
+from tests.encode import encode
 from tests.peers.truth import SAMPLES
 from tests.protocol.every import COLLECTIONS_ON, cut_messages, whole_messages
 from tests.tables.build import batch as made_of

@@ -13,7 +13,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.arrow import record_batch
 from dcpinspect.tables.filter import parse_filter
@@ -24,6 +23,7 @@ from dcpinspect.tables.schema import COLUMNS
 from dcpinspect.tables.select import Selection, statuses
 from dcpinspect.tables.vocabulary import vocabulary
 from tests.catalogue import each
+from tests.encode import encode
 from tests.tables.build import batch
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"

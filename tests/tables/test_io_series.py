@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dcpinspect.errors import UsageError
-from dcpinspect.protocol.encode import encode
 from dcpinspect.tables import io_series
+from tests.encode import encode
 from tests.tables.build import START_NS, STEP_NS, batch
 
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from dcpinspect.output.export.json import message_object
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.arrow import record_batch, type_of
 from dcpinspect.tables.messages import MessageBatch
 from tests import builders
+from tests.encode import encode
 from tests.peers.truth import SAMPLES
 
 LOG = [{"uuid": 2**64 - 1, "seqno": 2**63}, {"uuid": 1, "seqno": 0}]

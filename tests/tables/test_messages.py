@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Context
 from dcpinspect.tables.messages import MissingBytes
+from tests.encode import encode
 from tests.tables.build import batch
 
 MUTATION = encode(

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from dcpinspect.errors import UsageError
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
 from dcpinspect.tables.select import (
     Collections,
@@ -19,6 +18,7 @@ from dcpinspect.tables.select import (
     statuses,
 )
 from tests.catalogue import each
+from tests.encode import encode
 from tests.tables.build import batch
 
 GRANTED = [{"feature": 0x12}]

@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpinspect.cli.main import main
-from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.reading import Reading
 from dcpinspect.reading.store.store import Store
@@ -23,6 +22,7 @@ from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.value_column import MAX_BYTES, values
 from tests import builders
+from tests.encode import encode, encode_document
 from tests.output.export.forms import CAPTURES, batches
 from tests.output.export.test_json_programs import messages_of_events
 from tests.protocol.vectors import ALL

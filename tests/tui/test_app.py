@@ -7,11 +7,11 @@ import pytest
 from rich.color_triplet import ColorTriplet
 from rich.style import Style
 
-from dcpinspect.protocol.encode import encode
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.base_app import Opening
 from dcpinspect.tui.opening import OpenScreen
 from tests.conftest import GOLDEN
+from tests.encode import encode
 from tests.tls.forged import Forged
 from tests.tls.peers import Tls
 from tests.tui.screens import NARROW, SAMPLES, WIDE, Keys, play, press, screen

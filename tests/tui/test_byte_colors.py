@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode
 from dcpinspect.tui.byte_colors import Parts
+from tests.encode import encode
 
 
 def test_each_byte_has_the_part_that_it_is_in() -> None:

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.tui.field_entries import Entries, Entry, json_lines, wrapped
+from tests.encode import encode, encode_document
 
 
 def entries(value: bytes, datatype: int, *, width: int = 80) -> dict[str, Entry]:

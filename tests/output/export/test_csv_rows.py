@@ -19,11 +19,11 @@ from dcpinspect.output.export.csv_rows import (
     csv_heading,
 )
 from dcpinspect.output.export.json import message_object
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.schema import COLUMNS
 from dcpinspect.tables.short_columns import WITHOUT
 from tests import builders
+from tests.encode import encode
 from tests.peers.truth import SAMPLES
 
 

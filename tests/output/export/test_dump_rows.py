@@ -11,9 +11,9 @@ from dcpinspect.output.export.dump_rows import DumpRows
 from dcpinspect.output.export.line_rows import LineRows
 from dcpinspect.output.render.byte_grid import hex_dump
 from dcpinspect.output.render.message_lines import Lines
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.tables.messages import MessageBatch
+from tests.encode import encode
 from tests.output.export.forms import CAPTURES, in_both_forms, sample
 from tests.output.export.test_json_programs import messages_of_events
 from tests.protocol.vectors import ALL

@@ -22,10 +22,10 @@ from dcpinspect.output.export.json import (
     text_or_hex,
 )
 from dcpinspect.output.export.table_schema import message_schema
-from dcpinspect.protocol.encode import encode, encode_document, encode_parts
 from dcpinspect.protocol.header import decode_header
 from dcpinspect.protocol.layouts import LAYOUTS
 from tests.catalogue import each
+from tests.encode import encode, encode_document, encode_parts
 from tests.protocol import strategies
 from tests.protocol.vectors import ALL, BY_ID, Vector
 from tests.tables.build import STEP_NS, batch

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from dcpinspect.output.export.json import dump, message_object
 from dcpinspect.output.export.json_programs import JsonRows
-from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.tables.messages import MessageBatch
 from tests import builders
+from tests.encode import encode, encode_document
 from tests.output.export.forms import CAPTURES, batches, in_both_forms, sample
 
 REDACTOR = Redactor(b"salt")

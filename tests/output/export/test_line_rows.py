@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from dcpinspect.output.export.line_rows import LineRows
 from dcpinspect.output.render.message_lines import Lines, TimeFormat
-from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
 from tests import builders
 from tests.catalogue import first_of
+from tests.encode import encode, encode_parts
 from tests.output.export.forms import CAPTURES, in_both_forms, sample
 from tests.output.export.test_json_programs import messages_of_events
 from tests.protocol.vectors import ALL

@@ -10,9 +10,9 @@ import pytest
 from dcpinspect.capture.open import open_capture
 from dcpinspect.output.export.number_sets import LineMarks
 from dcpinspect.output.export.opening_messages import MAX_OPENING, Openings
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from tests import builders
+from tests.encode import encode
 
 CONTROL = encode("dcp_control", opaque=2, key="enable_noop", value="true")
 GET = encode("get", opaque=3, key="k")

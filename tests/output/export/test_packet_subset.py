@@ -20,12 +20,12 @@ from dcpinspect.errors import OutputError
 from dcpinspect.output.export import carriers
 from dcpinspect.output.export.packet_subset import PacketWishes, Subset
 from dcpinspect.protocol import first_bytes
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
 from tests import builders
 from tests.builders import Conversation, Recorded
 from tests.capture.test_pcapng_writer import packets_in
+from tests.encode import encode
 from tests.peers.truth import SAMPLES
 from tests.protocol.test_first_bytes import flood
 

@@ -17,12 +17,12 @@ from scapy.packet import Packet, Raw
 from dcpinspect.capture.open import open_capture
 from dcpinspect.output.export import plain_packets
 from dcpinspect.output.export.packet_subset import PacketWishes, Subset
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import Conversation
 from tests.capture.test_pcapng_writer import packets_in
+from tests.encode import encode
 from tests.scenarios.test_redaction import (
     SECRET_KEY,
     SECRET_PATH,

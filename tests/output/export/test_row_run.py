@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.output.export import row_run
-from dcpinspect.protocol.encode import encode
+from tests.encode import encode
 from tests.output.export.test_json_programs import both_ways, conversation
 
 

@@ -16,11 +16,10 @@ from dcpinspect.output.export.table_rows import TableRows
 from dcpinspect.output.render.byte_grid import hex_dump
 from dcpinspect.output.render.field_table import field_table
 from dcpinspect.output.render.message_lines import Lines, TimeFormat
-from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.redact import Redactor
-from dcpinspect.protocol.xattr import encode_xattrs
 from dcpinspect.tables.messages import MessageBatch
 from tests.catalogue import first_of
+from tests.encode import encode, encode_document, encode_xattrs
 from tests.output.export.forms import CAPTURES, in_both_forms, sample
 from tests.output.export.test_json_programs import conversation, messages_of_events
 from tests.protocol.vectors import ALL

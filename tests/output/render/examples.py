@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.message import Context, Message
+from tests.encode import encode, encode_document
 
 _FILE = Path(__file__).parent / "seed_examples.txt"
 

@@ -9,9 +9,9 @@ from hypothesis import given
 
 from dcpinspect.output.render.byte_grid import byte_grid, hex_dump
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Context
 from tests.catalogue import each
+from tests.encode import encode
 from tests.output.render.examples import PRINTED, SHOWN, Printed, squeezed
 from tests.protocol import strategies
 from tests.protocol.vectors import BY_ID, Vector

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.output.render.conversation_text import FEW, Conversation
-from dcpinspect.protocol.encode import encode
+from tests.encode import encode
 from tests.tables.build import batch
 
 

@@ -13,12 +13,12 @@ from dcpinspect.output.render.explanation import explain, explain_packets, rule_
 from dcpinspect.output.render.layout_table import layout_title
 from dcpinspect.output.render.message_lines import short_name
 from dcpinspect.protocol.control_keys import CONTROL_KEYS
-from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.features import FEATURES
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode, opcode_name
 from dcpinspect.protocol.statuses import Status
 from tests.catalogue import each
+from tests.encode import encode, encode_parts
 from tests.output.render.examples import PRINTED, squeezed
 from tests.protocol import strategies
 from tests.protocol.vectors import BY_ID

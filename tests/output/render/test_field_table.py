@@ -10,9 +10,9 @@ from hypothesis import given
 
 from dcpinspect.output.render.field_table import field_table, message_title, offsets_text
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Context
 from tests.catalogue import each
+from tests.encode import encode
 from tests.output.render.examples import PRINTED, SHOWN, Printed
 from tests.protocol import strategies
 from tests.protocol.vectors import BY_ID

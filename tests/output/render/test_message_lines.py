@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.output.render.message_lines import ENOUGH, Lines, TimeFormat, short_name
-from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.header import decode_header
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
 from dcpinspect.reading.reading import Reading
@@ -21,6 +20,7 @@ from dcpinspect.tables.select import commands
 from dcpinspect.text import cells
 from tests import builders
 from tests.captures import field
+from tests.encode import encode, encode_document
 from tests.peers.truth import SAMPLES
 from tests.protocol import strategies
 from tests.protocol.vectors import ALL

@@ -12,10 +12,9 @@ import itertools
 from struct import pack
 from typing import Any
 
-from dcpinspect.protocol.encode import encode, encode_parts
-from dcpinspect.protocol.leb128 import encode_leb128
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
+from tests.encode import encode, encode_leb128, encode_parts
 from tests.peers.script import (
     EPOCH,
     Conversation,

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.fields import MessageSide, RecordList
 from dcpinspect.protocol.message import Context, FieldValue, Message
 from dcpinspect.protocol.opcodes import opcode_code
+from tests.encode import encode, encode_parts
 
 
 @dataclass(frozen=True)

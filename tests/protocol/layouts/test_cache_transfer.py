@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.message import Context
+from tests.encode import encode, encode_document
 from tests.protocol.layouts.cases import Case, decoded, encoded, expected
 
 ITEM = (

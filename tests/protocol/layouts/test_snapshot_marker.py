@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode, encode_parts
+from tests.encode import encode, encode_parts
 from tests.protocol.layouts.cases import Case, decoded, encoded, expected
 
 CASES = (

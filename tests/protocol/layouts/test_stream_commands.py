@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Context, Generation
+from tests.encode import encode
 from tests.protocol.layouts.cases import Case, decoded, encoded, expected
 
 CASES = (

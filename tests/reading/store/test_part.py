@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.errors import ChangedCaptureError
-from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.reading.store import part as p
 from dcpinspect.reading.store.originals import Originals
@@ -23,6 +22,7 @@ from dcpinspect.tables.arrow import record_batch
 from dcpinspect.tables.arrow_types import TYPES
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import COLUMNS
+from tests.encode import encode
 from tests.peers.truth import SAMPLES
 from tests.tables.build import batch
 

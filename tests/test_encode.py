@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode, encode_document, encode_items, encode_parts
 from dcpinspect.protocol.fields import Field, FieldKind, Layout, RecordList
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import Context
+from tests.encode import encode, encode_document, encode_items, encode_parts
 
 
 def test_a_header_counts_its_sections() -> None:

@@ -1,12 +1,12 @@
-"""Messages to bytes, by the tables that also decode them.
-
-Tests, sample captures and the Scapy layer write messages with this module.
-"""
+"""Messages to bytes, by the tables that also decode them: the way back, which only tests go."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from struct import pack
 from typing import Any
+
+import cramjam
 
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.fields import (
@@ -22,11 +22,8 @@ from dcpinspect.protocol.flatbuffer import encode_table
 from dcpinspect.protocol.flex import encode_frames
 from dcpinspect.protocol.header import Header, Magic, encode_header
 from dcpinspect.protocol.layouts import layouts_of
-from dcpinspect.protocol.leb128 import encode_leb128
 from dcpinspect.protocol.opcodes import opcode_code, opcode_name
-from dcpinspect.protocol.snappy import encode_snappy
 from dcpinspect.protocol.statuses import SUCCESS_CLASS
-from dcpinspect.protocol.xattr import encode_xattrs
 
 _MAGICS: dict[tuple[bool, bool, MessageSide], Magic] = {
     (False, False, "request"): Magic.REQUEST,
@@ -261,3 +258,28 @@ def encode_document(
         value = encode_snappy(value)
         datatype |= datatypes.SNAPPY
     return value, datatype
+
+
+def encode_leb128(number: int) -> bytes:
+    """Returns the shortest form of a u32; the way back from ``decode_leb128``."""
+    if not 0 <= number <= 0xFFFF_FFFF:
+        raise ValueError(f"{number} is not a collection id: 0 to 4294967295 are")
+    encoded = bytearray()
+    while number >= 0x80:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+def encode_snappy(data: bytes) -> bytes:
+    """Returns a snappy block; the way back from ``decode_snappy``."""
+    return bytes(cramjam.snappy.compress_raw(data))
+
+
+def encode_xattrs(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Returns a section of (key, value) pairs; the way back from ``decode_xattrs``."""
+    section = b"".join(
+        pack(">I", len(key) + len(value) + 2) + key + b"\0" + value + b"\0" for key, value in pairs
+    )
+    return pack(">I", len(section)) + section
