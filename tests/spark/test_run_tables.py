@@ -18,7 +18,6 @@ from dcpinspect.streams.events import FoundEvents
 from tests.spark.outputs import here, ran, stored, told
 from tests.spark.test_nested import Seeing
 from tests.spark.test_part_disputes import streaming as with_gaps
-from tests.spark.test_run_tables import streaming as with_other_keys
 from tests.streams.told import Told, capture, opened
 
 if TYPE_CHECKING:
@@ -44,9 +43,9 @@ def test_a_task_that_asks_others_writes_the_tables_of_a_reading(
     talks = [with_gaps(0), with_gaps(1, 12), with_gaps(2)]
     if kind == "keys":
         talks = [
-            with_other_keys(0, {}),
-            with_other_keys(1, dict.fromkeys(range(3, 15), "other")),
-            with_other_keys(2, {5: "third"}),
+            streaming(0, {}),
+            streaming(1, dict.fromkeys(range(3, 15), "other")),
+            streaming(2, {5: "third"}),
         ]
     path = tmp_path / "three.pcap"
     path.write_bytes(capture(*talks))
