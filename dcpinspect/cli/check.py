@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, nullcontext
+from contextlib import closing
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -142,9 +142,10 @@ def check(
             *([conditions.baseline] if conditions.baseline is not None else ()),
         ],
     )
-    file = packets.file(context, captures, redactor, output=result.output, beside=request.beside)
-    if captures:
-        with file or nullcontext():
+    with packets.file(
+        context, captures, redactor, output=result.output, beside=request.beside
+    ) as file:
+        if captures:
             return _check(captures, request, file, input_)
     if request.evidence is None:
         raise UsageError("name a capture, or give --log or --checkpoint")
@@ -193,7 +194,7 @@ def _check(
     from dcpinspect.reading.reading import Reading
 
     result, ports = request.result, input_.ports.reading_arguments()
-    keeper = packets.keeper() if packets is not None else None
+    keeper = packets.keeper if packets is not None else None
     capture = open_capture(captures, batch_bytes=_BATCH_BYTES)
     with Reading(capture, **ports, keeper=keeper) as reading:
         if keeper is not None:

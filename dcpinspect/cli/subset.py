@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Self
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +15,7 @@ from dcpinspect.cli.output import STDOUT, refuse_to_overwrite
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import escape
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ class EvidencePackets(Choices):
     around: Annotated[int, {"min": 0}] = 5
     form: PacketForm = PacketForm()
 
+    @contextmanager
     def file(
         self,
         context: typer.Context,
@@ -123,17 +124,27 @@ class EvidencePackets(Choices):
         *,
         output: str | None,
         beside: Sequence[str],
-    ) -> EvidenceFile | None:
-        """Returns the file; None if none is asked for. Raises UsageError. ``beside``: other files
+    ) -> Iterator[EvidenceFile | None]:
+        """Yields the file; None if none is asked for. Raises UsageError. ``beside``: other files
         that are read.
         """
         wishes = self.form.wishes(self.write, redactor)
         if self.write is None or wishes is None:
             if options.is_typed(context, "around"):
                 raise UsageError("--around: is for the packets of -w FILE")
-            return None
+            yield None
+            return
+        from dcpinspect.output.export.packet_subset import Subset  # deferred: only -w needs it
+
         refuse_to_overwrite(self.write, (), beside)
-        return EvidenceFile(self.write, captures, wishes, output=output, around=self.around)
+        target = _target(self.write, captures, output, is_private=wishes.is_private)
+        with ExitStack() as stack:
+            stack.callback(target.discard)
+            is_gone = any(name == STDIN or not os.path.isfile(name) for name in captures)
+            keeper = stack.enter_context(Subset()) if is_gone else None
+            yield EvidenceFile(
+                target, keeper, wishes, self.around, wants_bar=wants_progress(output)
+            )
 
 
 @contextmanager
@@ -194,66 +205,30 @@ def say_what_is_written(path: str) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
 class EvidenceFile:
     """The file of ``check -w``, for the packets around findings; they are written once the findings
-    are known. Use as a context manager.
+    are known.
     """
 
-    def __init__(
-        self,
-        path: str,
-        captures: Sequence[str],
-        wishes: PacketWishes,
-        *,
-        output: str | None,
-        around: int,
-    ) -> None:
-        """``around``: number of messages before and after each one that shows a finding.
-
-        Raises UsageError for files that cannot be written.
-        """
-        self._file = _target(path, captures, output, is_private=wishes.is_private)
-        self._wishes = wishes
-        self._captures = captures
-        self._around = around
-        self._wants_bar = wants_progress(output)
-        self._kept: Subset | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._kept is not None:
-            self._kept.__exit__(kind, value, trace)
-        self._file.discard()
-
-    def keeper(self) -> Subset | None:
-        """Returns the keeper of packets that can be read only once; None if all can be again."""
-        from dcpinspect.output.export.packet_subset import Subset  # deferred, as above
-
-        if any(name == STDIN or not os.path.isfile(name) for name in self._captures):
-            self._kept = Subset()
-        return self._kept
+    target: AtomicFile
+    keeper: Subset | None
+    """Keeps packets that can be read only once; None if all can be read again."""
+    wishes: PacketWishes
+    around: int
+    """Number of messages before and after each one that shows a finding."""
+    wants_bar: bool
 
     def write(self, findings: Sequence[Finding], reading: Reading) -> None:
         """Writes the packets. ``reading``: the reading that found the findings."""
         from dcpinspect.output.export.evidence_packets import EvidenceCapture  # deferred, as above
 
-        evidence = EvidenceCapture(findings, around=self._around, wishes=self._wishes)
-        names = reading.files if self._kept is None else self._kept.names
-        with progress(
-            "writing packets",
-            lambda: evidence.position,
-            reading.capture.size,
-            wanted=self._wants_bar,
-        ):
-            evidence.write(self._file, names, **reading.options)
-            self._file.commit()
+        evidence = EvidenceCapture(findings, around=self.around, wishes=self.wishes)
+        names = reading.files if self.keeper is None else self.keeper.names
+        size = reading.capture.size
+        with progress("writing packets", lambda: evidence.position, size, wanted=self.wants_bar):
+            evidence.write(self.target, names, **reading.options)
+            self.target.commit()
 
 
 def _write(subset: Subset, file: AtomicFile, *, wants_bar: bool) -> None:
