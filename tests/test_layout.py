@@ -25,7 +25,6 @@ together are in tests/scenarios.
 NO_TEST_FILE = {
     "__init__.py": "says what its package is for",
     "__main__.py": "calls cli.main, whose tests start it",
-    "diff/difference_columns.py": "data, which the tests of diff/differences.py look at",
     "diff/queries.py": "queries, which diff/differences.py runs",
     "decoding.py": "the second half of engine.py, whose tests look at its rows",
     "findings/candidates.py": (

@@ -124,7 +124,7 @@ def watch(
     """
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.output.render.message_lines import counted
-    from dcpinspect.spark.locations import local_path
+    from dcpinspect.spark.files import local_path
     from dcpinspect.spark.spark_session import check_installed
 
     rules, manner, every_s = telling.rules.ids(), telling.manner(), waiting.every_s()

@@ -10,8 +10,17 @@ import numpy as np
 import pyarrow as pa
 
 from dcpinspect.diff import queries
-from dcpinspect.diff.difference_columns import DIFFERENCES, FIELDS, SIDES, SINGLE, VERDICT_OF
-from dcpinspect.diff.difference_records import MOST, BranchProgress, DifferenceRow, Differences
+from dcpinspect.diff.difference_columns import (
+    DIFFERENCES,
+    FIELDS,
+    MOST,
+    SIDES,
+    SINGLE,
+    VERDICT_OF,
+    BranchProgress,
+    DifferenceRow,
+    Differences,
+)
 from dcpinspect.diff.event_branches import UNKNOWN, Log, newest
 from dcpinspect.diff.events_on_disk import SHELVES, groups
 from dcpinspect.diff.reading_side import BUCKET_SHIFT, ComparisonSide

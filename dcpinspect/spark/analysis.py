@@ -32,7 +32,7 @@ from dcpinspect.spark.capture_points import write_paths
 from dcpinspect.spark.manifest import FEW
 from dcpinspect.spark.message_files import MessageFiles
 from dcpinspect.spark.part_disputes import write_bounds
-from dcpinspect.spark.problem_files import write_looks
+from dcpinspect.spark.record_files import write_looks
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.secrets import Secrets, closed_by
 from dcpinspect.spark.states import (

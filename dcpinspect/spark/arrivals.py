@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dcpinspect.capture.folders import captures_in
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.spark.locations import local_path
+from dcpinspect.spark.files import local_path
 from dcpinspect.text import escape
 
 ArrivalState = tuple[int, int]

@@ -29,7 +29,7 @@ from dcpinspect.reading.joining import ReadingPart
 from dcpinspect.spark import delta, files, runs
 from dcpinspect.spark.attempts import WrittenFile, attempt
 from dcpinspect.spark.bundles import UnitBundles, read_index
-from dcpinspect.spark.locations import path_or_uri, reached
+from dcpinspect.spark.files import path_or_uri, reached
 from dcpinspect.spark.part_disputes import ENDING as GAPS
 from dcpinspect.spark.pieces import TABLES, ManifestPiece, divided
 from dcpinspect.spark.pieces import read as read_pieces

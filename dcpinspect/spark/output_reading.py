@@ -19,8 +19,8 @@ from dcpinspect.spark.analysis import EventLook, PartTask, events_looked_for, no
 from dcpinspect.spark.bundles import group_sizes, read_keys
 from dcpinspect.spark.manifest import FEW, Manifest, ManifestPart, ReadUnit
 from dcpinspect.spark.part_disputes import judge
-from dcpinspect.spark.problem_files import include_looks
 from dcpinspect.spark.program import program
+from dcpinspect.spark.record_files import include_looks
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.task_runner import LocalRunner, TaskRunner
 from dcpinspect.streams.events import EventQuery, FoundEvents

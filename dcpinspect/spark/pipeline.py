@@ -23,7 +23,7 @@ from dcpinspect.reading.joining import SET_APART
 from dcpinspect.spark import files, plan
 from dcpinspect.spark.analysis import PartResult, PartTask, analyse
 from dcpinspect.spark.attempts import WrittenFile, attempt, verify
-from dcpinspect.spark.locations import local_path
+from dcpinspect.spark.files import local_path
 from dcpinspect.spark.manifest import BATCH, FOLDER, RAW, Manifest, ManifestPart, ReadUnit
 from dcpinspect.spark.output_reading import RunResults, names_of, ports, with_embedded
 from dcpinspect.spark.outputs import findings_of, problems, rows_of, states, write_captures

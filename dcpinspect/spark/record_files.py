@@ -17,14 +17,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dcpinspect.errors import UsageError
+from dcpinspect.findings.collector import Collector
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.reading.joining import ReadingPart, from_bytes
+from dcpinspect.reading.joining import ReadingPart, from_bytes, to_bytes
 from dcpinspect.spark import files
 from dcpinspect.spark.attempts import WrittenFile, attempt
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.spark_schema import spark_table
 from dcpinspect.streams.whole_reading import OfWhole
 from dcpinspect.tables.record_tables import Records
+from dcpinspect.text import escape
 
 ROWS = 1 << 15
 """Number of rows of a table that are made and written at once."""
@@ -130,3 +133,27 @@ def written_rows(path: str, tables: Iterator[Any]) -> WrittenFile:
         for piece in chain([first], tables):
             file.write_table(piece)
     return WrittenFile.from_file(path)
+
+
+ENDING = ".looks"
+"""Ending of such a file."""
+
+
+def write_looks(part: str, collector: Collector, salt: Salt | None) -> str:
+    """Writes the problems, and returns the path of the file."""
+    files.write(f"{part}{ENDING}", to_bytes(collector), salt)
+    return f"{part}{ENDING}"
+
+
+def include_looks(part: ReadingPart, paths: Iterable[str], salt: Salt | None) -> None:
+    """Adds the problems in these files to those of the task that followed the connections. Raises
+    UsageError for files that are missing or damaged.
+    """
+    for path in paths:
+        assert part.checker is not None, "parts are checked"
+        try:
+            collector = from_bytes(files.content(path, salt), Collector)
+        except (OSError, ValueError) as error:
+            message = f"{escape(path)}: cannot be read ({escape(str(error))})"
+            raise UsageError(f"{message}; run the pipeline into a new directory") from error
+        part.checker.gathered.include(collector)

@@ -15,7 +15,7 @@ from dcpinspect.capture.remote import info
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.spark.locations import local_path, path_or_uri
+from dcpinspect.spark.files import local_path, path_or_uri
 from dcpinspect.spark.spark_schema import ddl, table_schema
 from dcpinspect.spark.units import BY_DIRECTORY, check_rule, files_of, units_of
 from dcpinspect.tables import select

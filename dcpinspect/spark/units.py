@@ -24,7 +24,7 @@ from dcpinspect.capture.folders import captures_in, has_name_of_capture
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.spark.locations import reached
+from dcpinspect.spark.files import reached
 from dcpinspect.text import escape
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dcpinspect.diff.difference_records import DifferenceRow, Differences
+from dcpinspect.diff.difference_columns import DifferenceRow, Differences
 from dcpinspect.diff.differences import SideComparison
 from dcpinspect.diff.reading_side import ComparisonSide
 from dcpinspect.reading.reading import Reading

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, IntArray, unique
+from dcpinspect.arrays import BoolArray, IntArray, grown, unique
 from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.output.export.carriers import LineMarks
 from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.headers import ACK, FLAGS, SYN, UNUSUAL, WIRE, HeaderParser, Headers
 from dcpinspect.transport.reassembly import Reassembler
@@ -182,3 +184,57 @@ class WholeTalks:
         headers, pair, _ = self._headers.headers_of(batch)
         packet_rows: IntArray = headers.index[np.isin(pair, self._pairs)]
         return packet_rows
+
+
+_OPENING = np.isin(
+    np.arange(256), (Opcode.HELLO, Opcode.SELECT_BUCKET, Opcode.DCP_OPEN, Opcode.DCP_CONTROL)
+)
+MAX_OPENING = 64
+"""Number of such messages that are remembered per connection."""
+
+
+class Openings:
+    """Remembers where these messages are, for all connections, because it turns out later which
+    connections are wanted.
+    """
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(64, np.uint8)  # number of messages of each connection
+        self._packets: list[IntArray] = []  # [2, n]: connection, packet
+        self._rows: list[IntArray] = []  # [2, n]: connection, row
+
+    def fresh(self, batch: MessageBatch) -> RowNumbers:
+        """Returns the messages of a batch to remember: the first ones of each connection."""
+        openings = np.flatnonzero(_OPENING[batch.decoded.opcode] & ~batch.decoded.is_server)
+        connection = batch.connection[openings]
+        order = np.argsort(connection, kind="stable")
+        rank = np.empty(len(openings), np.int64)
+        rank[order] = np.arange(len(openings)) - np.searchsorted(
+            connection[order], connection[order]
+        )
+        if len(openings) and int(connection.max()) >= len(self._counts):
+            self._counts = grown(self._counts, int(connection.max()) + 1)
+        is_early = rank + self._counts[connection] < MAX_OPENING
+        np.add.at(self._counts, connection[is_early], 1)
+        return openings[is_early]
+
+    def add(
+        self, connection: IntArray, packets: IntArray, of_rows: IntArray, rows: IntArray
+    ) -> None:
+        """Remembers packets with bytes of such messages, and rows from which packets will be made,
+        each with its connection.
+        """
+        for remembered, *pair in (
+            (self._packets, connection, packets),
+            (self._rows, of_rows, rows),
+        ):
+            if len(pair[0]):
+                remembered.append(np.array(pair))
+
+    def of_connections(self, connections: LineMarks) -> tuple[IntArray, IntArray]:
+        """Returns packets and rows of these connections."""
+        packets, rows = (
+            np.concatenate((np.empty((2, 0), np.int64), *remembered), axis=1)
+            for remembered in (self._packets, self._rows)
+        )
+        return packets[1, connections.has(packets[0])], rows[1, connections.has(rows[0])]

@@ -27,10 +27,14 @@ from dcpinspect.capture.pcapng_writer import PcapNgWriter, Sink
 from dcpinspect.errors import OutputError
 from dcpinspect.findings.finding import MessagePlace
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.output.export.carriers import Carriers, ends
-from dcpinspect.output.export.handshakes import ChosenCounts, Handshakes, Moments, WholeTalks
-from dcpinspect.output.export.number_sets import LineMarks
-from dcpinspect.output.export.opening_messages import Openings
+from dcpinspect.output.export.carriers import Carriers, LineMarks, ends
+from dcpinspect.output.export.handshakes import (
+    ChosenCounts,
+    Handshakes,
+    Moments,
+    Openings,
+    WholeTalks,
+)
 from dcpinspect.output.export.plain_packets import PlainPackets
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.first_bytes import BriefMessages

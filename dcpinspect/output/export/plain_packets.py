@@ -25,8 +25,7 @@ from dcpinspect.arrays import ByteArray, IntArray, unique
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.errors import OutputError
 from dcpinspect.kernels.gathering import copy_pieces
-from dcpinspect.output.export.carriers import CarrierPieces
-from dcpinspect.output.export.number_sets import LineMarks
+from dcpinspect.output.export.carriers import CarrierPieces, LineMarks
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.tables.messages import MessageBatch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dcpinspect.text import clip, escape_rest
 
 if TYPE_CHECKING:
-    from dcpinspect.diff.difference_records import DifferenceRow, Differences
+    from dcpinspect.diff.difference_columns import DifferenceRow, Differences
 
 Paint = Callable[[str, str], str]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.output.export import carriers
-from dcpinspect.output.export.carriers import Carriers, ends
+from dcpinspect.output.export.carriers import Carriers, LineMarks, ends
 from dcpinspect.transport.chunk import StreamChunk
 from tests.transport_views import segments_of
 
@@ -101,3 +101,22 @@ def test_what_no_message_has_any_more_is_forgotten_now_and_then(
         }
         most = max(most, len(known))
     assert most <= 12
+
+
+NUMBERS = st.lists(st.integers(0, 5000))
+
+
+@given(NUMBERS, st.integers(0, 5000), st.integers(0, 5000), st.lists(st.integers(0, 20_000)))
+def test_marks_are_a_set_of_numbers(
+    numbers: list[int], first: int, count: int, others: list[int]
+) -> None:
+    marks = LineMarks()
+    for number in numbers:
+        marks.add(np.array([number]))
+    assert marks.within(first, count).tolist() == [
+        number - first for number in sorted(set(numbers)) if first <= number < first + count
+    ]
+    assert marks.end == max(numbers, default=-1) + 1
+    assert marks.has(np.array(others, dtype=np.int64)).tolist() == [
+        other in numbers for other in others
+    ]

@@ -11,13 +11,15 @@ from scapy.layers.inet import IP
 from scapy.layers.l2 import GRE, Ether
 
 from dcpinspect.capture.open import open_capture
-from dcpinspect.output.export.handshakes import Handshakes
+from dcpinspect.output.export.carriers import LineMarks
+from dcpinspect.output.export.handshakes import MAX_OPENING, Handshakes, Openings
 from dcpinspect.output.export.packet_subset import Subset
 from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.reassembly import Reassembler
 from tests import builders, damage
 from tests.builders import ACK, SYN, Conversation, Recorded, Segment
 from tests.damage import Packet
+from tests.encode import encode
 from tests.fuzz import captures as fuzz
 from tests.peers.truth import SAMPLES
 from tests.tls.damage import save
@@ -193,3 +195,35 @@ def test_of_a_part_of_the_messages_only_their_packets_are_written(tmp_path: Path
             unfinished = chosen.write(file)
     assert part < reading.coverage.packets_read
     assert unfinished < reading.coverage.packets_read
+
+
+CONTROL = encode("dcp_control", opaque=2, key="enable_noop", value="true")
+GET = encode("get", opaque=3, key="k")
+
+
+@pytest.mark.parametrize("batch_bytes", [500, 1 << 20])
+def test_the_first_ones_of_each_connection(tmp_path: Path, batch_bytes: int) -> None:
+    talks = [builders.Conversation(client=("10.0.0.1", 20_000 + number)) for number in range(2)]
+    for talk, count in zip(talks, (3, MAX_OPENING + 20), strict=True):
+        talk.handshake()
+        for _ in range(count):
+            talk.stream(True, CONTROL + GET)
+    path = tmp_path / "x.pcap"
+    path.write_bytes(
+        builders.pcap(builders.recorded([segment for talk in talks for segment in talk.segments]))
+    )
+    openings = Openings()
+    with Reading(open_capture(path, batch_bytes=batch_bytes)) as reading:
+        for batch in reading:
+            rows = openings.fresh(batch)
+            openings.add(
+                batch.connection[rows],
+                1000 + batch.row[rows],
+                batch.connection[rows],
+                batch.row[rows],
+            )
+    for connection, expected in ((1, [1, 3, 5]), (2, list(range(7, 7 + 2 * MAX_OPENING, 2)))):
+        wanted = LineMarks()
+        wanted.add(np.array([connection]))
+        packets, found = openings.of_connections(wanted)
+        assert (packets.tolist(), found.tolist()) == ([1000 + row for row in expected], expected)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dcpinspect.diff import difference_records
-from dcpinspect.diff.difference_records import Differences
+from dcpinspect.diff import difference_columns
+from dcpinspect.diff.difference_columns import Differences
 
 
 def row(kind: str, vbucket: int, lacks: str | None = "b") -> dict[str, Any]:
@@ -38,7 +38,7 @@ def test_records_are_in_order_and_counts_too() -> None:
 def test_of_too_many_records_the_first_stay_and_the_rest_is_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(difference_records, "MOST", 2)
+    monkeypatch.setattr(difference_columns, "MOST", 2)
     one = Differences({}, 0)
     one.rows = [row("not-sent", vbucket) for vbucket in (4, 3, 2, 1)]
     one.count("not-sent", "b", 4, 4)
