@@ -214,8 +214,6 @@ def _check(
                 CheckedCaptures(
                     findings,
                     request.rules,
-                    files,
-                    links,
                     reading,
                     damage(reading),
                     is_checked=is_answer(findings, reading.messages) and not lacking,
@@ -330,8 +328,6 @@ class CheckedCaptures:
     found: Sequence[Finding]
     rules: Sequence[str]
     """The ids of the rules that were checked."""
-    files: Sequence[str] = ()
-    links: Sequence[TcpConnection] = ()
     reading: Reading | MergedReading | None = None
     """What was checked; None for logs and checkpoints alone."""
     damage: str = ""
@@ -366,9 +362,8 @@ def report_of(
 
     findings = checked.found
     rules = checked.rules
-    files = checked.files
-    links = checked.links
     reading = checked.reading
+    files, links = ((), ()) if reading is None else (reading.files, reading.links)
     span = choice.time.bounds if choice.time is not None else None
 
     def lines(paint: Painter) -> list[str]:

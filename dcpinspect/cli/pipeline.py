@@ -133,8 +133,6 @@ def check(
             checking.CheckedCaptures(
                 findings,
                 rules,
-                comparison.files,
-                comparison.links,
                 comparison,
                 damage(manifest),
                 is_checked=is_checked,

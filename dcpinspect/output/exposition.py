@@ -435,9 +435,7 @@ class Metrics:
         verdicts: Counter[tuple[Pair, str]] = Counter()
         windows: dict[Pair, list[tuple[int, int]]] = defaultdict(list)
         names = ("connection", "verdict", "window_bytes", "outstanding_bytes")
-        for number, verdict, window, outstanding in zip(
-            *(tables.connections.values(name) for name in names), strict=True
-        ):
+        for number, verdict, window, outstanding in tables.connections.rows(*names):
             if number in links and not links[number].closed and pair_of[number] != _NO_DCPS:
                 verdicts[pair_of[number], verdict] += 1
                 if outstanding is not None and window:
@@ -524,10 +522,7 @@ class Metrics:
         """
         names = ("client", "vbucket", "high_seqno")
         high_seqnos = {
-            (client, vbucket): high
-            for client, vbucket, high in zip(
-                *(tables.vbuckets.values(name) for name in names), strict=True
-            )
+            (client, vbucket): high for client, vbucket, high in tables.vbuckets.rows(*names)
         }
         sight = Visibility(self._tracker.state.known_tables, links)
         sessions = self._tracker.conversation.sessions

@@ -37,12 +37,7 @@ def overview(reading: Reading) -> Overview:
     foreign = {connection for connection, _ in coverage.ways(lambda all_: ~all_.is_own)}
     http = {connection for connection, _ in coverage.ways(lambda all_: all_.http > 0)}
     links = [link for link in counted if link.number not in foreign]
-    streams = list(
-        zip(
-            *(tables.streams.values(name) for name in ("connection", "vbucket", "answer")),
-            strict=True,
-        )
-    )
+    streams = list(tables.streams.rows("connection", "vbucket", "answer"))
     vbuckets: dict[int, set[int]] = {}
     for connection, vbucket, _ in streams:
         vbuckets.setdefault(connection, set()).add(vbucket)

@@ -120,9 +120,7 @@ class Statistics:
         if not self._of_all:
             return charts_of(self._counted)
         charts = charts_of(self._counted, list(_windows(tables, self._balance)), self._round_trips)
-        last_times = dict(
-            zip(*map(tables.connections.values, ("connection", "last_time")), strict=True)
-        )
+        last_times = dict(tables.connections.rows("connection", "last_time"))
         held = {
             connection: (changed_ns, max(changed_ns, last_times[connection] or 0), level)
             for connection, (changed_ns, level) in self._balance.by_time.latest.items()
@@ -135,9 +133,7 @@ def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, 
     """Yields ``Charts.windows`` for connections that have a window and lost nothing."""
     table, series = tables.connections, balance.by_time
     names = ("connection", "window_bytes", "outstanding_bytes")
-    for connection, window, outstanding in zip(
-        *(table.values(name) for name in names), strict=True
-    ):
+    for connection, window, outstanding in table.rows(*names):
         if outstanding is not None and connection in series.rows:
             yield connection, window, series.start_ns or 0, series.span_ns, series.rows[connection]
 
@@ -164,9 +160,7 @@ def _of_streams(tables: Tables, balance: Balance) -> Iterator[StatisticsRow]:
                 **distribution(type_items),
             }
     names = ("connection", "window_bytes", "outstanding_bytes", "copy_of")
-    for connection, window, outstanding, copy_of in zip(
-        *(tables.connections.values(name) for name in names), strict=True
-    ):
+    for connection, window, outstanding, copy_of in tables.connections.rows(*names):
         if outstanding is not None and copy_of is None:
             yield {"section": "flow", "name": "window", "connection": connection, "bytes": window}
             greatest = balance.greatest.get(connection, 0)

@@ -6,7 +6,7 @@ Records always have every key; it is null if it does not apply.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -96,6 +96,20 @@ class Records:
     def values(self, name: str) -> list[Any]:
         """Returns a column as plain values, null as None."""
         return _plain_values(self.columns[name])
+
+    def rows(self, *names: str) -> Iterator[Any]:
+        """Yields the values of these columns, or of all, row by row."""
+        return zip(*map(self.values, names or self.names), strict=True)
+
+    def row_dicts(self, *names: str) -> list[dict[str, Any]]:
+        """Returns the same with the names of the columns."""
+        names = names or self.names
+        return [dict(zip(names, row, strict=True)) for row in self.rows(*names)]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all columns."""
+        return tuple(column.name for column in self.table.columns)
 
     def rows_with(self, name: str, value: Any) -> IntArray:
         """Returns the rows that have this value in a column."""

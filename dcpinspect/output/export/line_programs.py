@@ -30,6 +30,9 @@ COLUMN = {
 """Number of each column that operations name."""
 TIME_FORMS = frozenset({"relative", "delta", "absolute", "epoch"})
 """Forms of times that programs write."""
+HAS_VBUCKET, HAS_SID, HAS_RTT, HAS_STORY = 1, 2, 4, 8
+"""What a line has, as bits; whose key it has stands above them."""
+KEY_BITS = 4
 NO_KEY, OWN, ASKED_HERE, ASKED_BEFORE = range(4)
 """Whose key a line has: none, the message's, that of a request in the batch, or that of an earlier
 request, which stands beside the bytes of the batch.
@@ -49,17 +52,6 @@ class FieldPosition:
 
 StoryPart = tuple[WordField | NumberField, FieldPosition | None]
 """A part of a story, and where its number stands; None: these messages do not have it."""
-
-
-@dataclass(frozen=True, slots=True)
-class LineParts:
-    """The parts that a line has, besides those that all messages of its kind have."""
-
-    vbucket: bool
-    sid: bool
-    rtt: bool
-    told: bool
-    key_of: int
 
 
 def number_places(batch: MessageBatch, index: int) -> dict[str, FieldPosition]:
@@ -122,13 +114,14 @@ def line_program(
     batch: MessageBatch,
     index: int,
     style: tuple[str, str],
-    present: LineParts,
+    present: int,
     parts: tuple[StoryPart, ...],
 ) -> rt.ProgramBuilder:
     """Builds the program for the lines of messages that are like this one. ``style``: what is
-    around the line. ``parts``: the story.
+    around the line. ``present``: bits of what not all lines have. ``parts``: the story.
     """
     mark, widths, decoded = builder.mark, lines.columns, batch.decoded
+    key_of = present >> KEY_BITS
 
     def column(name: str, width: int = 0) -> str:
         return mark((rt.UNSIGNED, COLUMN[name], width))
@@ -153,8 +146,8 @@ def line_program(
         and end is not None
     ):
         range_of_marker = f"{number(start)}–{number(end)}{mark((rt.RIGHT, widths.seqno))}"
-    beside = rt.BESIDE if present.key_of == ASKED_BEFORE else 0
-    longest = 0 if present.key_of == OWN else REQUEST_KEY_WIDTH
+    beside = rt.BESIDE if key_of == ASKED_BEFORE else 0
+    longest = 0 if key_of == OWN else REQUEST_KEY_WIDTH
     key = (rt.FRAGMENT, COLUMN["prefix"]), (rt.SPAN_PLAIN | beside, COLUMN["key_start"], longest)
     message = batch.annotate(index) if parts else None
     story = [
@@ -164,15 +157,17 @@ def line_program(
         for story_part, position in parts
         if message is not None and (text := story_part.text_of(message))
     ]
-    side_text = mark((rt.SPAN_COPY | rt.BESIDE, COLUMN["told_start"])) if present.told else ""
+    side_text = (
+        mark((rt.SPAN_COPY | rt.BESIDE, COLUMN["told_start"])) if present & HAS_STORY else ""
+    )
     summary = summary_of(
         {
-            "sid": column("sid") if present.sid else None,
-            "key": mark(*key) if present.key_of != NO_KEY else None,
+            "sid": column("sid") if present & HAS_SID else None,
+            "key": mark(*key) if key_of != NO_KEY else None,
             "datatypes": datatypes(int(decoded.datatype[index])),
             "prepared": None if prepared is None else number(prepared),
             "story": side_text or ", ".join(story),
-            "rtt": mark((rt.MILLIS, COLUMN["rtt_ns"])) if present.rtt else None,
+            "rtt": mark((rt.MILLIS, COLUMN["rtt_ns"])) if present & HAS_RTT else None,
             "problem": batch.problem_of(index),
         }
     )
@@ -180,7 +175,7 @@ def line_program(
         "Row": column("row", widths.row),
         "Time": mark(*time),
         "Con": f"{column('connection', widths.connection)}{ARROWS[int(batch.direction[index])]}",
-        "vb": column("vbucket", widths.vbucket) if present.vbucket else "",
+        "vb": column("vbucket", widths.vbucket) if present & HAS_VBUCKET else "",
         "Opaque": f"0x{mark((rt.HEX, 12, 4))}",
         "Seqno": range_of_marker or ("" if seqno is None else number(seqno, widths.seqno)),
         "Bytes": column("length", 8),

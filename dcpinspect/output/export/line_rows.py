@@ -24,7 +24,6 @@ from dcpinspect.output.export.line_programs import (
     NO_KEY,
     OWN,
     TIME_FORMS,
-    LineParts,
     StoryPart,
     line_program,
     number_places,
@@ -179,19 +178,12 @@ class LineRows:
         """Returns the number of the program for messages of a kind and a shape, made from one of
         them; -1 if they are left to Python.
 
-        The shape begins with a number for each part that ``LineParts`` names.
+        The shape begins with a number for each part that ``line_programs`` has bits for.
         """
         number = self._programs.get((kind, *shape), -1)
         if number < 0 and not self._is_full:
-            present = LineParts(
-                bool(shape[0] & 1),
-                bool(shape[0] & 2),
-                bool(shape[0] & 4),
-                bool(shape[0] & 8),
-                shape[0] >> 4,
-            )
             builder, line_kind = self._writer.builder(), self._kinds[kind]
-            line = batch, index, self._style(batch, index), present, line_kind.parts
+            line = batch, index, self._style(batch, index), shape[0], line_kind.parts
             number = self._writer.add(line_program(builder, self.lines, *line))
             self._programs[kind, *shape] = number
         return number

@@ -146,25 +146,20 @@ class LinesWriter:
         return self._rules[rows]
 
     def _details(self, batch: MessageBatch, index: int) -> str:
+        from dcpinspect.output.export.dump_rows import ends_text
         from dcpinspect.output.render.byte_grid import byte_grid, hex_dump
         from dcpinspect.output.render.field_table import field_table
         from dcpinspect.text import escape
-        from dcpinspect.transport.chunk import C2S
 
         message = batch.annotate(index)
-        connection = int(batch.connection[index]) - 1
-        ends = batch.endpoints.client[connection], batch.endpoints.server[connection]
-        source, target = ends if batch.direction[index] == C2S else ends[::-1]
+        ends = ends_text(batch, int(batch.connection[index]), int(batch.direction[index]))
         file = (
             f" of {escape(batch.files[int(batch.last_file[index])])}"
             if len(batch.files) > 1
             else ""
         )
-        location = (
-            f"frame {int(batch.last_frame[index])}{file}, stream offset "
-            f"{int(batch.stream_offset[index])}"
-        )
-        lines = [f"{source} > {target}, {location}"]
+        frame, offset = int(batch.last_frame[index]), int(batch.stream_offset[index])
+        lines = [f"{ends.lstrip()}{frame}{file}, stream offset {offset}"]
         if self._wishes.hex_grid:
             draw = hex_dump if self._wishes.hex_grid == 1 else byte_grid
             lines += [*draw(message, limit=self._limit), ""]

@@ -167,9 +167,8 @@ def _of_stream(
     for row, came in _snapshots(story):
         text = f"{_snapshot(row)}: {came}"
         yield VbucketEvent(row["row"], 2, *stream_ids, "snapshot", text, row["time"])
-    for row in _rows(
-        story.gaps, ("after_seqno", "before_seqno", "width", "cause", "evidence", "rows")
-    ):
+    names = ("after_seqno", "before_seqno", "width", "cause", "evidence", "rows")
+    for row in story.gaps.row_dicts(*names):
         yield VbucketEvent(row["rows"][-1], 1, *stream_ids, "gap", _gap(row), None, row)
     for event in noted:
         yield VbucketEvent(
@@ -207,14 +206,6 @@ def _of_stream(
         yield VbucketEvent(last, 5, *stream_ids, "state", text, link.last_ns)
 
 
-def _rows(records: Any, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
-    names = columns or [column.name for column in records.table.columns]
-    return [
-        dict(zip(names, row, strict=True))
-        for row in zip(*(records.values(name) for name in names), strict=True)
-    ]
-
-
 def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
     if stream["requested_start"] is None:
         if stream["answer"] == "unknown":
@@ -237,7 +228,7 @@ def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
 
 def _snapshots(story: StreamStory) -> Iterator[tuple[dict[str, Any], str]]:
     """Yields each snapshot of a stream, and what came of it in words."""
-    rows = _rows(story.snapshots)
+    rows = story.snapshots.row_dicts()
     begins = [row["row"] for row in rows]
     missing: dict[int, list[tuple[int, int, str]]] = {}
     lost_gaps = np.flatnonzero(np.isin(story.cause, (LOSS, UNEXPLAINED))).tolist()

@@ -168,7 +168,7 @@ def request_text(story: StreamStory) -> str:
 def _snapshots_text(story: StreamStory) -> str:
     names = ("start_seqno", "end_seqno", "first_seqno", "last_seqno", "type", "state")
     texts = []
-    rows = list(zip(*(story.snapshots.values(name) for name in names), strict=True))
+    rows = list(story.snapshots.rows(*names))
     if len(rows) > _LISTED:
         counts = Counter(row[4] for row in rows)
         states = Counter(row[5] for row in rows if not row[5].startswith("complete"))

@@ -83,13 +83,10 @@ class VbucketHistory:
         tables = reading.tables
         self.streams = stories(tables, self.vbucket, self._only, self._items, only, bounds)
         of_streams = {story.key[0] for story in self.streams}
-        names = [column.name for column in tables.connections.table.columns]
-        rows = [
-            dict(zip(names, row, strict=True))
-            for row in zip(*(tables.connections.values(name) for name in names), strict=True)
-        ]
         self.connections = {
-            row["connection"]: row for row in rows if row["connection"] in of_streams
+            row["connection"]: row
+            for row in tables.connections.row_dicts()
+            if row["connection"] in of_streams
         }
         links = {link.number: link for link in reading.links}
         self.noted = by_stream(self.streams, self._noted)

@@ -110,7 +110,7 @@ def _paint(row: Mapping[str, Any]) -> str:
 
 def map_legend(vbuckets: Records) -> list[tuple[str, str]]:
     """Returns class and meaning of each kind of cell on the maps, with how many there are."""
-    rows = _rows(vbuckets)
+    rows = vbuckets.row_dicts(*_COLUMNS)
     levels = Counter(filter(None, map(_severity, rows)))
     verdicts = Counter((stood(row), _paint(row)) for row in rows if _severity(row) is None)
     return [
@@ -126,18 +126,13 @@ def map_legend(vbuckets: Records) -> list[tuple[str, str]]:
     ]
 
 
-def _rows(vbuckets: Records) -> list[dict[str, Any]]:
-    columns = (vbuckets.values(name) for name in _COLUMNS)
-    return [dict(zip(_COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
 def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Element:
     """Returns a map of a client's vbuckets: one cell each, in the colour of its worst finding, or
     of how it stood.
 
     ``linked``: the vbuckets that have a timeline on the page.
     """
-    rows = [row for row in _rows(vbuckets) if row["client"] == client]
+    rows = [row for row in vbuckets.row_dicts(*_COLUMNS) if row["client"] == client]
     across = 64 if len(rows) > 256 else 32 if len(rows) > 16 else 8
     size = (WIDE - 2 * _LEFT) / across
     high = size if across > 8 else 28.0
