@@ -461,8 +461,7 @@ def _explain(error: typer.TyperException) -> str:
 # Any: the classes of contexts belong to typer
 def _in_our_words(error: typer.TyperException, context: Any) -> str:
     """Returns what is wrong in the style of our errors, and in typer's words for rare errors."""
-    # "Value error, " is a prefix of pydantic
-    problem = error.format_message().replace("Value error, ", "").rstrip(".")
+    problem = error.format_message().rstrip(".")
     if isinstance(error, typer.BadParameter) and error.param is not None:
         name = (
             max(error.param.opts, key=len)
@@ -485,10 +484,6 @@ def _in_our_words(error: typer.TyperException, context: Any) -> str:
         )
         if possible and value:
             return f"{name} {value[2] or 'is empty'}: write {possible}"
-        # pydantic says what is wrong, but not with which value
-        refused: Sequence[Mapping[str, object]] = getattr(error.__cause__, "errors", list)()
-        if refused and repr(refused[0]["input"]) not in problem:
-            return f"{problem}: {refused[0]['input']!r}"
         return problem
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
