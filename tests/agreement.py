@@ -174,7 +174,11 @@ def disagreements(
             for stream in tables["streams"]
             if stream["vbucket"] == one["vbucket"] and stream["connection"] in one["connections"]
         ]
-        newest = sorted(own, key=lambda stream: str(stream["first_time"]))[-1]["verdict"]
+        # a request that was refused because there is a stream says nothing of that stream
+        in_order = sorted(
+            own, key=lambda stream: (stream["status"] != "key_eexists", str(stream["first_time"]))
+        )
+        newest = in_order[-1]["verdict"]
         # the tables of a tracker know no findings, and so no vbucket that was forgotten
         known = () if one["findings"] is None else findings
         replaced = [

@@ -67,7 +67,7 @@ _FOR_TOOLS = {
     "'dcpinspect rollbacks'": "the table rollbacks",
     "'dcpinspect explain STATUS'": "the tool explain",
     "'dcpinspect explain'": "the tool explain",
-    ", --copies shows both; 'connections' says": "; the table connections says",
+    "'connections', which says": "the table connections, which says",
 }
 """Phrases of advice that name a command or an option, and the tools that answer the same."""
 

@@ -51,7 +51,10 @@ def case_of(heap: Heap, rule: Rule) -> Finding:
         first_time_ns=heap.first_time_ns,
         last_time_ns=heap.last_time_ns,
         count=heap.count,
-        left_out=heap.count - len(heap.shown) - bool(heap.last) + heap.unnamed,
+        left_out=heap.count
+        - sum(max(1, min(shown.count, len(shown.places))) for shown in heap.shown)
+        - bool(heap.last)
+        + heap.unnamed,
         facts=first.facts,
         clients=(first.client,) if first.client is not None else (),
         latest=latest[0] if latest else None,

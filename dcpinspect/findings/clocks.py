@@ -32,9 +32,9 @@ RULES = rules(
             which no clock shows
         unless: captures whose clock may be wrong, because most changes that are as new as the
             capture are ahead
-        next: find the node whose clock was ahead, because where the latest change wins, as in XDCR
-            by timestamp, this one wins until that time; a client must not read a CAS as the time of
-            the change
+        next: find the node whose clock was ahead, or the program that set an impossible CAS. Where
+            the latest change wins, as in XDCR by timestamp, this one wins until that time; a client
+            must not read a CAS as the time of the change
         causes: {AHEAD} {IMPOSSIBLE}
         reports: MB-62383
         cost: vbucket, has a CAS from the future, have a CAS from the future

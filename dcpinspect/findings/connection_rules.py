@@ -57,8 +57,7 @@ RULES = rules(
     mid-stream-start capture note capture
         fires: the capture begins inside a connection
         unless: connections that were read as a whole from there on, and carry no DCP
-        next: start the capture before the client connects; here, the settings of the connection are
-            unknown
+        next: start the capture before the client connects, if its settings matter
     undecoded-bytes capture note capture
         fires: bytes of a connection are in no message
         next: --stats shows where they are and why
@@ -68,8 +67,8 @@ RULES = rules(
             proxy, or recorded twice with different clocks
         unless: two clients that say the same at the same time; a client that connects again: it has
             other sequence numbers
-        next: nothing; findings and counts have one of the two; so have all tables but connections,
-            --copies shows both; 'connections' says which is a copy of which
+        next: nothing; findings, counts and tables have one of the two; messages have both, and so has
+            'connections', which says which is a copy of which
     connection-reuse-inferred capture note capture
         fires: packets with unrelated sequence numbers come on the addresses of a connection,
             without a SYN

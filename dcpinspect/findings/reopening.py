@@ -144,8 +144,13 @@ def _not_taken_up(
     if not len(again) and is_refused and waited <= REFUSED_NS:
         return  # nobody knows how long the client waits before it asks again
     slowest = duration(int(reopened.reaction_ns[again].max(initial=0)) / 1e9)
-    were = "others were" if len(again) > 1 else "other was"
-    comparison = f"{len(again)} {were}, in {slowest} or less" if len(again) else "others go on"
+    comparison = (
+        f"{len(again)} others were, in {slowest} or less"
+        if len(again) > 1
+        else f"1 other was, in {slowest}"
+        if len(again)
+        else "others go on"
+    )
     first = [
         context.request(reopened.turns[turn_number].next) for turn_number in again[:1].tolist()
     ]

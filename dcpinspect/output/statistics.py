@@ -175,7 +175,9 @@ def _of_streams(tables: Tables, balance: Balance) -> Iterator[StatisticsRow]:
 
 def _of_capture(reading: Reading) -> Iterator[StatisticsRow]:
     """Yields what became of packets and bytes, and all messages, whatever was filtered."""
-    coverage = reading.coverage
+    tracker = reading.tracker
+    copies = tracker.left_out(reading.links) if tracker is not None else ()
+    coverage = reading.coverage.without(copies, {})
     for interface, counts in interfaces(reading.capture.files):
         if counts.dropped is not None or counts.system_dropped is not None:
             yield {

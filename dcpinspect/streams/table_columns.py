@@ -186,8 +186,9 @@ VBUCKETS = RecordTable(
         """
         client text: one client over all its connections, by address and name
         vbucket i64: vbucket
-        verdict word: verdict of its newest stream; orphaned if it ended or was refused, and the
-            client did not request it again; stalled if a finding says so
+        verdict word: verdict of its newest stream, without requests that were refused because it
+            has a stream; orphaned if it ended or was refused, and the client did not request it
+            again; stalled if a finding says so
         connections numbers: connections that asked for it
         streams i64: all streams, also refused ones
         requested_end u64: of the newest stream

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.protocol.column_types import NumberColumn
+from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Amounts, as_integers
 from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers
@@ -41,9 +42,12 @@ def vbucket_records(
     if not len(groups):
         return Records(VBUCKETS, {column.name: [] for column in VBUCKETS.columns}, 0)
     # All streams, sorted by vbucket in order of their first streams, then in order of opening:
-    # requests may have been read after the messages that followed them.
+    # requests may have been read after the messages that followed them. First come requests that
+    # were refused because a stream was there already: that stream goes on.
     count, begin = groups.counts, groups.begins
-    numbers = groups.rows[np.lexsort((streams.opened.time[groups.rows], groups.of[groups.rows]))]
+    has_other = streams.status[groups.rows] == Status.KEY_EEXISTS
+    order = np.lexsort((streams.opened.time[groups.rows], ~has_other, groups.of[groups.rows]))
+    numbers = groups.rows[order]
     newest = numbers[begin + count - 1]
     stream_indices, has_any = np.arange(len(numbers)), streams.seen[numbers] > 0
     first = np.minimum.reduceat(np.where(has_any, stream_indices, len(numbers) - 1), begin)

@@ -20,8 +20,8 @@ _HERE = {
     "give the client's key log with --keylog FILE (docs/tls.md says how clients write one)": (
         "give the client's key log (K; docs/tls.md says how clients write one)"
     ),
-    ", --copies shows both; 'connections' says which is a copy of which": (
-        "; the list of connections (C) says which is a copy of which"
+    "'connections', which says which is a copy of which": (
+        "the list of connections (C), which says which is a copy of which"
     ),
     "give the client's key log with --keylog,": "give the client's key log (K),",
 }

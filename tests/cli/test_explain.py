@@ -111,8 +111,7 @@ def test_a_printed_example_gets_the_reading_its_page_means(
         ),
         (
             ["xyzzy"],
-            "dcpinspect: xyzzy is no command, status, control key, feature, rule, word or column,"
-            " and no hex either: 'x' in line 1, column 1 is no hex digit",
+            "dcpinspect: xyzzy is no command, status, control key, feature, rule, word or column",
         ),
         (
             ["805600001"],

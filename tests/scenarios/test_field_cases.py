@@ -75,7 +75,7 @@ COPIES: dict[str, Case] = {
                 "seen-twice",
                 "note",
                 "normal",
-                ["connection 2 is connection 1 after address translation", "--copies shows both"],
+                ["connection 2 is connection 1 after address translation", "messages have both"],
             ),
         ],
         info=["222 packets", "1 connection seen twice", "345 messages, 5 streams"],

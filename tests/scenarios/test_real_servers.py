@@ -470,7 +470,7 @@ def test_the_display_filter_says_how_many_messages_it_leaves_out(
 ) -> None:
     main(["check", str(field("p03-no-bucket-selected"))])
     out = " ".join(capsys.readouterr().out.split())
-    assert "Wireshark, without 6 more: frame.number in {19, 35}" in out
+    assert "Wireshark, without the other 5: frame.number in {19, 35}" in out
 
 
 def test_lengths_of_time_have_the_unit_that_people_say(capsys: pytest.CaptureFixture[str]) -> None:

@@ -138,9 +138,9 @@ def test_a_filter_reads_the_columns_it_names_and_no_others() -> None:
         ("row + 1 = 2", 4, "a filter has no arithmetic"),
         ("row = 1; drop table messages", 7, "a filter is one condition, without a semicolon"),
         ("row = 1 -- all", 8, "a filter has no comments"),
-        ("row = 1 && row = 2", 8, "write and"),
-        ("row = 1 || row = 2", 8, "write or"),
-        ("!row = 1", 0, "write not"),
+        ("row = 1 && row = 2", 8, "write 'and' instead"),
+        ("row = 1 || row = 2", 8, "write 'or' instead"),
+        ("!row = 1", 0, "write 'not' instead"),
         ("row::text = '1'", 3, "a filter has no casts"),
         (
             "select * from messages",

@@ -136,6 +136,14 @@ def events(
     all_events: list[VbucketEvent] = []
     for stream_index, story in enumerate(streams):
         all_events += _of_stream(story, noted.get(stream_index, ()), links, last_rows)
+    if streams and all(story.stream["verdict"] in _OVER for story in streams):
+        latest = max(all_events, key=lambda event: event.row)
+        link = links[latest.connection]
+        if link.closed_by < 0:
+            text = "the capture ends: no stream is open, and none was asked for again"
+            all_events.append(
+                latest._replace(place=5, kind="state", text=text, time_ns=link.last_ns, gap=None)
+            )
     timed = sorted((event.time_ns, event.row) for event in all_events if event.time_ns is not None)
     times, rows = [time_ns for time_ns, _ in timed], [*accumulate((row for _, row in timed), max)]
 

@@ -65,10 +65,9 @@ def explained(text: str) -> list[str]:
     try:
         parse_hex(text)
     except HexError as error:
-        raise UsageError(
-            f"{clipped} is no command, status, control key, feature, rule, word or column, and "
-            f"no hex either: {error}"
-        ) from None
+        reason = f"{clipped} is no command, status, control key, feature, rule, word or column"
+        is_word = re.fullmatch(r"[^\W\d]+", text.strip()) is not None
+        raise UsageError(reason if is_word else f"{reason}, and no hex either: {error}") from None
     raise UsageError(f"{clipped} is the number of no command, status or feature")
 
 
@@ -92,12 +91,10 @@ def explain(text: str) -> list[str] | None:
     if meanings["the word"] and (rules := _rules_with_cause(word)):
         rule_names = ", ".join(rule.id for rule in rules)
         meanings["the cause"] = [[f"{_joined(word, '-')}: a cause in findings of {rule_names}"]]
-    if (
-        not any(meanings.values())
-        and word.lower().endswith("s")
-        and (singular := explain(word[:-1])) is not None
-    ):
-        return singular  # several of what has a name
+    if not any(meanings.values()) and word.lower().endswith("s"):
+        singular = word[:-3] + "y" if word.lower().endswith("ies") else word[:-1]
+        if (lines := explain(singular)) is not None:
+            return lines  # several of what has a name
     if not any(meanings.values()):
         meanings["the column"] = _columns(word)
     if not any(meanings.values()):
@@ -354,7 +351,7 @@ def _rules_with_cause(word: str) -> list[Rule]:
 
 
 def _words(word: str) -> list[list[str]]:
-    name = _joined(word, " ")
+    name = _joined(word, "")
     entries = (
         (topic, term, meaning)
         for topic, meanings in GLOSSARY.items()
@@ -364,7 +361,7 @@ def _words(word: str) -> list[list[str]]:
         [f"{term}: {topic}", f"  {meaning}"]
         for topic, term, meaning in entries
         for noun in [topic.rpartition(" ")[2]]
-        if name in (_joined(text, " ") for text in (term, f"{noun} {term}", f"{term} {noun}"))
+        if name in (_joined(text, "") for text in (term, f"{noun} {term}", f"{term} {noun}"))
     ]
 
 

@@ -234,13 +234,14 @@ class _Page:
         headline = by_packets(
             f"{glyph}: {escape_rest(finding.what or finding.message)}", finding, self._files
         )
-        if level in (_LINE, _SENTENCE, _ADVICE):
-            headline = f"{headline} ({place_of(finding)})"
-        lines = (
-            [self._clipped(headline)]
-            if level == _LINE
-            else list(self.wrapped(headline, "", "    "))
-        )
+        place = f" ({place_of(finding)})"
+        if level == _LINE:
+            if self._width is not None and len(headline + place) > self._width:
+                place = f" ({_vbuckets_of(finding) or connections_of(finding)})"
+            lines = [self._clipped(headline, place)]
+        else:
+            has_place = level in (_SENTENCE, _ADVICE)
+            lines = list(self.wrapped(headline + place * has_place, "", "    "))
         heads = [lines[0][len(glyph) :], *lines[1:]]
         lines = [
             self._paint(glyph, STYLES[finding.severity]) + self._paint(heads[0], "bold"),
@@ -275,7 +276,7 @@ class _Page:
         lines += self.wrapped(by_packets(told_of(finding), finding, self._files), "    ", "      ")
         lines += self._table(finding)
         if finding.places:
-            without = f", without {finding.left_out:,} more" if finding.left_out else ""
+            without = f", without the other {finding.left_out:,}" if finding.left_out else ""
             references = [
                 *([] if finding.places[0].row >= STEP else [_rows(finding)]),
                 f"Wireshark{without}: {_packets(finding, self._files)}",
@@ -285,21 +286,25 @@ class _Page:
         effects = self._effects.get(finding.id, ())
         if effects and not self._is_all:
             lines += self.wrapped(f"explains {effects_in_words(effects)}", "    ", "      ")
+        width = None if self._width is None else self._width - 4
+        inside = _Page(self._files, self._paint, width, {}, is_all=True)
         for effect in effects if self._is_all else ():
-            effect_lines = self.entry(effect, _FULL)
-            lines += [
-                f"    follows from it: {effect_lines[0]}",
-                *(f"    {line}" for line in effect_lines[1:]),
-            ]
+            effect_lines = ("follows from it:", *inside.entry(effect, _FULL))
+            lines += [f"    {line}" for line in effect_lines]
         return lines
 
-    def _clipped(self, line: str) -> str:
-        """Cuts a line that is too long after a word, unless a long one would take half of it."""
-        if self._width is None or len(line) <= self._width:
-            return line
-        cut = line[: self._width]
+    def _clipped(self, line: str, place: str = "") -> str:
+        """Cuts a line that is too long after a word, unless a long one would take half of it. The
+        ``place`` behind it stays, if it leaves half of the width.
+        """
+        if self._width is None or len(line) + len(place) <= self._width:
+            return line + place
+        if 2 * len(place) > self._width:
+            return self._clipped(line + place)
+        width = self._width - len(place)
+        cut = line[:width]
         whole_words = cut.rpartition(" ")[0].rstrip(" ,;:(")
-        return f"{whole_words if 2 * len(whole_words) > self._width else cut[:-1]}…"
+        return f"{whole_words if 2 * len(whole_words) > width else cut[:-1]}…{place}"
 
     def _table(self, finding: Finding) -> Iterator[str]:
         """Yields what differs between cases: numbers in columns, or sentences."""
@@ -325,7 +330,11 @@ class _Page:
         for row in rows:
             last = row[-1] if not names else f"{row[-1]:>{widths[-1]}}"
             cells = [f"{cell:>{width}}" for cell, width in zip(row[:-1], widths[:-1], strict=True)]
-            yield self._clipped("      " + "  ".join([*cells, last]))
+            line = "  ".join([*cells, last])
+            if self._is_all:
+                yield from self.wrapped(line, "      ", "        ")
+            else:
+                yield self._clipped("      " + line)
         if len(cases) < len(finding.cases):
             yield f"      and {len(finding.cases) - len(cases):,} more (--all)"
 
@@ -372,14 +381,16 @@ def sentence(finding: Finding) -> str:
 
 def place_of(finding: Finding) -> str:
     """Returns connections and vbuckets of a finding by number."""
+    return ", ".join(filter(None, [connections_of(finding), _vbuckets_of(finding)]))
+
+
+def _vbuckets_of(finding: Finding) -> str:
     sid = "" if finding.sid is None else f" stream-id {finding.sid}"
     numbers, count = ranges(finding.vbuckets), f"{len(finding.vbuckets):,} vbuckets"
     if len(finding.vbuckets) <= SHOWN_BY_NUMBER:
-        vbuckets = f"vb {numbers}{sid}" if finding.vbuckets else ""
-    else:
-        is_named = numbers in (finding.what or finding.message)
-        vbuckets = f"{count}{sid}" if is_named else f"{count}: {numbers}{sid}"
-    return ", ".join(filter(None, [connections_of(finding), vbuckets]))
+        return f"vb {numbers}{sid}" if finding.vbuckets else ""
+    is_named = numbers in (finding.what or finding.message)
+    return f"{count}{sid}" if is_named else f"{count}: {numbers}{sid}"
 
 
 def told_of(finding: Finding) -> str:

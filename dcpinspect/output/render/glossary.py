@@ -213,6 +213,7 @@ word of TCP and TLS
         them, of TLS the messages that agree on keys
     FIN: the packet with which a side says that it sends no more: an orderly close
     RST: the packet that resets a connection
+    TLS: encryption of a connection; with the key log of its client, --keylog opens it
     reset: an end of a connection at once, without FIN: a process ended or did not take what it was
         sent, or a device between cut the connection; what was under way is lost
     ALPN: what a client and a server say in TLS of the protocol that they speak inside
@@ -229,6 +230,14 @@ word of TCP and TLS
     keepalive: a packet without new bytes that asks whether the other end is still there; DCP has
         noop for that
 word of dcpinspect
+    captured: what the capture has: of bytes, those of the payload that came into it
+    decoded: bytes that are in messages
+    skipped: bytes between messages, up to the next one that can be read; after a hole, or where no
+        message can begin
+    unfinished: bytes of a message whose end is not in the capture
+    promised: in the range of a snapshot marker
+    followed: of a rollback: the client asked again, from the rollback seqno
+    no end: a stream request with the greatest seqno as its end: the stream goes on
     operator: who runs servers and clients; what to do next is said first for them, then for the
         client's author
     copy: a connection that shows the conversation of another one, which counts in its place

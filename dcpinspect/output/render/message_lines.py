@@ -167,8 +167,10 @@ class Lines:
             )
         self.columns, self.is_narrow = fitting, False
         if self.width - self.summary_at < ENOUGH:
-            self.columns = fitting._replace(title=min(fitting.title, _COMPACT.title))
             self.is_narrow = True
+            room = fitting.title + self.width - self.summary_at - ENOUGH
+            title_width = min(fitting.title, max(_COMPACT.title, room))
+            self.columns = fitting._replace(title=title_width)
 
     def heading(self) -> str:
         """Returns the heading above the columns."""

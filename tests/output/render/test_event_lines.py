@@ -116,7 +116,9 @@ def test_a_stream_that_runs_says_how_it_is_at_the_end() -> None:
     stream.mutation(2, "a")
     assert texts(talk)[-1] == "99 state: the capture ends: backfilling, after seqno 2"
     stream.end("too-slow")
-    assert texts(talk)[-1].endswith("stream-end: stream end: too-slow, after seqno 2")
+    *_, end, nothing = texts(talk)
+    assert end.endswith("stream-end: stream end: too-slow, after seqno 2")
+    assert nothing.endswith("the capture ends: no stream is open, and none was asked for again")
 
 
 def test_messages_that_are_events_have_their_place() -> None:

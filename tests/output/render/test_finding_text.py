@@ -107,7 +107,7 @@ def test_a_long_word_is_cut_rather_than_left_out() -> None:
     many = [finding(rule=f"rule-{number}", message=f"open {'n' * 200}") for number in range(30)]
     cut = [line for line in lines(*many) if line.startswith("✖ rule-")]
     assert cut
-    assert all(line.endswith("nnn…") and len(line) == 100 for line in cut)
+    assert all(line.endswith("nnn… (vb 417)") and len(line) == 100 for line in cut)
 
 
 def test_lines_that_are_left_over_go_to_the_worst_first() -> None:
@@ -128,7 +128,7 @@ def test_lines_that_are_left_over_go_to_the_worst_first() -> None:
         "    seqno that the server of this bucket has never had",
         "    (connection 0, vb 417)",
     ]
-    assert "! rule-8: a stream of forty vbuckets was asked for with a…" in told
+    assert "! rule-8: a stream of forty vbuckets was asked for… (vb 417)" in told
 
 
 def test_without_a_screen_nothing_is_cut_and_no_line_is_folded() -> None:
@@ -323,9 +323,10 @@ def test_effects_are_counted_under_their_cause() -> None:
 
 def test_effects_are_told_under_their_cause_where_that_is_asked_for() -> None:
     shown = lines(*with_effects(), everything=True)
-    assert [line for line in shown if "follows" in line] == [
-        "    follows from it: ! rollback: asked 9",
-        "    follows from it: · stream-refused: refused",
+    follows = [index for index, line in enumerate(shown) if line == "    follows from it:"]
+    assert [shown[index + 1] for index in follows] == [
+        "    ! rollback: asked 9",
+        "    · stream-refused: refused",
     ]
 
 
