@@ -234,14 +234,14 @@ class _Page:
         headline = by_packets(
             f"{glyph}: {escape_rest(finding.what or finding.message)}", finding, self._files
         )
-        place = f" ({place_of(finding)})"
+        location = f" ({place_of(finding)})"
         if level == _LINE:
-            if self._width is not None and len(headline + place) > self._width:
-                place = f" ({_vbuckets_of(finding) or connections_of(finding)})"
-            lines = [self._clipped(headline, place)]
+            if self._width is not None and len(headline + location) > self._width:
+                location = f" ({_vbuckets_of(finding) or connections_of(finding)})"
+            lines = [self._clipped(headline, location)]
         else:
-            has_place = level in (_SENTENCE, _ADVICE)
-            lines = list(self.wrapped(headline + place * has_place, "", "    "))
+            has_location = level in (_SENTENCE, _ADVICE)
+            lines = list(self.wrapped(headline + location * has_location, "", "    "))
         heads = [lines[0][len(glyph) :], *lines[1:]]
         lines = [
             self._paint(glyph, STYLES[finding.severity]) + self._paint(heads[0], "bold"),
