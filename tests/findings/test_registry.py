@@ -193,9 +193,7 @@ def test_a_search_for_the_id_of_a_rule_leads_to_its_declaration_and_to_what_find
     places: dict[str, list[str]] = {}
     for path in PACKAGE.rglob("*.py"):
         for name in (
-            re.findall(r'(?<=")[\w-]+(?=")', path.read_text("utf-8"))
-            if path.name != "explains.py"
-            else ()
+            re.findall(r"[\w-]+", path.read_text("utf-8")) if path.name != "explains.py" else ()
         ):
             places.setdefault(name, []).append(path.relative_to(PACKAGE).parts[0])
     for rule in RULES:
