@@ -270,6 +270,10 @@ def on_producer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
 def on_consumer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """Handles a message of the consumer."""
     time_ns = message.arrival.place.time
+    if peer.consumer_time == 0 and peer.older.place.row and peer.older.place.time < time_ns:
+        # the capture may lack what the consumer said first: no gap tells of that
+        forget_open(peer)
+        peer.unseen = max(peer.unseen, 1)
     if peer.is_double and peer.open.place.row and time_ns > peer.excused_until:
         e = add_event(tables, OVERLAP, message, peer.open, 0)
         tables.events[e].other = peer.older

@@ -302,6 +302,21 @@ def test_without_the_consumers_direction_nobody_knows_of_answers(seconds: int) -
     assert check(talk) == []
 
 
+@pytest.mark.parametrize("seconds", [1, 50])
+def test_the_first_answers_of_a_capture_that_begins_later_may_be_lost(seconds: int) -> None:
+    talk = nooping()
+    talk.begin()
+    ask(talk, 8)
+    with talk.lost():
+        answer(talk, 8)
+    talk.wait(seconds)
+    for opaque in (9, 10):
+        ask(talk, opaque)
+        answer(talk, opaque)
+    go_on(talk, 6)
+    assert check(talk) == []
+
+
 # -- noop-opaque
 # --------------------------------------------------------------------------------------------------
 
