@@ -4,8 +4,9 @@ A capture on all interfaces of a node has each packet before and after address t
 addresses, the same sequence numbers. A proxy or a sidecar passes every byte on: a second
 connection, with the same bytes and sequence numbers of its own.
 
-Two recordings of one conversation, by clocks that differ for longer than it lasts, show it on the
-same addresses with the same sequence numbers, one after the other. Times tell nothing then.
+Two recordings of one conversation, by clocks that differ for longer than it lasts, show it with the
+same sequence numbers, one after the other, and on the same addresses, unless these were translated
+between the two. Times tell nothing then.
 
 Messages tell all of them. They have to be the same in both directions for as long as both
 connections go on. At the same sequence numbers they are the same packets. Else requests have to come later, and
@@ -260,7 +261,7 @@ class Copies(Portable):
                 else self._levels
             )
             ends_by_seq = defaultdict[tuple[int, int], set[tuple[str, str]]](set)
-            for link in links:
+            for link in filter(_has_handshake, links):
                 ends_by_seq[link.first_seq].add((link.client, link.server))
             seen = _SampleNumbers(
                 samples,
@@ -268,7 +269,12 @@ class Copies(Portable):
                 {link.number: link for link in links},
                 self.messages,
                 self._compared_before,
-                ends_by_seq,
+                {
+                    seq
+                    for seq, ends in ends_by_seq.items()
+                    if min(seq) >= 0
+                    and len({tuple(map(_host, pair)) for pair in ends}) == len(ends)
+                },
             )
             self._told = key, _copies(seen, self.messages)
             self._compared_before = seen.compared
@@ -326,8 +332,10 @@ class _SampleNumbers:
     messages: IntArray
     """Number of messages, by connection."""
     compared_before: _Comparisons
-    ends_by_seq: Mapping[tuple[int, int], Collection[tuple[str, str]]]
-    """Clients and servers by the initial sequence numbers of their connections."""
+    telling: Collection[tuple[int, int]]
+    """Pairs of initial sequence numbers that no two connections between the same hosts have, as
+    those of test tools would.
+    """
     compared: _Comparisons = field(default_factory=dict)
     known: dict[int, KeptMessages] = field(default_factory=dict)
     """Samples that were looked up, by way: a connection is compared with several."""
@@ -349,10 +357,16 @@ class _SampleNumbers:
         """Compares two of the connections that show one conversation, or each of them with a third
         one: a leg of a second recording has another clock, and other addresses.
         """
-        ends = [self.ends_of(number) for number in (first, second)]
+        links = [self.by_number[number] for number in (first, second)]
         how = self.compare(first, second) if first != second else None
-        for middle in members if how is None and ends[0] != ends[1] else ():
-            if middle not in (first, second) and self.ends_of(middle) in ends:
+        for middle in (
+            members if how is None and self.ends_of(first) != self.ends_of(second) else ()
+        ):
+            if middle not in (first, second) and any(
+                self.ends_of(middle) == self.ends_of(link.number)
+                or self.numbers_tell(self.by_number[middle], link)
+                for link in links
+            ):
                 steps = self.compare(first, middle), self.compare(middle, second)
                 if steps[0] is not None and steps[1] is not None:
                     by = steps[1][0] if steps[0][0] == RECORDED else steps[0][0]
@@ -365,14 +379,15 @@ class _SampleNumbers:
         return link.client, link.server
 
     def numbers_tell(self, first: TcpConnection, second: TcpConnection) -> bool:
-        """Whether both initial sequence numbers, which are equal, show that two connections of
-        different hosts are one: hosts choose them at random. Test tools give all connections the
-        same; then they are also those of two connections between the same hosts.
+        """Whether both initial sequence numbers, which are equal, show that two connections are
+        one: hosts choose them at random.
         """
-        if first.first_seq != second.first_seq or not all(map(_has_handshake, (first, second))):
-            return False
-        hosts = [tuple(map(_host, ends)) for ends in self.ends_by_seq[first.first_seq]]
-        return min(first.first_seq) >= 0 and len({*hosts}) == len(hosts)
+        return (
+            first.first_seq == second.first_seq
+            and first.first_seq in self.telling
+            and first.has_handshake
+            and second.has_handshake
+        )
 
     def messages_of(self, connection: int) -> int:
         """Returns the number of messages of a connection."""
@@ -509,7 +524,7 @@ def _candidates(seen: _SampleNumbers, since_ns: int) -> Iterator[tuple[int, int]
     )
     counts, pair_index = np.bincount(pair_of.reshape(-1)), pair_of.reshape(-1)
     in_order = (
-        np.maximum(np.bincount(pair_index, later > 0), np.bincount(pair_index, later < 0))
+        np.maximum(np.bincount(pair_index, later >= 0), np.bincount(pair_index, later <= 0))
         >= _SURE * counts
     )
     begins = np.array(
@@ -565,13 +580,7 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
         )
         return (TRANSLATION, begins, True) if is_translated and abs(begins) < near_ns else None
     delay = int(np.median(delays[0])) if len(delays[0]) else begins
-    is_inside = any(
-        all(
-            not len(delays_of_way) or np.mean(delays_of_way * side > 0) >= _SURE
-            for delays_of_way, side in zip(delays, (sign, -sign), strict=True)
-        )
-        for sign in (1, -1)
-    )
+    is_inside = any(map(_is_inside, (delays, [-delays_of_way for delays_of_way in delays])))
     count = min(map(len, delays))
     is_next = (
         has_handshakes
@@ -589,6 +598,19 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
     # a proxy connects once somebody connected to it
     is_sure = count > ENOUGH or (count == ENOUGH and begins * delay > 0)
     return (PROXY, delay, is_sure) if is_inside else None
+
+
+def _is_inside(delays: Sequence[IntArray]) -> bool:
+    """Whether requests come later, and answers earlier, by their delays; a coarse clock gives many
+    of them the same time.
+    """
+    signs = [np.sign(delays[0]), -np.sign(delays[1])]
+    in_order, count = [np.count_nonzero(way > 0) for way in signs], sum(map(len, signs))
+    is_mostly = all(
+        not len(way) or (ordered and np.mean(way >= 0) >= _SURE)
+        for way, ordered in zip(signs, in_order, strict=True)
+    )
+    return is_mostly and bool(sum(in_order) >= min(2 * ENOUGH, _SURE * count))
 
 
 def _say_alike(links: tuple[TcpConnection, TcpConnection]) -> bool:

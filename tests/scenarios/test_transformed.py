@@ -22,6 +22,7 @@ FILES = (
     SAMPLES / "real-server" / "resume.pcap.gz",
     FIELD / "r05-nmvb-not-retried.pcap",
     FIELD / "r07-end-lost-on-reopen.pcap",
+    FIELD / "t05-sidecar-two-legs.pcap",
 )
 
 
@@ -52,6 +53,11 @@ def earlier_to_server(packets: list[Recorded]) -> list[Recorded]:
     )
 
 
+def in_milliseconds(packets: list[Recorded]) -> list[Recorded]:
+    """By a coarse clock."""
+    return [replace(packet, time_ns=packet.time_ns // 10**6 * 10**6) for packet in packets]
+
+
 def behind_translation(by_ns: int) -> Transform:
     """As recorded on both sides of a router that changes the client's address and port, with two
     clocks.
@@ -75,6 +81,7 @@ def behind_translation(by_ns: int) -> Transform:
 TRANSFORMED = (
     later_to_server,
     earlier_to_server,
+    in_milliseconds,
     behind_translation(3_000_000),
     behind_translation(-5 * SECOND),
     behind_translation(7200 * SECOND),
