@@ -222,11 +222,26 @@ def on_low_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
         return
     # the first marker tells where a stream from latest began; it may name the seqno that follows
     is_from_latest = stream.request.form > 0 and stream.request.flags & FROM_LATEST != 0
-    if is_from_latest and seqno == position and stream.position_by == k.BY_START:
+    if stream.position_by == k.BY_START and (
+        (is_from_latest and seqno == position) or may_be_of_another(state, stream)
+    ):
         move(state, message, stream, seqno, k.BY_EVENT)
         return
     fault = w.BELOW_START if stream.position_by == k.BY_START else w.NOT_INCREASING
     note(state, fault, message, stream.number, seqno, position)
+
+
+@kernel_function
+def may_be_of_another(state: ReadingState, stream: Stream) -> bool:
+    """Returns whether what comes on a stream may belong to a request that was not captured: since
+    its own request both directions lost something, and a client may use one opaque again.
+    """
+    connection = state.connections[stream.connection]
+    for direction in range(2):
+        loss = connection.last_loss[direction]
+        if loss < 0 or state.losses[loss].after_row <= stream.opened.row:
+            return False
+    return True
 
 
 @kernel_function

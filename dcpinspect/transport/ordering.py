@@ -561,6 +561,12 @@ def take_ack(tables: TransportTables, side: int) -> bool:
         return False
     is_reset = segment.flags & RST != 0
     flow = tables.flows[flow_of(tables, side ^ 1)]
+    # one that stands right behind what its sender said is the sender's own, and so is what it
+    # acknowledges
+    own = tables.flows[flow_of(tables, side)]
+    is_behind = tables.sides[side].has_base == 1 and (
+        distance(segment.seq, tables.sides[side].base + last_waiting(tables, own)) == 0
+    )
     acked = flow.next + distance(segment.ack, receiver.base + flow.next)
     if receiver.has_fin == 1 and acked == flow.fin_at + 1:
         acked = flow.fin_at
@@ -581,7 +587,11 @@ def take_ack(tables: TransportTables, side: int) -> bool:
         and receiver.has_fin == 0
     ):
         take_back(tables, side ^ 1)
-    if not flow.acked_to < acked <= (known_end if is_reset else flow.next + WINDOW):
+    if (
+        not flow.acked_to
+        < acked
+        <= (known_end if is_reset and not is_behind else flow.next + WINDOW)
+    ):
         return False
     acknowledge(tables, tables.flows[own_flow(tables, side ^ 1)], acked)
     return True

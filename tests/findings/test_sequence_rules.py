@@ -576,3 +576,21 @@ def test_a_request_that_is_read_later_is_no_evidence(sizes: list[int]) -> None:
         if one.rule == "opaque-mismatch"
     ]
     assert len(found.places) == 1
+
+
+def test_what_follows_an_answer_that_may_be_to_a_lost_request_is_not_below_a_start() -> None:
+    """A client whose requests of a vbucket all have one opaque: the rollback and the request that
+    followed it are lost.
+    """
+    talk = opened()
+    talk.stream_request(7, 5, start=23, uuid=1)
+    with talk.lost():
+        talk.stream_answer(Stream(talk, 7, 5, 0), rollback=0)
+        talk.stream_request(7, 5)
+    stream = Stream(talk, 7, 5, 0)
+    talk.stream_answer(stream)
+    talk.failover_log(8, [(1, 0)])
+    stream.snapshot(0, 12, "memory")
+    for seqno in (2, 8):
+        stream.mutation(seqno, f"k{seqno}")
+    assert [one.rule for one in findings(talk) if one.severity != "note"] == []

@@ -319,6 +319,21 @@ def test_bytes_that_were_acknowledged_and_never_seen_are_missing_at_the_end(tmp_
     assert read(tmp_path, made.segments).holes[1, 1] == [(3, 6)]
 
 
+@pytest.mark.parametrize(("ahead", "missing"), [(0, 4), (50_000, 0)])
+def test_bytes_that_a_reset_acknowledges_are_missing_if_it_is_its_sender_s(
+    tmp_path: Path, ahead: int, missing: int
+) -> None:
+    made = Conversation()
+    made.handshake()
+    made.send(True, b"ask")
+    made.send(False, b"answer")
+    made.send(False, b"lost")
+    made.next[True] += ahead
+    made.send(True, flags=RST | ACK)
+    del made.segments[-2]
+    assert accounts(read(tmp_path, made.segments).transport)[1].missing == missing
+
+
 def test_the_acknowledgement_of_a_fin_is_no_missing_byte(tmp_path: Path) -> None:
     made = Conversation()
     made.handshake()
