@@ -10,7 +10,6 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choosing import FindingConditions
-from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import UNCHECKED, remarks
 from dcpinspect.cli.subset import EvidenceFile, EvidencePackets
 from dcpinspect.cli.terminal import columns_asked, complain, put_folded
@@ -200,7 +199,7 @@ def _check(
         if keeper is not None:
             keeper.follow(reading)
         reading.check(request.rules, evidence=request.evidence, redactor=request.redactor)
-        with open_output(result.output, request.format, captures, request.beside) as target:
+        with result.opened(request.format, captures, request.beside) as target:
             with closing(reading.ahead()) as batches:
                 for _ in interrupts.batches(capture, batches):
                     pass
@@ -223,7 +222,7 @@ def _check(
                 effects=result.effects,
                 width=target.width() or columns_asked(),
             )
-            write_report(target, request.format, report, request.columns, guard=result.csv_guard)
+            write_report(target, request.format, report, request.columns)
             if packets is not None:
                 packets.write(findings, reading)
         status = _remarks(
@@ -292,12 +291,12 @@ def _check_alone(evidence: LogEvidence, request: _CheckRequest) -> int:
         findings_alone(evidence, request.rules, request.choice.wants), ()
     )
     is_checked = evidence.has_something
-    with open_output(result.output, request.format, (), request.beside) as target:
+    with result.opened(request.format, (), request.beside) as target:
         checked = CheckedCaptures(findings, request.rules, is_checked=is_checked)
         report = report_of(
             checked, request.choice, effects=result.effects, width=target.width() or columns_asked()
         )
-        write_report(target, request.format, report, request.columns, guard=result.csv_guard)
+        write_report(target, request.format, report, request.columns)
     status = log_remarks(evidence.logs)
     if not is_checked:
         status = CaptureError.exit_status
@@ -312,13 +311,13 @@ def log_remarks(logs: Sequence[LogReading]) -> int:
 
 
 def write_report(
-    target: Target, format_: Format, report: ReportFormat, columns: list[str] | None, *, guard: bool
+    target: Target, format_: Format, report: ReportFormat, columns: list[str] | None
 ) -> None:
     """Writes findings in the form of the format, or as a table of these columns."""
     if columns is not None:
-        format_.records(target, report.records(), columns, guard=guard)
+        format_.records(target, report.records(), columns)
     else:
-        format_.report(target, report, guard=guard)
+        format_.report(target, report)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choices import Choices, as_option
-from dcpinspect.cli.output import open_output
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.record_tables import TableChoices
 from dcpinspect.cli.remarks import no_such_connections, remarks
@@ -120,7 +119,7 @@ def diff(
     with (
         closing(Spool()) as spool,
         SideComparison(spool) as comparison,
-        open_output(result.output, format_, [*files[0], *files[1]]) as target,
+        result.opened(format_, [*files[0], *files[1]]) as target,
     ):
         read = []
         for letter, names, numbers in zip(
@@ -149,10 +148,10 @@ def diff(
             )
         selected = view.selection.matching(ways if paths else comparison_result.records())
         if not format_.is_text:
-            view.write_rows(target, selected, format_, guard=result.csv_guard)
+            view.write_rows(target, selected, format_)
         elif len(selected) and table.limit != 0 and not summary:
             target.write_piece("\n")
-            view.write_rows(target, selected, format_, guard=result.csv_guard)
+            view.write_rows(target, selected, format_)
     statuses = [remarks(side.reading, stats=input_.stats, side=side.name.upper()) for side in read]
     if comparison_result.is_different:
         return DIFFERENT

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.output.export.formats import ReportFormat
 
@@ -36,7 +35,7 @@ def info(
     redactor = redaction.redactor()
     with Reading(captures, **input_.ports.reading_arguments()) as reading:
         reading.track(redactor)
-        with open_output(result.output, format_, captures) as target:
+        with result.opened(format_, captures) as target:
             for _ in interrupts.batches(reading.capture, reading):
                 pass
             facts = overview(reading)
@@ -47,7 +46,5 @@ def info(
                     for line in info_lines(facts, target.width())
                 )
 
-            format_.report(
-                target, ReportFormat(lines, lambda: overview_records(facts)), guard=result.csv_guard
-            )
+            format_.report(target, ReportFormat(lines, lambda: overview_records(facts)))
         return remarks(reading, stats=input_.stats)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.errors import UsageError
 from dcpinspect.output.export.formats import ReportFormat
@@ -46,7 +45,7 @@ def io(
         raise UsageError(f"--interval {interval}: write a length of time above 0")
     selection = conditions.selection(captures, context.obj)
     with Reading(captures, **ports.reading_arguments()) as reading:
-        with open_output(result.output, format_, captures) as target:
+        with result.opened(format_, captures) as target:
             counted, copies = count_once(
                 reading,
                 interrupts.batches(reading.capture, reading),
@@ -65,5 +64,5 @@ def io(
                     )
                 )
 
-            format_.report(target, ReportFormat(lines, counted.records), guard=result.csv_guard)
+            format_.report(target, ReportFormat(lines, counted.records))
         return remarks(reading, shown=counted.messages, counted_copies=copies)

@@ -10,7 +10,6 @@ import typer
 
 from dcpinspect.capture.folders import has_name_of_capture
 from dcpinspect.cli import options
-from dcpinspect.cli.output import open_output
 from dcpinspect.cli.record_tables import TableChoices
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import CaptureError, DamagedCapture
@@ -55,8 +54,8 @@ def log(
             view.selection,
             bounds=span.within(min(written_ns, default=0), max(written_ns, default=0)),
         )
-    with open_output(result.output, format_, (), files) as target:
-        view.write(target, records, format_, guard=result.csv_guard)
+    with result.opened(format_, (), files) as target:
+        view.write(target, records, format_)
     if left_out:
         complain(
             f"{left_out:,} records after the first {MOST_EVENTS:,} were left out; read fewer "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,7 +19,7 @@ import typer
 
 from dcpinspect.cli import completion, terminal
 from dcpinspect.cli.choices import Choices, as_option
-from dcpinspect.cli.output import choose_format
+from dcpinspect.cli.output import choose_format, open_output
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 from dcpinspect.output.export.formats import FORMATS, Format
@@ -26,6 +27,7 @@ from dcpinspect.text import did_you_mean, escape
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
+    from dcpinspect.output.export.target import Target
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.spark.secrets import Secrets
     from dcpinspect.tables.color_rules import ColorRules
@@ -201,6 +203,13 @@ class OutputFormat(Choices):
     format_name: Annotated[FormatName | None, {"show_default": False}] = None
     output: OutputFile = None
     max_bytes: MaxBytes = None
+
+    def opened(
+        self, format_: Format, captures: Sequence[str], others: Sequence[str] = ()
+    ) -> AbstractContextManager[Target]:
+        """Returns the output as a context; parameters as of ``open_output``."""
+        guard = getattr(self, "csv_guard", True)
+        return open_output(self.output, format_, captures, others, guard=guard)
 
     def format(self, context: typer.Context) -> Format:
         """Returns the format. Raises UsageError for options that it does not use."""

@@ -32,10 +32,18 @@ def choose_format(name: str | None, path: str | None) -> Format:
 
 @contextmanager
 def open_output(
-    path: str | None, format_: Format, captures: Sequence[str], others: Sequence[str] = ()
+    path: str | None,
+    format_: Format,
+    captures: Sequence[str],
+    others: Sequence[str] = (),
+    *,
+    guard: bool = True,
 ) -> Iterator[Target]:
-    """Yields what ``_open_output`` does, and says at the end what ``--max-bytes`` left out."""
+    """Yields what ``_open_output`` does, and says at the end what ``--max-bytes`` left out.
+    ``guard``: as of ``--csv-guard``.
+    """
     with _open_output(path, format_, captures, others) as target:
+        target.guards_csv = guard
         yield target
     if bounded.command_bound.left_out:
         more = f"{bounded.command_bound.left_out:,} more record{'' if bounded.command_bound.left_out == 1 else 's'}"

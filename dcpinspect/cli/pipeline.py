@@ -126,9 +126,7 @@ def check(
     has_messages = any(part_of_plan.rows for part_of_plan in manifest.parts)
     lacking = "" if findings else checking.lacks(choice, comparison, comparison.links)
     is_checked = is_answer(findings, has_messages) and not lacking
-    with open_output(
-        result.output, format_, [capture.unit.path for capture in manifest.units]
-    ) as file:
+    with result.opened(format_, [capture.unit.path for capture in manifest.units]) as file:
         report = checking.report_of(
             checking.CheckedCaptures(
                 findings,
@@ -142,7 +140,7 @@ def check(
             effects=result.effects,
             width=file.width() or columns_asked(),
         )
-        checking.write_report(file, format_, report, columns, guard=result.csv_guard)
+        checking.write_report(file, format_, report, columns)
     if not is_checked:
         if has_messages:
             reason = f"{lacking}; 'dcpinspect pipeline info' lists the clients"
@@ -224,10 +222,10 @@ def sql(
         condition = duck_sql(filter_, saved=options.saved_filters(context.obj))
     with (
         TableQuery(text, manifest, condition=condition) as query_of_tables,
-        open_output(result.output, format_, ()) as file,
+        result.opened(format_, ()) as file,
     ):
         rows = query_of_tables.result()
-        format_.write(file, rows.schema, rows, guard=result.csv_guard)
+        format_.write(file, rows.schema, rows)
     return 0
 
 

@@ -15,7 +15,6 @@ import typer
 from dcpinspect.cli import completion, interrupts, options, terminal
 from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.metrics import Exposition
-from dcpinspect.cli.output import open_output
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.remarks import MAX_LINES, complain_of, remarks
 from dcpinspect.cli.subset import Packets, packets_written
@@ -83,7 +82,7 @@ class MessageForm(Choices):
     values: str | None = None
     fields: bool = True
 
-    def wishes(self, context: typer.Context, format_: Format, *, csv_guard: bool) -> WriterOptions:
+    def wishes(self, context: typer.Context, format_: Format) -> WriterOptions:
         """Returns how to write messages. Raises UsageError for options that do not fit together."""
         # deferred: --help and completion do not need it
         from dcpinspect.output.export.message_writers import WriterOptions
@@ -106,7 +105,7 @@ class MessageForm(Choices):
         is_whole = self.values is None and options.is_typed(context, "row")
         values = _values("full" if is_whole else self.values, is_text=format_.is_text)
         return WriterOptions(
-            self.verbose, self.hex_grid, self.fields, values, columns, csv_guard, self.time, colors
+            self.verbose, self.hex_grid, self.fields, values, columns, self.time, colors
         )
 
 
@@ -183,7 +182,7 @@ class _Messages:
     format: Format
     wishes: WriterOptions
     redactor: Redactor | None
-    output: str | None
+    result: options.Output
     ports: dict[str, Any]
     """The arguments of a reading."""
     stats: bool
@@ -216,14 +215,12 @@ def show(
         raise UsageError("--metrics: is for what goes on; add --follow")
     if source.pauses:
         selection.prepare()  # loads modules now, while nothing waits for them
-    wishes = replace(
-        choices.look.wishes(context, format_, csv_guard=result.csv_guard), is_growing=source.pauses
-    )
+    wishes = replace(choices.look.wishes(context, format_), is_growing=source.pauses)
     redactor = choices.redaction.redactor()
     ports = choices.input_.ports.reading_arguments()
     stats = choices.input_.stats
     messages = _Messages(
-        *(source, selection, choices.order, format_, wishes, redactor, result.output, ports, stats),
+        *(source, selection, choices.order, format_, wishes, redactor, result, ports, stats),
         hint=choices.conditions.hint,
     )
     manner = packets.wishes(redactor)
@@ -244,7 +241,7 @@ def _as_they_come(
     source = messages.source
     format_ = messages.format
     redactor = messages.redactor
-    output = messages.output
+    output = messages.result.output
     with (
         choices.exposition.exporting() as exporter,
         packets as subset,
@@ -264,7 +261,7 @@ def _as_they_come(
         # the next batches are read while one is written, unless they may take long to come
         is_ahead = not format_.shows_whole and not source.pauses and subset is None
         made = closing(reading.ahead() if is_ahead else iter(reading))
-        with open_output(output, format_, source.captures) as target, bar, made as batches:
+        with messages.result.opened(format_, source.captures) as target, bar, made as batches:
             writer = format_.messages(target, messages.wishes, lambda: reading.first_time_ns)
             announcer = (
                 Announcer(reading, target, format_, pauses=source.pauses, redactor=redactor)
@@ -334,7 +331,7 @@ def _sorted(messages: _Messages) -> int:
     with (
         Store() as store,
         source.reading(**messages.ports, keeper=store) as reading,
-        open_output(messages.output, messages.format, source.captures) as target,
+        messages.result.opened(messages.format, source.captures) as target,
     ):
         writer = messages.format.messages(target, messages.wishes, lambda: reading.first_time_ns)
         values, rows = [pa.array([], type_of(column))], [np.empty(0, np.int64)]

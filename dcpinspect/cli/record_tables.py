@@ -12,7 +12,6 @@ import typer
 
 from dcpinspect.cli import completion, interrupts, options
 from dcpinspect.cli.choices import Choices
-from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import no_such_connections, remarks
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
@@ -134,17 +133,17 @@ class TableView:
     columns: list[str] | None
     choices: TableChoices
 
-    def write(self, out: Target, records: Records, format_: Format, *, guard: bool) -> int:
+    def write(self, out: Target, records: Records, format_: Format) -> int:
         """Writes the rows that are asked for, and returns how many met the conditions."""
         selected = self.selection.matching(records)
-        self.write_rows(out, selected, format_, guard=guard)
+        self.write_rows(out, selected, format_)
         return len(selected)
 
-    def write_rows(self, out: Target, chosen: Records, format_: Format, *, guard: bool) -> None:
+    def write_rows(self, out: Target, chosen: Records, format_: Format) -> None:
         """Writes the first of the rows that met the conditions."""
         first_rows = chosen if self.choices.limit is None else chosen.head(self.choices.limit)
         if not format_.is_text:
-            format_.records(out, first_rows, self.columns, guard=guard)
+            format_.records(out, first_rows, self.columns)
             return
         from dcpinspect.output.render.table import record_lines
 
@@ -196,7 +195,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
                 reading.check(redactor=redactor)  # this table counts findings
             else:
                 reading.track(redactor)
-            with open_output(result.output, format_, captures) as target:
+            with result.opened(format_, captures) as target:
                 for _ in interrupts.batches(reading.capture, reading):
                     pass
                 view.selection = replace(view.selection, bounds=_bounds(span, reading))
@@ -204,7 +203,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
                     # a person looks for a number; in other formats rows are in order of requests
                     view.selection = replace(view.selection, sort=["vbucket"])
                 everything = reading.by_name()[name]
-                count = view.write(target, everything, format_, guard=result.csv_guard)
+                count = view.write(target, everything, format_)
             if reading.messages and not count:
                 complain(
                     no_such_connections(reading, view.selection.connections)

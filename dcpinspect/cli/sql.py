@@ -8,7 +8,6 @@ import sys
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.output import open_output
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.errors import UsageError
@@ -52,7 +51,7 @@ def sql(
         QueriedCaptures(paths, **port_choice, redactor=redactor, span=span) as captures,
         Query(text, captures) as query,
         interrupts.ending(captures.source),
-        open_output(result.output, format_, paths) as target,
+        result.opened(format_, paths) as target,
         progress(
             "reading",
             lambda: captures.source.position,
@@ -63,7 +62,7 @@ def sql(
         if log:
             query.register_events(log)
         rows = query.result()
-        format_.write(target, rows.schema, rows, guard=result.csv_guard)
+        format_.write(target, rows.schema, rows)
     if captures.scans:
         return remarks(captures.readings[0], is_whole=captures.is_whole, stats=input_.stats)
     return 0

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.output.export.formats import ReportFormat
 
@@ -47,7 +46,7 @@ def stats(
     with Reading(captures, **ports.reading_arguments()) as reading:
         if is_all:
             reading.track(redactor)
-        with open_output(result.output, format_, captures) as target:
+        with result.opened(format_, captures) as target:
             batches = interrupts.batches(reading.capture, reading)
             counted, copies = count_once(
                 reading, batches, lambda: Statistics(of_all=is_all), selection.rows, redactor
@@ -56,7 +55,7 @@ def stats(
             report = ReportFormat(
                 lambda paint: _lines(rows, paint, width=target.width()), lambda: _records(rows)
             )
-            format_.report(target, report, guard=result.csv_guard)
+            format_.report(target, report)
         return remarks(reading, shown=counted.messages, counted_copies=copies)
 
 

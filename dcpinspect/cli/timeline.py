@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.output import choose_format, open_output
+from dcpinspect.cli.output import choose_format
 from dcpinspect.cli.remarks import refuse_unless_damaged, remarks
 from dcpinspect.cli.terminal import wants_ascii
 from dcpinspect.errors import UsageError
@@ -72,7 +72,7 @@ def timeline(
         reading.track(redactor)
         history = VbucketHistory(vbucket, connections)
         with (
-            open_output(result.output, format_, captures) as target,
+            result.opened(format_, captures) as target,
             _Messages(width or target.width()) as lines,
         ):
             for batch in interrupts.batches(reading.capture, reading):

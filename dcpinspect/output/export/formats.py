@@ -58,13 +58,10 @@ class Format(ABC):
         return self.name
 
     @abstractmethod
-    def table(
-        self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False
-    ) -> TableWriter:
+    def table(self, target: Target, schema: Any, *, has_escapes: bool = False) -> TableWriter:
         """Returns the functions that write the record batches of a table with the columns of an
         Arrow schema.
 
-        ``guard``: CSV gets an apostrophe before texts that a spreadsheet would run.
         ``has_escapes``: texts have escapes for bytes that are not UTF-8. Raises UsageError for a
         column of a type that the format does not have.
         """
@@ -86,13 +83,7 @@ class Format(ABC):
         )
 
     def write(
-        self,
-        target: Target,
-        schema: Any,
-        batches: Iterable[Any],
-        *,
-        guard: bool = True,
-        has_escapes: bool = False,
+        self, target: Target, schema: Any, batches: Iterable[Any], *, has_escapes: bool = False
     ) -> None:
         """Writes a table to its end.
 
@@ -105,7 +96,7 @@ class Format(ABC):
                 f"--format {self}: two columns are called {escape(twice[0])}; give one of them "
                 "another name"
             )
-        write, end = self.table(target, schema, guard=guard, has_escapes=has_escapes)
+        write, end = self.table(target, schema, has_escapes=has_escapes)
         try:
             for batch in batches:
                 write(batch)
@@ -114,20 +105,15 @@ class Format(ABC):
             end()
 
     def records(
-        self,
-        target: Target,
-        records: Records,
-        columns: Sequence[str] | None = None,
-        *,
-        guard: bool = True,
+        self, target: Target, records: Records, columns: Sequence[str] | None = None
     ) -> None:
         """Writes a table of records, with these columns or all."""
         table = records.arrow(columns)
-        self.write(target, table.schema, table.to_batches(), guard=guard, has_escapes=True)
+        self.write(target, table.schema, table.to_batches(), has_escapes=True)
 
-    def report(self, target: Target, report: ReportFormat, *, guard: bool = True) -> None:
-        """Writes a report in this format's own form, or its table. ``guard``: as for ``table``."""
-        self.records(target, report.records(), guard=guard)
+    def report(self, target: Target, report: ReportFormat) -> None:
+        """Writes a report in this format's own form, or its table."""
+        self.records(target, report.records())
 
 
 class Text(Format):
@@ -148,9 +134,7 @@ class Text(Format):
             return LinesWriter(target, wishes, first_time)
         return super().messages(target, wishes, first_time)
 
-    def table(
-        self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False
-    ) -> TableWriter:
+    def table(self, target: Target, schema: Any, *, has_escapes: bool = False) -> TableWriter:
         """Writes aligned columns, the heading first."""
         from dcpinspect.output.render.message_lines import counted
         from dcpinspect.output.render.table import TextTable
@@ -179,7 +163,7 @@ class Text(Format):
 
         return lambda batch: write_painted(table.lines(batch)), lambda: write_painted(table.end())
 
-    def report(self, target: Target, report: ReportFormat, *, guard: bool = True) -> None:
+    def report(self, target: Target, report: ReportFormat) -> None:
         """Writes the lines of the report."""
         target.write_piece("".join(f"{line}\n" for line in report.lines(target.painter())))
 
@@ -208,9 +192,7 @@ class Json(Format):
             return JsonWriter(target, wishes, self.frame())
         return super().messages(target, wishes, first_time)
 
-    def table(
-        self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False
-    ) -> TableWriter:
+    def table(self, target: Target, schema: Any, *, has_escapes: bool = False) -> TableWriter:
         """Writes an object per row."""
         from dcpinspect.output.export.json_table import json_objects
 
@@ -220,12 +202,7 @@ class Json(Format):
         ), lambda: target.write(frame.end())
 
     def records(
-        self,
-        target: Target,
-        records: Records,
-        columns: Sequence[str] | None = None,
-        *,
-        guard: bool = True,
+        self, target: Target, records: Records, columns: Sequence[str] | None = None
     ) -> None:
         """Writes the records of the contract; other formats write their Arrow form."""
         from dcpinspect.output.export.bounded import command_bound, fitted
@@ -273,15 +250,15 @@ class Csv(Format):
 
         return CsvWriter(target, wishes)
 
-    def table(
-        self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False
-    ) -> TableWriter:
+    def table(self, target: Target, schema: Any, *, has_escapes: bool = False) -> TableWriter:
         """Writes cells in the form of ``csv``."""
         from dcpinspect.output.export.csv import csv_lines
         from dcpinspect.output.export.csv_rows import csv_heading
 
         target.write_piece(csv_heading(schema.names))
-        return lambda batch: target.put_lines(csv_lines(batch, guard=guard)), lambda: None
+        return lambda batch: target.put_lines(
+            csv_lines(batch, guard=target.guards_csv)
+        ), lambda: None
 
 
 class Parquet(Format):
@@ -291,9 +268,7 @@ class Parquet(Format):
     suffixes = (".parquet",)
     is_binary = True
 
-    def table(
-        self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False
-    ) -> TableWriter:
+    def table(self, target: Target, schema: Any, *, has_escapes: bool = False) -> TableWriter:
         """Writes row groups while the rows come."""
         from dcpinspect.output.export.columnar import ParquetFile
 
@@ -310,9 +285,7 @@ class Arrow(Format):
     suffixes = (".arrow", ARROW_STREAM)
     is_binary = True
 
-    def table(
-        self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False
-    ) -> TableWriter:
+    def table(self, target: Target, schema: Any, *, has_escapes: bool = False) -> TableWriter:
         """Writes record batches as they come."""
         from dcpinspect.output.export.columnar import ArrowFile
 

@@ -36,8 +36,6 @@ class WriterOptions:
     fields: bool = True
     values: ValueLimit = "full"
     columns: Sequence[str] | None = None
-    guard: bool = True
-    """Whether CSV gets an apostrophe before texts that a spreadsheet would run."""
     time: TimeFormat = "relative"
     colors: ColorRules | None = None
     """Colour rules of the user, for lines on a terminal with colour."""
@@ -218,7 +216,7 @@ class CsvWriter:
         from dcpinspect.output.export.csv_rows import DEFAULT_COLUMNS, CsvRows
 
         self._target = target
-        self._rows = CsvRows(wishes.columns or DEFAULT_COLUMNS, guard=wishes.guard)
+        self._rows = CsvRows(wishes.columns or DEFAULT_COLUMNS, guard=target.guards_csv)
         target.write_piece(self._rows.heading())
 
     def write(self, batch: MessageBatch, rows: RowNumbers) -> None:

@@ -23,6 +23,8 @@ class Target:
     """
 
     closed = False
+    guards_csv = True
+    """Whether CSV gets an apostrophe before texts that a spreadsheet would run."""
 
     def __init__(self, file: AtomicFile, *, width: int | None = None) -> None:
         self._file = file

@@ -76,9 +76,8 @@ def written(
     format_, file = format_of(path.name), AtomicFile(str(path))
     try:
         target = Target(file)
-        format_.write(
-            target, table.schema, table.to_batches() if batches is None else batches, guard=guard
-        )
+        target.guards_csv = guard
+        format_.write(target, table.schema, table.to_batches() if batches is None else batches)
         file.commit()
     finally:
         file.discard()
