@@ -199,7 +199,7 @@ def _check(
         if keeper is not None:
             keeper.follow(reading)
         reading.check(request.rules, evidence=request.evidence, redactor=request.redactor)
-        with result.opened(request.format, captures, request.beside) as target:
+        with result.target(request.format, captures, request.beside) as target:
             with closing(reading.ahead()) as batches:
                 for _ in interrupts.batches(capture, batches):
                     pass
@@ -291,7 +291,7 @@ def _check_alone(evidence: LogEvidence, request: _CheckRequest) -> int:
         findings_alone(evidence, request.rules, request.choice.wants), ()
     )
     is_checked = evidence.has_something
-    with result.opened(request.format, (), request.beside) as target:
+    with result.target(request.format, (), request.beside) as target:
         checked = CheckedCaptures(findings, request.rules, is_checked=is_checked)
         report = report_of(
             checked, request.choice, effects=result.effects, width=target.width() or columns_asked()

@@ -119,7 +119,7 @@ def diff(
     with (
         closing(Spool()) as spool,
         SideComparison(spool) as comparison,
-        result.opened(format_, [*files[0], *files[1]]) as target,
+        result.target(format_, [*files[0], *files[1]]) as target,
     ):
         read = []
         for letter, names, numbers in zip(

@@ -35,7 +35,7 @@ def info(
     redactor = redaction.redactor()
     with Reading(captures, **input_.ports.reading_arguments()) as reading:
         reading.track(redactor)
-        with result.opened(format_, captures) as target:
+        with result.target(format_, captures) as target:
             for _ in interrupts.batches(reading.capture, reading):
                 pass
             facts = overview(reading)

@@ -45,7 +45,7 @@ def io(
         raise UsageError(f"--interval {interval}: write a length of time above 0")
     selection = conditions.selection(captures, context.obj)
     with Reading(captures, **ports.reading_arguments()) as reading:
-        with result.opened(format_, captures) as target:
+        with result.target(format_, captures) as target:
             counted, copies = count_once(
                 reading,
                 interrupts.batches(reading.capture, reading),

@@ -54,7 +54,7 @@ def log(
             view.selection,
             bounds=span.within(min(written_ns, default=0), max(written_ns, default=0)),
         )
-    with result.opened(format_, (), files) as target:
+    with result.target(format_, (), files) as target:
         view.write(target, records, format_)
     if left_out:
         complain(

@@ -204,7 +204,7 @@ class OutputFormat(Choices):
     output: OutputFile = None
     max_bytes: MaxBytes = None
 
-    def opened(
+    def target(
         self, format_: Format, captures: Sequence[str], others: Sequence[str] = ()
     ) -> AbstractContextManager[Target]:
         """Returns the output as a context; parameters as of ``open_output``."""

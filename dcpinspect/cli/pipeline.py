@@ -126,7 +126,7 @@ def check(
     has_messages = any(part_of_plan.rows for part_of_plan in manifest.parts)
     lacking = "" if findings else checking.lacks(choice, comparison, comparison.links)
     is_checked = is_answer(findings, has_messages) and not lacking
-    with result.opened(format_, [capture.unit.path for capture in manifest.units]) as file:
+    with result.target(format_, [capture.unit.path for capture in manifest.units]) as file:
         report = checking.report_of(
             checking.CheckedCaptures(
                 findings,
@@ -222,7 +222,7 @@ def sql(
         condition = duck_sql(filter_, saved=options.saved_filters(context.obj))
     with (
         TableQuery(text, manifest, condition=condition) as query_of_tables,
-        result.opened(format_, ()) as file,
+        result.target(format_, ()) as file,
     ):
         rows = query_of_tables.result()
         format_.write(file, rows.schema, rows)

@@ -261,7 +261,7 @@ def _as_they_come(
         # the next batches are read while one is written, unless they may take long to come
         is_ahead = not format_.shows_whole and not source.pauses and subset is None
         made = closing(reading.ahead() if is_ahead else iter(reading))
-        with messages.result.opened(format_, source.captures) as target, bar, made as batches:
+        with messages.result.target(format_, source.captures) as target, bar, made as batches:
             writer = format_.messages(target, messages.wishes, lambda: reading.first_time_ns)
             announcer = (
                 Announcer(reading, target, format_, pauses=source.pauses, redactor=redactor)
@@ -331,7 +331,7 @@ def _sorted(messages: _Messages) -> int:
     with (
         Store() as store,
         source.reading(**messages.ports, keeper=store) as reading,
-        messages.result.opened(messages.format, source.captures) as target,
+        messages.result.target(messages.format, source.captures) as target,
     ):
         writer = messages.format.messages(target, messages.wishes, lambda: reading.first_time_ns)
         values, rows = [pa.array([], type_of(column))], [np.empty(0, np.int64)]

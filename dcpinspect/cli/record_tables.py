@@ -195,7 +195,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
                 reading.check(redactor=redactor)  # this table counts findings
             else:
                 reading.track(redactor)
-            with result.opened(format_, captures) as target:
+            with result.target(format_, captures) as target:
                 for _ in interrupts.batches(reading.capture, reading):
                     pass
                 view.selection = replace(view.selection, bounds=_bounds(span, reading))

@@ -51,7 +51,7 @@ def sql(
         QueriedCaptures(paths, **port_choice, redactor=redactor, span=span) as captures,
         Query(text, captures) as query,
         interrupts.ending(captures.source),
-        result.opened(format_, paths) as target,
+        result.target(format_, paths) as target,
         progress(
             "reading",
             lambda: captures.source.position,

@@ -46,7 +46,7 @@ def stats(
     with Reading(captures, **ports.reading_arguments()) as reading:
         if is_all:
             reading.track(redactor)
-        with result.opened(format_, captures) as target:
+        with result.target(format_, captures) as target:
             batches = interrupts.batches(reading.capture, reading)
             counted, copies = count_once(
                 reading, batches, lambda: Statistics(of_all=is_all), selection.rows, redactor

@@ -72,7 +72,7 @@ def timeline(
         reading.track(redactor)
         history = VbucketHistory(vbucket, connections)
         with (
-            result.opened(format_, captures) as target,
+            result.target(format_, captures) as target,
             _Messages(width or target.width()) as lines,
         ):
             for batch in interrupts.batches(reading.capture, reading):
