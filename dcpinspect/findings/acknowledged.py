@@ -26,7 +26,6 @@ from dcpinspect.streams.disputes import GroupedRows
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.followers import PerConnection, renumbered
 from dcpinspect.streams.records import Stream, Streams
-from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, CONTINUED
 from dcpinspect.tables.messages import DIRECTIONS
 
@@ -285,9 +284,7 @@ def _ahead(context: Context) -> Iterator[Occurrence]:
         if context.may_lack(connection, context.producer(connection), int(stream.opened.time)):
             continue
         acknowledged, last = plain(stream.acknowledged), plain(most[number])
-        ack_place = context.report_place(
-            connection, MessagePosition.from_record(stream.acknowledged_at), of_consumer=True
-        )
+        ack_place = context.report_place(connection, stream.acknowledged_at, of_consumer=True)
         message = f"acknowledged {acknowledged}, above all prepares, which end at {last}"
         yield _occurrence(
             "seqno-ack-regress", "warning", message, stream, (ack_place,), (acknowledged, last)

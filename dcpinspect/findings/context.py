@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray, unique
-from dcpinspect.findings.finding import MessagePlace, Occurrence
+from dcpinspect.findings.finding import MessagePlace, Occurrence, captured
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.versions import SEQNO_ADVANCED, Versions, versions_by_markers
@@ -217,7 +217,7 @@ class Context:
         return place_at(
             stream.connection,
             1 - producer if of_consumer else producer,
-            MessagePosition.from_record(message),
+            message,
         )
 
     def in_order(self, is_chosen: BoolArray) -> list[int]:
@@ -231,9 +231,9 @@ class Context:
     def marker(self, snapshot: int) -> MessagePlace:
         """Returns the place of a snapshot's marker."""
         row = self.snapshots[snapshot]
-        return self.producer_place(row.stream, MessagePosition.from_record(row.place))
+        return self.producer_place(row.stream, row.place)
 
-    def producer_place(self, stream: int, message: MessagePosition) -> MessagePlace:
+    def producer_place(self, stream: int, message: MessagePosition | r.MessageRow) -> MessagePlace:
         """Returns the place of a message of a stream's producer."""
         return self.report_place(int(self.streams.connection[stream]), message)
 
@@ -352,7 +352,7 @@ class Context:
         return self.report_place(log.connection, log.at)
 
     def report_place(
-        self, connection: int, message: MessagePosition, *, of_consumer: bool = False
+        self, connection: int, message: MessagePosition | r.MessageRow, *, of_consumer: bool = False
     ) -> MessagePlace:
         """Returns the place of a message of the producer, or of the consumer if ``of_consumer``."""
         producer = self.producer(connection)
@@ -451,16 +451,17 @@ class Context:
         return max(2_000_000_000, 10 * int(self.streams.patience[stream]))
 
 
-def place_at(connection: int, direction: int, message: MessagePosition) -> MessagePlace:
+def place_at(
+    connection: int, direction: int, message: MessagePosition | r.MessageRow
+) -> MessagePlace:
     """Returns the place of a message in a direction of a connection."""
+    row, offset, frame, time_ns = (
+        message
+        if isinstance(message, MessagePosition)
+        else (message.row, message.offset, message.frame, message.time)
+    )
     return MessagePlace(
-        message.row,
-        connection,
-        DIRECTIONS[direction],
-        message.stream_offset,
-        message.frame >> FILE_SHIFT,
-        message.frame & _FRAME,
-        message.time_ns,
+        row, connection, DIRECTIONS[direction], offset, frame >> FILE_SHIFT, frame & _FRAME, time_ns
     )
 
 
@@ -498,9 +499,7 @@ def occurrence(
         severity,
         message,
         int(stream.connection),
-        tuple(
-            dict.fromkeys(message_place for message_place in evidence if message_place is not None)
-        ),
+        captured(evidence),
         int(stream.vbucket),
         sid if sid >= 0 else None,
         cause,

@@ -13,7 +13,6 @@ from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.changes import ChangeEvent, key_text
 from dcpinspect.streams.histories import CAUSES, SHOWN, Contradiction
-from dcpinspect.streams.server_reports import MessagePosition
 
 RULES = rules(
     f"""
@@ -106,10 +105,7 @@ def _occurrence(
         "diverging-history",
         "error",
         message,
-        [
-            context.producer_place(stream, MessagePosition.from_record(event.place))
-            for stream, event in both
-        ],
+        [context.producer_place(stream, event.place) for stream, event in both],
         cause=contradiction.cause,
         seqnos=(plain(newer_event.seqno),),
         shared="not the change that another stream has for the same seqno and branch",

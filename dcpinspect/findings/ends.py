@@ -12,7 +12,7 @@ import numpy as np
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.context import Context, occurrence, plain
-from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.finding import Occurrence, captured
 from dcpinspect.findings.heaps import SHOWN
 from dcpinspect.findings.rule import CLOSED, GOES_ON, SIDES, SILENT, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
@@ -166,9 +166,7 @@ def _unended_streams(
         f"{SIDES[consumer]} closed with {len(left_streams)} of {len(numbers)} finite streams "
         "unfinished",
         link.number,
-        tuple(
-            dict.fromkeys(message_place for message_place in evidence if message_place is not None)
-        ),
+        captured(evidence),
         vbuckets=tuple(sorted({int(streams.vbucket[number]) for number in left_streams})),
         time_ns=link.closed_ns,
         rows=[row for row in streams.latest.row[left_streams].tolist() if row > 0],

@@ -41,6 +41,11 @@ class MessagePlace:
     time_ns: int
 
 
+def captured(places: Iterable[MessagePlace | None]) -> tuple[MessagePlace, ...]:
+    """Returns the messages that were captured, each once."""
+    return tuple(dict.fromkeys(place for place in places if place is not None))
+
+
 FindingKey = tuple[str, Severity, str | None, int, int | None, int | None]
 """Rule, severity, cause, connection, vbucket, stream-id: what like occurrences have in common."""
 

@@ -333,9 +333,7 @@ def _under(
 ) -> Iterator[Occurrence]:
     window, fit = watched.window, watched.fit
     evidence = [
-        context.report_place(
-            link.number, MessagePosition.from_record(message_place), of_consumer=True
-        )
+        context.report_place(link.number, message_place, of_consumer=True)
         for message_place in (window.missed, window.latest_ack)
     ]
     if 0 < fit < w.OVER.start:
@@ -378,9 +376,7 @@ def _over(
         return
     cause = w.WAYS[watched.fit] if watched.fit in w.OVER else None
     evidence = [
-        context.report_place(
-            link.number, MessagePosition.from_record(message_place), of_consumer=True
-        )
+        context.report_place(link.number, message_place, of_consumer=True)
         for message_place in (excess.first, excess.last)
     ]
     # the end may have shown that this acknowledgement is too much

@@ -17,7 +17,6 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.changes import key_text
 from dcpinspect.streams.gaps import MissingEvents
 from dcpinspect.streams.records import Gaps
-from dcpinspect.streams.server_reports import MessagePosition
 
 RULES = rules(
     """
@@ -93,15 +92,11 @@ def _missing(context: Context, ones: list[MissingEvents], *, with_keys: bool) ->
     gap_places = [
         context.marker(missing_event.snapshot)
         if missing_event.gap is None
-        else context.producer_place(
-            missing_event.stream, MessagePosition.from_record(missing_event.gap.ends)
-        )
+        else context.producer_place(missing_event.stream, missing_event.gap.ends)
         for missing_event in ones
     ]
     other_places = [
-        context.producer_place(
-            missing_event.other, MessagePosition.from_record(missing_event.event.place)
-        )
+        context.producer_place(missing_event.other, missing_event.event.place)
         for missing_event in ones
     ]
     evidence = [
@@ -143,7 +138,7 @@ def _bulk(context: Context, gaps: Gaps, rule: str, severity: Severity) -> Iterat
             gap = gaps[number]
             after, before = plain(gap.after), plain(gap.before)
             evidence = [
-                context.producer_place(gap.stream, MessagePosition.from_record(message_place))
+                context.producer_place(gap.stream, message_place)
                 for message_place in (gap.ends, gap.begins)
             ]
             other_rows = gaps.ends.row[numbers[SHOWN:]] if index == SHOWN else ()

@@ -15,7 +15,7 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain
-from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.finding import Occurrence, captured
 from dcpinspect.findings.heaps import SHOWN
 from dcpinspect.findings.positions import WRONG_UUIDS, wrong_position
 from dcpinspect.findings.rule import rules
@@ -321,16 +321,13 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
             for message_place in (context.request(number), context.answer(number))
         ]
         candidate_places.append(context.log_place(later[with_log[0]][0]))
-        evidence = tuple(
-            message_place for message_place in candidate_places if message_place is not None
-        )
         yield (
             Occurrence(
                 "no-common-history",
                 "warning",
                 message,
                 connection,
-                evidence,
+                captured(candidate_places),
                 vbuckets=tuple(vbuckets),
                 seqnos=(0,),
                 last_time_ns=max(times),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import MessagePlace, Occurrence
+from dcpinspect.findings.finding import MessagePlace, Occurrence, captured
 from dcpinspect.findings.recommended import CHECKS, ClientConnection, ConsumerFacts, Says
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
@@ -176,19 +176,12 @@ def verdicts(
         talk = ClientConnection(facts, link, session, streams)
         for rule, check in CHECKS.items():
             check_answer = talk.judge(rule, check)
-            evidence = tuple(
-                dict.fromkeys(
-                    message_place
-                    for message_place in check_answer.places
-                    if message_place is not None
-                )
-            )
             yield Verdict(
                 rule,
                 link.number,
                 check_answer.says,
                 check_answer.why,
-                evidence,
+                captured(check_answer.places),
                 check_answer.severity or _SEVERITIES[rule],
                 check_answer.cause,
             )

@@ -130,11 +130,7 @@ def _first(context: Context, number: int, stream: int) -> Iterator[Occurrence]:
     low = plain(stream_row.request.snapshot_start)
     high = plain(stream_row.request.start)
     expected = f"{high}" if low == high else f"{low} or {high}"
-    evidence = [
-        message_place
-        for message_place in (context.marker(number), context.request(stream))
-        if message_place is not None
-    ]
+    evidence = (context.marker(number), context.request(stream))
     message = f"first snapshot starts at {start}; {expected} expected"
     severity: Severity = "note" if start > high else "warning"
     seqnos = tuple(dict.fromkeys((start, low, high)))
@@ -246,14 +242,7 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
         )
         if any(_is_handed_over(context, old, member, number) for member in opened_between):
             continue
-        evidence = [
-            message_place
-            for message_place in (
-                context.request(number),
-                context.stream_place(streams[old], streams[old].at),
-            )
-            if message_place is not None
-        ]
+        evidence = [context.request(number), context.stream_place(streams[old], streams[old].at)]
         start = before - 1
         width = start - after
         advice, is_elsewhere, sets = _elsewhere(context, old, number)

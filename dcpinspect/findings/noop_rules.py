@@ -183,7 +183,7 @@ def _unanswered(
             then = ", then the producer closed the connection" if is_closed else ""
             message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited / 1e9)}{then}"
             severity: Severity = "error" if is_closed else "warning"
-            noop_place = context.report_place(link.number, MessagePosition.from_record(noop.place))
+            noop_place = context.report_place(link.number, noop.place)
             yield _occurrences(
                 "noop-unanswered",
                 severity,
@@ -292,7 +292,7 @@ def _silences(
             "silent-connection",
             "warning",
             message,
-            [context.report_place(link.number, MessagePosition.from_record(latest))],
+            [context.report_place(link.number, latest)],
             1,
             until,
         )

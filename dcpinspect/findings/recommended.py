@@ -24,7 +24,6 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.flow_control import TOO_SMALL, FlowControl
 from dcpinspect.streams.record_codes import UPR_LAYOUT
 from dcpinspect.streams.records import CUT_VALUE, LEAST, UNREAD_SEQNO, Snapshot
-from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.tcp_facts import TcpConnection
 
@@ -370,9 +369,7 @@ def _ack_pace(talk: ClientConnection) -> CheckAnswer:
     acked = watched.window.acked
     size = watched.window.size
     late = watched.window.past_half
-    last = talk.context.report_place(
-        talk.link.number, MessagePosition.from_record(watched.window.latest_ack), of_consumer=True
-    )
+    last = talk.context.report_place(talk.link.number, watched.window.latest_ack, of_consumer=True)
     if acks < ENOUGH_ACKS:
         return CheckAnswer(
             "NA", f"{acks} acknowledgement{'' if acks == 1 else 's'}", [last] if acks else ()
@@ -386,7 +383,7 @@ def _ack_pace(talk: ClientConnection) -> CheckAnswer:
     if late:
         first = talk.context.report_place(
             talk.link.number,
-            MessagePosition.from_record(watched.window.past_half_at),
+            watched.window.past_half_at,
             of_consumer=True,
         )
         message = (

@@ -37,7 +37,6 @@ from dcpinspect.streams import records as r
 from dcpinspect.streams.examples import FIRST
 from dcpinspect.streams.followers import PerConnection
 from dcpinspect.streams.latest_rows import LatestRows
-from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.session import put_places
 from dcpinspect.streams.state import biased
 from dcpinspect.streams.tcp_facts import TcpConnection
@@ -361,7 +360,7 @@ def _latest_message(
         )
         if len(sent_indices):
             last = sent[sent_indices[-1]]
-            last_place = place_at(connection, direction, MessagePosition.from_record(last.place))
+            last_place = place_at(connection, direction, last.place)
             seqno = plain(last.seqno)
             vbuckets.update(unique(sent.vbucket[sent_indices]).tolist())
     return (None, _NO_SEQNO, True) if len(vbuckets) > 1 else (last_place, seqno, False)

@@ -21,7 +21,6 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
 from dcpinspect.streams.record_codes import NOOP
 from dcpinspect.streams.records import Anomalies, Anomaly, Snapshot, Snapshots, Streams
-from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.tables.collection_names import with_id
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import groups, words_of
@@ -492,7 +491,7 @@ class _Lookup:
                     continue
             # a hole may hold a request back until later messages were read
             if 0 < message.row < row.place.row:
-                evidence.append(place_at(connection, side, MessagePosition.from_record(message)))
+                evidence.append(place_at(connection, side, message))
         return tuple(evidence)
 
     def _row(self, index: int) -> Anomaly:

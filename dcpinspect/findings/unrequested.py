@@ -18,7 +18,7 @@ from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams.records import LEAST
-from dcpinspect.streams.server_reports import LOG, MessagePosition, Reports
+from dcpinspect.streams.server_reports import LOG, Reports
 from dcpinspect.streams.tcp_facts import TcpConnection
 
 RULES = rules(
@@ -114,9 +114,7 @@ class _ReportedSeqnos:
     def last(self) -> MessagePlace:
         """The message that told the last of them."""
         last = self.listings[int(np.argmax(self.listings.place.time))]
-        return self.context.report_place(
-            int(last.connection), MessagePosition.from_record(last.place)
-        )
+        return self.context.report_place(int(last.connection), last.place)
 
     @cached_property
     def since_ns(self) -> int:
