@@ -209,6 +209,8 @@ def _next(reading: Reading) -> str | None:
         command = "check"
     elif not reading.options["find_ports"] and reading.engine.transport.headers.other_ports.any():
         command, options = "info", [*options, "--port auto"]
+    elif any(about.mismatch for about in reading.coverage.tls.values()):
+        command = "check"  # one side speaks TLS, and the other does not
     else:
         return None
     names = map(shlex.quote, reading.named) if len(reading.named) <= _MOST_NAMED else ["FILE…"]

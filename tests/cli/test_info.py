@@ -86,14 +86,14 @@ def test_the_version_that_a_server_told_is_beside_its_address(
             "capture-loss.pcap",
             (
                 "no: 3,067 bytes lost (5 holes); of what is there, 99.7 % of 46,457 bytes decoded "
-                "(117 bytes in no message)"
+                "(117 bytes in no whole message)"
             ),
         ),
         (
             "midstream.pcap",
             (
                 "no: no handshake of connection 1; of what is there, 96.2 % of 21,346 bytes "
-                "decoded (794 bytes in no message)"
+                "decoded (794 bytes in no whole message)"
             ),
         ),
     ],
@@ -127,7 +127,7 @@ def test_in_a_pipe_no_line_is_wrapped(capsys: pytest.CaptureFixture[str]) -> Non
         (
             "p06-zero-window",
             (
-                "yes: 99.8 % of 56,832 bytes decoded (100 bytes in no message), no handshake is "
+                "yes: 99.8 % of 56,832 bytes decoded (100 bytes in no whole message), no handshake is "
                 "missing"
             ),
             "the client of connection 1 takes no bytes for 65.4 s: its TCP window is 0",

@@ -236,7 +236,7 @@ def _complete(info: dict[str, Any]) -> str:
     if info["mid_stream"]:
         lacks.append(f"no handshake of {_numbers('connection', info['mid_stream'])}")
     if info["skipped_bytes"]:
-        undecoded.append(f"{counted(info['skipped_bytes'], 'byte')} in no message")
+        undecoded.append(f"{counted(info['skipped_bytes'], 'byte')} in no whole message")
     if info["foreign_bytes"]:
         undecoded.append(f"{counted(info['foreign_bytes'], 'byte')} of another protocol")
     if info["unopened_records"]:

@@ -132,7 +132,7 @@ def _table(
             padded.append(text + padding if name in _LEFT else padding + text)
         yield "  ".join(padded).rstrip()
     if column_count < len(heading):
-        yield f"not shown in this width: {', '.join(heading[column_count:])}"
+        yield f"not shown at this width: {', '.join(heading[column_count:])}"
 
 
 def _integer(number: int) -> str:
