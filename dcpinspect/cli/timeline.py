@@ -15,7 +15,7 @@ from dcpinspect.cli.remarks import refuse_unless_damaged, remarks
 from dcpinspect.cli.terminal import wants_ascii
 from dcpinspect.errors import UsageError
 from dcpinspect.output.export.formats import JSON, TEXT
-from dcpinspect.text import escape, escape_rest
+from dcpinspect.text import escape, escape_rest, wrap
 
 if TYPE_CHECKING:
     from dcpinspect.output.export.formats import Format
@@ -251,7 +251,9 @@ class _Picture:
         self._write_line(self._heading(scale), "bold")
         for number, row in history.connections.items():
             name = f"  {escape_rest(row['name'])}" if row["name"] else ""
-            self._write_line(f"connection {number}  {row['client']} → {row['server']}{name}")
+            heading = f"connection {number}  {row['client']} → {row['server']}{name}"
+            for line in wrap(heading, width, "    "):
+                self._write_line(line)
             stream_indices = [
                 stream_index
                 for stream_index, story in enumerate(history.streams)
