@@ -151,7 +151,7 @@ def test_the_terminal_ui_starts_without_what_it_may_never_need() -> None:
     """
     loaded = modules_after(
         "import dcpinspect.cli.tui, dcpinspect.capture.open, dcpinspect.tui.app, "
-        "dcpinspect.tui.inspection, dcpinspect.tui.start"
+        "dcpinspect.tui.inspection, dcpinspect.tui.opening"
     )
     unneeded = (
         "capture.live",

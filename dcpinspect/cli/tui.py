@@ -227,7 +227,7 @@ def explore(context: typer.Context, capture_to_open: OpenedCapture | None, ui: U
     # deferred: Textual and the decoder, which --help and completion do not need
     from dcpinspect.tui.app import InspectApp
     from dcpinspect.tui.inspection import Inspection
-    from dcpinspect.tui.start import StartApp
+    from dcpinspect.tui.opening import StartApp
 
     gc.freeze()
     gc.enable()

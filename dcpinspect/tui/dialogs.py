@@ -48,6 +48,10 @@ class Dialog(ModalScreen[T]):
         """Yields what stands in the box, from the top down."""
         raise NotImplementedError
 
+    def action_move(self, where: str) -> None:
+        """Moves the cursor of the list in the box."""
+        getattr(self.query_one(PickList), f"action_cursor_{where}")()
+
 
 class PickList(OptionList):
     """A list in which the chosen line has a sign, not only a colour."""
@@ -169,10 +173,6 @@ class ExportDialog(Dialog[None]):
         """Selects the first choice."""
         self._list.highlighted = 0
 
-    def action_move(self, where: str) -> None:
-        """Moves the cursor of the list."""
-        getattr(self._list, f"action_cursor_{where}")()
-
     @property
     def _choice(self) -> Choice:
         return self._choices[self._list.highlighted or 0]
@@ -224,10 +224,6 @@ class ChoiceDialog(Dialog[str]):
     @on(OptionList.OptionSelected)
     def _choose(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(event.option.id)
-
-    def action_move(self, where: str) -> None:
-        """Moves the cursor of the list."""
-        getattr(self._list, f"action_cursor_{where}")()
 
 
 Answer = Literal["leave", "save"]

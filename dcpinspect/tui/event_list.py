@@ -124,7 +124,6 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
             ("unexplained", "capture-loss")
         ):
             style = base + theme.style_of(self.app, "severity-warning")
-        sign = theme.style_of(self.app, _PAINTS.get(event.kind, ""))
         if self._events[number].cause is not None:
             style = self.dim_style()
         style += self.cursor_style() if is_here else Style()
@@ -135,7 +134,7 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
             before, glyph, after = text.partition(event.text[:1])
             pieces[1:] = [
                 (before, style),
-                (glyph, theme.sign_on_cursor(sign, base)),
+                (glyph, self.sign_style(event.kind, style, is_here=True)),
                 (after, style),
             ]
         return strip(pieces, width - 1, style).adjust_cell_length(width, style)

@@ -50,7 +50,7 @@ def target(store: Store, row: int, link: Link) -> int | None:
     if link == "request":
         return batch.request_row.value_at(0)
     if link == "answer":
-        return _first(store, f"request_row = {row}")
+        return next(iter(_matching(store, f"request_row = {row}")), None)
     where = f"connection = {int(batch.connection[0])} and row < {row}"
     vbucket = batch.vbucket.value_at(0)
     if vbucket is not None:
@@ -72,17 +72,9 @@ def target(store: Store, row: int, link: Link) -> int | None:
         collection = batch.decoded.collection_id.value_at(0)
         if collection is not None:
             where += f" and collection_id = {collection}"
-    return _last(store, where)
+    return next(reversed(_matching(store, where)), None)
 
 
 def _matching(store: Store, where: str) -> list[int]:
     rows: list[int] = store.matching(FilterRows(parse_filter(where))).tolist()
     return rows
-
-
-def _first(store: Store, where: str) -> int | None:
-    return next(iter(_matching(store, where)), None)
-
-
-def _last(store: Store, where: str) -> int | None:
-    return next(reversed(_matching(store, where)), None)

@@ -15,7 +15,7 @@ from textual.strip import Strip
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.text import cells, clip
 from dcpinspect.tui import theme
-from dcpinspect.tui.byte_colors import Parts
+from dcpinspect.tui.byte_pane import Parts
 from dcpinspect.tui.field_entries import MOST, Entries, Entry
 from dcpinspect.tui.field_links import Link
 from dcpinspect.tui.line_view import LineView, Piece, strip, visible_width

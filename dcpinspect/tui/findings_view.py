@@ -20,9 +20,8 @@ from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.tui.export_choices import Choice, messages
 from dcpinspect.tui.finding_details import AROUND, about, in_words
 from dcpinspect.tui.finding_list import FindingList
-from dcpinspect.tui.finding_rows import rows_of
 from dcpinspect.tui.line_view import LineView
-from dcpinspect.tui.results import Results
+from dcpinspect.tui.results import Results, rows_of
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.view import Spot, View
 

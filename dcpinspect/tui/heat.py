@@ -5,14 +5,14 @@ time is limited.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
-from typing import NamedTuple
+from dataclasses import field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.render.lanes import Sign
 from dcpinspect.output.render.verdict import LOST
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
 from dcpinspect.streams.words import NO_STREAM_END
@@ -37,14 +37,6 @@ LEVELS = 8
 """Number of colours of counts."""
 
 
-class Sign(NamedTuple):
-    """A sign that is drawn over the counts."""
-
-    letter: str
-    paint: str
-    word: str
-
-
 SIGNS = (
     Sign("", "", ""),
     Sign("Q", "kind-request", "request"),
@@ -63,9 +55,9 @@ def _in_longer_spans(counts: Counts) -> Counts:
     return np.hstack((counts[:, ::2] + counts[:, 1::2], np.zeros_like(counts[:, ::2])))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Heat:
-    """The counts at one moment."""
+    """The counts so far; ``feed`` takes every batch while a capture is read."""
 
     start_ns: int = 0
     """Begin of the first span, in nanoseconds since 1970."""
@@ -77,13 +69,18 @@ class Heat:
 
     def until(self, end_ns: int) -> Heat:
         """Returns the heat with spans up to ``end_ns``: a quiet end of the capture has spans, too."""
-        if not self.used:
-            return self
-        since, span_ns, counts = end_ns - self.start_ns, self.span_ns, self.counts
-        while since >= SPANS * span_ns:
-            span_ns, counts = 2 * span_ns, _in_longer_spans(counts)
-        used = -(-self.used * self.span_ns // span_ns)
-        return Heat(self.start_ns, span_ns, max(used, since // span_ns + 1), counts)
+        heat = replace(self)
+        if self.used:
+            heat._reach(end_ns - self.start_ns)
+        return heat
+
+    def _reach(self, since_ns: int) -> None:
+        """Makes spans long enough for a time since the first one began."""
+        while since_ns >= SPANS * self.span_ns:
+            self.span_ns *= 2
+            self.used = -(-self.used // 2)
+            self.counts = _in_longer_spans(self.counts)
+        self.used = max(self.used, since_ns // self.span_ns + 1)
 
     def cells(self, groups: list[tuple[int, int]], together: int) -> IntArray:
         """Returns the sums per group and column. A group has its first and last vbucket; a column
@@ -102,22 +99,12 @@ class Heat:
             )
         return sums
 
-
-class HeatCounter:
-    """Counts while a capture is read; ``feed`` takes every batch."""
-
-    def __init__(self) -> None:
-        self._start_ns: int | None = None
-        self._span_ns = FIRST_SPAN_NS
-        self._counts: Counts = np.zeros((0, SPANS), np.uint32)
-        self._latest = -1  # number of the span of the latest message
-
     def feed(self, batch: MessageBatch) -> None:
         """Counts the next batch. Costs a sum over its events."""
         if not len(batch):
             return
-        if self._start_ns is None:
-            self._start_ns = int(batch.time_ns.min())
+        if not self.used:
+            self.start_ns = int(batch.time_ns.min())
         decoded, vbucket = batch.decoded, batch.vbucket
         is_own = (
             _IS_EVENT[decoded.opcode]
@@ -127,26 +114,21 @@ class HeatCounter:
         )
         if vbucket.valid is not None:
             is_own &= vbucket.valid
-        since = np.maximum(batch.time_ns - self._start_ns, 0)
-        while int(since.max()) >= SPANS * self._span_ns:
-            self._span_ns *= 2
-            self._latest //= 2
-            self._counts = _in_longer_spans(self._counts)
-        self._latest = max(self._latest, int(since.max()) // self._span_ns)
+        since = np.maximum(batch.time_ns - self.start_ns, 0)
+        self._reach(int(since.max()))
         numbers = vbucket.values[is_own].astype(np.int64)
         if not len(numbers):
             return
-        missing = int(numbers.max()) + 1 - len(self._counts)
+        missing = int(numbers.max()) + 1 - len(self.counts)
         if missing > 0:
-            more = np.zeros((missing, SPANS), self._counts.dtype)
-            self._counts = np.vstack((self._counts, more))
-        cells = numbers * SPANS + since[is_own] // self._span_ns
-        np.add.at(self._counts.reshape(-1), cells, 1)
+            more = np.zeros((missing, SPANS), self.counts.dtype)
+            self.counts = np.vstack((self.counts, more))
+        cells = numbers * SPANS + since[is_own] // self.span_ns
+        np.add.at(self.counts.reshape(-1), cells, 1)
 
-    @property
-    def now(self) -> Heat:
-        """The counts so far."""
-        return Heat(self._start_ns or 0, self._span_ns, self._latest + 1, self._counts.copy())
+    def copy(self) -> Heat:
+        """Returns the counts so far, which stay as they are."""
+        return replace(self, counts=self.counts.copy())
 
 
 def signs(

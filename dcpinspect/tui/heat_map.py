@@ -34,7 +34,6 @@ from dcpinspect.tui.vbucket_cells import FEW
 
 LABEL = 10
 """Width of the numbers before a line, in columns."""
-HEAD = 2
 SHARING = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256, 512, 1024, MOST)
 """Numbers of vbuckets that can share a row."""
 
@@ -98,7 +97,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     def _arrange(self) -> None:
         """Chooses as many cells as fit, and fills them."""
-        width, lines = max(1, self.size.width - LABEL), max(1, self.size.height - HEAD)
+        width, lines = max(1, self.size.width - LABEL), max(1, self.size.height - self.HEAD)
         self.form = fitting(len(self._numbers), lines)
         vbuckets, together = self._numbers, self.form.together
         self.groups = [
@@ -117,7 +116,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self._signs = signs(
             self._heat, self._results.records, place_of, self.amounts.shape, self._spans
         )
-        self.virtual_size = Size(self.size.width, HEAD + len(self.groups) * self.form.high)
+        self.virtual_size = Size(self.size.width, self.HEAD + len(self.groups) * self.form.high)
         self.at = self._cell(*self._wanted) if self._wanted is not None else 0
         self.bring()
         self.post_message(self.Moved(self))
@@ -216,7 +215,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             )
         if y == 1:
             return self._time(dim, base)
-        row, line_of_row = divmod(int(self.scroll_offset.y) + y - HEAD, self.form.high)
+        row, line_of_row = divmod(int(self.scroll_offset.y) + y - self.HEAD, self.form.high)
         if row >= len(self.groups):
             return Strip.blank(self.size.width, base)
         is_own = row == self.row
@@ -281,7 +280,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
                 base + self._paint(level),
             )
             if sign and part == high - 1:
-                text = SIGNS[sign].letter + text[1:]
+                text = SIGNS[sign].glyph + text[1:]
                 style = base + self._paint_of_sign(sign)
             pieces.append((text * count, style + cursor_style if is_here else style))
         return pieces
@@ -322,6 +321,6 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             for level, edge in enumerate(self._edges, 8 - len(self._edges))
         ]
         for sign in np.unique(self._signs[self._signs > 0]).tolist():
-            letter = SIGNS[sign].letter, self._paint_of_sign(sign)
+            letter = SIGNS[sign].glyph, self._paint_of_sign(sign)
             entries.append(Text.assemble(letter, f" {SIGNS[sign].word}"))
         return flowed(Text("items:" if self._edges else "no items"), entries, width)

@@ -29,11 +29,9 @@ from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.tui.advice import for_keys
-from dcpinspect.tui.finding_rows import Marked
-from dcpinspect.tui.heat import HeatCounter
+from dcpinspect.tui.heat import Heat
 from dcpinspect.tui.notes import Notes
-from dcpinspect.tui.results import Results
-from dcpinspect.tui.single_connection import of_connection
+from dcpinspect.tui.results import Marked, Results, of_connection
 
 State = Literal["reading", "done", "stopped", "failed"]
 
@@ -105,7 +103,7 @@ class Inspection:
         self.notes = Notes()
         """Marks and notes on messages."""
         self._statistics = Statistics()
-        self._heat = HeatCounter()
+        self._heat = Heat()
         self._is_wanted = threading.Event()
         self._is_wanted.set()
         self._is_over = threading.Event()
@@ -229,7 +227,7 @@ class Inspection:
         copies = self.reading.tracker.left_out(self.reading.links)
         if not copies:
             return
-        self._statistics, self._heat = Statistics(), HeatCounter()
+        self._statistics, self._heat = Statistics(), Heat()
         rows = self.store.matching(
             FilterRows(parse_filter(f"not connection in ({', '.join(map(str, sorted(copies)))})"))
         )
@@ -247,7 +245,7 @@ class Inspection:
             findings,
             self._statistics.rows(self.reading, tables),
             self._statistics.charts(tables),
-            self._heat.now,
+            self._heat.copy(),
             self.reading.coverage,
             LookedAt.from_reading(self.reading),
             len(

@@ -19,7 +19,6 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dcpinspect.protocol.message import Severity
 from dcpinspect.text import one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.theme import Glyphs
@@ -231,7 +230,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         """The region that Textual gives, kept while lines are drawn."""
         return self._of_drawing[1] if self._of_drawing else super().scrollable_content_region
 
-    def sign_style(self, severity: Severity, style: Style, *, is_here: bool) -> Style:
+    def sign_style(self, severity: str, style: Style, *, is_here: bool) -> Style:
         """Returns the style of the sign of a severity in a line of ``style``. ``is_here``: it is
         the line of the cursor, whose colour would hide that of the sign.
         """

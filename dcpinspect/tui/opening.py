@@ -1,4 +1,6 @@
-"""The screen that opens a capture: recent captures, files, samples and interfaces."""
+"""The screen that opens a capture: recent captures, files, samples and interfaces; and the application
+that shows only this screen, if the program starts without a capture.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ from textual.widgets.option_list import Option
 
 from dcpinspect.capture.folders import is_capture
 from dcpinspect.text import cells, escape
-from dcpinspect.tui.base_app import Opening
+from dcpinspect.tui.base_app import Opening, ThemedApp
 from dcpinspect.tui.dialogs import PickList
+from dcpinspect.tui.history import Memory
 from dcpinspect.tui.theme import Glyphs
 
 NO_RIGHT = "no right to capture; start again with sudo"
@@ -295,3 +298,30 @@ def _age(seconds: float) -> str:
             number = int(seconds // length)
             return f"{number:,} {unit}{'' if number == 1 else 's'} old"
     return "new"
+
+
+class StartApp(ThemedApp):
+    """Asks what to open and returns it; None to leave."""
+
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(
+        self,
+        *,
+        is_ascii: bool = False,
+        memory: Memory | None = None,
+        theme_name: str = "",
+        has_few_colors: bool = False,
+        said: str = "",
+    ) -> None:
+        """Makes the application. ``said``: why an earlier choice could not be opened."""
+        super().__init__(
+            is_ascii=is_ascii, memory=memory, theme_name=theme_name, has_few_colors=has_few_colors
+        )
+        self._why = said
+
+    def on_mount(self) -> None:
+        """Shows the screen that opens captures, which is the only one."""
+        self.push_screen(
+            OpenScreen(self.memory.captures.texts[::-1], self.glyphs, said=self._why), self.exit
+        )

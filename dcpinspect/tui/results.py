@@ -1,20 +1,89 @@
-"""The results that were worked out from a capture; the views show them."""
+"""The results that were worked out from a capture, or those of one of its connections; the views show
+them. Which messages show which findings is in columns, because there may be millions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from dcpinspect.coverage import Coverage
 from dcpinspect.findings.finding import Finding
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Charts
+from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.tui.finding_rows import Marked
 from dcpinspect.tui.heat import Heat
+from dcpinspect.tui.row_index import RowIndex
+from dcpinspect.tui.vbucket_cells import whole_numbers
+
+
+def rows_of(finding: Finding) -> RowNumbers:
+    """Returns all rows that show a finding, rising: those of its evidence, and those of similar
+    messages.
+    """
+    evidence = np.array(
+        [spot.row for case in finding.case_of_each for spot in case.places], np.int64
+    )
+    return np.unique(np.concatenate((evidence, finding.rows)))
+
+
+class Marked:
+    """The rows that show findings."""
+
+    def __init__(self, findings: Sequence[Finding] = ()) -> None:
+        """Makes the columns. ``findings``: the worst first."""
+        rows_of_each = [rows_of(finding) for finding in findings]
+        rows = np.concatenate([NO_ROWS, *rows_of_each])
+        numbers = np.repeat(
+            np.arange(len(rows_of_each), dtype=np.uint32),
+            [len(finding_rows) for finding_rows in rows_of_each],
+        )
+        order = np.argsort(
+            rows, kind="stable"
+        )  # a stable sort keeps the worst finding of a row first
+        self.rows: RowNumbers = rows[order]
+        """Rows, rising; a row occurs once for each finding that it shows."""
+        self.numbers: npt.NDArray[np.uint32] = numbers[order]
+        """Number of the finding that each element of ``rows`` shows."""
+        is_bad = np.array([finding.severity != "note" for finding in findings], np.bool_)
+        self.bad: RowNumbers = (
+            np.unique(self.rows[is_bad[self.numbers]]) if len(rows_of_each) else NO_ROWS
+        )
+        """Rows that show an error or a warning."""
+
+    def finding_numbers(self, row: int) -> list[int]:
+        """Returns the numbers of the findings that a row shows, the worst first."""
+        low, high = np.searchsorted(self.rows, np.array([row, row + 1])).tolist()
+        numbers: list[int] = self.numbers[low:high].tolist()
+        return numbers
+
+    def next_bad(self, row: int, index: RowIndex, *, back: bool = False) -> int | None:
+        """Returns the next row after ``row``, or before it, that shows an error or a warning and is
+        in the list ``index``.
+        """
+        ahead = (
+            self.bad[: np.searchsorted(self.bad, row)][::-1]
+            if back
+            else self.bad[np.searchsorted(self.bad, row, "right") :]
+        )
+        for start in range(0, len(ahead), _AT_ONCE):
+            candidates = ahead[start : start + _AT_ONCE]
+            listed = candidates[index.have(candidates)]
+            if len(listed):
+                return int(listed[0])
+        return None
+
+
+_AT_ONCE = 1 << 12
+"""Number of rows that are looked up in a list at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +134,79 @@ class Results:
         """Returns the worst finding that a row shows."""
         numbers = self.marked.finding_numbers(row)
         return self.findings[numbers[0]] if numbers else None
+
+
+Series = tuple[int, *tuple[Any, ...]]
+"""A chart of a connection, which begins with its number."""
+
+
+def of_connection(results: Results, connection: int) -> Results:
+    """Returns the results of one connection; charts, and counts of messages, are of all.
+
+    Records of vbuckets still count what their client received on all connections. Findings keep
+    their texts about all connections.
+    """
+    findings = [finding for finding in results.findings if connection in finding.connections]
+    records = {
+        name: table.take(_rows_of(table, connection)) for name, table in results.records.items()
+    }
+    coverage = None if results.coverage is None else _coverage_of(results.coverage, connection)
+    counts = results.charts.by_connection
+    messages = int(counts[connection, 0]) if connection < len(counts) else 0
+    return replace(
+        results,
+        connection=connection,
+        records=records,
+        findings=findings,
+        statistics=[
+            row for row in results.statistics if row.get("connection") in (None, connection)
+        ],
+        charts=replace(
+            results.charts,
+            windows=_series_of(results.charts.windows, connection),
+            round_trips=_series_of(results.charts.round_trips, connection),
+            noops=_series_of(results.charts.noops, connection),
+        ),
+        coverage=coverage,
+        looked=None if coverage is None else _looked(coverage, messages, records),
+        marked=Marked(findings),
+    )
+
+
+def _series_of(series: Sequence[Series], connection: int) -> list[Series]:
+    return [column_values for column_values in series if column_values[0] == connection]
+
+
+def _rows_of(table: Records, connection: int) -> RowNumbers:
+    if "connections" in table.columns:
+        return np.array(
+            [
+                row
+                for row, connections in enumerate(table.values("connections"))
+                if connection in connections
+            ],
+            np.int64,
+        )
+    return (
+        np.flatnonzero(whole_numbers(table, "connection") == connection)
+        if len(table)
+        else np.empty(0, np.int64)
+    )
+
+
+def _coverage_of(coverage: Coverage, connection: int) -> Coverage:
+    return replace(
+        coverage, directions=[*coverage.where(lambda all_: all_.connection == connection)], left=()
+    )
+
+
+def _looked(coverage: Coverage, messages: int, records: Mapping[str, Records]) -> LookedAt:
+    sums = coverage.sums(lambda all_: all_.connection > 0)
+    streams = len(records["streams"]) if "streams" in records else 0
+    return LookedAt(
+        messages,
+        streams,
+        sums["decoded"],
+        coverage.plain_bytes(sums),
+        lost=sums["missing"] - sums["filled"],
+    )

@@ -22,13 +22,12 @@ from dcpinspect.output.render.event_lines import (
 from dcpinspect.output.render.shape import Mark, Shape, by_seqno, by_time
 from dcpinspect.output.render.timeline_text import name, words
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
-from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.items import VbucketItems, VbucketMessages
 from dcpinspect.streams.record_codes import SET_STATE, SYSTEM_EVENT
 from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.text import escape, one_line
-from dcpinspect.tui.finding_rows import rows_of
 from dcpinspect.tui.inspection import Inspection
+from dcpinspect.tui.results import rows_of
 
 Axis = Literal["seqno", "time"]
 
@@ -37,19 +36,18 @@ _MOST_NOTED = _MOST_FOUND = 10_000
 _READ = ("_kind", "connection", "sid", "by_seqno", "time_ns")
 
 
-class FindingMark(NamedTuple):
-    """A message of a stream that an error or a warning is about."""
+class TrackEvent(NamedTuple):
+    """An event, and where it is drawn."""
 
+    event: VbucketEvent
+    track: int
+    """Place of its track."""
     seqno: int
     time: int
     """Nanoseconds since the capture began."""
-    row: int
-    connection: int
-    finding: int
-    """Number of the finding."""
-    severity: Severity
-    text: str
-    cause: int | None
+    finding: int | None = None
+    """Number of the finding, if the event is one."""
+    cause: int | None = None
     """Number of the finding that it is an effect of."""
 
 
@@ -62,7 +60,8 @@ class Track:
     name: str
     words: dict[str, str]
     """What each lane shows, in words; the first lane is the axis."""
-    found: Sequence[FindingMark] = ()
+    found: Sequence[TrackEvent] = ()
+    """Messages that errors and warnings are about, rising."""
 
     @property
     def connection(self) -> int:
@@ -87,30 +86,15 @@ class Track:
         seqnos = self.story.seqnos_of(np.array(rows, np.int64)).tolist() if rows else []
         return [back.get(row, seqno) for row, seqno in zip(rows, seqnos, strict=True)]
 
-    def found_at(self, axis: Axis) -> list[tuple[int, FindingMark]]:
-        """Returns the errors and warnings that are no effects, with their places on the axis,
-        rising.
+    def found_at(self, axis: Axis) -> list[tuple[int, str]]:
+        """Returns the severities of errors and warnings that are no effects, with their places on
+        the axis.
         """
-        return sorted(
-            (mark.seqno if axis == "seqno" else mark.time, mark)
+        return [
+            (mark.seqno if axis == "seqno" else mark.time, mark.event.kind)
             for mark in self.found
             if mark.cause is None
-        )
-
-
-class TrackEvent(NamedTuple):
-    """An event, and where it is drawn."""
-
-    event: VbucketEvent
-    track: int
-    """Place of its track."""
-    seqno: int
-    time: int
-    """Nanoseconds since the capture began."""
-    finding: int | None = None
-    """Number of the finding, if the event is one."""
-    cause: int | None = None
-    """Number of the finding that it is an effect of."""
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +166,8 @@ def tracks_of(
                 words(story, [own_note.letter for own_note in own_notes]),
             )
         )
-        tracks[-1] = replace(
-            tracks[-1], found=_of_stream(marks, tracks[-1], _end(stream_stories, story_number))
-        )
+        end = _end(stream_stories, story_number)
+        tracks[-1] = replace(tracks[-1], found=_of_stream(marks, tracks[-1], story_number, end))
     connections = _connections(inspection, {track.connection for track in tracks})
     links = {link.number: link for link in inspection.reading.links}
     track_events = _events(
@@ -229,8 +212,11 @@ def _events(
         )
         for event, track_number, seqno, time in zip(events, owner, seqnos, times, strict=True)
     ]
-    for track_number, track in enumerate(tracks):
-        track_events += _of_findings(track, track_number, first_ns)
+    for track in tracks:  # each finding at its first message, effects behind all others
+        first = {mark.finding: mark for mark in reversed(track.found)}
+        track_events += sorted(
+            first.values(), key=lambda mark: (mark.cause is not None, mark.finding)
+        )
     bad = [track_event for track_event in track_events if track_event.finding is not None]
     row_of = {
         (track_event.track, track_event.finding): track_event.event.row for track_event in bad
@@ -242,22 +228,6 @@ def _events(
             (track_event.track, track_event.cause), track_event.event.row
         ),
     )
-
-
-def _of_findings(track: Track, number: int, first_ns: int) -> list[TrackEvent]:
-    """Returns the errors and warnings of a stream as events, each at its first message; effects
-    stand behind all others.
-    """
-    connection, sid, ordinal = track.story.key
-    first = {mark.finding: mark for mark in reversed(track.found)}
-    track_events = []
-    for mark in sorted(first.values(), key=lambda mark: mark.finding):
-        event_key = mark.row, 0, connection, ordinal, None if sid == -1 else sid
-        event = VbucketEvent(*event_key, mark.severity, mark.text, first_ns + mark.time)
-        track_events.append(
-            TrackEvent(event, number, mark.seqno, mark.time, mark.finding, mark.cause)
-        )
-    return sorted(track_events, key=lambda track_event: track_event.cause is not None)
 
 
 def _noted(inspection: Inspection, rows: RowNumbers) -> list[MessageEvent]:
@@ -287,9 +257,9 @@ def _end(streams: Sequence[StreamStory], story_number: int) -> int:
 
 def _finding_marks(
     inspection: Inspection, vbucket: int, rows: RowNumbers, first_ns: int
-) -> list[FindingMark]:
+) -> list[TrackEvent]:
     """Returns the messages of the vbucket that errors and warnings are about, still without their
-    seqnos. ``rows``: all messages of the vbucket.
+    streams and seqnos. ``rows``: all messages of the vbucket.
     """
     marks = []
     place_of = {finding.id: rank for rank, finding in enumerate(inspection.results.findings)}
@@ -307,14 +277,12 @@ def _finding_marks(
             columns = inspection.store.numbers(marked_rows, ("connection", "time_ns"))
             text = f"{case.rule}: {one_line(case.message)}"
             marks += [
-                FindingMark(
+                TrackEvent(
+                    VbucketEvent(row, 0, connection, 0, None, case.severity, text, time_ns),
+                    0,
                     0,
                     max(0, time_ns - first_ns),
-                    row,
-                    connection,
                     number,
-                    case.severity,
-                    text,
                     cause,
                 )
                 for row, connection, time_ns in zip(
@@ -327,14 +295,19 @@ def _finding_marks(
     return marks
 
 
-def _of_stream(found: Sequence[FindingMark], track: Track, end: int) -> list[FindingMark]:
+def _of_stream(
+    found: Sequence[TrackEvent], track: Track, number: int, end: int
+) -> list[TrackEvent]:
     """Returns the marks on messages of a stream, which ends before row ``end``."""
+    connection, sid, ordinal = track.story.key
     marks = [
-        mark
+        mark._replace(
+            event=mark.event._replace(stream=ordinal, sid=None if sid == -1 else sid), track=number
+        )
         for mark in found
-        if mark.connection == track.connection and track.first_row <= mark.row < end
+        if mark.event.connection == connection and track.first_row <= mark.event.row < end
     ]
-    seqnos = track.seqnos_of([mark.row for mark in marks])
+    seqnos = track.seqnos_of([mark.event.row for mark in marks])
     return [mark._replace(seqno=seqno) for mark, seqno in zip(marks, seqnos, strict=True)]
 
 

@@ -5,8 +5,8 @@ from textual.pilot import Pilot
 
 from dcpinspect.tui.base_app import Opening
 from dcpinspect.tui.history import Memory
-from dcpinspect.tui.start import StartApp
-from tests.tui.test_start import opened
+from dcpinspect.tui.opening import StartApp
+from tests.tui.test_opening import opened
 
 
 def test_with_ascii_there_is_nothing_else() -> None:

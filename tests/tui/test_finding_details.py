@@ -4,7 +4,7 @@ from dcpinspect.protocol.column_types import NO_ROWS
 from dcpinspect.reading.store.store import Store
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_details import about, in_words
-from dcpinspect.tui.finding_rows import rows_of
+from dcpinspect.tui.results import rows_of
 from dcpinspect.tui.theme import UNICODE
 from tests.tui.screens import Keys, play, press, read, settled
 

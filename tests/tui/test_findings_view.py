@@ -7,8 +7,8 @@ from dcpinspect.protocol.column_types import NO_ROWS
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_details import about
-from dcpinspect.tui.finding_rows import rows_of
 from dcpinspect.tui.findings_view import FIELDS
+from dcpinspect.tui.results import rows_of
 from dcpinspect.tui.theme import UNICODE
 from tests.catalogue import each
 from tests.damage import Talk

@@ -14,7 +14,6 @@ from dcpinspect.tui.heat import (
     ROLLBACK,
     SPANS,
     Heat,
-    HeatCounter,
     edges,
     levels,
     signs,
@@ -23,11 +22,11 @@ from tests.tui.screens import SAMPLES
 
 
 def counted(sample: str) -> tuple[Heat, Reading]:
-    counter = HeatCounter()
+    counter = Heat()
     with Reading([str(SAMPLES / sample)], track=True) as reading:
         for batch in reading:
             counter.feed(batch)
-    return counter.now, reading
+    return counter, reading
 
 
 def test_each_item_is_counted_once_and_the_time_fits_into_the_spans() -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from dcpinspect.errors import CaptureError
 from dcpinspect.reading.reading import Reading
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tui.heat import Heat
 from dcpinspect.tui.inspection import Inspection
 from tests.captures import field
 from tests.doubled import packets_of, passed_on, written
@@ -37,8 +39,13 @@ def test_it_ends_with_what_check_and_streams_say() -> None:
 
 def test_what_is_stopped_keeps_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     inspection = Inspection([str(SAMPLES / "large.pcapng.gz")])
-    feed = inspection._heat.feed
-    monkeypatch.setattr(inspection._heat, "feed", lambda batch: (feed(batch), inspection.stop()))
+    feed = Heat.feed
+
+    def feed_and_stop(heat: Heat, batch: MessageBatch) -> None:
+        feed(heat, batch)
+        inspection.stop()
+
+    monkeypatch.setattr(Heat, "feed", feed_and_stop)
     inspection.load()
     assert inspection.state == "stopped"
     assert 0 < inspection.results.rows == inspection.store.rows

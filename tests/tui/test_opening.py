@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -10,10 +12,8 @@ from textual.widgets import Input, OptionList
 
 from dcpinspect.tui.base_app import Opening
 from dcpinspect.tui.history import History, Memory
-from dcpinspect.tui.opening import NO_RIGHT, OpenScreen
-from dcpinspect.tui.start import StartApp
+from dcpinspect.tui.opening import NO_RIGHT, OpenScreen, StartApp
 from tests.tui.screens import SAMPLES, until
-from tests.tui.test_start import opened
 
 Scene = Callable[[StartApp, Pilot[Opening | None]], Awaitable[None]]
 ROLLBACK = str(SAMPLES / "rollback.pcap")
@@ -167,5 +167,43 @@ def test_escape_leaves() -> None:
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
         assert isinstance(app.screen, OpenScreen)
         await pilot.press("escape")
+
+    assert opened(scene, Memory()) is None
+
+
+def opened(
+    scene: Callable[[StartApp, Pilot[Opening | None]], Awaitable[None]],
+    memory: Memory,
+    size: tuple[int, int] = (120, 36),
+    **options: Any,
+) -> Opening | None:
+    """Plays a scene on the start screen; what is to be opened then."""
+
+    async def play() -> StartApp:
+        app = StartApp(memory=memory, **options)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await scene(app, pilot)
+            await pilot.pause()
+        return app
+
+    return asyncio.run(play()).return_value
+
+
+def test_it_says_why_something_could_not_be_opened_and_has_the_theme_that_was_chosen() -> None:
+    async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
+        del pilot
+        assert app.theme == "nord"
+        assert "no such thing" in str(app.screen.query_one("#open-said").render())
+
+    memory = Memory(themes=History())
+    memory.themes.add("nord")
+    assert opened(scene, memory, said="no such thing") is None
+
+
+def test_ctrl_c_leaves() -> None:
+    async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
+        del app
+        await pilot.press("ctrl+c")
 
     assert opened(scene, Memory()) is None

@@ -8,8 +8,8 @@ from dcpinspect.output.statistics import Charts, Statistics
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.text import cells
-from dcpinspect.tui.charts import BLOCKS, LABEL
-from dcpinspect.tui.stats_page import HEIGHT, Happened, page
+from dcpinspect.tui.charts import BLOCKS, LABEL, Happened
+from dcpinspect.tui.stats_page import HEIGHT, page
 from tests.captures import field
 from tests.tui.screens import SAMPLES
 

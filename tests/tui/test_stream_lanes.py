@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dcpinspect.tui.app import InspectApp
@@ -106,3 +107,147 @@ def test_a_screen_of_another_size_shows_the_same_part_of_the_axis() -> None:
         assert (lanes.scale, lanes.at) == before
 
     play("rollback.pcap", scene, size=(120, 36))
+
+
+pytestmark = pytest.mark.slow
+
+
+def test_zoom_keeps_the_cursor_and_fit_shows_all() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(7, 42)
+        await settled(app, pilot)
+        whole = lanes_of(app).scale
+        await press(app, pilot, "minus", "minus")
+        wider = lanes_of(app).scale
+        assert wider.step * wider.cells >= 4 * whole.step * whole.cells
+        assert wider.first <= 42 <= wider.last
+        assert lanes_of(app).seqno == 42
+        await press(app, pilot, "plus", "plus", "a")
+        assert lanes_of(app).scale == whole
+
+    play("rollback.pcap", scene)
+
+
+def test_zoom_ends_where_each_seqno_has_many_columns() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(7, 42)
+        await settled(app, pilot)
+        await press(app, pilot, *["plus"] * 8)
+        assert (
+            lanes_of(app).scale.step,
+            lanes_of(app).scale.cells,
+        ) == (1, 5)
+        assert lanes_of(app).scale.first <= 42 <= lanes_of(app).scale.last
+        await press(app, pilot, "right")
+        assert lanes_of(app).seqno == 43
+
+    play("rollback.pcap", scene)
+
+
+def test_what_is_at_the_cursor_is_spelt_out() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(12, 1)
+        await settled(app, pilot)
+        assert "did not come, deduplicated" in lanes_of(app).spoken()
+        assert "snapshot 0–20 memory" in lanes_of(app).spoken()
+
+    play("snapshots.pcap", scene)
+
+
+def test_the_axis_of_time_shows_the_same_and_the_cursor_stays_at_its_seqno() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(7, 41)
+        await settled(app, pilot)
+        await press(app, pilot, "d")
+        assert lanes_of(app).axis == "time"
+        track = lanes_of(app).track
+        assert track is not None
+        (own,) = np.flatnonzero(track.story.item_first == 41)
+        assert lanes_of(app).at == int(track.shapes["time"].item_first[own])
+        assert " s · a cell is " in screen(app)
+        assert "d: seqnos" in screen(app)
+        await press(app, pilot, "enter")
+        batch = app.inspection.store.messages([app.packets.list.row])
+        assert app.inspection.reading.first_time_ns is not None
+        since = int(batch.time_ns[0]) - app.inspection.reading.first_time_ns
+        assert lanes_of(app).span[0] <= since <= lanes_of(app).span[1]
+        await press(app, pilot, "backspace", "d")
+        assert (lanes_of(app).axis, app.view) == ("seqno", "timeline")
+
+    play("rollback.pcap", scene)
+
+
+def test_gaps_are_walked_and_enter_opens_the_item_behind_one() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(7)
+        await settled(app, pilot)
+        rows = []
+        for _ in range(4):
+            await press(app, pilot, "right_square_bracket")
+            event = app.navigation.timeline.events.event
+            assert event is not None
+            assert event.event.kind == "gap"
+            rows.append(event.event.row)
+        assert rows[:2] == [24, 74]
+        await press(app, pilot, "left_square_bracket", "left_square_bracket", "enter")
+        field = app.packets.field
+        assert (app.packets.list.row, field and field.name) == (rows[1], "by_seqno")
+
+    play("rollback.pcap", scene)
+
+
+def test_errors_and_warnings_are_walked_and_lead_to_findings() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(31)
+        await settled(app, pilot)
+        await press(app, pilot, "home", "n")
+        event = app.navigation.timeline.events.event
+        assert event is not None
+        assert event.finding is not None
+        assert (lanes_of(app).stream, lanes_of(app).chosen_row) == (event.track, event.event.row)
+        await press(app, pilot, "e")
+        assert (app.view, app.navigation.findings.list.finding) == ("findings", event.finding)
+        await press(app, pilot, "backspace")
+        assert app.navigation.timeline.events.event == event
+
+    async def without(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(7)
+        await settled(app, pilot)
+        await press(app, pilot, "n")
+        assert "no other error or warning of this vbucket's streams" in screen(app)
+
+    play("loop.pcap", scene)
+    play("rollback.pcap", without)
+
+
+def test_an_effect_stands_below_its_cause_without_a_sign_of_its_own() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(48)
+        await settled(app, pilot)
+        texts = [one.event.text for one in app.navigation.timeline.events._events]
+        cause = next(place for place, text in enumerate(texts) if "rollback-not-followed" in text)
+        assert texts[cause].startswith(f"{app.glyphs.error} ")
+        assert texts[cause + 1].startswith(f"{app.glyphs.effect} rollback: asked for seqno 77")
+        await press(app, pilot, "home", "n")
+        assert app.navigation.timeline.events.at == cause
+        await press(app, pilot, "n")
+        assert app.navigation.timeline.events.at == cause
+        assert "no other error or warning of this vbucket's streams" in screen(app)
+
+    play("orphans.pcap", scene)
+
+
+def test_more_of_a_stream_leaves_the_range_that_was_zoomed_to() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(7, 42)
+        await settled(app, pilot)
+        await press(app, pilot, "minus")
+        scale, seqno = lanes_of(app).scale, lanes_of(app).seqno
+        app.navigation.timeline.take_up(app.inspection.results)
+        await settled(app, pilot)
+        assert (lanes_of(app).scale, lanes_of(app).seqno) == (
+            scale,
+            seqno,
+        )
+
+    play("rollback.pcap", scene)

@@ -170,11 +170,9 @@ def test_an_error_stands_among_the_events_with_its_sign_and_colour() -> None:
         assert f"{app.glyphs.error} rollback-loop: " in screen(app)
         track = timeline.lanes.track
         assert track is not None
-        assert [
-            (mark.finding, mark.row)
-            for _, mark in track.found_at("seqno")
-            if mark.finding == number
-        ] == [(number, row)], "one sign, at the message that the error is about"
+        assert [mark.event.row for mark in track.found if mark.finding == number] == [row], (
+            "one sign, at the message that the error is about"
+        )
         assert f"{app.glyphs.error} error" in screen(app), "the legend"
         sign = _style_of(app, app.glyphs.error, f"{app.glyphs.error} rollback-loop: ")
         assert sign.bgcolor == theme.style_of(app, "severity-error").color, "under the cursor, too"

@@ -22,18 +22,19 @@ def test_what_was_noted_is_on_both_axes() -> None:
 def test_what_was_found_is_in_the_stream_that_shows_it() -> None:
     told = of("loop.pcap", 31)
     first, refused, second, *_ = told.tracks
-    assert [(one.row, one.seqno, one.severity) for one in refused.found] == [(79, 60, "warning")]
+    assert [(one.event.row, one.seqno, one.event.kind) for one in refused.found] == [
+        (79, 60, "warning")
+    ]
     assert ([*first.found], [*second.found]) == ([], [])
     last = told.tracks[-2]
-    ((at, mark),) = last.found_at("time")
-    assert (at, mark.row, mark.severity) == (last.shapes["time"].begin, 283, "error")
+    assert last.found_at("time") == [(last.shapes["time"].begin, "error")]
     assert list(told.connections) == [1, 2, 3, 4, 5]
 
 
 def test_an_effect_has_no_place_on_an_axis() -> None:
     (track,) = of("orphans.pcap", 48).tracks
-    assert [(mark.row, mark.cause) for mark in track.found] == [(32, None), (31, 0)]
-    assert [mark.row for _, mark in track.found_at("seqno")] == [32]
+    assert [(mark.event.row, mark.cause) for mark in track.found] == [(32, None), (31, 0)]
+    assert track.found_at("seqno") == [(50, "error")]
 
 
 def test_a_vbucket_without_streams_has_no_tracks() -> None:
