@@ -476,7 +476,8 @@ class InspectApp(ThemedApp):
             f"{glyphs.error} error  {glyphs.warning} warning  {glyphs.note} note  "
             f"{glyphs.mark} marked  {glyphs.link} Enter follows"
         )
-        self.push_screen(Help(self.view, "\n".join([signs, *self.navigation.view.legend()])))
+        legend = "\n".join(filter(None, [signs, *self.navigation.view.legend()]))
+        self.push_screen(Help(self.view, legend))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
         """Yields the entries of the palette, each with its key."""

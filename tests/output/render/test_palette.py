@@ -52,6 +52,7 @@ def test_amounts_stand_out_more_from_level_to_level() -> None:
     ):
         ratios = [contrast(colour, background) for colour in colours]
         assert ratios == sorted(ratios)
+        assert ratios[0] > 1.9, "a little is seen, too"
 
 
 def test_kinds_are_those_of_the_names_and_statuses() -> None:
