@@ -119,19 +119,14 @@ class FilterInput(Input):
         elif (key == "tab" and offered.is_open) or (
             key == "enter" and offered.chosen_completion is not None
         ):
-            self.complete()
+            text = offered.completed(self.value[: self.cursor_position])
+            self.value = text + self.value[self.cursor_position :]
+            self.cursor_position = len(text)
         elif key == "escape" and offered.is_open:
             offered.hide()
         else:
             return False
         return True
-
-    def complete(self) -> None:
-        """Inserts the completion in place of the typed part."""
-        text = self._completions.completed(self.value[: self.cursor_position])
-        after_cursor = self.value[self.cursor_position :]
-        self.value = text + after_cursor
-        self.cursor_position = len(text)
 
     def _walk(self, steps: int) -> None:
         texts = self._history.texts
@@ -279,13 +274,9 @@ def condition_for_value(name: str, value: object, columns: Sequence[str]) -> str
     """Returns a condition that is true for messages with this value in this column; None if there
     is no such column.
     """
-    if name not in columns or value is None:
-        return None
-    if isinstance(value, bool):
+    if name not in columns or value is None or isinstance(value, bool | bytes):
         return None
     if isinstance(value, int):
         return f"{name} = {value}"
-    if isinstance(value, bytes):
-        return None
     text = str(value)
     return None if escape(text) != text else f"{name} = '{text.replace(chr(39), chr(39) * 2)}'"

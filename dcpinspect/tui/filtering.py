@@ -173,10 +173,7 @@ class Filtering:
             self._list.show(self._index)
             if not self._list.row and len(self._index):
                 self._list.move_to(0)
-        hidden = (
-            f"no row matches; {self._host.inspection.store.rows:,} are hidden by the filter "
-            "(Esc clears it)"
-        )
-        self._bar.show_status(f"✔ {len(self._index):,} rows" if len(self._index) else hidden)
+        rows_text = f"✔ {len(self._index):,} rows" if len(self._index) else self._list.why_empty
+        self._bar.show_status(rows_text)
         if until < self._host.inspection.store.rows:
             self._scan(filter_)

@@ -323,7 +323,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         line = int(self.scroll_offset.y) + y
         base = self.rich_style
         if line >= self.count:
-            words = "" if self.count else self._words()
+            words = "" if self.count else self.why_empty
             lines = textwrap.wrap(words, max(20, visible_width(self) - 4))
             return strip(
                 [(f"  {lines[y]}" if y < len(lines) else "", base)], visible_width(self), base
@@ -367,8 +367,9 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             pieces.append((text, style))
         return strip(pieces, visible_width(self), style)
 
-    def _words(self) -> str:
-        """Returns why there are no rows, in words."""
+    @property
+    def why_empty(self) -> str:
+        """Why there are no rows, in words."""
         inspection = self._inspection
         if self.index.is_filtered and inspection.store.rows:
             return (
