@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.protocol.annotate import annotate
-from tests.encode import encode
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.byte_pane import Parts
+from tests.encode import encode
 from tests.tui.screens import Keys, play, press, screen, settled
 
 pytestmark = pytest.mark.slow

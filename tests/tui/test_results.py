@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.encode import encode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.results import Marked, Results, of_connection, rows_of
 from dcpinspect.tui.row_index import RowIndex
+from tests.encode import encode
 from tests.findings.test_history_rules import recreated
 from tests.peers.script import Stream
 from tests.streams.told import Told, capture, opened
