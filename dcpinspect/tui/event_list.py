@@ -73,7 +73,9 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
     def _lay_out(self) -> None:
         stream_events = [event.event for event in self._events]
         self._short = EventLines(stream_events, self._first_ns, None)
-        self._whole = EventLines(stream_events, self._first_ns, max(40, visible_width(self) - 2))
+        # the scroll bar, which comes and goes, has a column anyway
+        width = max(40, self.outer_size.width - 3)
+        self._whole = EventLines(stream_events, self._first_ns, width)
 
     @property
     def count(self) -> int:
@@ -107,6 +109,7 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
     def on_resize(self) -> None:
         """Wraps the chosen event to the new width."""
         self._lay_out()
+        self.scroll_to(y=0, animate=False, immediate=True)
         self.point(self.at)
 
     def render_line(self, y: int) -> Strip:

@@ -114,6 +114,8 @@ class TimelineView(View):
             else self.lanes
         )
         getattr(pane, f"action_{what}", lambda *_: None)(*arguments)
+        if pane is self.events:
+            self._event_chosen()  # at once: a key may come before the list has told it
 
     @on(LineView.Moved, "#events")
     def _event_chosen(self) -> None:
@@ -218,10 +220,13 @@ class TimelineView(View):
 
     def _show_tracks(self, asked: _Asked, tracks: Tracks) -> None:
         if asked is self._asked:
-            self._asked = None
+            self._asked, is_first = None, bool(self.lanes.waiting)
             self.lanes.show(tracks, asked.seqno, asked.at)
             self.events.show(tracks.events, self.host.inspection.reading.first_time_ns or 0)
             self._fit()
+            if is_first and asked == _Asked(asked.vbucket):
+                self.events.point(0)
+                self._event_chosen()
             if asked.since_ns is not None:
                 self.lanes.go_to_time(asked.since_ns)
             if asked.row:
@@ -318,6 +323,7 @@ class TimelineView(View):
     def _open_place(self) -> None:
         if self.lanes.waiting and self._asked is None and self.lanes.vbucket is not None:
             self.show(self.lanes.vbucket)
+            return
         event, row = self.events.event, self.lanes.chosen_row or self.lanes.item_row
         if not row and event is not None:
             row = event.event.row
@@ -342,14 +348,18 @@ class TimelineView(View):
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning of the vbucket, or to the one before."""
-        if not self.events.bad(back=back):
+        if self.events.bad(back=back):
+            self._event_chosen()
+        else:
             self.host.show_status(
                 "no other error or warning of this vbucket's streams; . goes to the next vbucket"
             )
 
     def action_near(self, steps: int) -> None:
         """Moves to the next gap, or to the one before."""
-        if not self.events.to_next(self.events.is_gap, back=steps < 0):
+        if self.events.to_next(self.events.is_gap, back=steps < 0):
+            self._event_chosen()
+        else:
             self.host.show_status("no other gap of this vbucket")
 
     def action_by_this(self) -> None:
