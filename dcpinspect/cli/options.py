@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from functools import cache
@@ -616,44 +616,26 @@ def is_typed(context: typer.Context, parameter: str) -> bool:
 def refuse_unused(context: typer.Context, format_: Format) -> None:
     """Raises UsageError for a typed option that other formats use, but not ``format_``."""
     for option in context.command.params:
-        formats = [
-            other_format.name
-            for other_format in FORMATS.values()
-            if option.name in other_format.options
-        ]
-        if formats and format_.name not in formats and is_typed(context, option.name or ""):
-            one_of = (
-                ", ".join(formats[:-1]) + f" or {formats[-1]}" if len(formats) > 1 else formats[0]
-            )
-            raise UsageError(
-                f"{_spelling(context, option)}: {format_} does not use it; it is for --format "
-                f"{one_of}"
+        name = option.name or ""
+        formats = [form.name for form in FORMATS.values() if name in form.options]
+        if formats and format_.name not in formats:
+            one_of = " or ".join(filter(None, (", ".join(formats[:-1]), formats[-1])))
+            refuse_typed(
+                context, (name,), f"{format_} does not use it; it is for --format {one_of}"
             )
 
 
 def refuse_others(context: typer.Context, flag: str, users: Sequence[str]) -> None:
     """Raises UsageError for a typed option that ``flag`` does not use; it uses ``users``."""
-    for option in context.command.params:
-        if option.name not in users and is_typed(context, option.name or ""):
-            raise UsageError(
-                f"{_spelling(context, option)}: {flag} does not use it; leave one of them out"
-            )
+    unused = {option.name or "" for option in context.command.params} - {*users}
+    refuse_typed(context, unused, f"{flag} does not use it; leave one of them out")
 
 
-def refuse_with_columns(context: typer.Context, whole_options: Sequence[str]) -> None:
-    """Raises UsageError if ``--columns`` was typed together with one of the ``others``, which are
-    for showing whole messages.
-    """
+def refuse_typed(context: typer.Context, names: Container[str], why: str) -> None:
+    """Raises UsageError, which says ``why``, if one of these options was typed."""
     for option in context.command.params:
-        if (
-            is_typed(context, "columns")
-            and option.name in whole_options
-            and is_typed(context, option.name or "")
-        ):
-            raise UsageError(
-                f"{_spelling(context, option)}: is for whole messages, and --columns shows "
-                "columns; leave one of them out"
-            )
+        if option.name in names and is_typed(context, option.name or ""):
+            raise UsageError(f"{_spelling(context, option)}: {why}")
 
 
 def _spelling(context: typer.Context, option: Any) -> str:

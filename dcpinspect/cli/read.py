@@ -93,7 +93,9 @@ class MessageForm(Choices):
             and options.is_typed(context, "values")
         ):
             raise UsageError("--values: lines show no values; add -V or -x")
-        options.refuse_with_columns(context, WHOLE_OPTIONS)
+        if options.is_typed(context, "columns"):
+            reason = "is for whole messages, and --columns shows columns; leave one of them out"
+            options.refuse_typed(context, WHOLE_OPTIONS, reason)
         columns = options.column_names(self.columns, context.obj)
         if format_.shows_whole and not options.is_typed(context, "columns"):
             columns = (

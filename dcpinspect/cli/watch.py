@@ -213,14 +213,8 @@ class SavedPackets(Choices):
     def around(self, context: typer.Context) -> RecentPackets | None:
         """Returns the keeper that saves packets around findings, or None. Raises UsageError."""
         if self.save_around is None:
-            for parameter in context.command.params:
-                if parameter.name in self.parameters() and options.is_typed(
-                    context, parameter.name or ""
-                ):
-                    raise UsageError(
-                        f"{parameter.opts[0]}: is for --save-around; give it a time, as in "
-                        "--save-around 30s"
-                    )
+            reason = "is for --save-around; give it a time, as in --save-around 30s"
+            options.refuse_typed(context, self.parameters(), reason)
             return None
         from dcpinspect.capture.recent_packets import MIB, RecentPackets
         from dcpinspect.tables.times import length
@@ -334,11 +328,7 @@ def _source(
         )
     if capturing.interface:
         return capturing.interfaces()
-    for parameter in context.command.params:
-        if parameter.name in capturing.parameters() and options.is_typed(
-            context, parameter.name or ""
-        ):
-            raise UsageError(f"{max(parameter.opts, key=len)}: is for interfaces; name one with -i")
+    options.refuse_typed(context, capturing.parameters(), "is for interfaces; name one with -i")
     if follow is None and list(captures) != [STDIN]:
         if captures:
             name = escape(captures[0])
