@@ -54,28 +54,26 @@ def progress(
 def _paint(work: str, position: Callable[[], int], size: int | None, done: threading.Event) -> None:
     if done.wait(PATIENCE):
         return
-    from rich.console import Console  # deferred: only shown after a wait
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+    bar = _bar("BarColumn DownloadColumn TransferSpeedColumn TimeRemainingColumn")
     with bar:
         task = bar.add_task(work, total=size)
         while not done.wait(INTERVAL):
             bar.update(task, completed=position())
+
+
+def _bar(columns: str, *, redirect_stderr: bool = True) -> Any:
+    """Returns a bar with these columns of rich, which is not shown yet."""
+    from rich import progress as rich_progress  # deferred: only shown after a wait
+    from rich.console import Console
+
+    return rich_progress.Progress(
+        rich_progress.TextColumn("{task.description}"),
+        *(getattr(rich_progress, name)() for name in columns.split()),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=redirect_stderr,
+    )
 
 
 class StepProgress:
@@ -101,27 +99,8 @@ class StepProgress:
         if not self._wanted:
             return
         if self._bar is None:
-            from rich.console import Console  # deferred, as above
-            from rich.progress import (
-                BarColumn,
-                MofNCompleteColumn,
-                Progress,
-                TextColumn,
-                TimeElapsedColumn,
-            )
-
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-            )
-            self._bar = Progress(
-                *columns,
-                console=Console(stderr=True),
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=False,
+            self._bar = _bar(
+                "BarColumn MofNCompleteColumn TimeElapsedColumn", redirect_stderr=False
             )
             self._bar.start()
         if what != self._what:
