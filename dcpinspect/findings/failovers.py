@@ -33,7 +33,6 @@ RULES = rules(
         next: the cluster's log shows whether a node failed over or came back from a crash; the
             client went on, so it has nothing to do
         cost: vbucket, has a new branch of its history, have a new branch of their history, usual
-        is_told_once: yes
     """
 )
 

@@ -81,7 +81,6 @@ RULES = rules(
         reports: couchbase/sync_gateway#6170, GOCBC-1401, couchbase/sync_gateway#1198
         whose: normal for {" ".join(CAUSES)}, consumer for no-uuid {" ".join(WRONG)}
         cost: back
-        is_told_once: yes
     rollback-not-honoured stream warning consumer
         fires: after a rollback, the consumer asks again from above the rollback seqno with the same
             uuid
@@ -107,7 +106,6 @@ RULES = rules(
         whose: consumer for closed too-slow filter-empty lost-privileges, normal for state-changed
             disconnected rollback undefined, producer for backfill-failed
         cost: vbucket, was ended early, were ended early, usual
-        is_told_once: yes
     resume-skipped stream warning
         fires: a stream starts above the last seqno that the consumer received for the vbucket. It
             is a note if they may have been received where nobody captured. The consumer had closed

@@ -37,7 +37,6 @@ RULES = rules(
             has to store checkpoints, and to resume from them
         causes: {RESTART} {RE_READ}
         adds_up: yes
-        is_told_once: yes
     """
 )
 

@@ -84,8 +84,6 @@ class Rule:
     """Public reports of the same trouble."""
     adds_up: bool = False
     """Whether all numbers in its messages count something, so that several cases add up."""
-    is_told_once: bool = False
-    """Whether two vbuckets that share a cause already make one finding."""
     needs: tuple[Need, ...] = ()
     """What the tracker has to follow for the rule."""
 
@@ -128,8 +126,7 @@ def _rule(name: str, family: str, severity: str, blamed: str = "", /, **lines: s
     values["causes"] = words_of(lines.get("causes", ""))
     values["needs"] = words_of(lines.get("needs", ""))
     values["reports"] = tuple(filter(None, lines.get("reports", "").split(", ")))
-    for field_name in ("adds_up", "is_told_once"):
-        values[field_name] = field_name in lines
+    values["adds_up"] = "adds_up" in lines
     by_cause = [part.partition(" for ") for part in lines.get("whose", "").split(", ")]
     values["whose"] = blamed or {
         cause: who_acts for who_acts, _, causes in by_cause for cause in words_of(causes)

@@ -163,7 +163,6 @@ class RecordList:
     doc: str
     label: str = ""
     """The name of one record; records are numbered when shown."""
-    at_least: int = 0
 
     @property
     def title(self) -> str:

@@ -32,7 +32,7 @@ def test_what_to_do_is_said_row_by_row_where_it_differs_on_one_vbucket(
 
 
 def test_and_on_several_vbuckets_row_by_row_where_one_has_several() -> None:
-    rule = Rule("broad", "stream", "warning", "", "", "look", is_told_once=True, whose="unknown")
+    rule = Rule("broad", "stream", "warning", "", "", "look", whose="unknown")
     collector = Collector({"broad": rule})
     for row, vbucket, what in ((1, 7, "do a"), (2, 8, "do b"), (3, 7, "do c")):
         collector.add(once("broad", row, vbucket, next_=what))
@@ -137,7 +137,7 @@ def test_lengths_of_time_and_ranges() -> None:
 def test_what_to_do_with_one_vbucket_of_two_connections_names_the_connections_where_it_differs() -> (
     None
 ):
-    rule = Rule("broad", "stream", "warning", "", "", "look", is_told_once=True, whose="unknown")
+    rule = Rule("broad", "stream", "warning", "", "", "look", whose="unknown")
     collector = Collector({"broad": rule})
     for row, connection, what in ((1, 1, "do a"), (2, 2, "do b")):
         collector.add(replace(once("broad", row, 7, next_=what), connection=connection))
@@ -164,11 +164,7 @@ def test_it_names_no_vbucket_of_a_connection_twice(
     cases: list[tuple[int, int, int | None, str]], expected: str
 ) -> None:
     collector = Collector(
-        {
-            "broad": Rule(
-                "broad", "stream", "warning", "", "", "look", is_told_once=True, whose="unknown"
-            )
-        }
+        {"broad": Rule("broad", "stream", "warning", "", "", "look", whose="unknown")}
     )
     for row, (connection, vbucket, sid, what) in enumerate(cases, 1):
         collector.add(

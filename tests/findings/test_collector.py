@@ -151,7 +151,7 @@ def test_a_connections_trouble_silences_what_follows_from_it_in_that_time() -> N
 def test_a_rule_that_is_told_once_puts_vbuckets_together_with_what_to_do_for_each_of_a_few(
     count: int, expected: str
 ) -> None:
-    rule = Rule("r", "stream", "warning", "", "", "look", is_told_once=True, whose="unknown")
+    rule = Rule("r", "stream", "warning", "", "", "look", whose="unknown")
     collector = Collector({"r": rule})
     for vbucket in range(7, 7 + count):
         place = MessagePlace(vbucket, 1, "s2c", 0, 0, 1, vbucket)

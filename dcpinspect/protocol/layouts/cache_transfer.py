@@ -30,7 +30,6 @@ ITEMS = RecordList(
     ),
     "cached documents in no order, some of them twice; no part of any snapshot",
     "item",
-    at_least=1,
 )
 
 LAYOUTS = layouts(

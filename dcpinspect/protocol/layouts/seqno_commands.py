@@ -34,7 +34,6 @@ _NAMED = {
         ),
         "keys asked about",
         "key",
-        at_least=1,
     ),
     "key-states": RecordList(
         "keys",

@@ -19,7 +19,6 @@ FAILOVER_LOG = RecordList(
     ),
     "branches, the newest first",
     "entry",
-    at_least=1,
 )
 STREAM_OPTIONS = Field(
     "value",

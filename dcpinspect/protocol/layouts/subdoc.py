@@ -34,7 +34,6 @@ _LISTS = {
         ),
         "lookups, in order",
         "lookup",
-        at_least=1,
     ),
     "mutations": RecordList(
         "specs",
@@ -51,7 +50,6 @@ _LISTS = {
         ),
         "mutations, in order",
         "mutation",
-        at_least=1,
     ),
     "looked-up": RecordList(
         "results",
