@@ -363,8 +363,6 @@ _ALLOWED = {
     "numpy": ("ndarray", "dtype"),
     "numpy._core.multiarray": ("_reconstruct", "scalar"),
     "numpy._core.numeric": ("_frombuffer",),
-    "numpy.core.multiarray": ("_reconstruct", "scalar"),
-    "numpy.core.numeric": ("_frombuffer",),
     "_codecs": ("encode",),
 }
 """What makes arrays and bytes."""
