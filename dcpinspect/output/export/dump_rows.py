@@ -98,10 +98,6 @@ class DumpRows:
         A piece is only valid until the next one is made.
         """
         times = self._lines.lines.shown_times(batch.time_ns[rows])
-        if not (self.can_write and self._lines.is_for_kernel and write_rows.is_compiled):
-            for index, time_ns in zip(rows.tolist(), times.tolist(), strict=True):
-                yield self._ordinary(batch, index, time_ns)
-            return
         for first in range(0, len(rows), SLICE):
             slice_rows, shown_ns = rows[first : first + SLICE], times[first : first + SLICE]
             text, ends = self.written(batch, slice_rows, shown_ns)
@@ -122,11 +118,6 @@ class DumpRows:
 
     def _ordinary(self, batch: MessageBatch, index: int, shown_ns: int) -> bytes:
         return self._lines.ordinary(batch, index, shown_ns) + self._details(batch, index).encode()
-
-    @property
-    def can_write(self) -> bool:
-        """Whether a kernel can cut bytes at this limit."""
-        return self._limit is None or self._limit >= _SMALLEST_LIMIT
 
     def written(
         self, batch: MessageBatch, rows: RowNumbers, times: RowNumbers
@@ -181,8 +172,10 @@ class DumpRows:
             shown_size = np.where(value_size > self._limit, value_at + self._limit, shown_size)
             shown_size = np.where(value_at - key_at > self._limit, key_at + self._limit, shown_size)
             is_plain &= (value_size <= self._limit) | _HAS_ONE_VALUE[decoded.layout[rows]]
-            is_plain &= decoded.framing_size[rows] <= self._limit
-        is_plain &= batch.redactor is None
+            is_plain &= (decoded.framing_size[rows] <= self._limit) & (
+                self._limit >= _SMALLEST_LIMIT
+            )
+        is_plain &= batch.redactor is None and write_rows.is_compiled
         for name, values in (
             *(
                 ("ends", ends),

@@ -69,7 +69,7 @@ class JsonRows:
 
     def pieces(self, batch: MessageBatch, rows: RowNumbers) -> Iterator[bytes]:
         """Yields the JSON of these messages in order, many in a piece."""
-        if self._values != "full" or not rt.write_rows.is_compiled:
+        if self._values != "full":
             yield from (self._ordinary(batch, index) for index in rows.tolist())
             return
         run = _JsonRun(self._programs, batch, rows)

@@ -95,22 +95,11 @@ class LineRows:
         self._kinds: dict[int, _LineKind] = {}
         self._programs: dict[tuple[int, ...], int] = {}
 
-    @property
-    def is_for_kernel(self) -> bool:
-        """Whether programs can write times of this form."""
-        return self.lines.time_format in TIME_FORMS
-
     def pieces(self, batch: MessageBatch, rows: RowNumbers) -> Iterator[bytes | memoryview]:
         """Yields the lines of these messages in order, many in a piece. A piece is only valid until
         the next one is made.
         """
         times = self.lines.shown_times(batch.time_ns[rows])
-        if not self.is_for_kernel or not write_rows.is_compiled:
-            yield from (
-                self.ordinary(batch, index, time_ns)
-                for index, time_ns in zip(rows.tolist(), times.tolist(), strict=True)
-            )
-            return
         for first in range(0, len(rows), SLICE):
             slice_rows, shown_ns = rows[first : first + SLICE], times[first : first + SLICE]
             yield self.written(batch, slice_rows, shown_ns)[0].data
@@ -230,6 +219,7 @@ class _KernelRun:
         )
         if self._of.lines.time_format in ("absolute", "epoch"):
             plain &= times >= 0
+        plain &= write_rows.is_compiled and self._of.lines.time_format in TIME_FORMS
         if len(batch.missing.row):
             plain &= ~np.isin(self._rows, batch.missing.row)
         return plain

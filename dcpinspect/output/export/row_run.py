@@ -176,6 +176,7 @@ class RowRun:
             & (decoded.problem[rows] == 0)
             & (decoded.framing_size[rows] == 0)
         )
+        plain &= rt.write_rows.is_compiled
         plain &= (decoded.magic[rows] != Magic.FLEX_REQUEST) & (
             decoded.magic[rows] != Magic.FLEX_RESPONSE
         )

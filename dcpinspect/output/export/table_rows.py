@@ -92,10 +92,6 @@ class TableRows:
                 + self._details(batch, index).encode()
             )
 
-        can_write = self._lines.is_for_kernel and (self._dumps is None or self._dumps.can_write)
-        if not (can_write and rt.write_rows.is_compiled):
-            yield from map(ordinary, range(len(rows)))
-            return
         heads, ends = (self._lines if self._dumps is None else self._dumps).written(
             batch, rows, times
         )
