@@ -1,8 +1,12 @@
 """The analysis of one part: the engine reads the bundles of some connections, from the first
 capture of their point to the last.
 
-Several tasks can share a large part, as ``sharing`` says. Each of them checks the messages of its
-own stretch of the packets one by one, and writes them.
+Several tasks can share a large part. Every task reads the packets of the part from the first on,
+because nobody knows before where a message begins. Each checks the messages of its own stretch of
+the packets one by one, and writes them. The first tasks stop there. The last tasks read to the end,
+and follow the streams. Half of that work is to compare keys. So each of these tasks compares the
+keys of some vbuckets. The last one also follows what needs the whole connection, such as flow
+control and noops, and what it knows becomes the part.
 """
 
 from __future__ import annotations

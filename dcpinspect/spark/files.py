@@ -1,4 +1,6 @@
-"""Files of an output, at a path or URI. Tasks write files of own names, and change none."""
+"""Files of an output, at a path or URI. Tasks write files of own names, and change none. A path is
+one that every process sees; other names are refused.
+"""
 
 from __future__ import annotations
 

@@ -61,7 +61,9 @@ def compare(
     wanted: EventQuery,
     pairs: StreamPairs,
 ) -> tuple[list[Contradiction], int]:
-    """Compares streams as ``Differ`` says. ``stem``: path of temporary files."""
+    """Compares streams as ``Differ`` says. The changes of each part go to files by vbucket, and from
+    there to the task that compares them; only contradictions come here. ``stem``: path of the files.
+    """
     looks = results.looks(wanted, secrets)
     shares = max(SHARES * tasks.processors, len(looks))
     change_files = tasks.map(

@@ -1,5 +1,7 @@
 """Finds packets of connections again that carry no message, in the packets of a reading that has
-ended: TCP handshakes, and packets of which the time is known.
+ended: TCP handshakes, packets of which the time is known, and whole connections. Also finds the
+messages in which connections agree on options before they stream; later messages cannot be read
+without them.
 """
 
 from __future__ import annotations
@@ -172,7 +174,12 @@ class ChosenCounts:
 
 
 class WholeTalks:
-    """Finds all packets of these pairs of addresses."""
+    """Finds all packets of these pairs of addresses.
+
+    If a capture is damaged, packets without bytes of messages still matter: acknowledgements show
+    what was lost, SYN and FIN show where a connection begins or ends, and skipped bytes show where
+    the next message may be.
+    """
 
     def __init__(self, transport: Reassembler, pairs: IntArray) -> None:
         """``transport``: the reassembler of the first reading."""

@@ -1,4 +1,4 @@
-"""The JSON Schema of a record of each table, made from the table's own columns."""
+"""The JSON Schema of a message and of a record of each table, made from what they are made from."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The lanes of a stream along an axis of seqnos or time, one character per cell: snapshots, items,
-gaps and events.
+gaps and events; and their colours and legend.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables for people: aligned columns under a heading."""
+"""Tables for people: aligned columns under a heading, the most important ones where not all fit."""
 
 from __future__ import annotations
 
@@ -323,8 +323,9 @@ def record_lines(
     is_folded: bool = False,
     paint: CellPaint | None = None,
 ) -> Iterator[StyledLine]:
-    """Yields the lines of an Arrow table: heading and rows. ``first``: the most important columns,
-    the most important one first.
+    """Yields the lines of an Arrow table: heading and rows. A sentence is never cut: where it does
+    not fit, it stands below its row. ``first``: the most important columns, the most important one
+    first.
 
     ``width``: of lines; None keeps all columns in their lines. ``is_folded``: puts columns that do
     not fit below each row. ``paint``: colours cells.

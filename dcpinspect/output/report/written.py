@@ -1,4 +1,6 @@
-"""Writes a report as text, small enough to be passed on."""
+"""Writes a report as text, small enough to be passed on. As Markdown, for a ticket's text field, it
+has at most 60 lines, the worst first.
+"""
 
 from __future__ import annotations
 

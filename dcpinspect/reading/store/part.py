@@ -299,7 +299,7 @@ class _Pieces(NamedTuple):
 
 def gather(originals: Originals, places: Places, wanted: WantedBytes, data: ByteArray) -> BoolArray:
     """Fills ``data`` with those ranges of which ``places`` has all bytes; returns which ranges
-    those are.
+    those are. Neighbours in a file are read in one go, and copied to their places.
 
     Raises ChangedCaptureError if a capture has changed since it was read.
     """
