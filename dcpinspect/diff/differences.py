@@ -21,8 +21,7 @@ from dcpinspect.diff.difference_columns import (
     DifferenceRow,
     Differences,
 )
-from dcpinspect.diff.event_branches import UNKNOWN, Log, newest
-from dcpinspect.diff.events_on_disk import SHELVES, groups
+from dcpinspect.diff.events_on_disk import SHELVES, UNKNOWN, Log, groups, newest
 from dcpinspect.diff.reading_side import BUCKET_SHIFT, ComparisonSide
 from dcpinspect.errors import SpoolError
 from dcpinspect.protocol.datatype import DATATYPE_NAMES

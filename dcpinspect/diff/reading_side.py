@@ -13,8 +13,15 @@ import pyarrow as pa
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.capture.open import Capture, open_capture
-from dcpinspect.diff.event_branches import Branch, Log, branches, logs_of, uuids
-from dcpinspect.diff.events_on_disk import Shelves, event_batch
+from dcpinspect.diff.events_on_disk import (
+    Branch,
+    Log,
+    Shelves,
+    branches,
+    event_batch,
+    logs_of,
+    uuids,
+)
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import DISK, HISTORY, OPEN_FLAGS

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from dcpinspect.diff.event_branches import GREATEST
-from dcpinspect.diff.events_on_disk import SHELVES
+from dcpinspect.diff.events_on_disk import GREATEST, SHELVES
 from dcpinspect.diff.reading_side import ComparisonSide
 from dcpinspect.reading.reading import Reading
 from dcpinspect.reading.store.spool import Spool
