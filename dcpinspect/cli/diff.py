@@ -135,7 +135,7 @@ def diff(
             )
         _refuse_nothing(read, connections)
         comparison_result = comparison.compare(read[0], read[1])
-        ways = paths_of(read[0], read[1])
+        ways = paths_of(read[0].tap, read[1].tap)
         if format_.is_text:
             sources = [", ".join(map(os.path.basename, side.files)) for side in read]
             lines = render.summary(comparison_result, ways.records(), sources, target.painter())

@@ -252,8 +252,8 @@ class _Picture:
         for number, row in history.connections.items():
             name = f"  {escape_rest(row['name'])}" if row["name"] else ""
             heading = f"connection {number}  {row['client']} → {row['server']}{name}"
-            for line in wrap(heading, width, "    "):
-                self._write_line(line)
+            for heading_line in wrap(heading, width, "    "):
+                self._write_line(heading_line)
             stream_indices = [
                 stream_index
                 for stream_index, story in enumerate(history.streams)

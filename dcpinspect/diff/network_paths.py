@@ -11,19 +11,16 @@ half of what both ways took together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray, unique
-from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.diff.difference_columns import PATHS
-from dcpinspect.diff.reading_side import AnswerTimes
+from dcpinspect.diff.reading_side import AnswerTimes, Tap
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams.events import hash_keys
-from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.transport.connections import AddressPairs
@@ -37,7 +34,6 @@ from dcpinspect.transport.headers import (
     WIRE,
     HeaderParser,
 )
-from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.scapy_dissection import UnusualPackets
 
 HASHED = 64
@@ -58,33 +54,6 @@ class Segments:
     time_ns: IntArray
     hash: IntArray
     is_syn: BoolArray
-
-
-class Tap(Protocol):
-    """One of two places at which connections were captured, after the captures were read."""
-
-    name: str
-    """Name of the place: a or b."""
-    answers: AnswerTimes
-
-    @property
-    def files(self) -> Sequence[str]:
-        """Names of the captures from there."""
-
-    @property
-    def is_repeatable(self) -> bool:
-        """Whether its packets can be read again."""
-
-    @property
-    def compared_links(self) -> list[TcpConnection]:
-        """The connections that are compared."""
-
-    @property
-    def transport(self) -> Reassembler:
-        """The reassembler, which knows the sequence numbers of the connections."""
-
-    def packets(self) -> AbstractContextManager[Iterable[PacketBatch]]:
-        """Reads the packets once more."""
 
 
 def segments_of(

@@ -4,7 +4,9 @@ events that it lacks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dcpinspect.arrays import BoolArray, IntArray
-from dcpinspect.capture.open import Capture, open_capture
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.open import open_capture
 from dcpinspect.diff.events_on_disk import (
     Branch,
     Log,
@@ -22,6 +25,7 @@ from dcpinspect.diff.events_on_disk import (
     logs_of,
     uuids,
 )
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import DISK, HISTORY, OPEN_FLAGS
@@ -90,6 +94,24 @@ class AnswerTimes:
         return answers[2][is_own], answers[3][is_own]
 
 
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """One of two places at which connections were captured, after the captures were read."""
+
+    name: str
+    """Name of the place: a or b."""
+    files: Sequence[str]
+    """Names of the captures from there."""
+    compared_links: Sequence[TcpConnection]
+    transport: Reassembler
+    """The reassembler, which knows the sequence numbers of the connections."""
+    answers: AnswerTimes
+    packets: Callable[[], AbstractContextManager[Iterable[PacketBatch]]]
+    """Reads the packets once more."""
+    is_repeatable: bool = True
+    """Whether that is possible."""
+
+
 class ComparisonSide:
     """What one side has. Memory grows with streams, snapshots and gaps; ``spool`` has events."""
 
@@ -114,29 +136,24 @@ class ComparisonSide:
         return self.reading.files
 
     @property
-    def is_repeatable(self) -> bool:
-        """Whether the captures can be read again."""
-        return self.reading.capture.size is not None
-
-    @property
-    def transport(self) -> Reassembler:
-        """The reassembler, which knows the sequence numbers of the connections."""
-        return self.reading.engine.transport
-
-    def packets(self) -> Capture:
-        """Opens the captures once more, to read their packets."""
-        return open_capture(self.files)
-
-    @property
-    def compared_links(self) -> list[TcpConnection]:
-        """The connections that are compared."""
-        links, ranges = self.reading.links, self._wanted.connections
-        return [
+    def tap(self) -> Tap:
+        """The place of the captures, for a comparison of packets."""
+        ranges = self._wanted.connections
+        compared_links = [
             link
-            for link in links
+            for link in self.reading.links
             if link.number not in self._copies
             and (not ranges or any(link.number in numbers for numbers in ranges))
         ]
+        return Tap(
+            self.name,
+            self.files,
+            compared_links,
+            self.reading.engine.transport,
+            self.answers,
+            partial(open_capture, self.files),
+            is_repeatable=self.reading.capture.size is not None,
+        )
 
     @property
     def tracker(self) -> Tracker:

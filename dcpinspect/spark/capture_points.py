@@ -13,44 +13,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dcpinspect.diff.network_paths import paths
-from dcpinspect.diff.reading_side import AnswerTimes
+from dcpinspect.diff.reading_side import AnswerTimes, Tap
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark import files
 from dcpinspect.spark.spark_schema import PATHS
 from dcpinspect.text import escape
 
 if TYPE_CHECKING:
-    from dcpinspect.spark.analysis import PartTask, UnitPackets
-    from dcpinspect.streams.tcp_facts import TcpConnection
-    from dcpinspect.transport.reassembly import Reassembler
+    from dcpinspect.spark.analysis import PartTask
 
 
-class PointTap:
-    """One capture point's view of some connections."""
-
-    is_repeatable = True
-
-    def __init__(self, name: str, work: PartTask, reading: Reading, answers: AnswerTimes) -> None:
-        """``name``: a or b. ``reading``: the reading of ``work``, which has ended."""
-        self.name = name
-        self.files = [work.point]
-        self.answers = answers
-        self._work = work
-        self._reading = reading
-
-    @property
-    def compared_links(self) -> list[TcpConnection]:
-        """Connections of the capture point."""
-        return self._reading.engine.links
-
-    @property
-    def transport(self) -> Reassembler:
-        """The reassembler, which knows the sequence numbers of the connections."""
-        return self._reading.engine.transport
-
-    def packets(self) -> UnitPackets:
-        """Returns the packets of the connections again."""
-        return self._work.packets()
+def _tap(name: str, work: PartTask, reading: Reading, answers: AnswerTimes) -> Tap:
+    """Returns a capture point's view of some connections. ``reading``: the reading of ``work``,
+    which has ended.
+    """
+    engine = reading.engine
+    return Tap(name, [work.point], engine.links, engine.transport, answers, work.packets)
 
 
 def read_paths(part: str) -> Any:
@@ -74,7 +52,7 @@ def write_paths(part: str, work: PartTask, reading: Reading, answers: AnswerTime
             for batch in counting:
                 waited.feed(batch)
         path_table = paths(
-            PointTap("a", original, counting, waited), PointTap("b", work, reading, answers)
+            _tap("a", original, counting, waited), _tap("b", work, reading, answers)
         ).arrow()
         sides = {"a": (original.point, counting), "b": (work.point, reading)}
         for side, (point, side_reading) in sides.items():

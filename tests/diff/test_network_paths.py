@@ -33,7 +33,7 @@ def found(a: Path, b: Path) -> list[dict[str, Any]]:
         for name, path in (("a", a), ("b", b)):
             sides.append(ComparisonSide(name, Reading([str(path)], track=True), spool))
             sides[-1].read(Selection())
-        records = paths(sides[0], sides[1]).records()
+        records = paths(sides[0].tap, sides[1].tap).records()
     for record in records:
         validate(record, SCHEMAS["path"])
     return records
@@ -170,7 +170,7 @@ def test_places_do_not_wrap_and_count_every_byte(tmp_path: Path) -> None:
         side = ComparisonSide("a", Reading([str(path)], track=True), spool)
         side.read(Selection())
         origins = {1: side.reading.engine.transport.first_seq(1)}
-        found = segments_of(side, origins)
+        found = segments_of(side.tap, origins)
     for direction in (0, 1):
         way = found[1, direction]
         own = [
@@ -189,4 +189,4 @@ def test_connections_that_nobody_wants_are_left_out(tmp_path: Path) -> None:
     with closing(Spool(tmp_path)) as spool:
         side = ComparisonSide("a", Reading([str(path)], track=True), spool)
         side.read(Selection())
-        assert segments_of(side, {}) == {}
+        assert segments_of(side.tap, {}) == {}
