@@ -67,7 +67,9 @@ _NEAR_NS = 10_000_000
 tells that they are the same.
 """
 _NEXT_NS = 1_000_000
-"""Where the client's port changed, or the server did not answer, the packet is no further away."""
+"""Where the client's port changed, or the server did not answer, the packet is no further away.
+Recordings that are further apart have clocks that differ.
+"""
 _BODY = 256
 """Number of bytes of a message that are compared besides its header."""
 _PENDING = 1 << 9
@@ -469,7 +471,7 @@ def _best(seen: _SampleNumbers, groups: Sequence[Sequence[int]]) -> Iterator[int
             is_short |= is_recorded and count < max(counts)
             shows = -count, link.unseen >= 0, sum(link.missing)
             rank = is_short, shows if is_short else (), link.number
-            by_clock[is_recorded and abs(lag_ns) > _APART_NS].append(rank)
+            by_clock[is_recorded and abs(lag_ns) > _NEXT_NS].append(rank)
         ranked.append(by_clock)
         if by_clock[1]:
             first, second = (min(ranks)[:2] for ranks in by_clock)
@@ -593,7 +595,7 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
         )
     )
     if is_translated and (has_port or is_next or (is_inside and count) or is_told):
-        is_recorded = has_same_ends or abs(delay) > _APART_NS
+        is_recorded = has_same_ends or (not is_inside and abs(delay) > _NEXT_NS)
         return RECORDED if is_recorded else TRANSLATION, delay, True
     # a proxy connects once somebody connected to it
     is_sure = count > ENOUGH or (count == ENOUGH and begins * delay > 0)

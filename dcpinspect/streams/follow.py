@@ -352,9 +352,13 @@ def certainly_runs(state: ReadingState, connection: ConnectionRow, key: StreamKe
     may_be_closing = connection.losses[1 - connection.producer] > 0 or (
         connection.is_known == 0 and live.request.form == 0
     )
+    # where an answer is lost, the next one may be taken for it: streams of a vbucket with different
+    # stream-ids may have one opaque
+    may_be_another = live.sid >= 0 and connection.losses[connection.producer] > 0
     return (
         t.ACCEPTED <= live.state <= t.STREAMING
         and not may_be_closing
+        and not may_be_another
         and not has_doubt(state, live)
     )
 

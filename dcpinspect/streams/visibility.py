@@ -101,8 +101,10 @@ class Visibility:
         if losses < 0 or count > (len(lost.sizes) if lost is not None else 0):
             return True  # some have left the table
         number = -1 if stream.position_by == BY_START else int(stream.position_in)
+        # a later marker may have come, and all of its snapshot be lost
         is_complete = (
             bool(snapshots.end[number] <= stream.position)
+            and int(snapshots.index[number]) == int(stream.markers)
             if number >= 0
             else not stream.markers and not stream.seen
         )

@@ -670,3 +670,18 @@ def test_incomplete_snapshots_of_several_vbuckets_are_one_short_sentence() -> No
         talks.append(talk)
     (found,) = (one for one in findings(*talks) if one.rule == "snapshot-incomplete")
     assert found.what == "the last seqnos of a snapshot had not come when the next marker came"
+
+
+def test_a_hole_behind_a_marker_may_have_all_of_its_snapshot() -> None:
+    """A SeqnoAdvanced is enough, which is shorter than a marker and an event."""
+    first = opened("go-dcp:1", port=50_001)
+    stream = first.stream(7)
+    stream.snapshot(0, 3, "memory")
+    stream.seqno_advanced(3)
+    stream.snapshot(4, 9, "memory")
+    with first.lost():
+        stream.seqno_advanced(9)
+    stream.close()
+    second = opened("go-dcp:1", port=50_002)
+    second.stream(7, start=9)
+    assert of("resume-skipped", first, second) == []
