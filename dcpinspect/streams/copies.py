@@ -396,12 +396,11 @@ class _SampleNumbers:
         return int(self.messages[connection]) if connection < len(self.messages) else 0
 
     def in_direction(self, connection: int, direction: int) -> KeptMessages:
-        """Returns the samples of a direction that its headers tell apart, in order of hash."""
+        """Returns the samples of a direction, in order of hash."""
         direction_number = 2 * connection + direction
         if direction_number not in self.known:
             low, high = np.searchsorted(self.samples.way, (direction_number, direction_number + 1))
-            rows: IntArray = low + np.flatnonzero(self.samples.is_repeated[low:high] == 0)
-            self.known[direction_number] = self.samples[rows]
+            self.known[direction_number] = self.samples[low:high]
         return self.known[direction_number]
 
 
@@ -657,6 +656,9 @@ def _same(
     ``has_one_clock``: the times of one show what the other one should have.
     """
     both = [seen.in_direction(link.number, direction) for link in links]
+    # of headers that one of the two has more than once, the other may lack some
+    repeated = np.concatenate([samples.hash[samples.is_repeated != 0] for samples in both])
+    both = [samples[~np.isin(samples.hash, repeated)] for samples in both]
     level = max(int(seen.levels[2 * link.number + direction]) for link in links)
     both = [
         samples if (is_kept := _is_kept(samples.hash, level)).all() else samples[is_kept]

@@ -448,3 +448,21 @@ def test_messages_whose_hashes_are_all_alike_are_no_sample() -> None:
     sample = copies.Copies()
     sample._levels = np.zeros(4, dtype=np.int64)
     assert sample._thinned(samples).way.tolist() == [2] * (copies.MOST - 1)
+
+
+def test_a_header_that_comes_twice_and_is_lost_once_tells_nothing(tmp_path: Path) -> None:
+    """The copy that lacks one of the two has it once, and the other copy, which is whole, twice."""
+    made = Conversation()
+    made.handshake()
+    for opaque in range(8):
+        made.send(True, builders.message(opcode=0x54, specific=opaque, opaque=opaque))
+        made.send(False, builders.message(magic=0x81, opcode=0x54, opaque=opaque))
+        if opaque in (2, 5):
+            made.send(False, builders.message(opcode=0x5C, opaque=99))
+    both = translated(recorded(made.segments))
+    at = [
+        place
+        for place, one in enumerate(both)
+        if builders.message(opcode=0x5C, opaque=99) in one.data
+    ]
+    assert copies_of(tmp_path, both[: at[1]] + both[at[1] + 1 :]).keys() == {2}
