@@ -119,13 +119,9 @@ def _starts_elsewhere(snapshots: Snapshots, streams: Streams) -> BoolArray:
 
 def _first(context: Context, number: int, stream: int) -> Iterator[Occurrence]:
     stream_row, row = context.streams[stream], context.snapshots[number]
-    connection, asked_ns, time_ns = (
-        int(stream_row.connection),
-        int(stream_row.opened.time),
-        int(row.place.time),
-    )
-    if all(context.may_lack(connection, direction, asked_ns, time_ns) for direction in (0, 1)):
-        return  # the answer may be to a request that was not captured, with the same opaque
+    connection, asked_ns = int(stream_row.connection), int(stream_row.opened.time)
+    if context.may_lack(connection, context.producer(connection), asked_ns, int(row.place.time)):
+        return  # a lost answer may be its own; this one is to another request with the same opaque
     start = plain(row.start)
     low = plain(stream_row.request.snapshot_start)
     high = plain(stream_row.request.start)

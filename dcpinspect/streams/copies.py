@@ -239,7 +239,12 @@ class Copies(Portable):
         clock recorded a second time ends none.
         """
         copies = self.among(links)
-        again = {copy.of for copy in copies.values() if copy.by == RECORDED}
+        ends = {link.number: (link.client, link.server) for link in links} if copies else {}
+        again = {
+            copy.of
+            for number, copy in copies.items()
+            if copy.by == RECORDED and ends[number] == ends[copy.of]
+        }
         return [
             replace(link, closed="") if link.closed == "replaced" and link.number in again else link
             for link in links

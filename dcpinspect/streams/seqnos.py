@@ -233,15 +233,12 @@ def on_low_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
 
 @kernel_function
 def may_be_of_another(state: ReadingState, stream: Stream) -> bool:
-    """Returns whether what comes on a stream may belong to a request that was not captured: since
-    its own request both directions lost something, and a client may use one opaque again.
+    """Returns whether what comes on a stream may belong to another request: an answer may be lost
+    since its own, and a client may use one opaque for all.
     """
     connection = state.connections[stream.connection]
-    for direction in range(2):
-        loss = connection.last_loss[direction]
-        if loss < 0 or state.losses[loss].after_row <= stream.opened.row:
-            return False
-    return True
+    loss = connection.last_loss[connection.producer]
+    return bool(loss >= 0 and state.losses[loss].after_row > stream.opened.row)
 
 
 @kernel_function
