@@ -77,7 +77,9 @@ def resumed_gaps(
     """
     gaps = []
     incomplete = _incomplete(sight, clients, links)
-    taken = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~unread.streams
+    # a stream from the latest seqno moves a client without a message, if its answer was only lost
+    may_leap = (streams.answer == w.A_UNKNOWN) & (streams.request.flags & FROM_LATEST != 0)
+    taken = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0) | may_leap) & ~unread.streams
     most = 1 + max([int(streams.connection.max(initial=0)), *clients])
     names = NameNumbers({number: client.name for number, client in clients.items()}, most)
     hosts = NameNumbers({number: client.host for number, client in clients.items()}, most)

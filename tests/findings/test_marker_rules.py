@@ -685,3 +685,19 @@ def test_a_hole_behind_a_marker_may_have_all_of_its_snapshot() -> None:
     second = opened("go-dcp:1", port=50_002)
     second.stream(7, start=9)
     assert of("resume-skipped", first, second) == []
+
+
+def test_a_stream_from_latest_whose_answer_is_lost_may_have_moved_the_client() -> None:
+    first = opened("c:1", port=50_001)
+    stream = first.stream(7)
+    stream.snapshot(0, 8, "memory")
+    stream.mutation(8, "k")
+    first.close()
+    second = opened("c:1", port=50_002)
+    latest = second.stream_request(7, 5, flags=("from-latest",))
+    with second.lost():
+        second.stream_answer(latest)
+    latest.close()
+    latest.end("closed")
+    second.stream(7, start=11)
+    assert of("resume-skipped", first, second) == []
