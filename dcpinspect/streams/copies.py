@@ -21,7 +21,7 @@ wherever its capture begins.
 from __future__ import annotations
 
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain, islice, pairwise
@@ -480,8 +480,20 @@ def _best(seen: _SampleNumbers, groups: Sequence[Sequence[int]]) -> Iterator[int
         if by_clock[1]:
             first, second = (min(ranks)[:2] for ranks in by_clock)
             votes += (second < first) - (first < second)
-    for by_clock in ranked:
-        yield min(by_clock[votes > 0] or by_clock[0])[-1]
+    # a client has one address, on whichever side of a translation: who it is goes by that
+    ranks_of = [by_clock[votes > 0] or by_clock[0] for by_clock in ranked]
+    hosts_of = [[_host(seen.by_number[rank[-1]].client) for rank in ranks] for ranks in ranks_of]
+    best_hosts = Counter(
+        (frozenset(hosts), hosts[ranks.index(min(ranks))])
+        for ranks, hosts in zip(ranks_of, hosts_of, strict=True)
+    )
+    for ranks, hosts in zip(ranks_of, hosts_of, strict=True):
+        counts = [best_hosts[frozenset(hosts), host] for host in hosts]
+        yield min(
+            rank
+            for rank, host in zip(ranks, hosts, strict=True)
+            if host == hosts[counts.index(max(counts))]
+        )[-1]
 
 
 def _candidates(seen: _SampleNumbers, since_ns: int) -> Iterator[tuple[int, int]]:

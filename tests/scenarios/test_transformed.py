@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dcpinspect.reading.reading import Reading
 from tests.builders import Recorded
 from tests.doubled import packets_of, said_of, tcp_of, written
 
@@ -109,3 +110,21 @@ def test_two_recordings_that_each_lack_packets_accuse_nobody_else(
     kept = [packet for packet in packets if chance.random() > 0.05]
     found = {rule for rule, *_ in said_of(written(tmp_path, kept))[0]}
     assert "name-clash" not in found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_all_connections_of_a_client_count_on_one_side_of_a_translation(
+    seed: int, tmp_path: Path
+) -> None:
+    """Else it were two clients, of which neither had received what the other resumes from."""
+    chance = random.Random(seed)
+    packets = behind_translation(20_000)(packets_of(SAMPLES / "loop.pcap"))
+    kept = [packet for packet in packets if chance.random() > 0.05]
+    with Reading([str(written(tmp_path, kept))], track=True) as reading:
+        for _ in reading:
+            pass
+        assert reading.tracker is not None
+        copies = reading.tracker.copies.among(reading.links)
+        counted = [link for link in reading.links if link.number not in copies]
+    assert len(counted) == 5
+    assert len({link.client.rpartition(":")[0] for link in counted}) == 1
