@@ -304,7 +304,9 @@ def vbuckets(tables: Tables) -> list[Record]:
     for stream in tables.streams:
         groups[stream.client, stream.vbucket].append(stream)
     out = []
-    for (client, vbucket), streams in groups.items():
+    for (client, vbucket), unsorted in groups.items():
+        # a request that was refused because a stream is there: that stream goes on
+        streams = sorted(unsorted, key=lambda stream: stream.record["status"] != "key_eexists")
         newest = streams[-1].record
         highs = [
             known.get((client, vbucket), (None, 0))[0] for known in (tables.highs, tables.all_highs)
