@@ -59,13 +59,13 @@ READABLE = _by_table(
 """Columns of text output in order, but those without a value. Other formats have all."""
 FIRST = _by_table(
     """
-    connections: connection client server verdict copy_of name closed_by streams
+    connections: connection client verdict closed_by copy_of server name streams
     streams: connection vbucket verdict end_reason last_seqno requested_end items answer
         requested_start
     snapshots: connection vbucket state start_seqno end_seqno type items index
     gaps: connection vbucket cause width after_seqno before_seqno evidence
-    rollbacks: connection vbucket requested_start rollback_seqno resume_uuid resume_start cause
-        resume_snapshot_end resume_snapshot_start explanation sid
+    rollbacks: connection vbucket resume_start resume_uuid resume_snapshot_end resume_snapshot_start
+        cause rollback_seqno requested_start explanation sid
     differences: kind vbucket lacks first_seqno last_seqno events key fields evidence a_row b_row
     paths: a_connection b_connection direction delay_median_ns delay_max_ns lost answers
         network_median_ns

@@ -12,7 +12,7 @@ from importlib.resources.abc import Traversable
 
 import dcpinspect
 
-_APART = ("cli", "export", "render", "scapy_layer", "spark", "store", "tui")
+_APART = ("agents", "cli", "output", "scapy_layer", "spark", "tui")
 """Packages that no part depends on."""
 
 
