@@ -17,6 +17,7 @@ from dcpinspect.output.render.event_lines import (
     by_stream,
     events,
     folded,
+    lasted_until,
     noted,
 )
 from dcpinspect.output.render.shape import Mark, Shape, by_seqno, by_time
@@ -146,6 +147,7 @@ def tracks_of(
     notes = by_stream(stream_stories, _noted(inspection, np.concatenate(apart)[:_MOST_NOTED]))
     marks = _finding_marks(inspection, vbucket, rows, first_ns)
     several = any(story.stream["sid"] is not None for story in stream_stories)
+    links = {link.number: link for link in inspection.reading.links}
     tracks = []
     for story_number, story in enumerate(stream_stories):
         own_notes = notes.get(story_number, ())
@@ -158,10 +160,14 @@ def tracks_of(
             Mark(max(0, own_note.time_ns - first_ns), own_note.letter, own_note.row, own_note.text)
             for own_note in own_notes
         ]
+        until_ns = lasted_until(story.stream, links[story.key[0]])
         tracks.append(
             Track(
                 story,
-                {"seqno": by_seqno(story, on_seqnos), "time": by_time(story, first_ns, in_time)},
+                {
+                    "seqno": by_seqno(story, on_seqnos),
+                    "time": by_time(story, first_ns, in_time, until_ns),
+                },
                 name(story, is_with_sid=several),
                 words(story, [own_note.letter for own_note in own_notes]),
             )
@@ -169,7 +175,6 @@ def tracks_of(
         end = _end(stream_stories, story_number)
         tracks[-1] = replace(tracks[-1], found=_of_stream(marks, tracks[-1], story_number, end))
     connections = _connections(inspection, {track.connection for track in tracks})
-    links = {link.number: link for link in inspection.reading.links}
     track_events = _events(
         inspection, tracks, events(stream_stories, notes, links, items.last_rows), first_ns
     )
@@ -205,12 +210,13 @@ def _events(
             seqnos[number] = seqno if gap is None else gap["after_seqno"] + 1
     track_events = [
         TrackEvent(
-            event if event.time_ns is not None else event._replace(time_ns=time),
+            event._replace(time_ns=time_ns),
             track_number,
             seqno,
-            max(0, time - first_ns),
+            max(0, time_ns - first_ns),
         )
-        for event, track_number, seqno, time in zip(events, owner, seqnos, times, strict=True)
+        for event, track_number, seqno, row_ns in zip(events, owner, seqnos, times, strict=True)
+        for time_ns in (row_ns if event.time_ns is None else event.time_ns,)
     ]
     for track in tracks:  # each finding at its first message, effects behind all others
         first = {mark.finding: mark for mark in reversed(track.found)}

@@ -44,3 +44,24 @@ def test_a_vbucket_without_streams_has_no_tracks() -> None:
 def test_reading_a_vbucket_can_be_stopped() -> None:
     with read("rollback.pcap") as inspection, pytest.raises(InterruptedError):
         tracks_of(inspection, 7, lambda share: share > 0)
+
+
+@pytest.mark.parametrize(
+    ("capture", "vbucket", "kind", "text"),
+    [
+        ("real-server/stuck.pcap.gz", 0, "connection-closed", "connection closed by the server"),
+        ("midstream.pcap", 101, "state", "the capture ends: advancing"),
+    ],
+)
+def test_the_axis_of_time_reaches_the_close_or_the_end_of_the_capture(
+    capture: str, vbucket: int, kind: str, text: str
+) -> None:
+    told = of(capture, vbucket)
+    (track,), shape = told.tracks, told.tracks[0].shapes["time"]
+    (over,) = [event for event in told.events if event.event.kind == kind]
+    assert over.event.text.startswith(text)
+    assert shape.end == over.time
+    assert shape.end > int(shape.item_last.max())
+    assert [mark.at for mark in shape.marks if mark.letter == "C"] == (
+        [shape.end] if kind == "connection-closed" else []
+    )

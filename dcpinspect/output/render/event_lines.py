@@ -194,6 +194,7 @@ def _of_stream(
     )
     last = max(last_rows.get(stream_ids[0], 0), stream["open_row"])
     link = links[stream_ids[0]]
+    until_ns = lasted_until(stream, link)
     if stream["end_row"] is None and stream["end_reason"] in NO_STREAM_END:
         by = _SIDES[link.closed_by] if link.closed_by >= 0 else ""
         yield VbucketEvent(
@@ -202,16 +203,27 @@ def _of_stream(
             *stream_ids,
             "connection-closed",
             f"connection closed{f' by the {by}' if by else ''}, {end}",
-            link.closed_ns,
+            until_ns,
         )
     elif stream["end_row"] is not None:
         reason = escape(stream["end_reason"])
         yield VbucketEvent(
             stream["end_row"], 4, *stream_ids, "stream-end", f"stream end: {reason}, {end}"
         )
-    elif stream["verdict"] not in _OVER:
+    elif until_ns is not None:
         text = f"the capture ends: {stream['verdict']}, {end}"
-        yield VbucketEvent(last, 5, *stream_ids, "state", text, link.last_ns)
+        yield VbucketEvent(last, 5, *stream_ids, "state", text, until_ns)
+
+
+def lasted_until(stream: Mapping[str, Any], link: TcpConnection) -> int | None:
+    """Returns when a stream was over though none of its messages shows it: its connection was
+    closed, or the capture ended.
+    """
+    if stream["end_row"] is not None:
+        return None
+    if stream["end_reason"] in NO_STREAM_END:
+        return link.closed_ns
+    return None if stream["verdict"] in _OVER else link.last_ns
 
 
 def _request(stream: Mapping[str, Any], story: StreamStory) -> str:

@@ -132,11 +132,17 @@ def by_seqno(story: StreamStory, noted: Iterable[Mark] = ()) -> Shape:
     )
 
 
-def by_time(story: StreamStory, first_ns: int, noted: Iterable[Mark] = ()) -> Shape:
+def by_time(
+    story: StreamStory,
+    first_ns: int,
+    noted: Iterable[Mark] = (),
+    until_ns: int | None = None,
+) -> Shape:
     """Returns a stream on the axis of time, in nanoseconds since ``first_ns``; earlier events are
     drawn at 0.
 
-    ``noted``: as in ``by_seqno``, at times.
+    ``noted``: as in ``by_seqno``, at times. ``until_ns``: when the stream was over, if its last
+    message does not show it.
     """
     stream = story.stream
 
@@ -146,7 +152,11 @@ def by_time(story: StreamStory, first_ns: int, noted: Iterable[Mark] = ()) -> Sh
         )
         return offsets
 
-    begin, end = (int(time_ns) for time_ns in since([stream["first_time"], stream["last_time"]]))
+    begin, last, end = (
+        int(time_ns)
+        for time_ns in since([stream["first_time"], stream["last_time"], until_ns or 0])
+    )
+    end = max(last, end)
     bars, gaps = story.bars, since(story.times_of(story.gap_rows))
     first = since(bars.time)
     # a snapshot lasts until its last item, or until the end of the stream if more of it was
@@ -162,7 +172,7 @@ def by_time(story: StreamStory, first_ns: int, noted: Iterable[Mark] = ()) -> Sh
     is_promised = (bars.received < bars.last) & (np.arange(len(first)) == len(first) - 1)
     marks = [Mark(begin, "Q", stream["open_row"] or 0, _begun(story)), *noted]
     if stream["rollback_seqno"] is not None:
-        marks.append(Mark(end, "R", _answer_row(story), answered(story)))
+        marks.append(Mark(last, "R", _answer_row(story), answered(story)))
     advanced = _advanced(story)
     marks += [
         Mark(int(gaps[gap]), "^", row, f"seqno advanced to {int(story.before[gap]) - 1}")
