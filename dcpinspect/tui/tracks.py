@@ -4,7 +4,7 @@ its findings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Literal, NamedTuple
 
@@ -145,7 +145,7 @@ def tracks_of(
         apart.append(read[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))])
     stream_stories = stories(results.tables, vbucket, only, items)
     notes = by_stream(stream_stories, _noted(inspection, np.concatenate(apart)[:_MOST_NOTED]))
-    marks = _finding_marks(inspection, vbucket, rows, first_ns)
+    marks = _of_streams(_finding_marks(inspection, vbucket, rows, first_ns), stream_stories)
     several = any(story.stream["sid"] is not None for story in stream_stories)
     links = {link.number: link for link in inspection.reading.links}
     tracks = []
@@ -172,8 +172,8 @@ def tracks_of(
                 words(story, [own_note.letter for own_note in own_notes]),
             )
         )
-        end = _end(stream_stories, story_number)
-        tracks[-1] = replace(tracks[-1], found=_of_stream(marks, tracks[-1], story_number, end))
+        own_marks = _placed(marks.get(story_number, ()), tracks[-1], story_number)
+        tracks[-1] = replace(tracks[-1], found=own_marks)
     connections = _connections(inspection, {track.connection for track in tracks})
     track_events = _events(
         inspection, tracks, events(stream_stories, notes, links, items.last_rows), first_ns
@@ -280,41 +280,68 @@ def _finding_marks(
                 marked_rows
             ):  # a case of many vbuckets, whose best message is of another one
                 marked_rows = np.intersect1d(rows_of(case), rows)[:1]
-            columns = inspection.store.numbers(marked_rows, ("connection", "time_ns"))
+            connections, sids, times = inspection.store.numbers(
+                marked_rows, ("connection", "sid", "time_ns")
+            )
             text = f"{case.rule}: {one_line(case.message)}"
             marks += [
                 TrackEvent(
-                    VbucketEvent(row, 0, connection, 0, None, case.severity, text, time_ns),
+                    VbucketEvent(row, 0, connection, 0, sid, case.severity, text, time_ns),
                     0,
                     0,
                     max(0, time_ns - first_ns),
                     number,
                     cause,
                 )
-                for row, connection, time_ns in zip(
-                    marked_rows.tolist(),
-                    *(column.values.tolist() for column in columns),
-                    strict=True,
+                for place, (row, connection, time_ns) in enumerate(
+                    zip(
+                        marked_rows.tolist(),
+                        connections.values.tolist(),
+                        times.values.tolist(),
+                        strict=True,
+                    )
                 )
+                for sid in (sids.value_at(place) if case.sid is None else case.sid,)
                 if connection in case.connections
             ]
     return marks
 
 
-def _of_stream(
-    found: Sequence[TrackEvent], track: Track, number: int, end: int
-) -> list[TrackEvent]:
-    """Returns the marks on messages of a stream, which ends before row ``end``."""
-    connection, sid, ordinal = track.story.key
-    marks = [
-        mark._replace(
-            event=mark.event._replace(stream=ordinal, sid=None if sid == -1 else sid), track=number
-        )
-        for mark in found
-        if mark.event.connection == connection and track.first_row <= mark.event.row < end
+def _of_streams(
+    found: Sequence[TrackEvent], streams: Sequence[StreamStory]
+) -> Mapping[int, Sequence[TrackEvent]]:
+    """Returns the marks by place of their stream: a stream on their connection that goes on there,
+    and has their stream-id if one has it.
+    """
+    spans = [
+        (*story.key[:2], range(story.stream["open_row"], _end(streams, number)))
+        for number, story in enumerate(streams)
     ]
-    seqnos = track.seqnos_of([mark.event.row for mark in marks])
-    return [mark._replace(seqno=seqno) for mark, seqno in zip(marks, seqnos, strict=True)]
+    marks: dict[int, list[TrackEvent]] = {}
+    for mark in found:
+        going_on = [
+            number
+            for number, (connection, _, rows) in enumerate(spans)
+            if connection == mark.event.connection and mark.event.row in rows
+        ]
+        own_sid = -1 if mark.event.sid is None else mark.event.sid
+        for number in [one for one in going_on if spans[one][1] == own_sid] or going_on:
+            marks.setdefault(number, []).append(mark)
+    return marks
+
+
+def _placed(found: Sequence[TrackEvent], track: Track, number: int) -> list[TrackEvent]:
+    """Returns the marks of a stream with their seqnos."""
+    _, sid, ordinal = track.story.key
+    seqnos = track.seqnos_of([mark.event.row for mark in found])
+    return [
+        mark._replace(
+            event=mark.event._replace(stream=ordinal, sid=None if sid == -1 else sid),
+            track=number,
+            seqno=seqno,
+        )
+        for mark, seqno in zip(found, seqnos, strict=True)
+    ]
 
 
 def _connections(inspection: Inspection, numbers: set[int]) -> Iterator[tuple[int, str]]:

@@ -65,3 +65,12 @@ def test_the_axis_of_time_reaches_the_close_or_the_end_of_the_capture(
     assert [mark.at for mark in shape.marks if mark.letter == "C"] == (
         [shape.end] if kind == "connection-closed" else []
     )
+
+
+def test_of_streams_with_stream_ids_only_that_of_the_message_has_the_finding() -> None:
+    told = of("tour.pcapng", 9)
+    assert [
+        (track.name, [(mark.event.row, mark.event.sid) for mark in track.found])
+        for track in told.tracks
+    ] == [("#1 sid 1", []), ("#1 sid 2", [(322, 2)]), ("#1", [(295, None)])]
+    assert [event.event.row for event in told.events if event.finding is not None] == [295, 322]
