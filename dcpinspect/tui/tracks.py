@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.event_lines import (
+    WITHOUT_MESSAGE,
     MessageEvent,
     VbucketEvent,
     by_stream,
@@ -218,22 +220,22 @@ def _events(
         for event, track_number, seqno, row_ns in zip(events, owner, seqnos, times, strict=True)
         for time_ns in (row_ns if event.time_ns is None else event.time_ns,)
     ]
+    # what no message shows is in order of time among the rows of the others
+    places = [
+        (row, track_event.event.kind in WITHOUT_MESSAGE)
+        for row, track_event in zip(
+            accumulate((event.row for event in events), max), track_events, strict=True
+        )
+    ]
     for track in tracks:  # each finding at its first message, effects behind all others
         first = {mark.finding: mark for mark in reversed(track.found)}
-        track_events += sorted(
-            first.values(), key=lambda mark: (mark.cause is not None, mark.finding)
-        )
-    bad = [track_event for track_event in track_events if track_event.finding is not None]
-    row_of = {
-        (track_event.track, track_event.finding): track_event.event.row for track_event in bad
-    }
+        for mark in sorted(first.values(), key=lambda mark: (mark.cause is not None, mark.finding)):
+            cause = first.get(mark.cause, mark)
+            track_events.append(mark)
+            places.append((cause.event.row, False))
     # a finding stands behind the events of its message, and an effect below its cause
-    return sorted(
-        track_events,
-        key=lambda track_event: row_of.get(
-            (track_event.track, track_event.cause), track_event.event.row
-        ),
-    )
+    order = sorted(range(len(places)), key=places.__getitem__)
+    return [track_events[number] for number in order]
 
 
 def _noted(inspection: Inspection, rows: RowNumbers) -> list[MessageEvent]:

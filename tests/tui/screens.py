@@ -54,8 +54,10 @@ def follow(capture: Path, scene: Scene, size: tuple[int, int] = WIDE, **options:
 
 
 @contextmanager
-def read(capture: str) -> Iterator[Inspection]:
-    """A sample that was read, and nobody looks at: for what is made of it without a screen."""
+def read(capture: Path | str) -> Iterator[Inspection]:
+    """A capture (a sample by its name) that was read, and nobody looks at: for what is made of it
+    without a screen.
+    """
     inspection = Inspection([str(SAMPLES / capture)])
     inspection.load()
     try:

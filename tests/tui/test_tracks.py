@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dcpinspect.tui.tracks import Tracks, tracks_of
+from tests.streams.told import capture, opened
 from tests.tui.screens import read
 
 
-def of(capture: str, vbucket: int) -> Tracks:
-    with read(capture) as inspection:
+def of(name: str | Path, vbucket: int) -> Tracks:
+    with read(name) as inspection:
         return tracks_of(inspection, vbucket)
 
 
@@ -47,17 +50,17 @@ def test_reading_a_vbucket_can_be_stopped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("capture", "vbucket", "kind", "text"),
+    ("sample", "vbucket", "kind", "text"),
     [
         ("real-server/stuck.pcap.gz", 0, "connection-closed", "connection closed by the server"),
         ("midstream.pcap", 101, "state", "the capture ends: advancing"),
     ],
 )
 def test_the_axis_of_time_reaches_the_close_or_the_end_of_the_capture(
-    capture: str, vbucket: int, kind: str, text: str
+    sample: str, vbucket: int, kind: str, text: str
 ) -> None:
-    told = of(capture, vbucket)
-    (track,), shape = told.tracks, told.tracks[0].shapes["time"]
+    told = of(sample, vbucket)
+    (shape,) = (track.shapes["time"] for track in told.tracks)
     (over,) = [event for event in told.events if event.event.kind == kind]
     assert over.event.text.startswith(text)
     assert shape.end == over.time
@@ -74,3 +77,19 @@ def test_of_streams_with_stream_ids_only_that_of_the_message_has_the_finding() -
         for track in told.tracks
     ] == [("#1 sid 1", []), ("#1 sid 2", [(322, 2)]), ("#1", [(295, None)])]
     assert [event.event.row for event in told.events if event.finding is not None] == [295, 322]
+
+
+def test_the_end_of_the_capture_stands_below_the_findings_of_the_last_message(
+    tmp_path: Path,
+) -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(5, "a")
+    stream.mutation(3, "b")
+    path = tmp_path / "backwards.pcap"
+    path.write_bytes(capture(talk))
+    told = [event.event for event in of(path, 7).events]
+    assert told[-2].kind == "error"
+    assert told[-1].text.startswith("the capture ends")
+    assert told[-2].row == told[-1].row

@@ -27,7 +27,8 @@ from dcpinspect.text import escape, wrap
 
 _OVER = ("ended", "rolled-back", "refused")
 """Verdicts that have an event of their own."""
-_WITHOUT_MESSAGE = ("connection-closed", "state")
+WITHOUT_MESSAGE = ("connection-closed", "state")
+"""Kinds of events that no message shows."""
 _SIDES = ("client", "server")
 
 
@@ -147,10 +148,10 @@ def events(
     timed = sorted((event.time_ns, event.row) for event in all_events if event.time_ns is not None)
     times, rows = [time_ns for time_ns, _ in timed], [*accumulate((row for _, row in timed), max)]
 
-    def place(event: VbucketEvent) -> tuple[int, int]:
-        if event.kind not in _WITHOUT_MESSAGE or event.time_ns is None:
-            return event.row, event.place
-        return rows[bisect_right(times, event.time_ns) - 1], event.place
+    def place(event: VbucketEvent) -> tuple[int, int, int]:
+        if event.kind not in WITHOUT_MESSAGE or event.time_ns is None:
+            return event.row, event.place, 0
+        return rows[bisect_right(times, event.time_ns) - 1], event.place, event.time_ns
 
     return sorted(all_events, key=place)
 
