@@ -335,8 +335,11 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         if matching:
             self.stream = max(matching)[2]
             self.show_stream()
+            first, last = self._bounds  # the message may lie before all streams, or after them
             self.set_cursor(
-                since_ns if self.axis == "time" else self.tracks[self.stream].seqnos_of([row])[0],
+                min(max(since_ns, first), last)
+                if self.axis == "time"
+                else self.tracks[self.stream].seqnos_of([row])[0],
                 row,
             )
 

@@ -251,3 +251,19 @@ def test_more_of_a_stream_leaves_the_range_that_was_zoomed_to() -> None:
         )
 
     play("rollback.pcap", scene)
+
+
+def test_a_message_before_the_stream_leaves_the_stream_in_view() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(0)
+        await settled(app, pilot)
+        await press(app, pilot, "d")
+        scale = lanes_of(app).scale
+        app.navigation.timeline.show(0, row=13)
+        await settled(app, pilot)
+        assert (lanes_of(app).scale, lanes_of(app).chosen_row) == (scale, 13)
+        assert lanes_of(app).cell == 0
+        await press(app, pilot, "enter")
+        assert app.packets.list.row == 13
+
+    play("real-server/stuck.pcap.gz", scene)
