@@ -344,7 +344,7 @@ def events_legend() -> list[Sign]:
     """Returns the meanings of the letters of events."""
     words = (
         "request",
-        "rollback",
+        "rollback answer",
         "system event",
         "state",
         "seqno advanced",

@@ -219,6 +219,8 @@ def test_the_legend_has_the_colours_of_what_it_names() -> None:
         ]
         assert all(paint_of("gaps", sign.glyph, glyphs) == sign.paint for sign in letters)
         assert all(paint_of("events", sign.glyph, glyphs) == sign.paint for sign in events)
+        words = [sign.word for line in (bars, letters, events) for sign in line]
+        assert len(words) == len(set(words)), "no two signs have one name"
         assert {sign.paint for line in (bars, letters, events) for sign in line} <= set(PAINTS)
 
 
