@@ -52,6 +52,10 @@ _LABELLED = 8
 """Width in columns from which a bar or a gap has room for words."""
 _LEFT_OUT = ("name", "cell", "connection", "streams")
 """Parts of the heading that are left out, one after the other, until the rest fits."""
+_TITLE = ("axis", "events", "items", "gaps", "snapshots")
+"""Lanes in the order in which a title has them: how the stream ended stands before what came, as
+the rest may be cut.
+"""
 _CAUSES = {letter: cause for cause, letter in LETTERS.items()}
 
 
@@ -514,7 +518,9 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     def _title(self, track: Track) -> list[str]:
         """Returns a stream in words: in one line, or whole if it is alone on a high screen."""
         title = " · ".join(
-            f"no {lane}" if text == "none" else text for lane, text in track.words.items()
+            f"no {lane}" if track.words[lane] == "none" else track.words[lane]
+            for lane in _TITLE
+            if lane in track.words
         )
         if len(self.tracks) > 1 or not self.screen.has_class("-tall"):
             return [clip(title, self._columns)]

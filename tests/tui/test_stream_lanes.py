@@ -267,3 +267,13 @@ def test_a_message_before_the_stream_leaves_the_stream_in_view() -> None:
         assert app.packets.list.row == 13
 
     play("real-server/stuck.pcap.gz", scene)
+
+
+def test_a_narrow_title_has_the_end_of_the_stream_and_cuts_what_came() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(9)
+        await settled(app, pilot)
+        titles = [line for line in screen(app).splitlines() if "row 29" in line]
+        assert "accepted · stream end: lost-privileges, 6 " in titles[1]
+
+    play("tour.pcapng", scene, (80, 24))

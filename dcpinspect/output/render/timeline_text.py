@@ -196,12 +196,6 @@ def _gaps_text(story: StreamStory) -> str:
 def _events_text(story: StreamStory, letters: Sequence[str]) -> str:
     counts = Counter(letters)
     texts = []
-    for letter, singular, plural in (
-        ("S", "system event", "system events"),
-        ("V", "change of state", "changes of state"),
-    ):
-        if counts[letter]:
-            texts.append(f"{counts[letter]} {singular if counts[letter] == 1 else plural}")
     reason = story.stream["end_reason"]
     if reason is not None:
         texts.append(
@@ -209,4 +203,10 @@ def _events_text(story: StreamStory, letters: Sequence[str]) -> str:
             if story.stream["end_row"] is None and reason in w.NO_STREAM_END
             else f"stream end: {escape(reason)}"
         )
+    for letter, singular, plural in (
+        ("S", "system event", "system events"),
+        ("V", "change of state", "changes of state"),
+    ):
+        if counts[letter]:
+            texts.append(f"{counts[letter]} {singular if counts[letter] == 1 else plural}")
     return ", ".join(texts)
