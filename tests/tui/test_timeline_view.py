@@ -97,7 +97,7 @@ def test_events_are_listed_in_order_and_enter_opens_the_chosen_one() -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
         events = app.navigation.timeline.events
-        assert "request from 0, no end: accepted" in screen(app)
+        assert "request from 0: accepted; no end" in screen(app)
         rows = (
             [one.event.row for one in tracks.events]
             if (tracks := lanes_of(app).told) is not None

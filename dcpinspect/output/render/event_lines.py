@@ -15,7 +15,7 @@ import orjson
 from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.message_lines import seconds_text, summary
-from dcpinspect.output.render.shape import answered, unread
+from dcpinspect.output.render.shape import begun
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.opcodes import Opcode
@@ -229,11 +229,9 @@ def lasted_until(stream: Mapping[str, Any], link: TcpConnection) -> int | None:
 
 def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
     if stream["requested_start"] is None:
-        if stream["answer"] == "unknown":
-            return unread(stream)
-        return f"{unread(stream)}: {answered(story)}"
+        return begun(story)
     end = stream["requested_end"]
-    texts = [f"from {stream['requested_start']}", "no end" if end == ENDLESS else f"to {end}"]
+    texts = ["no end" if end == ENDLESS else f"up to {end}"]
     if stream["vbucket_uuid"]:
         texts.append(f"uuid 0x{stream['vbucket_uuid']:016x}")
     if stream["snapshot_start"] or stream["snapshot_end"]:
@@ -244,7 +242,8 @@ def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
     # the name of at least one collection is known
     if stream["collections"] is not None and "(" in stream["collections"]:
         texts.append(f"for {escape(stream['collections'])}")
-    return f"request {', '.join(texts)}: {answered(story)}"
+    # the answer stands first, as the end of the line may be cut
+    return f"{begun(story)}; {', '.join(texts)}"
 
 
 def _snapshots(story: StreamStory) -> Iterator[tuple[dict[str, Any], str]]:

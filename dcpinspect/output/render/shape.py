@@ -103,7 +103,7 @@ def by_seqno(story: StreamStory, noted: Iterable[Mark] = ()) -> Shape:
     end = rollback_seqno if rollback_seqno is not None else last
     marks = list(noted)
     if begin is not None:
-        marks.append(Mark(begin, "Q", stream["open_row"] or 0, _begun(story)))
+        marks.append(Mark(begin, "Q", stream["open_row"] or 0, begun(story)))
     if rollback_seqno is not None:
         marks.append(Mark(rollback_seqno, "R", _answer_row(story), answered(story)))
     marks += [
@@ -170,7 +170,7 @@ def by_time(
         ),
     )
     is_promised = (bars.received < bars.last) & (np.arange(len(first)) == len(first) - 1)
-    marks = [Mark(begin, "Q", stream["open_row"] or 0, _begun(story)), *noted]
+    marks = [Mark(begin, "Q", stream["open_row"] or 0, begun(story)), *noted]
     if stream["rollback_seqno"] is not None:
         marks.append(Mark(last, "R", _answer_row(story), answered(story)))
     advanced = _advanced(story)
@@ -208,7 +208,8 @@ def by_time(
     )
 
 
-def _begun(story: StreamStory) -> str:
+def begun(story: StreamStory) -> str:
+    """Describes the begin of a stream: the request and its answer, as far as they are known."""
     if story.stream["requested_start"] is None:
         if story.stream["answer"] == "unknown":
             return unread(story.stream)

@@ -29,7 +29,7 @@ def texts(*talks: Told, fold: bool = False) -> list[str]:
 def test_a_story_is_told_in_order_of_rows() -> None:
     first, _ = twice()
     assert texts(first) == [
-        "5 request: request from 0, no end: accepted",
+        "5 request: request from 0: accepted; no end",
         "7 snapshot: disk snapshot 0-9, checkpoint: complete, 3 items, 2 to 9",
         f"8 gap: seqno 1 did not come, deduplicated: {DISK}",
         f"10 gap: seqnos 4 to 8 did not come, deduplicated: {DISK}",
@@ -98,14 +98,14 @@ def test_what_was_asked_and_what_was_answered() -> None:
     talk.stream_request(7, 32)
     request, gap, refused, unanswered, never = texts(talk)
     assert request == (
-        "5 request: request from 30, to 90, uuid 0x0000000000000005, snapshot 20-40, "
-        '{"uid":"\\\\u001b[31m"}: rollback to 10'
+        "5 request: request from 30: rollback to 10; up to 90, uuid 0x0000000000000005, snapshot "
+        '20-40, {"uid":"\\\\u001b[31m"}'
     )
     assert gap.startswith(
         "6 gap: seqnos 11 to 30 must be discarded where the client has them, rollback: "
     )
-    assert refused == "7 request: request from 0, no end: refused: erange"
-    assert unanswered == "9 request: request from 0, no end: unanswered"
+    assert refused == "7 request: request from 0: refused: erange; no end"
+    assert unanswered == "9 request: request from 0: unanswered; no end"
     assert never.endswith("before any seqno")
 
 
