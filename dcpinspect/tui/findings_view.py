@@ -51,8 +51,9 @@ class FindingsView(View):
 
     @property
     def vbucket_here(self) -> int | None:
-        """The first vbucket of the finding under the cursor."""
-        return self.list.vbucket
+        """The vbucket of the chosen message of the finding under the cursor."""
+        finding = self.list.shown_finding
+        return None if finding is None else self._vbucket(finding, self.row)
 
     @property
     def keyboard(self) -> FindingList:
@@ -196,9 +197,8 @@ class FindingsView(View):
 
     def action_vbucket(self) -> None:
         """Goes to the timeline of the vbucket, at the message that shows the finding."""
-        finding = self.list.shown_finding
-        vbucket = None if finding is None else self._vbucket(finding, self.row)
-        if finding is not None and vbucket is not None:
+        vbucket = self.vbucket_here
+        if vbucket is not None:
             self.host.to_vbucket(vbucket, row=self.row or 0)
         else:
             self.host.show_status("this finding is not about a vbucket")

@@ -296,7 +296,7 @@ class Navigation(ContentSwitcher):
 
     def action_view(self, view: str, then: Callable[[], object] = lambda: None) -> None:
         """Shows another view, and then calls ``then``; by default, of the timeline, goes to the
-        vbucket under the cursor, or to the vbucket of the worst finding.
+        vbucket that the map or a finding chose, or that it showed before, or to the worst.
         """
         view_before = self.view
         if view == view_before.id and not self._mounting:
@@ -304,10 +304,15 @@ class Navigation(ContentSwitcher):
             return
         self.leave()
         vbucket = None
-        if view == "timeline" and self.timeline.lanes.vbucket is None:
-            results, vbucket = self.inspection.results, view_before.vbucket_here
-            if vbucket is None or (view_before.id == "packets" and vbucket not in results.vbuckets):
+        if view == "timeline":
+            results, shown = self.inspection.results, self.timeline.lanes.vbucket
+            if shown is None or view_before.id in ("vbuckets", "findings"):
+                vbucket = view_before.vbucket_here
+            is_there = view_before.id != "packets" or vbucket in results.vbuckets
+            if shown is None and (vbucket is None or not is_there):
                 vbucket = results.worst_vbucket
+            elif vbucket == shown:  # its cursor stays
+                vbucket = None
         if vbucket is not None:
             row = self.inspection.results.row_of_worst(vbucket)
             then = partial(self.timeline.show, vbucket, row=row)

@@ -103,6 +103,37 @@ def test_going_to_a_vbucket_at_a_seqno() -> None:
     play("rollback.pcap", scene)
 
 
+def test_the_timeline_is_of_the_vbucket_that_was_chosen_last() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        async def timeline_from(*keys: str) -> int | None:
+            await press(app, pilot, *keys, "3")
+            return lanes_of(app).vbucket
+
+        assert await timeline_from() == 421
+        assert await timeline_from("2", "home") == 5
+        here = lanes_of(app).seqno
+        await press(app, pilot, "home" if here else "end")
+        moved = lanes_of(app).seqno
+        assert await timeline_from("2", "right", "left") == 5
+        assert lanes_of(app).seqno == moved, "the vbucket is the same, so the cursor stays"
+        assert await timeline_from("0") == 5
+        assert await timeline_from("1", "end") == 5
+        assert await timeline_from("2", "right", "right") == app.navigation.vbuckets.map.vbucket
+        await press(app, pilot, "4", "home", "v")
+        followed = lanes_of(app).vbucket
+        assert await timeline_from("2", "home") == 5
+        assert await timeline_from("4") == followed != 5
+        about_no_vbucket = next(
+            number
+            for number, finding in enumerate(app.inspection.results.findings)
+            if not finding.vbuckets
+        )
+        app.navigation.to_finding(about_no_vbucket)
+        assert await timeline_from() == followed
+
+    play("tour.pcapng", scene)
+
+
 def test_going_to_a_rule() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.go_to("rollback")
