@@ -130,11 +130,35 @@ class Results:
                     return case.places[0].row
         return 0
 
+    def findings_of(self, vbucket: int) -> list[int]:
+        """Returns the numbers of the findings about a vbucket, and of those that stall it because
+        they stall its connection; the worst first.
+        """
+        stalled = set()
+        if any(finding.rule in _STALLS.values() for finding in self.findings):
+            table = self.records["vbuckets"]
+            states = zip(*map(table.values, ("vbucket", "verdict", "connections")), strict=True)
+            for number, state, connections in states:
+                if number == vbucket and state in _STALLS:
+                    stalled |= {(_STALLS[state], connection) for connection in connections}
+        return [
+            number
+            for number, finding in enumerate(self.findings)
+            if vbucket in finding.vbuckets
+            or (
+                finding.over != "recovered"
+                and any((finding.rule, connection) in stalled for connection in finding.connections)
+            )
+        ]
+
     def finding(self, row: int) -> Finding | None:
         """Returns the worst finding that a row shows."""
         numbers = self.marked.finding_numbers(row)
         return self.findings[numbers[0]] if numbers else None
 
+
+_STALLS = {"stalled": "tcp-window-zero", "starved-by-flow-control": "flow-control-stall"}
+"""Verdicts on vbuckets that a finding about their connection tells, and its rule."""
 
 Series = tuple[int, *tuple[Any, ...]]
 """A chart of a connection, which begins with its number."""

@@ -127,7 +127,7 @@ class VbucketsView(View):
         width = max(10, self._side.scrollable_content_region.width or self.app.size.width - 2)
         self._worst.display = is_map and not is_narrow and not is_few
         if is_map:
-            number = self.map.vbucket
+            number, results = self.map.vbucket, self.host.inspection.results
             legend = self.map.legend(width)
             self._legend.update(legend)
             self._worst.update(self.map.worst_text())
@@ -135,7 +135,7 @@ class VbucketsView(View):
                 about_vbucket(
                     number,
                     self.map.cells.by_number.get(number, ()),
-                    self.host.inspection.results.findings,
+                    [results.findings[place] for place in results.findings_of(number)],
                     self._sign_of,
                     width=0 if is_narrow and not is_few else width,
                 )
@@ -220,7 +220,7 @@ def about_vbucket(
     *,
     width: int,
 ) -> Text:
-    """Returns what is known of a vbucket for each of its clients, then its findings. Without a
+    """Returns what is known of a vbucket for each of its clients, then its ``findings``. Without a
     ``width``: in one line each, without what is not there.
     """
     out = Text(f"vb {number}", "bold")
@@ -236,7 +236,7 @@ def about_vbucket(
             facts += [
                 f"{sign_of(finding)[0]} {finding.rule}"
                 for finding in findings
-                if number in finding.vbuckets and finding.severity != "note"
+                if finding.severity != "note"
             ]
             out.append(f"{chr(10) if number_of_row else '  '}{' · '.join(facts)}", "not bold")
         else:
@@ -250,12 +250,11 @@ def about_vbucket(
                         )
                     )
     for finding in findings if width else ():
-        if number in finding.vbuckets:
-            for line, text in enumerate(
-                wrap(f"{finding.rule}: {one_line(finding.message)}", width - 2)
-            ):
-                sign, style = (" ", Style()) if line else sign_of(finding)
-                out.append(f"\n{sign} ", style).append(text, "not bold")
+        for line, text in enumerate(
+            wrap(f"{finding.rule}: {one_line(finding.message)}", width - 2)
+        ):
+            sign, style = (" ", Style()) if line else sign_of(finding)
+            out.append(f"\n{sign} ", style).append(text, "not bold")
     return out
 
 

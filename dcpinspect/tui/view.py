@@ -97,11 +97,11 @@ class View(Widget):
     def action_finding(self) -> None:
         """Goes to the worst finding about the vbucket under the cursor."""
         vbucket = self.vbucket_here
-        for number, finding in enumerate(self.host.inspection.results.findings):
-            if vbucket in finding.vbuckets:
-                self.host.to_finding(number, vbucket=vbucket)
-                return
-        self.host.show_status("no finding here; n goes to the next error or warning")
+        numbers = [] if vbucket is None else self.host.inspection.results.findings_of(vbucket)
+        if numbers:
+            self.host.to_finding(numbers[0], vbucket=vbucket)
+        else:
+            self.host.show_status("no finding here; n goes to the next error or warning")
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning of what the view shows; by default, to the next such

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.tui.app import InspectApp
-from tests.tui.screens import NARROW, Keys, play, press, screen
+from tests.captures import field
+from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen
 
 pytestmark = pytest.mark.slow
 
@@ -51,3 +52,18 @@ def test_few_vbuckets_have_all_their_facts_below_them() -> None:
         assert any(line.startswith(" · rollback: asked for seqno 60") for line in lines)
 
     play("rollback.pcap", scene, NARROW)
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_a_stalled_vbucket_has_the_finding_of_its_connection(size: tuple[int, int]) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2", "home")
+        assert "vb 6" in screen(app)
+        assert "tcp-window-zero" in screen(app)
+        await press(app, pilot, "e")
+        assert app.view == "findings"
+        finding = app.navigation.findings.list.shown_finding
+        assert finding is not None
+        assert (finding.rule, 6 in finding.vbuckets) == ("tcp-window-zero", False)
+
+    play(field("p06-zero-window"), scene, size)
