@@ -136,9 +136,8 @@ class Results:
         """
         stalled = set()
         if any(finding.rule in _STALLS.values() for finding in self.findings):
-            table = self.records["vbuckets"]
-            states = zip(*map(table.values, ("vbucket", "verdict", "connections")), strict=True)
-            for number, state, connections in states:
+            rows = self.records["vbuckets"].rows("vbucket", "verdict", "connections")
+            for number, state, connections in rows:
                 if number == vbucket and state in _STALLS:
                     stalled |= {(_STALLS[state], connection) for connection in connections}
         return [
@@ -150,6 +149,22 @@ class Results:
                 and any((finding.rule, connection) in stalled for connection in finding.connections)
             )
         ]
+
+    def end_reason(self, vbucket: Mapping[str, Any]) -> str | None:
+        """Returns why the newest stream of a vbucket, a row of their table, ended; None if it did
+        not.
+        """
+        streams = self.records["streams"]
+        own = streams.take(np.flatnonzero(whole_numbers(streams, "vbucket") == vbucket["vbucket"]))
+        return max(
+            (
+                (open_row or 0, reason)
+                for connection, open_row, reason in own.rows("connection", "open_row", "end_reason")
+                if connection in vbucket["connections"]
+            ),
+            key=lambda end: end[0],
+            default=(0, None),
+        )[1]
 
     def finding(self, row: int) -> Finding | None:
         """Returns the worst finding that a row shows."""

@@ -137,6 +137,7 @@ class VbucketsView(View):
                     self.map.cells.by_number.get(number, ()),
                     [results.findings[place] for place in results.findings_of(number)],
                     self._sign_of,
+                    results.end_reason,
                     width=0 if is_narrow and not is_few else width,
                 )
             )
@@ -217,6 +218,7 @@ def about_vbucket(
     rows: Sequence[Mapping[str, Any]],
     findings: Sequence[Finding],
     sign_of: Callable[[Finding], tuple[str, Style]],
+    end_reason_of: Callable[[Mapping[str, Any]], str | None],
     *,
     width: int,
 ) -> Text:
@@ -230,7 +232,7 @@ def about_vbucket(
         if not width:
             facts = [
                 text if name in ("client", "state") else f"{name} {text}"
-                for name, text in _facts(row)
+                for name, text in _facts(row, end_reason_of(row))
                 if text != "none"
             ]
             facts += [
@@ -241,7 +243,7 @@ def about_vbucket(
             out.append(f"{chr(10) if number_of_row else '  '}{' · '.join(facts)}", "not bold")
         else:
             out.append("\n")
-            for name, text in _facts(row):
+            for name, text in _facts(row, end_reason_of(row)):
                 for line, fact_line in enumerate(wrap(text, width - _NAME)):
                     out.append_text(
                         Text.assemble(
@@ -258,11 +260,11 @@ def about_vbucket(
     return out
 
 
-def _facts(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _facts(row: Mapping[str, Any], end_reason: str | None) -> Iterator[tuple[str, str]]:
     yield "client", escape(row["client"] or "")
-    verdict, before = row["verdict"], stood(row)
-    state = verdict if before == verdict else f"{verdict}, {before} before"
-    yield "state", state.replace("-", " ")
+    verdict, before = row["verdict"].replace("-", " "), stood(row).replace("-", " ")
+    why = f": {end_reason}" if end_reason else ""
+    yield "state", f"{verdict}{why}" if before == verdict else f"{verdict}{why}, {before} before"
     yield (
         "seqnos",
         "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from dcpinspect.tui.app import InspectApp
@@ -67,3 +69,24 @@ def test_a_stalled_vbucket_has_the_finding_of_its_connection(size: tuple[int, in
         assert (finding.rule, 6 in finding.vbuckets) == ("tcp-window-zero", False)
 
     play(field("p06-zero-window"), scene, size)
+
+
+@pytest.mark.parametrize(
+    ("capture", "vbucket", "state"),
+    [
+        ("large.pcapng.gz", 0, "ended: state-changed"),
+        ("tour.pcapng", 5, "ended: ok"),
+        ("tour.pcapng", 418, "ended: closed"),
+        ("orphans.pcap", 40, "ended: connection-closed"),
+        ("orphans.pcap", 48, "rolled back"),
+    ],
+)
+def test_the_card_says_why_the_newest_stream_ended(capture: str, vbucket: int, state: str) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2")
+        app.navigation.to_map(vbucket)
+        await press(app, pilot)
+        assert f"vb {vbucket}" in screen(app)
+        assert re.search(rf"(· |state +){state}( ·|\n)", re.sub(r" *\n", "\n", screen(app)))
+
+    play(capture, scene, NARROW)
