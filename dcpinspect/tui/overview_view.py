@@ -117,7 +117,7 @@ class OverviewView(View):
             counted(causes, "finding") + ", the worst first" if causes else "findings"
         )
         number = self.map.vbucket
-        state = self.map.cells.state(number).replace("-", " ") or "not requested"
+        state = self.map.cells.words(number) or "not requested"
         share = self.map.form.each
         self._map_side.border_title = (
             counted(len(self.map.cells.by_number), "vbucket")

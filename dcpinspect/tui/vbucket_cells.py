@@ -38,10 +38,12 @@ class Cells:
             sorted(self.by_number) if 0 < len(self.by_number) <= FEW else list(range(self.count))
         )
         """Vbuckets that the map shows, rising."""
-        self._states = {
-            number: min((stood(row) for row in findings), key=STATES.index)
-            for number, findings in self.by_number.items()
+        worst = {
+            number: min(rows, key=lambda row: (STATES.index(stood(row)), row["verdict"] == "ended"))
+            for number, rows in self.by_number.items()
         }
+        self._states = {number: stood(row) for number, row in worst.items()}
+        self._words = {number: state_words(row) for number, row in worst.items()}
         self._severities = {number: _worst(findings) for number, findings in self.by_number.items()}
 
     @property
@@ -52,6 +54,10 @@ class Cells:
     def state(self, number: int) -> str:
         """Returns the worst state of a vbucket among its clients; empty if nobody requested it."""
         return self._states.get(number, "")
+
+    def words(self, number: int) -> str:
+        """Returns this state in words; empty if nobody requested the vbucket."""
+        return self._words.get(number, "")
 
     def severity(self, number: int) -> Severity | None:
         """Returns the severity of the worst finding about a vbucket; notes do not count."""
@@ -81,8 +87,16 @@ class Cells:
             words = {"error": "with an error", "warning": "with a warning"}.get(
                 self.severity(number) or ""
             )
-            counts[(*self.mark(number, glyphs), words or self.state(number).replace("-", " "))] += 1
+            counts[(*self.mark(number, glyphs), words or self.words(number))] += 1
         return [(sign, paint, count, words) for (sign, paint, words), count in counts.items()]
+
+
+def state_words(vbucket: Mapping[str, Any]) -> str:
+    """Returns how a vbucket, a row of their table, stands, or stood before it ended."""
+    state = stood(vbucket)
+    if state == "rolled-back" != vbucket["verdict"]:
+        return "ended after a rollback"
+    return state.replace("-", " ")
 
 
 def paint_of(state: str) -> str:

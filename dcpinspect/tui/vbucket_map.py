@@ -125,7 +125,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         """Width of a cell with words; 0: cells have none."""
         if not self.cells.has_few:
             return 0
-        return BESIDE_WORDS + max(len(self._words(number)) for number in self.cells.numbers)
+        return BESIDE_WORDS + max(len(self._short_words(number)) for number in self.cells.numbers)
 
     def on_resize(self) -> None:
         """Makes the cells as large as fit now."""
@@ -261,7 +261,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             return [(" " * bar_width, cell_style), *gap]
         sign, style = self._sign(number)
         if self.form.has_words:
-            words = clip(f" {number:<4} {self._words(number)}", max(0, bar_width - 2)).ljust(
+            words = clip(f" {number:<4} {self._short_words(number)}", max(0, bar_width - 2)).ljust(
                 max(0, bar_width - 2)
             )
             if cell_style is not base:  # the cursor's colour would hide that of the sign
@@ -305,9 +305,9 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             entries.append(Text.assemble((sign, style), f" {count:,} {words}"))
         return flowed(Text(), entries or [Text("no vbucket was requested")], width)
 
-    def _words(self, number: int) -> str:
-        """Returns the state of a vbucket."""
-        return self.cells.state(number).replace("-", " ")
+    def _short_words(self, number: int) -> str:
+        """Returns the state of a vbucket, in few words, so that many cells fit."""
+        return self.cells.words(number).replace(" after a", ",")
 
     def worst_text(self) -> Text:
         """Returns the worst vbuckets, one line each."""
@@ -315,7 +315,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         for number in order[:MOST_WORST]:
             sign, style = self._sign(number)
             text.append_text(
-                Text.assemble((sign, style), f" vb {number:<5} {self._words(number)}\n")
+                Text.assemble((sign, style), f" vb {number:<5} {self.cells.words(number)}\n")
             )
         if len(order) > MOST_WORST:
             text.append(

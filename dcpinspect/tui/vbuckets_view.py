@@ -14,7 +14,6 @@ from textual.widgets import Static
 
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.output.render.message_lines import counted
-from dcpinspect.output.render.verdict import stood
 from dcpinspect.text import escape, one_line, wrap
 from dcpinspect.tui import theme
 from dcpinspect.tui.export_choices import Choice, of_vbucket
@@ -22,6 +21,7 @@ from dcpinspect.tui.heat_map import HeatMap
 from dcpinspect.tui.line_view import LineView
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.vbucket_cells import state_words
 from dcpinspect.tui.vbucket_map import VbucketMap
 from dcpinspect.tui.view import Spot, View
 
@@ -262,9 +262,10 @@ def about_vbucket(
 
 def _facts(row: Mapping[str, Any], end_reason: str | None) -> Iterator[tuple[str, str]]:
     yield "client", escape(row["client"] or "")
-    verdict, before = row["verdict"].replace("-", " "), stood(row).replace("-", " ")
+    verdict, before = row["verdict"].replace("-", " "), state_words(row)
     why = f": {end_reason}" if end_reason else ""
-    yield "state", f"{verdict}{why}" if before == verdict else f"{verdict}{why}, {before} before"
+    is_all = before.startswith(verdict)
+    yield "state", f"{before}{why}" if is_all else f"{verdict}{why}, {before} before"
     yield (
         "seqnos",
         "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}",

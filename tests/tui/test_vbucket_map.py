@@ -16,7 +16,8 @@ def test_few_vbuckets_say_in_words_what_they_are() -> None:
         await press(app, pilot, "2")
         for number in app.navigation.vbuckets.map.cells.numbers:
             assert f" {number} " in screen(app)
-            assert app.navigation.vbuckets.map.cells.state(number).replace("-", " ") in screen(app)
+            words = app.navigation.vbuckets.map.cells.words(number)
+            assert words.replace(" after a", ",") in screen(app)
 
     play("rollback.pcap", scene)
 

@@ -48,7 +48,7 @@ def test_few_vbuckets_have_all_their_facts_below_them() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2")
         lines = screen(app).splitlines()
-        assert lines[1].split()[:7] == ["R", "7", "rolled", "back", "■", "8", "ended"]
+        assert lines[1].split()[:7] == ["R", "7", "ended,", "rollback", "■", "8", "ended"]
         assert not any("1 ended" in line for line in lines), "each says its own state"
         assert any(line.split() == ["snapshots", "3"] for line in lines)
         assert any(line.startswith(" · rollback: asked for seqno 60") for line in lines)
@@ -78,6 +78,8 @@ def test_a_stalled_vbucket_has_the_finding_of_its_connection(size: tuple[int, in
         ("tour.pcapng", 5, "ended: ok"),
         ("tour.pcapng", 418, "ended: closed"),
         ("orphans.pcap", 40, "ended: connection-closed"),
+        ("rollback.pcap", 7, "ended after a rollback: closed"),
+        ("loop.pcap", 30, "ended after a rollback: connection-closed"),
         ("orphans.pcap", 48, "rolled back"),
     ],
 )
