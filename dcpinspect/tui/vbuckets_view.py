@@ -287,8 +287,10 @@ def _facts(row: Mapping[str, Any], end_reason: str | None) -> Iterator[tuple[str
     )
     yield "connections", ranges(row["connections"])
     yield "snapshots", f"{row['snapshots']:,}"
-    yield (
-        "gaps",
-        ", ".join(f"{count:,} {cause}" for cause, count in (row["gaps"] or {}).items() if count)
-        or "none",
-    )
+    seqnos = row["gap_seqnos"] or {}
+    gaps = [
+        f"{count:,} {cause} ({counted(seqnos.get(cause, 0), 'seqno')})"
+        for cause, count in (row["gaps"] or {}).items()
+        if count
+    ]
+    yield "gaps", ", ".join(gaps) or "none"
