@@ -306,8 +306,8 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         return flowed(Text(), entries or [Text("no vbucket was requested")], width)
 
     def _short_words(self, number: int) -> str:
-        """Returns the state of a vbucket, in few words, so that many cells fit."""
-        return self.cells.words(number).replace(" after a", ",")
+        """Returns the state of a vbucket, so short that many cells fit: ``R`` says the rest."""
+        return self.cells.words(number).removesuffix(" after a rollback")
 
     def worst_text(self) -> Text:
         """Returns the worst vbuckets, one line each."""

@@ -48,7 +48,7 @@ def test_few_vbuckets_have_all_their_facts_below_them() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2")
         lines = screen(app).splitlines()
-        assert lines[1].split()[:7] == ["R", "7", "ended,", "rollback", "■", "8", "ended"]
+        assert lines[1].split()[:7] == ["R", "7", "ended", "■", "8", "ended", "R"]
         assert not any("1 ended" in line for line in lines), "each says its own state"
         assert any(line.split() == ["snapshots", "3"] for line in lines)
         assert "1 rollback (10 seqnos), 26 deduplicated (33 seqnos)" in screen(app)
