@@ -180,7 +180,6 @@ class OverviewView(View):
                 self._verdict_text.split("\n")[0].wrap(self.app.console, max(10, width - 2))
             )
         self._said.styles.max_height = verdict_lines
-        finding_lines = 1 + min(self.findings.lines, max(4, height // 3 if is_wide else 7))
         columns = (
             width
             if not is_wide
@@ -192,6 +191,12 @@ class OverviewView(View):
         talking = 1 + self.connections.needed(beside_width, MOST_TALKS)
         legend = self.map.legend(columns - 2)
         words = len(legend.split("\n")) if legend else 0
+        # the whole advice of the chosen finding says more than a chart
+        advice = min(
+            self.findings.lines_of(self.findings.at)[1], height - verdict_lines - words - 3
+        )
+        least = max(4, height // 3) if is_wide else 7
+        finding_lines = 1 + min(self.findings.lines, max(least, advice))
         free_lines = height - verdict_lines - finding_lines
         lines = self.map.needed(
             columns,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.tui.app import MANY, InspectApp
-from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen, settled
+from tests.tui.screens import NARROW, SAMPLES, WIDE, Keys, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
 
@@ -69,6 +69,17 @@ def test_a_low_screen_has_findings_all_the_same() -> None:
             assert "rollback-loop" in screen(app)
 
     play("loop.pcap", scene, NARROW)
+
+
+@pytest.mark.parametrize("size", [NARROW, (100, 22)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_worst_finding_has_room_for_all_of_its_advice(size: tuple[int, int]) -> None:
+    async def scene(app: InspectApp, _: Keys) -> None:
+        text = screen(app)
+        assert "dcp_disconnect_when_stuck_name_regex matches its name" in text
+        assert "1 vbucket" in text
+        assert "messages" in text
+
+    play(SAMPLES / "real-server" / "stuck.pcap.gz", scene, size)
 
 
 def test_the_keyboard_walks_from_part_to_part_and_goes_in() -> None:
