@@ -68,19 +68,19 @@ def _commands(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[Lin
     total = max(1, sum(count for count, _ in counted))
     name = min(
         max(len(f"{command.name} {command.side}") for _, command in counted),
-        max(1, min(40, width - 16)),
+        max(1, min(40, width - 17)),
     )
     end_ns = max(ends[1], charts.start_ns + (charts.used - 1) * charts.span_ns)
     sparks = [
         until(command.messages, charts.start_ns, charts.span_ns, end_ns)[0]
         for _, command in counted[:COMMANDS]
     ]
-    spark_width = max(0, min(len(sparks[0]) * 4, width - name - 19))
+    spark_width = max(0, min(len(sparks[0]) * 4, width - name - 20))
     title = "messages by command"
     over_time = "over time, each up to its own most"
     over_time = over_time if len(over_time) <= spark_width else "over time"
     yield (
-        f"{title:<{name}}  {'count':>6} {'share':>7}  {over_time if len(over_time) <= spark_width else ''}".rstrip(),
+        f"{title:<{name}}  {'count':>7} {'share':>7}  {over_time if len(over_time) <= spark_width else ''}".rstrip(),
         "heading",
     )
     for (count, command), values in zip(counted, sparks, strict=False):
@@ -88,7 +88,7 @@ def _commands(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[Lin
         yield (
             (
                 clip(f"{escape(command.name)} {command.side}", name).ljust(name)
-                + f"  {short(count):>6} {share:>7}  {spark(values, spark_width)}"
+                + f"  {_whole(count):>7} {share:>7}  {spark(values, spark_width)}"
             ).rstrip(),
             "chart",
         )
@@ -112,6 +112,8 @@ def _windows(
         most = int(values.max())
         share = f", {100 * most / window:.0f} % of its window of {window:,}" if window else ""
         title = f"connection {connection}: bytes not acknowledged, at most {most:,}{share}"
+        if len(title) > width:
+            title = title.replace("connection", "con").replace("its window of", "window")
         since = _since_begin(start_ns, ends)
         lines = chart(title, values, span_ns, since, width=width, height=HEIGHT, limit=window)
         yield from _with_marks(lines, connection, since, ends, width, events)
@@ -165,6 +167,11 @@ def _with_marks(
         )
     if len(happenings) > MARKED:
         yield f"{'':>{LABEL}}and {len(happenings) - MARKED} more", ""
+
+
+def _whole(number: int) -> str:
+    """Writes a number as other views do where it fits in seven letters, else in short."""
+    return f"{number:,}" if number < 1_000_000 else short(number)
 
 
 def _since_begin(start_ns: int, ends: tuple[int, int]) -> tuple[int, int]:

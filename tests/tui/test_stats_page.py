@@ -38,12 +38,19 @@ def test_lines_keep_to_their_width(sample: str, width: int) -> None:
 def test_it_says_how_often_how_large_how_fast() -> None:
     text = "\n".join(line for line, _ in page(*of("rollback.pcap"), width=120))
     for part in (
-        "dcp_mutation request                    84  52.2 %",
+        "dcp_mutation request                     84  52.2 %",
         "and 10 more, see below",
         "connection 1: bytes not acknowledged, at most 11,270, 9 % of its window of 131,072",
         "captured bytes",
     ):
         assert part in text
+
+
+def test_headings_keep_the_window_and_counts_are_whole_in_80_columns() -> None:
+    lines = [line.rstrip() for line, _ in page(*of("large.pcapng.gz"), width=78)]
+    window = "con 1: bytes not acknowledged, at most 1,048,814, 50 % of window 2,097,152"
+    assert window in lines
+    assert any(line.startswith("dcp_stream_req request") and " 1,024 " in line for line in lines)
 
 
 def test_of_nothing_there_is_nothing() -> None:
