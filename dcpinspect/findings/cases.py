@@ -177,13 +177,13 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     messages = [case.message for case in cases]
     summary = added_up(messages) if rule.adds_up else in_common(messages, heaps[0].first.shared)
     on = (
-        [f"{len(vbuckets)} vbuckets"]
+        [f"{len(vbuckets):,} vbuckets"]
         if len(vbuckets) > 1
         else [f"vb {vbuckets[0]}"]
         if vbuckets
         else []
     )
-    scope = [f"{len(connections)} connections"] if len(connections) > 1 else []
+    scope = [f"{len(connections):,} connections"] if len(connections) > 1 else []
     listed = ranges(vbuckets if len(vbuckets) > 1 else connections)
     time = f" in {duration((last - first) / 1e9)}" if first else ""
     time = "" if time in summary else time  # the cases may say it

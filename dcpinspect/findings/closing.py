@@ -107,7 +107,7 @@ def _closed(
     cause = "reset" if link.closed == "rst" else f"by-{side}" if side else None
     by = f" by the {side}" if side else ""
     message = (
-        f"{'reset' if link.closed == 'rst' else 'closed'}{by} with {len(runs)} "
+        f"{'reset' if link.closed == 'rst' else 'closed'}{by} with {len(runs):,} "
         f"stream{'s' if len(runs) != 1 else ''} open"
     )
     evidence = (

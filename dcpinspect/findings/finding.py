@@ -214,7 +214,7 @@ class Finding:
         vbuckets = (
             f"vb {self.vbuckets[0]}"
             if len(self.vbuckets) == 1
-            else f"{len(self.vbuckets)} vbuckets"
+            else f"{len(self.vbuckets):,} vbuckets"
         )
         return ", ".join(
             filter(

@@ -312,7 +312,7 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
             continue
         times = [int(streams.answered.time[number]) for number in rolled]
         message = (
-            f"{len(vbuckets)} vbuckets rolled back to 0 in "
+            f"{len(vbuckets):,} vbuckets rolled back to 0 in "
             f"{duration((max(times) - min(times)) / 1e9)}: no uuid in common"
         )
         candidate_places = [

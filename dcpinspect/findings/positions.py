@@ -75,7 +75,7 @@ def _wrong_uuid(context: Context, clients: Clients, number: int) -> WrongPositio
         owners = (
             f"vbucket {other_vbuckets[0]}"
             if len(other_vbuckets) == 1
-            else f"{len(other_vbuckets)} other vbuckets"
+            else f"{len(other_vbuckets):,} other vbuckets"
         )
         return WrongPosition(
             OTHER_VBUCKET, f"it is the uuid of {owners}", "they are uuids of other vbuckets"

@@ -185,7 +185,7 @@ def _of_client(
         f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     )
     message = (
-        f"{len(nodes) - len(missing)} of {len(nodes)} vbuckets requested; missing: "
+        f"{len(nodes) - len(missing):,} of {len(nodes):,} vbuckets requested; missing: "
         f"{ranges(missing)} on {where}"
     )
     number, listing = max(listings, key=lambda item: item[1].at.time_ns)

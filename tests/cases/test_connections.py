@@ -125,5 +125,5 @@ def test_26_streams_on_one_node_only(tmp_path: Path) -> None:
     case = Case(tmp_path, talk)
     found = case.finding("vbuckets-not-requested")
     assert case.accusations == []
-    assert found.message.startswith("342 of 1024 vbuckets requested; missing: 1–2, 4–5, ")
+    assert found.message.startswith("342 of 1,024 vbuckets requested; missing: 1–2, 4–5, ")
     assert case.shows("vbuckets-not-requested") == ["get_cluster_config answer", "stream_req"]

@@ -283,3 +283,12 @@ def test_a_client_that_closes_may_have_been_stopped_so_it_does_not_have_to_act()
     talk = streaming()
     talk.close("server")
     assert closed(talk).whose == "server"
+
+
+def test_many_open_streams_are_counted_with_separators() -> None:
+    talk = opened()
+    for vbucket in range(1024):
+        talk.stream(vbucket)
+    talk.close("server")
+    message = "closed by the server with 1,024 streams open"
+    assert closed(talk, ("connection-closed",)).message == message

@@ -66,7 +66,7 @@ def test_a_sentence_names_the_first_of_many_ranges_and_the_finding_all() -> None
     for vbucket in range(0, 1024, 3):
         talk.stream(vbucket)
     (whole,) = findings(goes_on(talk), rules=IDS)
-    assert whole.message.startswith("342 of 1024 vbuckets requested; missing: 1–2, 4–5, ")
+    assert whole.message.startswith("342 of 1,024 vbuckets requested; missing: 1–2, 4–5, ")
     assert (len(whole.message) < 200, len(whole.vbuckets)) == (True, 682)
 
 
