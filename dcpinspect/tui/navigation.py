@@ -305,13 +305,13 @@ class Navigation(ContentSwitcher):
         self.leave()
         vbucket = None
         if view == "timeline":
-            results, shown = self.inspection.results, self.timeline.lanes.vbucket
-            if shown is None or view_before.id in ("vbuckets", "findings"):
+            results, vbucket_before = self.inspection.results, self.timeline.lanes.vbucket
+            if vbucket_before is None or view_before.id in ("vbuckets", "findings"):
                 vbucket = view_before.vbucket_here
             is_there = view_before.id != "packets" or vbucket in results.vbuckets
-            if shown is None and (vbucket is None or not is_there):
+            if vbucket_before is None and (vbucket is None or not is_there):
                 vbucket = results.worst_vbucket
-            elif vbucket == shown:  # its cursor stays
+            elif vbucket == vbucket_before:  # its cursor stays
                 vbucket = None
         if vbucket is not None:
             row = self.inspection.results.row_of_worst(vbucket)

@@ -155,11 +155,15 @@ class Results:
         not.
         """
         streams = self.records["streams"]
-        own = streams.take(np.flatnonzero(whole_numbers(streams, "vbucket") == vbucket["vbucket"]))
+        vbucket_streams = streams.take(
+            np.flatnonzero(whole_numbers(streams, "vbucket") == vbucket["vbucket"])
+        )
         return max(
             (
                 (open_row or 0, reason)
-                for connection, open_row, reason in own.rows("connection", "open_row", "end_reason")
+                for connection, open_row, reason in vbucket_streams.rows(
+                    "connection", "open_row", "end_reason"
+                )
                 if connection in vbucket["connections"]
             ),
             key=lambda end: end[0],

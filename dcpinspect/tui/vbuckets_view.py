@@ -135,7 +135,7 @@ class VbucketsView(View):
                 about_vbucket(
                     number,
                     self.map.cells.by_number.get(number, ()),
-                    [results.findings[place] for place in results.findings_of(number)],
+                    [results.findings[index] for index in results.findings_of(number)],
                     self._sign_of,
                     results.end_reason,
                     width=0 if is_narrow and not is_few else width,
@@ -263,9 +263,9 @@ def about_vbucket(
 def _facts(row: Mapping[str, Any], end_reason: str | None) -> Iterator[tuple[str, str]]:
     yield "client", escape(row["client"] or "")
     verdict, before = row["verdict"].replace("-", " "), state_words(row)
-    why = f": {end_reason}" if end_reason else ""
+    reason = f": {end_reason}" if end_reason else ""
     is_all = before.startswith(verdict)
-    yield "state", f"{before}{why}" if is_all else f"{verdict}{why}, {before} before"
+    yield "state", f"{before}{reason}" if is_all else f"{verdict}{reason}, {before} before"
     yield (
         "seqnos",
         "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}",
