@@ -88,7 +88,7 @@ def _commands(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[Lin
         yield (
             (
                 clip(f"{escape(command.name)} {command.side}", name).ljust(name)
-                + f"  {_whole(count):>7} {share:>7}  {spark(values, spark_width)}"
+                + f"  {_count_text(count):>7} {share:>7}  {spark(values, spark_width)}"
             ).rstrip(),
             "chart",
         )
@@ -169,7 +169,7 @@ def _with_marks(
         yield f"{'':>{LABEL}}and {len(happenings) - MARKED} more", ""
 
 
-def _whole(number: int) -> str:
+def _count_text(number: int) -> str:
     """Writes a number as other views do where it fits in seven letters, else in short."""
     return f"{number:,}" if number < 1_000_000 else short(number)
 
