@@ -228,7 +228,7 @@ def finds(terminal: Terminal, total: int) -> None:
             terminal.type(typed)
         told(
             f"find {job} of the last message",
-            [terminal.timed(ENTER, "1 of 1")],
+            [terminal.timed(ENTER, f"is in row {total:,}")],
             "seconds" if total > 5_000_000 else "",
         )
 
@@ -236,13 +236,12 @@ def finds(terminal: Terminal, total: int) -> None:
 def views(terminal: Terminal) -> None:
     """Each view, drawn anew; timelines of one vbucket after the other."""
     for job, before, keys, pattern in (
-        ("all vbuckets", ("1",), "2", r"vb +\+0"),
+        ("all vbuckets", ("1",), "2", r"\d ended"),
         ("the timeline of the next one", ("2", RIGHT), ENTER, r"vb \d+ · \d+ stream"),
-        ("its axis of time", ("a",), "d", "a cell is"),
-        ("zoom", ("a",), "+", "a cell is"),
+        ("its axis of time", ("a",), "d", "d: (time|seqnos)"),
         ("all vbuckets over time", ("2",), "|", "over time · "),
-        ("findings", ("1",), "4", r"\d+ (error|warning|note)|no findings"),
-        ("statistics", ("1",), "5", "messages a second"),
+        ("findings", ("1",), "4", r"con \d"),
+        ("statistics", ("1",), "5", "messages by command"),
     ):
         times = []
         for _ in range(5):
