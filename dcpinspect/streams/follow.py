@@ -161,7 +161,7 @@ def on_request(state: ReadingState, message: Message) -> None:
     stream.request = request
     ask(state, message.place.row, stream_number)
     if early_answer >= 0:
-        take_early_answer(state, message, key, stream, state.early_answers[early_answer], is_new)
+        take_early_answer(state, message, key, stream, state.early_answers[early_answer])
         if is_new and late:
             stream.lost_since_marker = (
                 1  # messages since the answer were not counted for this stream
@@ -189,19 +189,11 @@ def take_early_answer(
     key: StreamKey,
     stream: Stream,
     answer: EarlyAnswer,
-    is_new: bool,
 ) -> None:
     """Takes an answer that was read before its request; ``message`` is the stream's request."""
     answer.connection = TAKEN
     copy_answer(stream, answer)
-    has_passed = key.live >= 0 and state.streams[key.live].latest.time > stream.answered.time
-    # another stream was taken for the next one
-    if is_new and stream.status == SUCCESS and has_passed:
-        stream.answer = w.A_ACCEPTED
-        t.set_state(stream, t.LEFT)
-        key.pending = -1
-    else:
-        take_answer(state, message, key, stream)
+    take_answer(state, message, key, stream)
 
 
 @kernel_function

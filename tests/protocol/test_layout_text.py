@@ -78,7 +78,7 @@ def test_lines_are_shared_and_things_are_named() -> None:
     )
     assert one.opcode is ServerOpcode.CLUSTERMAP_CHANGE_NOTIFICATION
     assert (one.extras_size, one.value, one.when) == (1, (items,), ((0, 1, 2),))
-    assert one.check is len
+    assert one.check is len  # type: ignore[comparison-overlap]
 
 
 @pytest.mark.parametrize(
