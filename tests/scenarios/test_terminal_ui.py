@@ -24,7 +24,7 @@ def test_a_capture_alone_opens_it_and_every_view_fits_every_size(tmp_path: Path)
         for width, height in ((80, 24), (200, 50), (120, 36)):
             terminal.resize(width, height)
             for key, there in (
-                ("2", "R 10   rolled back"),
+                ("2", "R 10   ended"),
                 ("3", "vb"),
                 ("4", "rollback"),
                 ("5", "dcp_mutation"),

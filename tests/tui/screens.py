@@ -31,6 +31,8 @@ WIDE, NARROW = (120, 36), (80, 24)
 Keys = Pilot[Opening | None]
 Scene = Callable[[InspectApp, Keys], Awaitable[None]]
 _PATIENCE = 15000
+_STILL_S = 0.05
+"""What is shown is settled if it has not changed for so long, in seconds."""
 _ROUNDS = 5
 """Of drawing: what is live is drawn for ever."""
 
@@ -108,7 +110,9 @@ async def settled(app: InspectApp, pilot: Keys) -> None:
     for _ in range(_ROUNDS):
         await until(pilot, lambda: is_quiet(app))
         await pilot.pause()
-        if is_quiet(app) and not _is_drawn_again(app):
+        before = screen(app)
+        await pilot.pause(_STILL_S)
+        if is_quiet(app) and not _is_drawn_again(app) and screen(app) == before:
             return
 
 
