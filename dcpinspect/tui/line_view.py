@@ -130,6 +130,13 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
                 y=target, animate=False, immediate=True, force=True
             )  # a list that has just grown has no scrollbar yet
 
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Moves the bar also while it is hidden, which Textual does not: else it would stand where
+        it was when it is shown again.
+        """
+        super().watch_scroll_y(old_value, new_value)
+        self.vertical_scrollbar.position = new_value
+
     @property
     def is_at_edge(self) -> tuple[bool, bool]:
         """Whether the cursor is in the first line, and whether it is in the last."""
