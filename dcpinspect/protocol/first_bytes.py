@@ -8,8 +8,8 @@ This module looks at what a direction says first, in one packet, for all directi
 once. If those bytes are whole messages, or nothing that could be a message, it is certain what a
 ``Framer`` would find. Then this module tells it, at once or when the direction has ended.
 Everything else is left to framers, and so is whatever comes later on such a connection: framers
-then get its first bytes again. Where they came in several packets (several.py), framers get what
-they need to know of them instead.
+then get its first bytes again. Where they came in several packets (many_directions.py), framers get
+what they need to know of them instead.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ Captures in folders and stores go in; Delta tables of messages, streams, gaps an
 The data source ``dcp`` gives the messages of captures to any query.
 
 ``pipeline.py`` is one run from end to end: ``scan.py`` looks for captures, ``plan.py`` makes parts
-of connections, ``tasks.py`` starts tasks, in which ``analysis.py`` reads a part, and ``runs.py``
-commits what came of it. ``data_source.py`` is where Spark asks for rows. Begin with ``pipeline.py``.
+of connections, ``task_runner.py`` starts tasks, in which ``analysis.py`` reads a part, and
+``runs.py`` commits what came of it. ``data_source.py`` is where Spark asks for rows. Begin with
+``pipeline.py``.
 """
 
 from __future__ import annotations

@@ -310,7 +310,7 @@ def addresses(batch: PacketBatch, row: int) -> bytes:
     """
     view = batch.data.data
     start, end = int(batch.offset[row]), int(batch.offset[row] + batch.captured[row])
-    header = network_start(view, start, end, int(batch.link_type[row]))  # type: ignore[arg-type] # as unusual.py does
+    header = network_start(view, start, end, int(batch.link_type[row]))  # type: ignore[arg-type] # as scapy_dissection.py does
     if header < 0:
         return b""
     version = view[header] >> 4

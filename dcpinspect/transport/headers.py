@@ -2,7 +2,8 @@
 as columns.
 
 What the kernel does not understand (fragments, IPv6 extension headers, tunnels, rare link types) is
-``UNUSUAL``. A dissector that is slower and knows more (unusual.py) finds another class for it.
+``UNUSUAL``. A dissector that is slower and knows more (scapy_dissection.py) finds another class for
+it.
 """
 
 from __future__ import annotations

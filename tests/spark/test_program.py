@@ -24,7 +24,7 @@ def test_parts_depend_on_some_packages_and_tasks_on_all(tmp_path: Path) -> None:
                 parents=True, exist_ok=True
             )
             place.write_bytes(one.read_bytes())
-    with (tmp_path / "other" / "dcpinspect" / "spark" / "tasks.py").open("a") as file:
+    with (tmp_path / "other" / "dcpinspect" / "spark" / "task_runner.py").open("a") as file:
         file.write("# changed\n")
     of_parts, of_all = said(tmp_path / "other", tmp_path)
     assert of_parts == program()
