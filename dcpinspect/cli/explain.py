@@ -40,5 +40,6 @@ def explain(
             "standard input: binary; pipe it through xxd, or give a capture to dcpinspect read"
         )
     terminal.put_folded(
-        explained(pasted.decode(errors="replace") if what == ["-"] else " ".join(what))
+        explained(pasted.decode(errors="replace") if what == ["-"] else " ".join(what)),
+        has_titles=True,
     )

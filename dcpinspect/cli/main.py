@@ -475,7 +475,11 @@ def _in_our_words(error: typer.TyperException, context: Any) -> str:
                 "CAPTURE' lists them"
             )
         if hasattr(error, "param_type") and name == "--vbucket":
-            return "--vbucket is missing; 'dcpinspect vbuckets CAPTURE' lists them"
+            number = next(filter(str.isdecimal, context.params.get("captures") or ()), None)
+            hint = "'dcpinspect vbuckets CAPTURE' lists them"
+            return (
+                f"--vbucket is missing; {hint if number is None else f'write --vbucket {number}'}"
+            )
         if hasattr(error, "param_type"):
             return f"{name} is missing"
         possible = _possible_values(error.param.type)
@@ -496,6 +500,8 @@ def _in_our_words(error: typer.TyperException, context: Any) -> str:
             if context
             else []
         )
+        if option == "-v" and "--all" in names:
+            return "there is no option -v; --all prints everything of each finding"
         return f"there is no option {escape(option)}{did_you_mean(option, names)}"
     if option is not None:
         if "requires" in problem:

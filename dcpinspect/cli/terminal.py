@@ -140,10 +140,19 @@ def folded(line: str, columns: int | None) -> list[str]:
     )
 
 
-def put_folded(lines: Iterable[str]) -> None:
-    """Writes lines to standard output, folded on a terminal."""
-    columns = width()
-    write_stdout("".join(f"{piece}\n" for line in lines for piece in folded(line, columns)))
+def put_folded(lines: Iterable[str], *, has_titles: bool = False) -> None:
+    """Writes lines to standard output, folded on a terminal. ``has_titles``: the first line, and
+    each line after an empty one that is not indented, is bold.
+    """
+    columns, paint = width(), painter() if has_titles else None
+    output: list[str] = []
+    before = ""
+    for line in lines:
+        is_title = paint is not None and not before and not line.startswith(" ")
+        pieces = folded(line, columns)
+        output += [paint(piece, "bold") for piece in pieces] if paint and is_title else pieces
+        before = line
+    write_stdout("".join(f"{piece}\n" for piece in output))
 
 
 def painter() -> Callable[[str, str], str]:

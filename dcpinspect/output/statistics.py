@@ -112,6 +112,8 @@ class Statistics:
         """Returns the table of statistics by now; the reading tracks streams if all messages are
         counted. ``tables``: its own, if made already.
         """
+        if self._of_all and reading.last_time_ns is not None:
+            self._counted.reach(reading.last_time_ns)
         of_streams = _of_streams(tables or reading.tables, self._balance) if self._of_all else ()
         return [*self._counted.rows(), *of_streams, *_of_capture(reading)]
 

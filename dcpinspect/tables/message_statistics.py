@@ -143,6 +143,11 @@ class MessageStats:
         if len(rtt_ns):
             self._answers.add(command[answered], rtt_ns)
 
+    def reach(self, time_ns: int) -> None:
+        """Makes rates go on until a time, in nanoseconds since 1970."""
+        self.messages_by_time.reach(time_ns)
+        self.bytes_by_time.reach(time_ns)
+
     def rows(self) -> Iterator[StatisticsRow]:
         """Yields the counts, the greatest first, as rows of ``STATS`` with the keys that apply."""
         yield from self._commands()

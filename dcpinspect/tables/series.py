@@ -41,6 +41,7 @@ class Series:
         self._most = limit
         # for levels: nanoseconds since the start, and value
         self._last: dict[int, tuple[int, int]] = {}
+        self._until = -1
 
     def add(self, groups: RowNumbers, time_ns: RowNumbers, values: RowNumbers) -> None:
         """Adds values with their groups and times, in nanoseconds since 1970. Values before the
@@ -51,10 +52,7 @@ class Series:
         if self.start_ns is None:
             self.start_ns = int(time_ns.min())
         since: IntArray = np.maximum(time_ns - self.start_ns, 0)
-        while int(since.max()) >= SPANS * self.span_ns:
-            self.span_ns *= 2
-            for group, row in self.rows.items():
-                self.rows[group] = with_longer_spans(row, is_sum=self._is_sum)
+        self._lengthen(int(since.max()))
         present, number = np.unique(groups, return_inverse=True)
         number = number.reshape(-1)
         span_index = since // self.span_ns
@@ -71,6 +69,19 @@ class Series:
                 self._last[group] = int(since[is_of_group][-1]), int(values[is_of_group][-1])
             old = self.rows[group]
             self.rows[group] = old + rows[index] if self._is_sum else np.maximum(old, rows[index])
+
+    def reach(self, time_ns: int) -> None:
+        """Makes the spans go on until a time, in nanoseconds since 1970, also without values."""
+        if self.start_ns is not None:
+            self._until = max(self._until, time_ns - self.start_ns)
+            self._lengthen(self._until)
+
+    def _lengthen(self, since: int) -> None:
+        """Makes spans longer until one has the time so many nanoseconds after the start."""
+        while since >= SPANS * self.span_ns:
+            self.span_ns *= 2
+            for group, row in self.rows.items():
+                self.rows[group] = with_longer_spans(row, is_sum=self._is_sum)
 
     def _hold(self, group: int, row: IntArray, place: IntArray, values: IntArray) -> None:
         """Keeps a level through the spans in which no value came."""
@@ -92,7 +103,6 @@ class Series:
 
     @property
     def used(self) -> int:
-        """Number of spans up to the last one that is not 0."""
-        return max(
-            (int(np.flatnonzero(row)[-1]) + 1 for row in self.rows.values() if row.any()), default=0
-        )
+        """Number of spans up to the last one that is not 0, or to the time of ``reach``."""
+        last_places = [int(np.flatnonzero(row)[-1]) for row in self.rows.values() if row.any()]
+        return max(-1, self._until // self.span_ns, *last_places) + 1
