@@ -521,32 +521,48 @@ def look_at_offers(tables: TransportTables, side: int) -> None:
         take_trailing_bytes(tables, side ^ 1, segment.ack, False)
 
 
+@kernel_function
+def is_refused_syn(tables: TransportTables, side: int) -> bool:
+    """Returns whether the current packet of a direction is the SYN that an RST before it refused.
+
+    Two clocks or queues recorded the two directions. All that is known then is what the RST says.
+    """
+    sender, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
+    is_refused = sender.has_base == 1 and tables.sides[side ^ 1].has_base == 0
+    return bool(
+        is_refused
+        and distance(tables.segment.seq, sender.base) == 0
+        and last_waiting(tables, flow) == 0
+    )
+
+
 @inlined
 def learn_starts(tables: TransportTables, side: int) -> None:
     """Sets where the two directions begin, as far as the current packet shows it."""
     segment, sender, receiver = tables.segment, tables.sides[side], tables.sides[side ^ 1]
     flags, seq, ack = segment.flags, segment.seq, segment.ack
     if flags & SYN:
+        if is_refused_syn(tables, side):
+            sender.started = 1
         start_sides(sender, receiver, flags, seq, ack)
     if (
         flags & ACK
         and receiver.has_base == 0
         and sender.started == 1
-        and distance(seq, sender.base) == 0
+        and -1 <= distance(seq, sender.base) <= 0
     ):
-        # before its first byte, a client has had nothing but the answer to its SYN, which was not
-        # captured
+        # before its first byte, or a keepalive in place of it, a client has had nothing but the
+        # answer to its SYN, which was not captured
         set_base(receiver, ack)
         receiver.started = 1
-    if (
-        flags & RST
-        and flags & ACK
-        and sender.has_base == 0
-        and receiver.started == 1
-        and distance(ack, receiver.base) > 0
-    ):
-        # whoever refuses a SYN acknowledges no byte: the rest of the connection was not captured
-        set_base(sender, seq)
+    if flags & RST and flags & ACK and sender.has_base == 0:
+        if receiver.has_base == 0 and seq == 0:
+            # it refuses a SYN, which was recorded later or not at all
+            set_base(receiver, ack)
+        elif receiver.started == 1 and distance(ack, receiver.base) > 0:
+            # whoever refuses a SYN acknowledges no byte: the rest of the connection was not
+            # captured
+            set_base(sender, seq)
 
 
 @inlined
@@ -626,9 +642,15 @@ def note_end(tables: TransportTables, side: int, acks_more: bool) -> None:
 def note_progress(tables: TransportTables, side: int) -> None:
     """Notes that a packet was sent behind the next byte wanted, and its sender's window."""
     segment, sender = tables.segment, tables.sides[side]
-    if tables.connections[side >> 1].flows <= 0:
+    # whoever acknowledges had an answer to its SYN, though the capture lacks it
+    is_answered = (
+        segment.flags & (SYN | RST | ACK) == ACK
+        and sender.started == 1
+        and tables.sides[side ^ 1].has_base == 0
+    )
+    if tables.connections[side >> 1].flows <= 0 and not is_answered:
         return
-    flow = tables.flows[flow_of(tables, side)]
+    flow = tables.flows[own_flow(tables, side)]
     if sender.has_base == 1 and distance(segment.seq, sender.base + flow.next) > sender.has_fin:
         flow.passed = max(flow.passed, GIVEN_UP if segment.flags & FIN else SENT)
     if segment.flags & (SYN | RST) == 0 and (segment.receive_window == 0 or flow.shut_since != 0):

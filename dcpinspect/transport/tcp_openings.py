@@ -60,7 +60,7 @@ ERRORS = tuple(dict.fromkeys(_CODES.values()))
 OTHER_ERROR = "destination-unreachable"
 PATIENCE_NS = 2_000_000_000
 """A SYN that was sent once waits so long for its answer before that is missed; one that was sent
-again was not answered before.
+again, ``WAIT_NS`` later or more, was not answered before.
 """
 
 
@@ -136,8 +136,9 @@ def _kinds(
 ) -> IntArray:
     """Returns what came of connections: places in ``OPENINGS``.
 
-    A client that said something was answered before, whether the capture has that or not. Nobody
-    misses an answer where the capture has no packet of any server: then it has one direction only.
+    A client that said, acknowledged or reset something was answered before, whether the capture has
+    that or not. Nobody misses an answer where the capture has no packet of any server: then it has
+    one direction only.
     """
     client, server = tables.sides[2 * numbers - 2], tables.sides[2 * numbers - 1]
     kinds = np.zeros(len(numbers), np.int64)
@@ -146,23 +147,22 @@ def _kinds(
         (connection_rows.flows >= -1)
         & (tables.flows.payload[first_flow + direction] == 0)
         & (tables.flows.missing[first_flow + direction] == 0)
+        & (tables.flows.passed[first_flow + direction] == 0)
         for direction in range(2)
     )
-    has_asked = (client.started != 0) & (server.has_base == 0) & is_mute
+    is_reset, by_client = connection_rows.closed_how == BY_RST, connection_rows.closed_by == 0
+    has_asked = (client.started != 0) & (server.has_base == 0) & is_mute & ~(is_reset & by_client)
     hears_servers = bool((tables.sides.packets[1 : 2 * tables.counts.connections : 2] > 0).any())
-    waited = (client.packets > 1) | (connection_rows.unreached > 0)
+    # what comes again sooner is a copy, from another interface or place
+    is_repeated = connection_rows.last_time - connection_rows.first_time >= WAIT_NS
+    waited = is_repeated | (connection_rows.unreached > 0)
     waited |= (
         hears_servers
         & (connection_rows.closed_how == OPEN)
         & (now_ns - connection_rows.last_time > PATIENCE_NS)
     )
     kinds[has_asked & (server.packets == 0) & waited] = _UNANSWERED
-    kinds[
-        has_asked
-        & (server.packets > 0)
-        & (connection_rows.closed_how == BY_RST)
-        & (connection_rows.closed_by == 1)
-    ] = _REFUSED
+    kinds[has_asked & (server.packets > 0) & is_reset & (connection_rows.closed_by == 1)] = _REFUSED
     kinds[
         (client.started != 0)
         & (server.started != 0)

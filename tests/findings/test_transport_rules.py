@@ -15,7 +15,18 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.reading.joining import ReadingPart, merged
 from dcpinspect.reading.reading import Reading
 from tests import builders
-from tests.builders import ACK, ETHERNET, FIN, RST, SYN, Conversation, Recorded, frame, recorded
+from tests.builders import (
+    ACK,
+    ETHERNET,
+    FIN,
+    RST,
+    SYN,
+    Conversation,
+    Recorded,
+    Segment,
+    frame,
+    recorded,
+)
 from tests.damage import Packet
 from tests.findings.checked import found_in
 from tests.streams.told import opened, packets
@@ -134,6 +145,38 @@ def test_a_reset_instead_of_an_answer_is_a_refusal(
 ) -> None:
     (one,) = said(attempt((0, True, SYN), (0.001, False, RST | ACK)), tmp_path_factory)
     assert one == ("warning", "refused", "10.0.0.1 does not reach 10.0.0.2:11210: refused")
+
+
+def sent(seconds: float, to_server: bool, flags: int, seq: int, ack: int = 0) -> Segment:
+    """A packet without a byte, whose numbers are its own."""
+    time_ns = builders.START_NS + int(seconds * S)
+    return Segment(to_server, seq, ack, flags, time_ns=time_ns)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        sent(1.006, True, ACK, 1045, 5027),
+        sent(1.006, True, ACK, 1000, 5001),
+        sent(1.006, True, RST, 1001),
+        sent(1.000005, True, SYN, 1000),
+    ],
+    ids=["later bytes acknowledged", "a keepalive", "a reset by the client", "a copy of the SYN"],
+)
+def test_a_syn_whose_answer_the_capture_lacks_may_have_been_answered(
+    later: Segment, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    captured = recorded([sent(1, True, SYN, 1000), later])
+    assert said([*healthy(seconds=2), *captured], tmp_path_factory) == []
+
+
+def test_a_reset_that_was_recorded_before_its_syn_refuses_it(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    captured = recorded([sent(1, False, RST | ACK, 0, 1001), sent(1.0003, True, SYN, 1000)])
+    for after in ([], healthy()):
+        (one,) = said([*captured, *after], tmp_path_factory)
+        assert one == ("warning", "refused", "10.0.0.1 does not reach 10.0.0.2:11210: refused")
 
 
 @pytest.mark.parametrize(
