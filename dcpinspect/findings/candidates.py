@@ -29,3 +29,5 @@ class Candidates:
     """The kind by which the rule's findings are told apart, if it has kinds."""
     vbuckets: Callable[[int], tuple[int, ...]] | None = None
     """Returns other vbuckets that one of the messages is about, too."""
+    next: str | None = None
+    """What to do; None: the rule's own text says it."""

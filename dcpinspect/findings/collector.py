@@ -257,6 +257,7 @@ class Collector(Portable):
                 vbucket,
                 sid,
                 cause,
+                candidates.next,
                 seqnos=candidates.seqnos(row) if candidates.seqnos is not None else (),
                 vbuckets=candidates.vbuckets(row) if candidates.vbuckets is not None else (),
                 shared=candidates.shared,

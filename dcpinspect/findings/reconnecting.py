@@ -64,11 +64,11 @@ _RESUMES = (
 _NEXT = {
     RESET: (
         "look in the logs of both sides, or for a device between that cuts connections; the "
-        "client has to store checkpoints, and to resume from them"
+        "client has to store checkpoints, and to start from them"
     ),
     BY_SERVER: (
         "the server's memcached.log says why it closes them; the client has to store "
-        "checkpoints, and to resume from them"
+        "checkpoints, and to start from them"
     ),
     CLOSED: _RESUMES,
     ENDED_EARLY: f"{_RESUMES}; the findings about stream ends say why the producer ended them",

@@ -34,7 +34,7 @@ RULES = rules(
             is closed; nodes that replicate; capture loss that may hide a request, a rollback or the
             end of the stream before
         next: operators have nothing to do if the client means to read everything each time; else it
-            has to store checkpoints, and to resume from them
+            has to store checkpoints, and to start from them
         causes: {RESTART} {RE_READ}
         adds_up: yes
     """

@@ -114,7 +114,8 @@ def rules(text: str) -> tuple[Rule, ...]:
     """Reads rules from a text. A heading has id, family, severity and, if it is the same for all
     causes, who has to act. The lines below it are the other fields of ``Rule``.
 
-    ``whose: consumer for CAUSE CAUSE, normal for CAUSE`` says who has to act by cause. ``cost`` is
+    ``whose: consumer for CAUSE CAUSE, normal for CAUSE`` says who has to act by cause; ``whose:
+    consumer, normal for CAUSE`` that findings without a cause are the consumer's. ``cost`` is
     the name of one of ``costs.SHARED``, or a cost as ``costs.cost`` reads it. If it differs by
     cause, it is ``CAUSE: COST; CAUSE: COST``.
     """
@@ -129,7 +130,7 @@ def _rule(name: str, family: str, severity: str, blamed: str = "", /, **lines: s
     values["adds_up"] = "adds_up" in lines
     by_cause = [part.partition(" for ") for part in lines.get("whose", "").split(", ")]
     values["whose"] = blamed or {
-        cause: who_acts for who_acts, _, causes in by_cause for cause in words_of(causes)
+        cause: who_acts for who_acts, _, causes in by_cause for cause in words_of(causes) or ("",)
     }
     costs = [part.rpartition(": ") for part in lines.get("cost", "").split("; ")]
     of_cause = {cause: SHARED.get(words) or cost(words) for cause, _, words in costs if words}

@@ -121,11 +121,13 @@ RULES = rules(
         next: look in the replica's log for a rollback, because durable writes depend on it; a
             consumer must acknowledge only what it has, and never less than before
         cost: wrong-data
-    duplicate-key-in-snapshot snapshot error producer
+    duplicate-key-in-snapshot snapshot error
         fires: a document comes twice in one snapshot; a note if there are too many keys to check
         unless: markers that allow a key twice; a prepare and its commit; merged snapshots of a
             replica; after a hole
         next: {FAULT}
+        causes: keys-not-checked
+        whose: producer, normal for keys-not-checked
         needs: contents
         cost: wrong-data
     cas-regress snapshot warning producer
@@ -187,6 +189,9 @@ class _Case:
     """
     shared: str | None = None
     """What several messages have in common."""
+    cause: str | None = None
+    next: str | None = None
+    """What to do, if that differs from the rule's own text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +369,9 @@ _CASES = {
             shared: a key is twice in a snapshot
         KEYS_UNCHECKED duplicate-key-in-snapshot
             says: keys were compared only with the latest {0.a} keys
+            cause: keys-not-checked
+            next: operators have nothing to do, what else is found is true; to compare more keys,
+                run the pipeline, where each part remembers its own
         CAS_REGRESS cas-regress
             says: key {0.key}: CAS 0x{0.other_seqno:016x} came after CAS 0x{0.seqno:016x}
             seqnos: by_seqno
@@ -446,6 +454,8 @@ def _anomalies(
                 lambda index, case=case, seen=seen: seen[index].told(case),  # type: ignore[misc]
                 seen.contradicted_places,
                 case.shared,
+                case.cause,
+                next=case.next,
                 vbuckets=(lambda index, seen=seen: seen[index].owners)  # type: ignore[misc]
                 if code == w.OPAQUE_MISMATCH
                 else None,

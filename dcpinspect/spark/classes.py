@@ -101,19 +101,18 @@ class SharedClasses:
         they are of old versions.
         """
         try:
-            if is_wanted:
+            if is_wanted and java.wait(MOST_S) == 0:
+                made.chmod(0o600)
+                os.replace(made, file)
+                file.with_suffix(".used").write_bytes(str(file.stat().st_size).encode())
                 warn_once(
                     "classes",
                     f"Java's classes are kept in {file.parent}, once, so that Spark starts "
                     "sooner from now on",
                 )
-                if java.wait(MOST_S) == 0:
-                    made.chmod(0o600)
-                    os.replace(made, file)
-                    file.with_suffix(".used").write_bytes(str(file.stat().st_size).encode())
-                    for old_file in file.parent.glob("*.jsa"):
-                        if old_file.stat().st_mtime < time.time() - UNUSED_S:
-                            old_file.unlink()
+                for old_file in file.parent.glob("*.jsa"):
+                    if old_file.stat().st_mtime < time.time() - UNUSED_S:
+                        old_file.unlink()
         finally:
             java.kill()
             java.wait()

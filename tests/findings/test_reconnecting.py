@@ -72,7 +72,7 @@ def test_vbuckets_of_a_client_are_one_finding() -> None:
             "by-server",
             "server",
             "the server's memcached.log says why it closes them; the client has to store "
-            "checkpoints, and to resume from them",
+            "checkpoints, and to start from them",
         ),
         (
             "client",
@@ -80,7 +80,7 @@ def test_vbuckets_of_a_client_are_one_finding() -> None:
             "reset",
             "unknown",
             "look in the logs of both sides, or for a device between that cuts connections; the "
-            "client has to store checkpoints, and to resume from them",
+            "client has to store checkpoints, and to start from them",
         ),
     ],
 )

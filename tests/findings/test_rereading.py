@@ -9,6 +9,7 @@ import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.reading.reading import Reading
+from tests.advice import kinds
 from tests.captures import real_server
 from tests.findings.checked import findings
 from tests.streams.told import Told, opened, packets
@@ -78,8 +79,11 @@ def test_a_client_that_comes_back_and_begins_from_0_reads_everything_again() -> 
     assert [place.connection for place in one.places] == [2, 1]
     assert one.next == (
         "operators have nothing to do if the client means to read everything each time; else it"
-        " has to store checkpoints, and to resume from them"
+        " has to store checkpoints, and to start from them"
     )
+    # it speaks of the program, not of what to do with this vbucket now: others may say of that
+    # that nothing is left to do
+    assert kinds(one.next) == set()
 
 
 def test_a_client_that_comes_back_below_what_it_received_reads_that_part_again() -> None:

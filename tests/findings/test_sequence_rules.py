@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
+from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.sequence_rules import RULES
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.reading.engine import Engine
+from dcpinspect.streams.tracker import Tracker
+from tests.damage import PORT, batches
 from tests.encode import encode, encode_parts
 from tests.findings.checked import findings, found_in, told
 from tests.peers.script import Side, Stream, hlc
@@ -594,3 +598,26 @@ def test_what_follows_an_answer_that_may_be_to_a_lost_request_is_not_below_a_sta
     for seqno in (2, 8):
         stream.mutation(seqno, f"k{seqno}")
     assert [one.rule for one in findings(talk) if one.severity != "note"] == []
+
+
+def test_keys_that_were_not_compared_are_nobodys_fault() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 300, "memory")
+    for seqno in range(1, 301):
+        stream.mutation(seqno, f"key{seqno}")
+    engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=True, limit=64)
+    checker = Checker(tracker)
+    tracker.forget_what_is_over()
+    for batch in (*(engine.feed(one) for one in batches(packets(talk), [50] * 9)), engine.finish()):
+        if batch is not None:
+            tracker.feed(batch)
+            checker.feed(batch)
+    (one,) = [
+        found
+        for found in checker.findings(engine.links, engine.coverage)
+        if found.rule == "duplicate-key-in-snapshot"
+    ]
+    assert (one.severity, one.cause, one.whose) == ("note", "keys-not-checked", "normal")
+    assert one.message == "keys were compared only with the latest 256 keys"
+    assert one.next.startswith("operators have nothing to do")

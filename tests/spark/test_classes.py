@@ -82,7 +82,9 @@ def test_one_session_at_a_time_keeps_them(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_without_a_session_that_ended_well_nothing_stays(folder: Path, *, fails: bool) -> None:
+def test_without_a_session_that_ended_well_nothing_stays(
+    folder: Path, capsys: pytest.CaptureFixture[str], *, fails: bool
+) -> None:
     SharedClasses(JAVA, "")
     classes = SharedClasses(JAVA, "")
     with subprocess.Popen(["sleep", "300"] if fails else ["false"]) as java:
@@ -93,6 +95,7 @@ def test_without_a_session_that_ended_well_nothing_stays(folder: Path, *, fails:
             pass
         assert java.returncode != 0
     assert kinds(folder) == [".used"]
+    assert "are kept" not in capsys.readouterr().err
 
 
 def test_others_cannot_plant_them(folder: Path) -> None:

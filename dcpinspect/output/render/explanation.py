@@ -346,7 +346,8 @@ def _rules_with_cause(word: str) -> list[Rule]:
     return [
         rule
         for rule in RULES.values()
-        if name in rule.causes or (not isinstance(rule.whose, str) and name in rule.whose)
+        if name
+        and (name in rule.causes or (not isinstance(rule.whose, str) and name in rule.whose))
     ]
 
 
@@ -435,4 +436,7 @@ def whose_of(rule: Rule) -> str:
     causes: dict[str, list[str]] = {}
     for cause, blamed in rule.whose.items():
         causes.setdefault(blamed, []).append(cause)
-    return "; ".join(f"{blamed} ({', '.join(names)})" for blamed, names in causes.items())
+    return "; ".join(
+        f"{blamed} ({', '.join(names)})" if any(names) else blamed
+        for blamed, names in causes.items()
+    )
