@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from dcpinspect.cli import interrupts
@@ -39,13 +38,6 @@ _UNITS = {
 }
 """Bytes of each unit of size; a bare number is in kB, as in dumpcap."""
 _LEAST_SPOOL = 16 * MIB
-
-
-class FullDisk(StrEnum):
-    """What happens to a recording when the disk is full."""
-
-    END = "end"
-    PAUSE = "pause"
 
 
 class Capturing(Choices):
@@ -84,7 +76,7 @@ class Capturing(Choices):
     spool: str = "4GiB"
     snaplen: Annotated[int, {"min": 0}] = 0
     promiscuous: bool = True
-    full_disk: FullDisk = FullDisk.END
+    full_disk: Literal["end", "pause"] = "end"
     wait: bool = False
     ssh: str | None = None
     tcpdump: str = "tcpdump"
@@ -231,7 +223,7 @@ class Interfaces:
             buffer_bytes=settings.buffer * MIB,
             snaplen=min(settings.snaplen or wishes.snaplen, wishes.snaplen),
             is_promiscuous=settings.promiscuous,
-            pauses_when_full=settings.full_disk is FullDisk.PAUSE,
+            pauses_when_full=settings.full_disk == "pause",
             waits=settings.wait,
             ssh=settings.ssh,
             tcpdump=settings.tcpdump,

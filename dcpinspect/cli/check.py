@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -43,15 +42,6 @@ several batches are under way.
 """
 
 
-class FailOn(StrEnum):
-    """Severity from which the exit status is 1."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
-    NEVER = "never"
-
-
 def print_rules(is_asked: bool) -> None:
     """Prints a line for each rule, and exits."""
     if is_asked:
@@ -78,7 +68,7 @@ class CheckOutput(options.Output):
     effects: bool = False
     columns: Annotated[str | None, options.columns_option("rule,count,who")] = None
     list_rules: Annotated[bool, {"callback": print_rules, "is_eager": True}] = False
-    fail_on: FailOn = FailOn.ERROR
+    fail_on: Literal["error", "warning", "note", "never"] = "error"
 
     def names(self, *, with_files: bool) -> list[str] | None:
         """Returns the columns that are asked for. Raises UsageError."""
@@ -95,9 +85,8 @@ class CheckOutput(options.Output):
         """Whether there are findings that make the exit status 1."""
         from dcpinspect.findings.rule import SEVERITIES
 
-        least = self.fail_on
-        return least is not FailOn.NEVER and any(
-            SEVERITIES.index(finding.severity) <= SEVERITIES.index(least.value)
+        return self.fail_on != "never" and any(
+            SEVERITIES.index(finding.severity) <= SEVERITIES.index(self.fail_on)
             for finding in findings
         )
 

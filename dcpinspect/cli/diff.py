@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 DIFFERENT = 1
 """Exit status if the sides differ."""
-STDIN = "-"
 
 
 class ComparedSides(Choices):
@@ -68,7 +67,7 @@ class ComparedSides(Choices):
                 "the sides by --a FILE --b FILE"
             )
         sides = ([named[0]], [named[1]]) if named else (a, b)
-        if sum(side.count(STDIN) for side in sides) > 1:
+        if sum(side.count(options.STDIN) for side in sides) > 1:
             raise UsageError("-: standard input can be one side only")
         return options.with_folders(sides[0]), options.with_folders(sides[1])
 

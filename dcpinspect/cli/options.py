@@ -11,7 +11,6 @@ import os
 import threading
 from collections.abc import Callable, Container, Sequence
 from contextlib import AbstractContextManager
-from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -441,14 +440,8 @@ class Conditions(Choices):
         )
 
 
-class Level(StrEnum):
-    """Severity of a finding."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
-
-
+Level = Literal["error", "warning", "note"]
+"""Severity of a finding."""
 _LINT = "lint"
 """The family of rules that are only checked on request."""
 

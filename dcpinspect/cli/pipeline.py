@@ -6,9 +6,8 @@ import os
 import sys
 import time
 from contextlib import nullcontext
-from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -20,7 +19,7 @@ from dcpinspect.cli.output import open_output
 from dcpinspect.cli.pipeline_watch import Json, NewTables, Out, complain_of, watch
 from dcpinspect.cli.progress import StepProgress
 from dcpinspect.cli.remarks import UNCHECKED
-from dcpinspect.cli.sql import STDIN, read_query
+from dcpinspect.cli.sql import read_query
 from dcpinspect.cli.terminal import columns_asked, complain, put_folded
 from dcpinspect.errors import CaptureError, DamagedCapture
 from dcpinspect.output.export.formats import TEXT
@@ -36,18 +35,11 @@ os.environ.setdefault("RUST_LOG", "off")  # deltalake writes its warnings betwee
 __all__ = ["check", "expire", "info", "report", "run", "sql", "watch"]
 
 
-class OnError(StrEnum):
-    """What happens to the run when a capture cannot be read."""
-
-    KEEP = "keep"
-    FAIL = "fail"
-
-
 def run(
     captures: list[str],
     tables: NewTables,
     spark: options.SparkSession,
-    on_error: OnError = OnError.KEEP,
+    on_error: Literal["keep", "fail"] = "keep",
     json: Json = False,
 ) -> int:
     """Read new captures, and write the tables again.
@@ -60,7 +52,7 @@ def run(
     from dcpinspect.spark.pipeline import run as run_pipeline
     from dcpinspect.spark.task_runner import spark_tasks
 
-    selection = tables.run_options(captures, fails=on_error is OnError.FAIL)
+    selection = tables.run_options(captures, fails=on_error == "fail")
     settings = spark.settings()
     with (
         interrupts.telling(lambda: f"interrupted; {after_signal(tables.output)}"),
@@ -210,7 +202,7 @@ def sql(
     query "QUERY": The query. - reads it from standard input.
     """
     format_ = result.format(context)
-    text = read_query() if query == STDIN else query
+    text = read_query() if query == options.STDIN else query
 
     # deferred: --help and completion do not need them
     from dcpinspect.spark.duckdb_sql import TableQuery

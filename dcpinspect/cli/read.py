@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 
 TimeFormat = Literal["relative", "absolute", "local", "epoch", "delta"]
-STDIN = "-"
 _TOGETHER = 1 << 10
 """Number of sorted messages that are read at once from the temporary file."""
 WHOLE_OPTIONS = ("verbose", "hex_grid", "time", "fields", "values")
@@ -146,7 +145,7 @@ class MessageOrder(Choices):
         ):
             if options.is_typed(context, parameter):
                 raise UsageError(f"{option}: --sort does not use it; leave one of them out")
-        if source.pauses and STDIN not in source.captures:
+        if source.pauses and options.STDIN not in source.captures:
             raise UsageError(
                 "--sort: needs the end of the capture, and a followed or live one has no end; "
                 "record it first"
@@ -364,11 +363,11 @@ class CaptureSource:
         self, captures: Sequence[str], *, follow: bool = False, only_text: bool = False
     ) -> None:
         self.captures = captures
-        if STDIN in captures and sys.stdin is not None and sys.stdin.isatty():
+        if options.STDIN in captures and sys.stdin is not None and sys.stdin.isatty():
             terminal.complain(
                 "reads a capture from this terminal, and waits for it; Ctrl-C ends it"
             )
-        self.pauses = follow or "-" in captures
+        self.pauses = follow or options.STDIN in captures
         self._follow = follow
         self._only_text = only_text
         self._told = 0
@@ -429,7 +428,7 @@ def read(
             "--follow: one capture at a time; leave out all but the one that is being written"
         )
     # metrics are served even while nothing comes from the pipe
-    is_asked = choices.exposition.metrics_at is not None and list(captures) == [STDIN]
+    is_asked = choices.exposition.metrics_at is not None and list(captures) == [options.STDIN]
     return show(
         context,
         CaptureSource(captures, follow=follow or is_asked, only_text=from_ is not None),

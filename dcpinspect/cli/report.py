@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choices import Choices
@@ -16,14 +15,6 @@ if TYPE_CHECKING:
     from dcpinspect.output.report.written import ReportFormat
 
 
-class FormatName(StrEnum):
-    """A name of a format of reports."""
-
-    HTML = "html"
-    MARKDOWN = "markdown"
-    MD = "md"
-
-
 class ReportOutput(Choices):
     """Where a report goes, and in which format."""
 
@@ -33,19 +24,19 @@ class ReportOutput(Choices):
     format_name --format -f: By default, the name of the file chooses it.
     """
     output: str | None = None
-    format_name: Annotated[FormatName | None, {"show_default": False}] = None
+    format_name: Annotated[Literal["html", "markdown", "md"] | None, {"show_default": False}] = None
 
     def format(self) -> ReportFormat:
         """Returns the format that is asked for, by option or file name. Raises UsageError."""
         from dcpinspect.output.report.written import format_of
 
-        if self.format_name is FormatName.HTML and self.output is None:
+        if self.format_name == "html" and self.output is None:
             raise UsageError(
                 "--format html: name a file with -o, as in -o report.html, or -o - for "
                 "standard output"
             )
         if self.format_name is not None:
-            return "html" if self.format_name is FormatName.HTML else "markdown"
+            return "html" if self.format_name == "html" else "markdown"
         return (
             "markdown" if self.output is None or self.output in STDOUT else format_of(self.output)
         )

@@ -15,7 +15,6 @@ from dcpinspect.text import clip, escape
 
 MAX_QUERY = 1 << 20
 """Greatest size of a query from standard input, in bytes."""
-STDIN = "-"
 _SHOWN = 60
 """Number of columns of an argument that an error repeats."""
 
@@ -79,8 +78,8 @@ def _split(arguments: list[str]) -> tuple[list[str], str]:
             else "the capture is missing: write it before the query"
         )
         raise UsageError(f"{missing}, {example}")
-    if last == STDIN:
-        if STDIN in paths:
+    if last == options.STDIN:
+        if options.STDIN in paths:
             raise UsageError(
                 "-: standard input is either a capture or the query; put one of them in a file"
             )
@@ -96,7 +95,7 @@ def _split(arguments: list[str]) -> tuple[list[str], str]:
 
 def _may_be_file(argument: str) -> bool:
     """Whether an argument may be a file: no query is a single word."""
-    return argument == STDIN or os.path.exists(argument) or len(argument.split()) == 1
+    return argument == options.STDIN or os.path.exists(argument) or len(argument.split()) == 1
 
 
 def read_query() -> str:

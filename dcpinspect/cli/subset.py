@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.reading.reading import Reading
 
-STDIN = "-"
-"""Name of standard input among captures."""
 CLASSIC = (".pcap", ".cap", ".dmp")
 """Endings of classic pcap files."""
 
@@ -140,7 +138,7 @@ class EvidencePackets(Choices):
         target = _target(self.write, captures, output, is_private=wishes.is_private)
         with ExitStack() as stack:
             stack.callback(target.discard)
-            is_gone = any(name == STDIN or not os.path.isfile(name) for name in captures)
+            is_gone = any(name == options.STDIN or not os.path.isfile(name) for name in captures)
             keeper = stack.enter_context(Subset()) if is_gone else None
             yield EvidenceFile(
                 target, keeper, wishes, self.around, wants_bar=wants_progress(output)

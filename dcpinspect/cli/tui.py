@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 else:
     # the same as keys.VIEWS, without the import
     View = Literal["overview", "packets", "vbuckets", "timeline", "findings", "stats"]
-STDIN = "-"
-"""Name of standard input among captures."""
 CRASHED = 70
 """Exit status after a fault of the program itself, from sysexits.h."""
 
@@ -124,7 +122,7 @@ def tui(
     """
     captures = captures or []
     ui = UiOptions(ports.reading_arguments(), keep, redaction.redactor(), look)
-    is_growing = follow or STDIN in captures
+    is_growing = follow or options.STDIN in captures
     if picture.screenshot is not None:
         if follow or not captures:
             raise UsageError(
@@ -142,13 +140,13 @@ def tui(
             raise UsageError(
                 f"{option}: is for --screenshot; name the view, as in --screenshot timeline"
             )
-    if not is_terminal(with_keys=STDIN not in captures):
+    if not is_terminal(with_keys=options.STDIN not in captures):
         raise UsageError(
             "tui: standard input, output and error must be a terminal; 'dcpinspect read' "
             "prints messages, 'check' what is wrong"
         )
     if len(captures) > 1 and is_growing:
-        growing = STDIN if STDIN in captures else "--follow"
+        growing = options.STDIN if options.STDIN in captures else "--follow"
         raise UsageError(
             f"{growing}: one capture at a time; leave out all but the one that is being written"
         )
@@ -173,10 +171,10 @@ def tui(
     capture_to_open = OpenedCapture(
         capture,
         filter_text,
-        is_saved=STDIN not in captures,
+        is_saved=options.STDIN not in captures,
         can_read_again=not (is_growing or is_piped),
     )
-    with _keys_of_terminal() if STDIN in captures else nullcontext():
+    with _keys_of_terminal() if options.STDIN in captures else nullcontext():
         return explore(context, capture_to_open, ui)
 
 
@@ -197,7 +195,7 @@ def _with_times(
     counted = any(
         moment is not None and moment.counts_from != "epoch" for moment in (span.since, span.until)
     )
-    if counted and STDIN in captures:
+    if counted and options.STDIN in captures:
         raise UsageError(
             f"{'--since' if times.since else '--until'}: the start is not known before it "
             "comes; write the date, too"

@@ -16,7 +16,7 @@ from dcpinspect.cli.check import FOUND
 from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.metrics import Exposition
 from dcpinspect.cli.output import StandardOutput
-from dcpinspect.cli.read import STDIN, CaptureSource
+from dcpinspect.cli.read import CaptureSource
 from dcpinspect.cli.teller import Teller, TellingStyle
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
@@ -174,10 +174,9 @@ class Telling(Choices):
 
         settle_ns = length(self.settle, "--settle")
         patience_ns = length(self.patience, "--patience")
-        severity = self.rules.severity
         return TellingStyle(
             self.format_name == "text",
-            None if severity is None else severity.value,
+            self.rules.severity,
             settle_ns,
             patience_ns,
             stops,
@@ -329,7 +328,7 @@ def _source(
     if capturing.interface:
         return capturing.interfaces()
     options.refuse_typed(context, capturing.parameters(), "is for interfaces; name one with -i")
-    if follow is None and list(captures) != [STDIN]:
+    if follow is None and list(captures) != [options.STDIN]:
         if captures:
             name = escape(captures[0])
             raise UsageError(
@@ -337,7 +336,7 @@ def _source(
                 "says what is wrong in a whole one"
             )
         raise UsageError("name what to watch: -i eth0, --follow FILE, or - for standard input")
-    return CaptureSource([follow if follow is not None else STDIN], follow=True)
+    return CaptureSource([follow if follow is not None else options.STDIN], follow=True)
 
 
 def _stops(names: Sequence[str] | None, checked_rules: Sequence[str]) -> frozenset[str]:

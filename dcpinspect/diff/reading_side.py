@@ -67,9 +67,7 @@ class AnswerTimes:
     def feed(self, batch: MessageBatch) -> None:
         """Takes the next messages."""
         rtt = batch.rtt_ns
-        rows = np.flatnonzero(
-            np.ones(len(batch), dtype=np.bool_) if rtt.valid is None else rtt.valid
-        )
+        rows = np.flatnonzero(rtt.is_known)
         if not len(rows):
             return
         self._parts.append(

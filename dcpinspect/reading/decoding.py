@@ -175,12 +175,8 @@ class Decoding:
         """Gives the batch the keys of earlier requests that it answers, and keeps the keys of
         requests that still wait at its end.
         """
-        request_rows = (
-            batch.request_row.values[batch.request_row.valid].astype(np.int64)
-            if batch.request_row.valid is not None
-            else ()
-        )
-        answered = np.asarray(request_rows, dtype=np.int64)
+        request_rows = batch.request_row
+        answered = request_rows.values[request_rows.is_known].astype(np.int64)
         earlier = answered[answered < batch.row[0]].tolist()
         batch.earlier_keys = {
             row: self._waiting_keys[row]

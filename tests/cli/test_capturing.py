@@ -4,7 +4,7 @@ import pytest
 
 from dcpinspect.capture.recorded_files import Limits
 from dcpinspect.capture.recorder import RecordingOrder
-from dcpinspect.cli.capturing import Capturing, FullDisk, _limits, _size
+from dcpinspect.cli.capturing import Capturing, _limits, _size
 from dcpinspect.errors import UsageError
 
 
@@ -44,7 +44,7 @@ def test_limits_add_up() -> None:
 def test_options_become_wishes() -> None:
     found = Capturing(
         interface=["eth0"], write="x.pcapng", duration=60.0, ring=["filesize:1MB", "files:3"], compress="zstd",
-        autostop=["duration:30", "messages:5"], buffer=16, spool="1GiB", snaplen=96, promiscuous=False, full_disk=FullDisk.PAUSE, wait=True,
+        autostop=["duration:30", "messages:5"], buffer=16, spool="1GiB", snaplen=96, promiscuous=False, full_disk="pause", wait=True,
     ).interfaces()  # fmt: skip
     wishes = found._wishes(RecordingOrder(("eth0",), None, "x.pcapng", "--write x.pcapng"))
     assert (wishes.each, wishes.stop) == (Limits(size=1_000_000, files=3), Limits(seconds=30))

@@ -125,9 +125,7 @@ def _messages(batch: MessageBatch, key: EvidenceKey) -> RowNumbers:
     connection, vbucket = key
     is_of_key = batch.connection == connection
     if vbucket is not None:
-        is_of_key &= batch.vbucket.values == vbucket
-        if batch.vbucket.valid is not None:
-            is_of_key &= batch.vbucket.valid
+        is_of_key &= (batch.vbucket.values == vbucket) & batch.vbucket.is_known
     return np.flatnonzero(is_of_key)
 
 

@@ -37,7 +37,7 @@ from dcpinspect.output.render.message_lines import (
     body_text,
     key_prefix,
 )
-from dcpinspect.protocol.column_types import NumberColumn, RowNumbers, numbers_at
+from dcpinspect.protocol.column_types import RowNumbers, numbers_at
 from dcpinspect.protocol.decode import BAD_PREFIX, by_layout
 from dcpinspect.protocol.fields import FieldKind
 from dcpinspect.protocol.opcodes import Opcode
@@ -237,7 +237,7 @@ class _KernelRun:
         if batch.redactor is not None:
             self._plain &= (size <= 0) | ~batch.has_private_key(rows)
         collection = np.where(
-            _is_given(decoded.collection_id, indices),
+            decoded.collection_id.is_known[indices],
             decoded.collection_id.values[indices].view(np.int64),
             0,
         )
@@ -252,7 +252,7 @@ class _KernelRun:
         self._fill_prefixes(pairs, named)
         asking = np.flatnonzero((size < 0) & self._plain)
         asking = asking[
-            ~_SAID_ONCE[decoded.opcode[rows[asking]]] & _is_given(batch.request_row, rows[asking])
+            ~_SAID_ONCE[decoded.opcode[rows[asking]]] & batch.request_row.is_known[rows[asking]]
         ]
         if len(asking):
             self._fill_asked(asking)
@@ -314,7 +314,7 @@ class _KernelRun:
         have are there.
         """
         batch, indices = self._batch, self._at
-        rtt, is_answer = batch.rtt_ns.values[indices], _is_given(batch.rtt_ns, indices)
+        rtt, is_answer = batch.rtt_ns.values[indices], batch.rtt_ns.is_known[indices]
         # how a half is rounded depends on the binary form of the number, so such lines are left to
         # Python
         self._plain &= ~is_answer | ((rtt >= 0) & (rtt % 1000 != 500))
@@ -331,7 +331,7 @@ class _KernelRun:
             )
         ):
             self._set(name, numbers.values[where].view(np.int64))
-            present |= _is_given(numbers, where).astype(np.int64) << bit
+            present |= numbers.is_known[where].astype(np.int64) << bit
         return present
 
     def _choose_programs(self) -> RowNumbers:
@@ -466,12 +466,3 @@ def _says_the_same(batch: MessageBatch, index: int) -> bool:
 def _without_opaque(batch: MessageBatch, index: int) -> bytes:
     content = batch.bytes_of(index)
     return content[:12] + content[16:]
-
-
-def _is_given(numbers: NumberColumn, indices: Any) -> BoolArray:
-    is_given: BoolArray = (
-        np.ones(len(numbers.values), dtype=np.bool_)[indices]
-        if numbers.valid is None
-        else numbers.valid[indices]
-    )
-    return is_given

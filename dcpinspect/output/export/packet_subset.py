@@ -15,7 +15,6 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from types import TracebackType
 from typing import IO, NamedTuple, Self
 
 import numpy as np
@@ -119,12 +118,7 @@ class Subset:
             self._stack.enter_context(self._plain)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError):  # nobody wants what could not be written to temporary files by now
             self._stack.close()
 

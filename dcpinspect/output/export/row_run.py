@@ -236,8 +236,7 @@ class RowRun:
             self._columns[COLUMN["endpoints"], pair == number] = self._of.endpoints(
                 number // 2, number % 2, batch
             )
-        valid = decoded.collection_id.valid
-        named = np.flatnonzero(valid[rows]) if valid is not None else np.arange(len(rows))
+        named = np.flatnonzero(decoded.collection_id.is_known[rows])
         if len(named):
             names = short_column(batch, rows[named], "collection")
             assert isinstance(names, ShortTexts), "collections have names"
@@ -262,12 +261,11 @@ class RowRun:
 
     def _choose_programs(self) -> None:
         batch, decoded, rows = self._batch, self._batch.decoded, self._rows
-        valid = decoded.collection_id.valid
         flags = (
-            self._valid(batch.vbucket.valid),
+            batch.vbucket.is_known[rows],
             batch.vbucket_from_request[rows],
-            self._valid(batch.request_row.valid),
-            self._valid(valid),
+            batch.request_row.is_known[rows],
+            decoded.collection_id.is_known[rows],
             decoded.key.size[rows] > 0,
             decoded.value.size[rows] > 0,
             np.full(len(rows), batch.redactor is not None),
@@ -289,9 +287,6 @@ class RowRun:
                 kind = self._of.kind((int(kinds[number]), *shape), batch, int(rows[rows_alike[0]]))
                 if kind is not None and self._look_up(kind, rows_alike):
                     self._program[rows_alike] = kind.number
-
-    def _valid(self, valid: BoolArray | None) -> BoolArray:
-        return np.ones(len(self._rows), dtype=np.bool_) if valid is None else valid[self._rows]
 
     def _look_up(self, kind: RowKind, members: RowNumbers) -> bool:
         """Fills in the numbers of the texts for numbers with words; returns False if there are too

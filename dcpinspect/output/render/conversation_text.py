@@ -64,16 +64,11 @@ class Conversation:
         self._count += len(run)
         self._bytes += int(batch.length[run].sum())
         vbuckets = batch.vbuckets_of(run)
-        valid = slice(None) if vbuckets.valid is None else vbuckets.valid
-        self._vbuckets.update(unique(vbuckets.values[valid]).tolist())
+        self._vbuckets.update(unique(vbuckets.values[vbuckets.is_known]).tolist())
         seqnos = batch.shown("by_seqno")
         if seqnos is not None:
             run_seqnos = seqnos.take(run)
-            values = (
-                run_seqnos.values
-                if run_seqnos.valid is None
-                else run_seqnos.values[run_seqnos.valid]
-            )
+            values = run_seqnos.values[run_seqnos.is_known]
             self._seqnos += [int(values.min()), int(values.max())] if len(values) else []
 
     def end(self) -> Iterator[str]:

@@ -143,15 +143,7 @@ class Lines:
         )
         titles = [self._title(batch, index) for index in rows[first].tolist()]
         seqnos = decoded.numbers.get("by_seqno")
-        greatest = (
-            0
-            if seqnos is None
-            else int(
-                (seqnos.values if seqnos.valid is None else seqnos.values[seqnos.valid]).max(
-                    initial=0
-                )
-            )
-        )
+        greatest = 0 if seqnos is None else int(seqnos.values[seqnos.is_known].max(initial=0))
         fitting = ColumnWidths(
             max(3 if is_all else 7, len(str(int(batch.row[rows].max())))),
             max(2, len(str(int(batch.connection[rows].max())))),

@@ -327,11 +327,8 @@ class Store(AbstractContextManager["Store", None]):
         rows = [np.empty(0, np.int64)]
         for store_part in self._view.parts:
             numbers = p.numbers(store_part.column("vbucket", slice(None)))
-            is_own = numbers.values == vbucket
-            rows.append(
-                store_part.first_row
-                + np.flatnonzero(is_own if numbers.valid is None else is_own & numbers.valid)
-            )
+            is_own = (numbers.values == vbucket) & numbers.is_known
+            rows.append(store_part.first_row + np.flatnonzero(is_own))
         return np.concatenate(rows)
 
     def numbers(
