@@ -4,15 +4,14 @@ say about their gaps.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.errors import UsageError
-from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.reading.joining import judged, packed, unpacked
+from dcpinspect.reading.joining import from_bytes, judged, to_bytes
 from dcpinspect.spark import files
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.task_runner import TaskRunner
@@ -25,23 +24,13 @@ SHARES = 2
 """Number of shares for each processor."""
 
 
-@dataclass(frozen=True, slots=True)
-class _DisputeShare:
-    """Streams of some vbuckets, and where the streams of the parts are among them."""
-
-    parts: Sequence[tuple[str, IntArray, IntArray]]
-    """For each part: its file, the numbers of its streams there, and their places in ``streams``.
-    """
-    streams: Streams
-    branches: IntArray
-    salt: Salt | None
+_PartStreams = tuple[str, IntArray, IntArray]
+"""The file of a part, the numbers of its streams there, and their places among those of a share."""
 
 
 def write_bounds(part: str, bounds: IntArray, salt: Salt | None) -> str:
     """Writes the bounds of a part's gaps to a file beside it, and returns its path."""
-    content = io.BytesIO()
-    np.save(content, bounds)
-    files.write(f"{part}{ENDING}", packed([content.getvalue()]), salt)
+    files.write(f"{part}{ENDING}", to_bytes(bounds), salt)
     return f"{part}{ENDING}"
 
 
@@ -79,23 +68,29 @@ def judge(
                 of_parts.append((f"{part_path}{ENDING}", numbers, rows_in_part[numbers]))
                 size += own_size
         sizes.append(size)  # all of a file is read, whatever the share
-        items.append(_DisputeShare(of_parts, streams[share_rows], branches[share_rows], salt))
+        items.append((of_parts, streams[share_rows], branches[share_rows]))
         judged_rows.append(share_rows)
     for share_rows, mask in zip(
-        judged_rows, tasks.map("comparing gaps", _judged, items, sizes), strict=True
+        judged_rows,
+        tasks.map("comparing gaps", partial(_judged, salt=salt), items, sizes),
+        strict=True,
     ):
         is_disputed[share_rows] = mask
     return is_disputed
 
 
-def _judged(share: _DisputeShare) -> BoolArray:
+def _judged(
+    share: tuple[Sequence[_PartStreams], Streams, IntArray], *, salt: Salt | None
+) -> BoolArray:
+    """Judges the gaps of some vbuckets: of their streams, each with its branch, in these parts."""
+    of_parts, streams, branches = share
     bounds, stream_tables = [], []
-    for path, numbers, stream_numbers in share.parts:
-        table = np.load(io.BytesIO(unpacked(files.content(path, share.salt))[0]))
+    for path, numbers, stream_numbers in of_parts:
+        table = from_bytes(files.content(path, salt), np.ndarray)
         of_stream = np.full(
             max(int(table[:, 0].max(initial=0)), int(numbers.max())) + 1, -1, dtype=np.int64
         )
         of_stream[numbers] = stream_numbers
         bounds.append(table[of_stream[table[:, 0]] >= 0])
         stream_tables.append(of_stream)
-    return judged(bounds, stream_tables, share.streams, share.branches)
+    return judged(bounds, stream_tables, streams, branches)

@@ -28,7 +28,7 @@ from dcpinspect.spark.manifest import BATCH, FOLDER, RAW, Manifest, ManifestPart
 from dcpinspect.spark.output_reading import RunResults, names_of, ports, with_embedded
 from dcpinspect.spark.outputs import findings_of, problems, rows_of, states, write_captures
 from dcpinspect.spark.program import program
-from dcpinspect.spark.record_files import PartRows, WrittenAnew, write_part_rows
+from dcpinspect.spark.record_files import WrittenAnew, write_part_rows
 from dcpinspect.spark.run_tables import NewRows, RunParts, put_together, put_together_apart
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import ScanReport, joined, scan
@@ -482,27 +482,20 @@ class _RunInProgress:
         """Returns the parts with files of the tables that are written per part, and the new ones of
         these files.
         """
-        folders = {name: f"{self.out}/{name}/{BATCH}{self.batch}" for name in SET_APART}
-        names, manifest_parts = names_of(manifest.units), list(manifest.parts)
-        works = [
-            PartRows(
+        manifest_parts = list(manifest.parts)
+        # each table is a task, since a large connection is one part
+        items = [
+            (
                 manifest.path(manifest_parts[rows_of_part.part].file),
-                names,
                 rows_of_part.of_whole,
                 name,
-                folders[name],
-                manifest.salt,
+                f"{self.out}/{name}/{BATCH}{self.batch}",
             )
             for rows_of_part in new_rows
             for name in SET_APART
         ]
-        # each table is a task, since a large connection is one part
-        written = tasks.map(
-            "writing tables",
-            write_part_rows,
-            works,
-            [files.size(rows_of_part.part) for rows_of_part in works],
-        )
+        work = partial(write_part_rows, captures=names_of(manifest.units), salt=manifest.salt)
+        written = tasks.map("writing tables", work, items, [files.size(path) for path, *_ in items])
         of_parts = dict(
             zip(
                 product((rows_of_part.part for rows_of_part in new_rows), SET_APART),

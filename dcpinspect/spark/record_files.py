@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 
 from dcpinspect.errors import UsageError
 from dcpinspect.findings.collector import Collector
-from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.reading.joining import ReadingPart, from_bytes, to_bytes
 from dcpinspect.spark import files
 from dcpinspect.spark.attempts import WrittenFile, attempt
@@ -35,23 +34,6 @@ _DIGEST = 16
 """Size of a digest in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartRows:
-    """A part of which one table is to be written."""
-
-    part: str
-    """Path of the part."""
-    captures: Sequence[str]
-    """Names of all captures."""
-    of_whole: str
-    """Path of the file with what only the whole shows of it."""
-    table: str
-    """One of ``SET_APART``."""
-    folder: str
-    """Folder of the part's file."""
-    salt: Salt | None = None
-
-
 def mark_of(of_whole: OfWhole, captures: int) -> str:
     """Returns a digest of everything that the rows of a part depend on besides the part.
 
@@ -60,16 +42,20 @@ def mark_of(of_whole: OfWhole, captures: int) -> str:
     return hashlib.blake2b(pickle.dumps((of_whole, captures > 1)), digest_size=_DIGEST).hexdigest()
 
 
-def write_part_rows(part_rows: PartRows) -> WrittenFile | None:
-    """Writes the rows of a part, and returns the file; None if there are no rows."""
-    of_whole = from_bytes(files.content(part_rows.of_whole, part_rows.salt), OfWhole)
-    records = ReadingPart.from_bytes(files.content(part_rows.part, part_rows.salt)).rows(
-        part_rows.table, of_whole, part_rows.captures
+def write_part_rows(
+    item: tuple[str, str, str, str], *, captures: Sequence[str], salt: Salt | None = None
+) -> WrittenFile | None:
+    """Writes the rows of a part in one table, and returns the file; None if there are no rows.
+
+    ``item``: path of the part, path of the file with what only the whole shows of it, the table,
+    which is one of ``SET_APART``, and the folder of the file. ``captures``: names of all.
+    """
+    part, of_whole, table, folder = item
+    records = ReadingPart.from_bytes(files.content(part, salt)).rows(
+        table, from_bytes(files.content(of_whole, salt), OfWhole), captures
     )
     if len(records):
-        return written_rows(
-            f"{part_rows.folder}/{attempt()}.parquet", pieces(part_rows.table, records)
-        )
+        return written_rows(f"{folder}/{attempt()}.parquet", pieces(table, records))
     return None
 
 

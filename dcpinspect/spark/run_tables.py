@@ -34,25 +34,6 @@ SHARES = 2
 """Number of shares for each processor."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sought:
-    """A part from which changes are wanted."""
-
-    look: EventLook
-    shares: int
-    stem: str
-    """Path of the files, without the end that is different for each attempt."""
-
-
-@dataclass(frozen=True, slots=True)
-class _HistoryShare:
-    """Streams of some vbuckets that are to be compared."""
-
-    files: Sequence[str]
-    pairs: StreamPairs
-    salt: Salt | None
-
-
 def compare(
     tasks: TaskRunner,
     results: RunResults,
@@ -68,8 +49,8 @@ def compare(
     shares = max(SHARES * tasks.processors, len(looks))
     change_files = tasks.map(
         "comparing streams",
-        _written,
-        [_Sought(event_look, shares, stem) for event_look in looks],
+        partial(_written, shares=shares, stem=stem),
+        looks,
         [event_look.work.size for event_look in looks],
     )
     behind = min((vbuckets for _, vbuckets in change_files), default=VBUCKETS)
@@ -79,20 +60,19 @@ def compare(
         share_pairs = pairs[(vbuckets < behind) & (vbuckets % shares == share)]
         changes = [written[share] for written, _ in change_files if share in written]
         if len(share_pairs) and changes:
-            items.append(
-                _HistoryShare([path for path, _ in changes], share_pairs, results.manifest.salt)
-            )
+            items.append(([path for path, _ in changes], share_pairs))
             sizes.append(sum(size for _, size in changes))
-    return list(chain(*tasks.map("comparing streams", _differing, items, sizes))), behind
+    differing = partial(_differing, salt=results.manifest.salt)
+    return list(chain(*tasks.map("comparing streams", differing, items, sizes))), behind
 
 
-def _written(sought: _Sought) -> tuple[dict[int, tuple[str, int]], int]:
-    """Returns, for each share, the file with its changes and how many bytes they have; and the
-    first vbucket whose changes did not fit into memory.
+def _written(look: EventLook, *, shares: int, stem: str) -> tuple[dict[int, tuple[str, int]], int]:
+    """Returns, for each share, the file with the changes of a part and how many bytes they have;
+    and the first vbucket whose changes did not fit into memory.
     """
-    found_events, attempt_name = events_looked_for(sought.look), attempt()
+    found_events, attempt_name = events_looked_for(look), attempt()
     written = {}
-    for share, changes in enumerate(found_events.divided(sought.shares)):
+    for share, changes in enumerate(found_events.divided(shares)):
         if changes:
             streams = np.repeat(
                 np.array(list(changes), dtype=np.int64), [len(table) for table in changes.values()]
@@ -102,20 +82,24 @@ def _written(sought: _Sought) -> tuple[dict[int, tuple[str, int]], int]:
                 content,
                 np.column_stack((streams, Changes.joined(list(changes.values())).as_integers())),
             )
-            path = f"{sought.stem}.{attempt_name}-{share}.changes"
-            files.write(path, content.getvalue(), sought.look.work.salt)
+            path = f"{stem}.{attempt_name}-{share}.changes"
+            files.write(path, content.getvalue(), look.work.salt)
             written[share] = path, len(content.getvalue())
     return written, found_events.vbuckets
 
 
-def _differing(share: _HistoryShare) -> list[Contradiction]:
+def _differing(
+    share: tuple[Sequence[str], StreamPairs], *, salt: Salt | None
+) -> list[Contradiction]:
+    """Compares streams of some vbuckets, whose changes are in these files."""
     of_stream: dict[int, Changes] = {}
-    for path in share.files:
-        rows = np.load(io.BytesIO(files.content(path, share.salt)))
+    paths, pairs = share
+    for path in paths:
+        rows = np.load(io.BytesIO(files.content(path, salt)))
         edges = np.flatnonzero(np.diff(rows[:, 0], prepend=-1))
         for begin, end in zip(edges, [*edges[1:], len(rows)], strict=True):
             of_stream[int(rows[begin, 0])] = Changes.of_integers(rows[begin:end, 1:])
-    return contradictions(lambda stream: of_stream.get(stream, Changes.zeros(0)), share.pairs)
+    return contradictions(lambda stream: of_stream.get(stream, Changes.zeros(0)), pairs)
 
 
 @dataclass(frozen=True, slots=True)
