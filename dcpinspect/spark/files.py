@@ -135,11 +135,11 @@ def source(path: str, salt: Salt | None = None) -> Iterator[Any]:
 @contextmanager
 def reading_known_file(path: str) -> Iterator[None]:
     """Reads a file that an earlier run wrote, within this context. Raises UsageError if it is
-    missing or damaged.
+    missing, or damaged such that reading it raises ValueError or an error of Arrow.
     """
     try:
         yield
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise not_read(path, " ".join(str(error).split())) from error
 
 

@@ -136,11 +136,8 @@ def _together(
 
 def _read(manifest: Manifest, kept: ManifestPart, ending: str = "") -> ReadingPart:
     path = f"{manifest.path(kept.file)}{ending}"
-    try:
+    with files.reading_known_file(path):
         merged_part = ReadingPart.from_bytes(files.content(path, manifest.salt))
-    except (OSError, ValueError) as error:
-        problem = f"{escape(path)}: cannot be read ({escape(str(error))})"
-        raise UsageError(f"{problem}; run the pipeline into a new directory") from error
     include_looks(merged_part, map(manifest.path, (*kept.looks, *kept.ending_looks)), manifest.salt)
     return merged_part
 

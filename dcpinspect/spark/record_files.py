@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dcpinspect.errors import UsageError
 from dcpinspect.findings.collector import Collector
 from dcpinspect.reading.joining import ReadingPart, from_bytes, to_bytes
 from dcpinspect.spark import files
@@ -26,7 +25,6 @@ from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.spark_schema import spark_table
 from dcpinspect.streams.whole_reading import OfWhole
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import escape
 
 ROWS = 1 << 15
 """Number of rows of a table that are made and written at once."""
@@ -137,9 +135,5 @@ def include_looks(part: ReadingPart, paths: Iterable[str], salt: Salt | None) ->
     """
     for path in paths:
         assert part.checker is not None, "parts are checked"
-        try:
-            collector = from_bytes(files.content(path, salt), Collector)
-        except (OSError, ValueError) as error:
-            message = f"{escape(path)}: cannot be read ({escape(str(error))})"
-            raise UsageError(f"{message}; run the pipeline into a new directory") from error
-        part.checker.gathered.include(collector)
+        with files.reading_known_file(path):
+            part.checker.gathered.include(from_bytes(files.content(path, salt), Collector))

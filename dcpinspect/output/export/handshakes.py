@@ -1,12 +1,11 @@
 """Finds packets of connections again that carry no message, in the packets of a reading that has
-ended: TCP handshakes, packets of which the time is known, and whole connections. Also finds the
-messages in which connections agree on options before they stream; later messages cannot be read
-without them.
+ended: TCP handshakes and whole connections. Also finds the messages in which connections agree on
+options before they stream; later messages cannot be read without them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +23,16 @@ _PACKET_BITS = 40
 _ROW_BITS = 32
 
 
+class SeenAgain(NamedTuple):
+    """The TCP packets of a batch that is read again."""
+
+    headers: Headers
+    pair: IntArray
+    """Number of the pair of addresses of each packet."""
+    side: IntArray
+    """Which of the two sent it."""
+
+
 class HeadersAgain:
     """Parses the headers of packets that are read again."""
 
@@ -34,16 +43,12 @@ class HeadersAgain:
         self._parser.wanted[:] = transport.headers.wanted
         self._unusual = UnusualPackets(self._parser)
 
-    def headers_of(self, batch: PacketBatch) -> tuple[Headers, IntArray, IntArray]:
-        """Returns, for the TCP packets of a batch: headers, number of the pair of addresses, and
-        which of its ends sent it.
-
-        Takes batches in order.
-        """
+    def seen(self, batch: PacketBatch) -> SeenAgain:
+        """Returns the TCP packets of a batch. Takes batches in order."""
         headers = self._parser.parse(batch)
         if (headers.classes == UNUSUAL).any():
             headers, _, _ = self._unusual.resolve(batch, headers)
-        return headers, *self._pairs.find(headers.tcp)
+        return SeenAgain(headers, *self._pairs.find(headers.tcp))
 
 
 class Handshakes:
@@ -55,7 +60,6 @@ class Handshakes:
         ``connections``: the wanted ones. For connections in ``bare``, packets that tell a sequence
         number of the payload are left out: only SYN and SYN+ACK without payload are found.
         """
-        self._headers = HeadersAgain(transport)
         begin = transport.pair_of_connection << _PACKET_BITS | transport.first_packets
         self._order = np.argsort(begin)
         self._begin = begin[self._order]
@@ -64,9 +68,9 @@ class Handshakes:
         self._asked = np.empty(0, np.int64)
         """Ends that were sent a SYN+ACK and have not answered yet: 2 * pair + number of the end."""
 
-    def packets(self, batch: PacketBatch) -> IntArray:
+    def packets(self, batch: PacketBatch, seen: SeenAgain) -> IntArray:
         """Returns the positions of the wanted packets in the batch. Takes batches in order."""
-        headers, pair, side = self._headers.headers_of(batch)
+        headers, pair, side = seen
         if not len(headers.index) or not len(self._begin):
             return np.empty(0, np.int64)
         flags = headers.tcp[:, FLAGS]
@@ -109,40 +113,6 @@ class Handshakes:
         return rows
 
 
-class Moments:
-    """Finds packets by connection and time, and adds a comment to each."""
-
-    def __init__(
-        self,
-        transport: Reassembler,
-        texts: Mapping[tuple[int, int], str],
-        comments: dict[int, list[str]],
-    ) -> None:
-        """``transport``: the reassembler of the first reading. ``texts``: comment by connection and
-        time. ``comments``: takes the comments, by number of the packet.
-        """
-        self._headers = HeadersAgain(transport)
-        pairs = transport.pair_of_connection
-        self._texts = {
-            (int(pairs[connection - 1]), time_ns): text
-            for (connection, time_ns), text in texts.items()
-        }
-        self._times = np.array([time_ns for _, time_ns in texts], np.int64)
-        self._comments = comments
-
-    def packets(self, batch: PacketBatch) -> IntArray:
-        """Returns the positions of the wanted packets in the batch. Takes batches in order."""
-        headers, pair, _ = self._headers.headers_of(batch)
-        times = batch.time_ns[headers.index]
-        taken: list[int] = []
-        for row in np.flatnonzero(np.isin(times, self._times)).tolist():
-            text = self._texts.get((int(pair[row]), int(times[row])))
-            if text is not None:
-                taken.append(int(headers.index[row]))
-                self._comments.setdefault(batch.first_packet + taken[-1], []).append(text)
-        return np.array(taken, np.int64)
-
-
 class ChosenCounts:
     """Counts the messages of each connection, and how many of them were chosen."""
 
@@ -161,6 +131,10 @@ class ChosenCounts:
     def complete_pairs(self, pair_of_connection: IntArray, others: IntArray) -> IntArray:
         """Returns the pairs of addresses of which all messages were chosen, and that have none of
         the connections ``others``.
+
+        All their packets are wanted. If a capture is damaged, packets without bytes of messages
+        still matter: acknowledgements show what was lost, SYN and FIN show where a connection
+        begins or ends, and skipped bytes show where the next message may be.
         """
         numbers = np.arange(1, len(pair_of_connection) + 1)
         there, chosen_counts = np.pad(
@@ -171,26 +145,6 @@ class ChosenCounts:
             pair_of_connection[chosen_counts > 0], pair_of_connection[lacks]
         )
         return whole_pairs
-
-
-class WholeTalks:
-    """Finds all packets of these pairs of addresses.
-
-    If a capture is damaged, packets without bytes of messages still matter: acknowledgements show
-    what was lost, SYN and FIN show where a connection begins or ends, and skipped bytes show where
-    the next message may be.
-    """
-
-    def __init__(self, transport: Reassembler, pairs: IntArray) -> None:
-        """``transport``: the reassembler of the first reading."""
-        self._headers = HeadersAgain(transport)
-        self._pairs = pairs
-
-    def packets(self, batch: PacketBatch) -> IntArray:
-        """Returns the positions of the wanted packets in the batch. Takes batches in order."""
-        headers, pair, _ = self._headers.headers_of(batch)
-        packet_rows: IntArray = headers.index[np.isin(pair, self._pairs)]
-        return packet_rows
 
 
 _OPENING = np.isin(

@@ -19,7 +19,7 @@ from typing import IO, NamedTuple, Self
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.pcapng_writer import PcapNgWriter, Sink
@@ -30,9 +30,9 @@ from dcpinspect.output.export.carriers import Carriers, LineMarks, ends
 from dcpinspect.output.export.handshakes import (
     ChosenCounts,
     Handshakes,
-    Moments,
+    HeadersAgain,
     Openings,
-    WholeTalks,
+    SeenAgain,
 )
 from dcpinspect.output.export.plain_packets import PlainPackets
 from dcpinspect.protocol.column_types import RowNumbers
@@ -260,15 +260,8 @@ class Subset:
         # without a TCP handshake, no reader would believe a direction with one message
         begun = selected if self._with_handshakes else made
         handshakes = Handshakes(transport, begun, bare=made) if len(begun) else None
-        talks = [
-            finder
-            for finder in (
-                handshakes,
-                WholeTalks(transport, pairs) if len(pairs) else None,
-                Moments(transport, self._moments, self._comments) if self._moments else None,
-            )
-            if finder is not None
-        ]
+        looks = handshakes is not None or len(pairs) > 0 or len(self._moments) > 0
+        again = HeadersAgain(transport) if looks else None
         captures = self._reading.capture.files
         notes = (
             [note for file in captures for note in file.notes]
@@ -282,17 +275,41 @@ class Subset:
             writer.secrets(self._reading.engine.keys.lines(about.secrets for about in open_tls))
         written = 0
         for file, name in zip(self._files, (file.name for file in captures), strict=False):
-            for batch in self._again(file, name, is_whole=bool(talks)):
+            for batch in self._again(file, name, is_whole=looks):
                 check()
                 selected = self._marks.within(batch.first_packet, len(batch))
-                for finder in talks:
-                    selected = np.union1d(selected, finder.packets(batch))
+                if again is not None:
+                    seen = again.seen(batch)
+                    whole = seen.headers.index[np.isin(seen.pair, pairs)]
+                    found = [selected, whole, self._packets_at_moments(batch, seen)]
+                    if handshakes is not None:
+                        found.append(handshakes.packets(batch, seen))
+                    selected = unique(np.concatenate(found))
                 written += self._write(writer, batch, selected)
         for plain, comments in self._plain.packets() if self._plain is not None else ():
             check()
             writer.write(plain, comments=comments)
             written += len(plain)
         return written
+
+    def _packets_at_moments(self, batch: PacketBatch, seen: SeenAgain) -> IntArray:
+        """Returns the positions of packets of the connections and times of ``add_moment``, which
+        get their comments.
+        """
+        assert self._reading is not None
+        pair_of = self._reading.engine.transport.pair_of_connection
+        texts = {
+            (int(pair_of[connection - 1]), time_ns): text
+            for (connection, time_ns), text in self._moments.items()
+        }
+        times, found = batch.time_ns[seen.headers.index], list[int]()
+        wanted = np.array([time_ns for _, time_ns in texts], np.int64)
+        for row in np.flatnonzero(np.isin(times, wanted)).tolist():
+            text = texts.get((int(seen.pair[row]), int(times[row])))
+            if text is not None:
+                found.append(int(seen.headers.index[row]))
+                self._comments.setdefault(batch.first_packet + found[-1], []).append(text)
+        return np.array(found, np.int64)
 
     def _write(self, writer: PcapNgWriter, batch: PacketBatch, packet_numbers: IntArray) -> int:
         """Writes packets of a batch, and made packets whose places are before its end. Returns

@@ -45,9 +45,10 @@ def handshakes_among(
     finder = Handshakes(
         transport, np.array(sorted(connections), np.int64), bare=np.empty(0, np.int64)
     )
+    again = HeadersAgain(transport)
     with open_capture(path, batch_bytes=batch_bytes) as capture:
         for batch in capture:
-            found += (batch.first_packet + finder.packets(batch)).tolist()
+            found += (batch.first_packet + finder.packets(batch, again.seen(batch))).tolist()
     return found
 
 
