@@ -12,7 +12,7 @@ from scapy.layers.l2 import GRE, Ether
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.output.export.carriers import LineMarks
-from dcpinspect.output.export.handshakes import MAX_OPENING, Handshakes, Openings
+from dcpinspect.output.export.handshakes import MAX_OPENING, Handshakes, HeadersAgain, Openings
 from dcpinspect.output.export.packet_subset import Subset
 from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.reassembly import Reassembler
