@@ -15,6 +15,9 @@ import numpy as np
 from dcpinspect.arrays import BoolArray
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import CaptureFile, FileDamage
+from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.finding_records import with_findings
+from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.joining import (
     SET_APART,
@@ -210,10 +213,25 @@ def gone_on(
     return found
 
 
+def findings(known: MergedReading) -> list[Finding]:
+    """What is wrong in parts put together."""
+    assert known.checker is not None
+    return known.checker.findings(known.links, known.coverage)
+
+
+def named(known: MergedReading) -> dict[str, Records]:
+    """The tables of parts put together, by name, as a reading has them."""
+    if known.checker is None:
+        return known.tables.by_name
+    clients = known.checker.clients(known.links)
+    return with_findings(known.tables.by_name, findings(known), RULES, clients, known.files)
+
+
 def everything(found: Joined | MergedReading | Reading) -> dict[str, Any]:
     """All that can be told of a reading, or of parts put together."""
     known = found.merged if isinstance(found, Joined) else found
-    tables = {name: table.records() for name, table in known.by_name().items()}
+    made = known.by_name() if isinstance(known, Reading) else named(known)
+    tables = {name: table.records() for name, table in made.items()}
     if isinstance(found, Joined):
         for name in SET_APART:
             tables[name] = [row for rows in found.rows for row in rows[name].records()]

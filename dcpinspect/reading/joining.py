@@ -49,7 +49,6 @@ from dcpinspect.transport.tls.connection import TlsConnection
 
 if TYPE_CHECKING:
     from dcpinspect.findings.checker import Checker
-    from dcpinspect.findings.finding import Finding
 
 Known = TypeVar("Known")
 SET_APART = ("snapshots", "gaps")
@@ -211,25 +210,6 @@ class MergedReading:
     def tables(self) -> Tables:
         """The tables, as a reading has them."""
         return self.tracker.tables(self.links, self.files if len(self.files) > 1 else ())
-
-    def findings(self, *, is_whole: bool = True) -> list[Finding]:
-        """Returns the findings, as a reading does. Raises ValueError for unchecked parts."""
-        if self.checker is None:
-            raise ValueError("these readings did not check")
-        return self.checker.findings(self.links, self.coverage, is_whole=is_whole)
-
-    def by_name(self, *, is_whole: bool = True) -> dict[str, Records]:
-        """Returns the tables by name, as a reading does."""
-        tables = self.tables.by_name
-        if self.checker is not None:
-            from dcpinspect.findings.finding_records import with_findings
-            from dcpinspect.findings.registry import RULES  # deferred: not everyone asks for rules
-
-            findings = self.findings(is_whole=is_whole)
-            tables = with_findings(
-                tables, findings, RULES, self.checker.clients(self.links), self.files
-            )
-        return tables
 
     def compare(
         self, look: Callable[[EventQuery], FoundEvents], differ: Differ | None = None

@@ -29,6 +29,7 @@ from tests.builders import (
 )
 from tests.damage import Packet
 from tests.findings.checked import found_in
+from tests.parted import findings
 from tests.streams.told import opened, packets
 
 S = 1_000_000_000
@@ -296,7 +297,7 @@ def test_parts_of_a_reading_count_as_the_whole(tmp_path_factory: pytest.TempPath
         reading.check()
         list(reading)
         part, whole = ReadingPart.from_reading(reading), reading.findings()
-    again = merged([ReadingPart.from_bytes(part.to_bytes())], [str(path)]).findings()
+    again = findings(merged([ReadingPart.from_bytes(part.to_bytes())], [str(path)]))
     assert [(one.rule, one.cause, one.message, one.count) for one in again] == [
         (one.rule, one.cause, one.message, one.count) for one in whole
     ]

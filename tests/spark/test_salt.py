@@ -14,6 +14,7 @@ from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.output_reading import compared
 from dcpinspect.spark.pipeline import Options, expire
 from dcpinspect.spark.salt import Salt, is_sealed
+from tests.parted import findings
 from tests.spark.cuts import cut, packets_of, written
 from tests.spark.outputs import here, ran, stored, told
 from tests.spark.test_pipeline import SAMPLES, equal
@@ -32,7 +33,7 @@ def test_runs_replace_by_one_salt_that_only_the_owner_reads(tmp_path: Path) -> N
     whole = written(tmp_path / "whole.pcap", packets)
     equal(stored(out, cut=True), told(whole, cut=True, redactor=redactor))
     elsewhere = salt.rename(tmp_path / "elsewhere")
-    assert compared(Manifest.newest(out).with_salt(str(elsewhere))).merged.findings()
+    assert findings(compared(Manifest.newest(out).with_salt(str(elsewhere))).merged)
     for options in ({"redacts": True}, {"redacts": None}):
         with pytest.raises(
             UsageError, match=r"out.salt: is missing, and .* name its file with --salt-file"
