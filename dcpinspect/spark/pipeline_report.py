@@ -210,4 +210,4 @@ def _texts(column: Any, name: str) -> list[str]:
             text if is_there else ""
             for text, is_there in zip(texts, column.is_valid().to_pylist(), strict=True)
         ]
-    return cell_texts(column, name, has_escapes=True)
+    return cell_texts(column, name)

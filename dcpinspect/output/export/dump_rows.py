@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -77,14 +78,9 @@ def _program(writer: RowWriter, *, is_cut: bool) -> int:
 class DumpRows:
     """Writes lines with bytes below; remembers the addresses it has met."""
 
-    def __init__(
-        self, lines: LineRows, details: Callable[[MessageBatch, int], str], limit: int | None
-    ) -> None:
-        """``details``: returns the text below one line, for messages that the kernel does not
-        write. ``limit``: as in ``hex_dump``.
-        """
+    def __init__(self, lines: LineRows, limit: int | None) -> None:
+        """``limit``: as in ``hex_dump``."""
         self._lines = lines
-        self._details = details
         self._limit = limit
         self._writer = RowWriter()
         self._writer.texts.fragment(b"")  # names no file
@@ -92,32 +88,12 @@ class DumpRows:
         self._files: dict[int, int] = {}
         self._ends: dict[int, int] = {}
 
-    def pieces(self, batch: MessageBatch, rows: RowNumbers) -> Iterator[bytes | memoryview]:
-        """Yields the lines of these messages and their bytes in order, many in a piece.
-
-        A piece is only valid until the next one is made.
-        """
-        times = self._lines.lines.shown_times(batch.time_ns[rows])
-        for first in range(0, len(rows), SLICE):
-            slice_rows, shown_ns = rows[first : first + SLICE], times[first : first + SLICE]
-            text, ends = self.written(batch, slice_rows, shown_ns)
-            if (ends >= 0).all():
-                yield text.data
-            else:
-                yield b"".join(
-                    completed(
-                        text,
-                        ends,
-                        lambda place: self._ordinary(
-                            batch,
-                            int(slice_rows[place]),  # noqa: B023 - called at once
-                            int(shown_ns[place]),  # noqa: B023
-                        ),
-                    )
-                )
-
-    def _ordinary(self, batch: MessageBatch, index: int, shown_ns: int) -> bytes:
-        return self._lines.ordinary(batch, index, shown_ns) + self._details(batch, index).encode()
+    def pieces(self, batch: MessageBatch, rows: RowNumbers) -> Iterator[bytes]:
+        """Yields the lines of these messages and their bytes in order, many in a piece."""
+        for slice_rows, times in self._lines.slices(batch, rows, SLICE):
+            text, ends = self.written(batch, slice_rows, times)
+            ordinary = partial(self._lines.in_full, batch, slice_rows, times)
+            yield from completed(text, ends, ordinary)
 
     def written(
         self, batch: MessageBatch, rows: RowNumbers, times: RowNumbers

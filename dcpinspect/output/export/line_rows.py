@@ -79,17 +79,19 @@ class LineRows:
         lines: Lines,
         style: Callable[[MessageBatch, int], tuple[str, str]],
         groups: Callable[[RowNumbers], RowNumbers] | None = None,
+        details: Callable[[MessageBatch, int], str] = lambda *_: "",
     ) -> None:
         """``style``: returns what stands before and after the line of a message, to give it its
         colour.
 
         It is called for one message of each kind. ``groups``: returns a number below 256 for each
         message of the batch that is being written; messages with different numbers can have
-        different styles.
+        different styles. ``details``: returns what stands below the line of a message.
         """
         self.lines = lines
         self.groups = groups
         self._style = style
+        self._details = details
         self._writer = RowWriter()
         self._writer.texts.fragment(b"")  # the prefix of most keys
         self._kinds: dict[int, _LineKind] = {}
@@ -99,15 +101,29 @@ class LineRows:
         """Yields the lines of these messages in order, many in a piece. A piece is only valid until
         the next one is made.
         """
+        for slice_rows, times in self.slices(batch, rows, SLICE):
+            yield self.written(batch, slice_rows, times)[0].data
+
+    def slices(
+        self, batch: MessageBatch, rows: RowNumbers, size: int
+    ) -> Iterator[tuple[RowNumbers, RowNumbers]]:
+        """Yields at most ``size`` of these messages at a time, with the times that lines show."""
         times = self.lines.shown_times(batch.time_ns[rows])
-        for first in range(0, len(rows), SLICE):
-            slice_rows, shown_ns = rows[first : first + SLICE], times[first : first + SLICE]
-            yield self.written(batch, slice_rows, shown_ns)[0].data
+        for first in range(0, len(rows), size):
+            yield rows[first : first + size], times[first : first + size]
 
     def ordinary(self, batch: MessageBatch, index: int, shown_ns: int) -> bytes:
         """Returns one line, made by ``Lines``."""
         before, behind = self._style(batch, index)
         return f"{before}{self.lines.line_at(batch, index, shown_ns)}{behind}\n".encode()
+
+    def in_full(
+        self, batch: MessageBatch, rows: RowNumbers, times: RowNumbers, place: int
+    ) -> bytes:
+        """Returns the line of one of these messages, and the details below it, made by Python."""
+        index = int(rows[place])
+        line = self.ordinary(batch, index, int(times[place]))
+        return line + self._details(batch, index).encode()
 
     def written(
         self, batch: MessageBatch, rows: RowNumbers, times: RowNumbers

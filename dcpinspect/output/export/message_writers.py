@@ -80,22 +80,20 @@ class LinesWriter:
         self._colors = wishes.colors if self._has_color else None
         # the colour rule of each message of the batch
         self._rules: RowNumbers = np.empty(0, np.int64)
-        lines = LineRows(
-            self._lines, self._colour, self._rules_of if self._colors is not None else None
-        )
+        rules = None if self._colors is None else self._rules_of
+        self._line_rows = lines = LineRows(self._lines, self._colour, rules, self._details)
         self._rows: MessagePieces = lines
         if wishes.hex_grid or wishes.verbose:
             # deferred, as below: lines alone start without these modules
             from dcpinspect.output.export.dump_rows import DumpRows
 
-            dumps = DumpRows(lines, self._details, self._limit) if wishes.hex_grid else None
+            dumps = DumpRows(lines, self._limit) if wishes.hex_grid else None
             self._rows = dumps or lines
         if wishes.verbose:
             from dcpinspect.output.export.table_rows import TableRows
 
-            self._rows = TableRows(
-                lines, dumps, self._details, lambda title: self._paint(title, "bold"), self._limit
-            )
+            bold = lambda title: self._paint(title, "bold")  # noqa: E731 - as short as its use
+            self._rows = TableRows(lines, dumps, bold, self._limit)
         self._has_heading = False
         if wishes.is_growing:
             self._put_heading()
@@ -119,11 +117,8 @@ class LinesWriter:
             for piece in self._rows.pieces(batch, rows):
                 self._target.write_piece(piece)
             return
-        for index in rows.tolist():
-            before, behind = self._colour(batch, index)
-            self._target.write_piece(
-                f"{before}{self._lines.line(batch, index)}{behind}\n{self._details(batch, index)}"
-            )
+        for message_rows, times in self._line_rows.slices(batch, rows, 1):
+            self._target.write_piece(self._line_rows.in_full(batch, message_rows, times, 0))
 
     def _colour(self, batch: MessageBatch, index: int) -> tuple[str, str]:
         """Returns what stands before and after the line of a message to give it its colour."""

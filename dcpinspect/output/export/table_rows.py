@@ -63,39 +63,22 @@ class TableRows:
         self,
         lines: LineRows,
         dumps: DumpRows | None,
-        details: Callable[[MessageBatch, int], str],
         title: Callable[[str], str],
         limit: int | None,
     ) -> None:
-        """``dumps``: writes lines with bytes below. ``details``: returns the text below one line,
-        for messages that are not written here.
-
-        ``title``: gives a title its style. ``limit``: as in ``field_table``.
+        """``dumps``: writes lines with bytes below. ``title``: gives a title its style. ``limit``:
+        as in ``field_table``.
         """
-        self._lines, self._dumps, self._details = lines, dumps, details
+        self._lines, self._heads = lines, dumps or lines
         self._programs = _TablePrograms(title, limit, has_dumps=dumps is not None)
         self._limit = rt.UNLIMITED if limit is None else limit
 
     def pieces(self, batch: MessageBatch, rows: RowNumbers) -> Iterator[bytes]:
         """Yields the lines of these messages and their tables in order, many in a piece."""
-        times = self._lines.lines.shown_times(batch.time_ns[rows])
-        for first in range(0, len(rows), SLICE):
-            yield from self._written(
-                batch, rows[first : first + SLICE], times[first : first + SLICE]
-            )
-
-    def _written(self, batch: MessageBatch, rows: RowNumbers, times: RowNumbers) -> Iterator[bytes]:
-        def ordinary(place: int) -> bytes:
-            index = int(rows[place])
-            return (
-                self._lines.ordinary(batch, index, int(times[place]))
-                + self._details(batch, index).encode()
-            )
-
-        heads, ends = (self._lines if self._dumps is None else self._dumps).written(
-            batch, rows, times
-        )
-        yield from _TableRun(self._programs, batch, rows, heads, ends, self._limit).pieces(ordinary)
+        for slice_rows, times in self._lines.slices(batch, rows, SLICE):
+            heads, ends = self._heads.written(batch, slice_rows, times)
+            run = _TableRun(self._programs, batch, slice_rows, heads, ends, self._limit)
+            yield from run.pieces(functools.partial(self._lines.in_full, batch, slice_rows, times))
 
 
 class _TablePrograms(Programs):

@@ -69,14 +69,8 @@ class TextTable:
         ``WIDEST``, except for the last column. ``width``: of lines.
         """
         widths = {}
-        for name, column in zip(table.schema.names, table.columns, strict=True):
-            widest = max(
-                (
-                    cells(text)
-                    for text in cell_texts(column.combine_chunks(), name, has_escapes=True)
-                ),
-                default=0,
-            )
+        for name, texts in zip(table.schema.names, table_texts(table), strict=True):
+            widest = max(map(cells, texts), default=0)
             limit = WIDEST if name != table.schema.names[-1] else widest
             widths[name] = max(cells(escape(name)), min(limit, widest))
         if width is None:
@@ -224,9 +218,17 @@ def _padded(texts: Any, width: int, *, is_right: bool) -> Any:
     )
 
 
-def cell_texts(column: Any, name: str, *, has_escapes: bool) -> list[str]:
-    """Returns the text of each value of a column."""
-    texts: list[str] = _texts(column, escape_rest if has_escapes else escape, name).to_pylist()
+def table_texts(table: Any) -> list[list[str]]:
+    """Returns the text of each value of a table of records, column by column."""
+    return [
+        cell_texts(column.combine_chunks(), name)
+        for name, column in zip(table.schema.names, table.columns, strict=True)
+    ]
+
+
+def cell_texts(column: Any, name: str) -> list[str]:
+    """Returns the text of each value of a column of records."""
+    texts: list[str] = _texts(column, escape_rest, name).to_pylist()
     return texts
 
 
@@ -343,9 +345,7 @@ def record_lines(
         _below(table.select(hidden_columns), width or 0) if is_folded and hidden_columns else None
     )
     sentences = iter(
-        ()
-        if sentence is None
-        else cell_texts(table.column(sentence).combine_chunks(), sentence, has_escapes=True)
+        () if sentence is None else cell_texts(table.column(sentence).combine_chunks(), sentence)
     )
     for line in lines:
         yield line, ""
@@ -388,11 +388,7 @@ def _fitting(table: Any, first: Sequence[str], width: int) -> list[str]:
 
 def _below(table: Any, width: int) -> Iterator[list[str]]:
     """Yields, for each row, its other values with names, in lines within ``width`` if possible."""
-    columns = [
-        cell_texts(column.combine_chunks(), name, has_escapes=True)
-        for name, column in zip(table.schema.names, table.columns, strict=True)
-    ]
-    for row in zip(*columns, strict=True):
+    for row in zip(*table_texts(table), strict=True):
         lines, line = list[str](), ""
         for name, value in zip(table.schema.names, row, strict=True):
             piece = f"{name} {value}"

@@ -27,7 +27,7 @@ from dcpinspect.output.render.finding_text import (
     told_of,
 )
 from dcpinspect.output.render.palette import PAINTS
-from dcpinspect.output.render.table import cell_texts
+from dcpinspect.output.render.table import table_texts
 from dcpinspect.output.report import report_pictures
 from dcpinspect.output.report.report_contents import Contents, places_of
 from dcpinspect.tables.record_tables import Records
@@ -222,9 +222,5 @@ def _tables(contents: Contents, linked: frozenset[int]) -> Iterator[Table]:
 
 def _table(title: str, records: Records, links: Mapping[int, str]) -> Table:
     names = [column.name for column in records.table.columns if records.has_values(column.name)]
-    table = records.arrow(names)
-    texts = (
-        cell_texts(column.combine_chunks(), name, has_escapes=True)
-        for name, column in zip(names, table.columns, strict=True)
-    )
-    return Table(title, title, names, list(zip(*texts, strict=True)), links)
+    rows = list(zip(*table_texts(records.arrow(names)), strict=True))
+    return Table(title, title, names, rows, links)

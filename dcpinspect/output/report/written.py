@@ -13,7 +13,7 @@ from typing import Literal
 from dcpinspect import __version__
 from dcpinspect.errors import UsageError
 from dcpinspect.output.render.finding_text import report_lines
-from dcpinspect.output.render.table import cell_texts
+from dcpinspect.output.render.table import table_texts
 from dcpinspect.output.report.report_contents import Contents, Limits, Source, contents
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import clip, escape, words_of
@@ -106,11 +106,7 @@ def _table(title: str, records: Records) -> list[str]:
     if not len(records):
         return []
     names = [name for name in _TABLES[title] if records.has_values(name)]
-    first_rows = records.head(_ROWS).arrow(names)
-    texts = [
-        cell_texts(column.combine_chunks(), name, has_escapes=True)
-        for name, column in zip(names, first_rows.columns, strict=True)
-    ]
+    texts = table_texts(records.head(_ROWS).arrow(names))
     table_lines = [
         f"## {title.capitalize()}",
         "",

@@ -42,7 +42,9 @@ def both_ways(made: MessageBatch, limit: int | None = 256) -> tuple[str, str, in
     def at_once() -> tuple[str, int]:
         left.clear()
         return b"".join(
-            DumpRows(LineRows(Lines(), lambda *_: ("", "")), details, limit).pieces(made, rows)
+            DumpRows(LineRows(Lines(), lambda *_: ("", ""), details=details), limit).pieces(
+                made, rows
+            )
         ).decode(), len(left)
 
     rows, slow = np.arange(len(made)), Lines()

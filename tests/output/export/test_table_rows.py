@@ -64,10 +64,10 @@ def both_ways(
 
     def at_once() -> tuple[str, int]:
         left.clear()
-        lines = LineRows(Lines(time, width=width), style)
-        dumps = DumpRows(lines, details, limit) if has_bytes else None
+        lines = LineRows(Lines(time, width=width), style, details=details)
+        dumps = DumpRows(lines, limit) if has_bytes else None
         return b"".join(
-            TableRows(lines, dumps, details, lambda title: f"_{title}_", limit).pieces(made, rows)
+            TableRows(lines, dumps, lambda title: f"_{title}_", limit).pieces(made, rows)
         ).decode(), len(left)
 
     rows, slow = np.arange(len(made)), Lines(time, width=width)
