@@ -88,12 +88,15 @@ class DumpRows:
         self._files: dict[int, int] = {}
         self._ends: dict[int, int] = {}
 
-    def pieces(self, batch: MessageBatch, rows: RowNumbers) -> Iterator[bytes]:
-        """Yields the lines of these messages and their bytes in order, many in a piece."""
+    def pieces(self, batch: MessageBatch, rows: RowNumbers) -> Iterator[bytes | memoryview]:
+        """Yields the lines of these messages and their bytes in order, many in a piece. A piece is
+        only valid until the next one is made.
+        """
         for slice_rows, times in self._lines.slices(batch, rows, SLICE):
             text, ends = self.written(batch, slice_rows, times)
             ordinary = partial(self._lines.in_full, batch, slice_rows, times)
-            yield from completed(text, ends, ordinary)
+            is_whole = bool((ends >= 0).all())
+            yield from (text.data,) if is_whole else completed(text, ends, ordinary)
 
     def written(
         self, batch: MessageBatch, rows: RowNumbers, times: RowNumbers
