@@ -48,8 +48,8 @@ def write_part_rows(
     ``item``: path of the part, path of the file with what only the whole shows of it, the table,
     which is one of ``SET_APART``, and the folder of the file. ``captures``: names of all.
     """
-    part, of_whole, table, folder = item
-    records = ReadingPart.from_bytes(files.content(part, salt)).rows(
+    part_path, of_whole, table, folder = item
+    records = ReadingPart.from_bytes(files.content(part_path, salt)).rows(
         table, from_bytes(files.content(of_whole, salt), OfWhole), captures
     )
     if len(records):

@@ -280,11 +280,11 @@ class Subset:
                 selected = self._marks.within(batch.first_packet, len(batch))
                 if again is not None:
                     seen = again.seen(batch)
-                    whole = seen.headers.index[np.isin(seen.pair, pairs)]
-                    found = [selected, whole, self._packets_at_moments(batch, seen)]
+                    of_pairs = seen.headers.index[np.isin(seen.pair, pairs)]
+                    packets = [selected, of_pairs, self._packets_at_moments(batch, seen)]
                     if handshakes is not None:
-                        found.append(handshakes.packets(batch, seen))
-                    selected = unique(np.concatenate(found))
+                        packets.append(handshakes.packets(batch, seen))
+                    selected = unique(np.concatenate(packets))
                 written += self._write(writer, batch, selected)
         for plain, comments in self._plain.packets() if self._plain is not None else ():
             check()
@@ -302,14 +302,14 @@ class Subset:
             (int(pair_of[connection - 1]), time_ns): text
             for (connection, time_ns), text in self._moments.items()
         }
-        times, found = batch.time_ns[seen.headers.index], list[int]()
+        times, positions = batch.time_ns[seen.headers.index], list[int]()
         wanted = np.array([time_ns for _, time_ns in texts], np.int64)
         for row in np.flatnonzero(np.isin(times, wanted)).tolist():
             text = texts.get((int(seen.pair[row]), int(times[row])))
             if text is not None:
-                found.append(int(seen.headers.index[row]))
-                self._comments.setdefault(batch.first_packet + found[-1], []).append(text)
-        return np.array(found, np.int64)
+                positions.append(int(seen.headers.index[row]))
+                self._comments.setdefault(batch.first_packet + positions[-1], []).append(text)
+        return np.array(positions, np.int64)
 
     def _write(self, writer: PcapNgWriter, batch: PacketBatch, packet_numbers: IntArray) -> int:
         """Writes packets of a batch, and made packets whose places are before its end. Returns
