@@ -262,7 +262,8 @@ def _stalls(
         asked_size is not None and (watched.overruns.count or watched.window.overrun.before)
     ):
         return
-    is_closed = link.closed in ("fin", "rst") and link.closed_by == context.producer(link.number)
+    was_closed = link.closed in ("fin", "rst")
+    is_closed = was_closed and link.closed_by == context.producer(link.number)
     is_given_up = last is not None and is_closed and last.time_ns >= STUCK_NS
     events.sort(key=lambda event: (not is_given_up or event is not last, -event.time_ns))
     worst = events[0]
@@ -273,7 +274,7 @@ def _stalls(
     )
     used = f"{worst.used:,} of {worst.window:,} bytes not acknowledged"
     message = f"flow-control window full for {duration(worst.time_ns / 1e9)}, {used}, {last_ack}"
-    if is_closed and worst is last:
+    if was_closed and worst is last:
         message += f", then the {SIDES[link.closed_by]} closed the connection"
     if worst.time_ns >= STUCK_NS:
         message += f"; a server may give up after {STUCK_NS // 10**9} s"
@@ -302,7 +303,7 @@ def _stalls(
         count,
         until_ns=until,
         closes=closes,
-        is_over=last is None,
+        is_over=True if last is None else None if was_closed else False,
         rows=watched.stalls.rows,
         vbuckets=_waiting(context, link) if last is not None else (),
         shared="the window is full, and nothing is acknowledged",

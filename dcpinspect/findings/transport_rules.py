@@ -210,7 +210,7 @@ class Pauses(Watcher):
             shared=f"the {name} takes no bytes, and the {other_side} must not send",
             time_ns=shut.since_ns,
             last_time_ns=shut.since_ns + shut.time_ns,
-            is_over=shut.is_over,
+            is_over=None if ends else shut.is_over,
             closes=link.number if ends else None,
         )
 

@@ -11,6 +11,7 @@ import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.flow_rules import RULES
+from dcpinspect.output.render.verdict import verdict
 from tests.damage import sample
 from tests.encode import encode
 from tests.findings.checked import findings, found_in
@@ -144,7 +145,11 @@ def test_of_several_stalls_the_longest_is_told() -> None:
             "server",
             ", last acknowledgement 30.0 s before, then the server closed the connection",
         ),
-        (30, "client", ", last acknowledgement 30.0 s before"),
+        (
+            30,
+            "client",
+            ", last acknowledgement 30.0 s before, then the client closed the connection",
+        ),
         (
             719,
             "server",
@@ -155,7 +160,11 @@ def test_of_several_stalls_the_longest_is_told() -> None:
             "server",
             " before, then the server closed the connection; a server may give up after 720 s",
         ),
-        (721, "client", " before; a server may give up after 720 s"),
+        (
+            721,
+            "client",
+            " before, then the client closed the connection; a server may give up after 720 s",
+        ),
     ],
 )
 @pytest.mark.parametrize("abort", [True, False])
@@ -167,6 +176,7 @@ def test_the_servers_limit_is_named_and_explains_its_close(
     found = {one.rule: one for one in findings(talk, rules=[*FLOW, "connection-closed"])}
     stall, close = found["flow-control-stall"], found["connection-closed"]
     assert stall.message.endswith(words)
+    assert (stall.over, verdict([stall])) == ("unknown", "1 connection has stalled")
     assert (close.effect_of == stall.id) is (by == "server")
     assert not close.message.endswith(", after flow-control-stall") or (by, close.whose) == (
         "server",

@@ -119,10 +119,12 @@ class _Met:
                 self.those.update((client, vbucket) for vbucket in case.vbuckets)
             else:
                 self.whole.update(case.connections)
+        # what vbuckets and connections bear may have ended with a close, what clients do goes on
+        lasting = ("open", "unknown") if cost.of == "client" else ("open",)
         began = [
             case.first_time_ns
             for case in finding.case_of_each
-            if case.over != "recovered" and case.first_time_ns
+            if case.over in lasting and case.first_time_ns
         ]
         if finding.over != "recovered" and began:
             self.since_ns = min(self.since_ns or min(began), *began)
