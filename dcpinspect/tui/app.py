@@ -474,7 +474,8 @@ class InspectApp(ThemedApp):
         glyphs = self.glyphs
         signs = (
             f"{glyphs.error} error  {glyphs.warning} warning  {glyphs.note} note  "
-            f"{glyphs.mark} marked  {glyphs.link} Enter follows"
+            f"{glyphs.effect} effect of the finding above  {glyphs.mark} marked  "
+            f"{glyphs.link} Enter follows"
         )
         legend = "\n".join(filter(None, [signs, *self.navigation.view.legend()]))
         self.push_screen(Help(self.view, legend))

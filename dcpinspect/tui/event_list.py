@@ -46,7 +46,7 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
             if track_event.finding is None
             else track_event._replace(
                 event=track_event.event._replace(
-                    text=f"{self._sign(track_event)} {track_event.event.text}"
+                    text=f"{self._sign(track_event)}{track_event.event.text}"
                 )
             )
             for track_event in events
@@ -56,10 +56,15 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         self.point(min(self.at, max(0, len(events) - 1)))
 
     def _sign(self, track_event: TrackEvent) -> str:
-        """Returns the sign before a finding: of its severity, or that it is an effect."""
+        """Returns what stands before a finding: the sign of its severity, or that it is an effect,
+        with its row, which is in the order of its cause.
+        """
+        event = track_event.event
         signs = {"error": self._glyphs.error, "warning": self._glyphs.warning}
         return (
-            self._glyphs.effect if track_event.cause is not None else signs[track_event.event.kind]
+            f"{signs[event.kind]} "
+            if track_event.cause is None
+            else f"{self._glyphs.effect} row {event.row}, "
         )
 
     def is_bad(self, place: int) -> bool:
@@ -132,6 +137,9 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         style += self.cursor_style() if is_here else Style()
         lines = self._in_full(number) if number in self.more else self._short.lines_of(event)
         text = lines[line - self.lines_of(number)[0]]
+        if self._events[number].cause is not None:  # so that the rows rise
+            head = self._short.heading.index("Event")
+            text = " " * head + text[head:]
         pieces = [(self._glyphs.cursor if is_here else " ", style), (text, style)]
         if is_here and self.is_bad(number) and event.text[:2] in text:
             before, glyph, after = text.partition(event.text[:1])

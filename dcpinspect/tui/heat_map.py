@@ -34,8 +34,6 @@ from dcpinspect.tui.vbucket_cells import FEW
 
 LABEL = 10
 """Width of the numbers before a line, in columns."""
-SHARING = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256, 512, 1024, MOST)
-"""Numbers of vbuckets that can share a row."""
 
 
 class HeatForm(NamedTuple):
@@ -51,8 +49,9 @@ def fitting(count: int, lines: int) -> HeatForm:
     """Returns the form that shows so many vbuckets in so many lines."""
     if count <= lines:
         return HeatForm(1, lines // max(1, count))
-    sharing = next((share for share in SHARING if -(-count // share) <= lines), SHARING[-1])
-    return HeatForm(sharing)
+    share = -(-count // lines)
+    step = 1 << max(0, share.bit_length() - 4)  # numbers beside rows are round, and no row is empty
+    return HeatForm(-(-share // step) * step)
 
 
 class HeatMap(LineView, can_focus=True, inherit_bindings=False):
@@ -77,9 +76,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self._edges: list[int] = []
         self._signs = np.zeros((0, 0), np.int8)
         self._wanted: tuple[int, int] | None = None
-        """Vbucket and time that the cursor was moved to; it stays when the size of the cells
-        changes.
-        """
+        """Vbucket and time of the cursor, which stay when the size of the cells changes."""
 
     def show(self, results: Results, first_ns: int, last_ns: int) -> None:
         """Shows the results so far. ``first_ns`` and ``last_ns``: when the capture began and ended,
@@ -163,9 +160,14 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def vbucket(self) -> int | None:
-        """Vbucket that has most in the cursor's cell, the first of equals."""
+        """The vbucket that the cursor was moved to, or the one with most in its cell."""
         if self.row >= len(self.groups):
             return None
+        return self._fullest if self._wanted is None else self._wanted[0]
+
+    @property
+    def _fullest(self) -> int:
+        """Vbucket that has most in the cursor's cell, the first of equals."""
         first, last = self.groups[self.row]
         span = self.column * self._spans
         counts = self._heat.counts[first : last + 1, span : span + self._spans].sum(axis=1)
@@ -182,7 +184,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         """Moves the cursor to a cell."""
         super().set_cursor(place)
         if self.row < len(self.groups):
-            self._wanted = self.groups[self.row][0], self.span[0]
+            self._wanted = self._fullest, self.span[0]
 
     def move_to(self, vbucket: int, since_ns: int | None = None) -> None:
         """Moves the cursor to the row of a vbucket, and to a time."""
@@ -302,12 +304,11 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             return "nothing yet"
         first, last = self.groups[self.row]
         scale = self._scale()
-        low, _ = self.span
         amount = int(self.amounts[self.row, self.column])
-        most = f", most of them in vbucket {self.vbucket}" if first < last and amount else ""
+        most = f", most of them in vbucket {self._fullest}" if first < last and amount else ""
         phrases = [
-            f"vb {first}" if first == last else f"vb {first}–{last}",
-            f"{seconds(scale, low)} s and {lasting(scale.step)} on",
+            f"vb {self.vbucket}" + (f" of {first}–{last}" if first < last else ""),
+            f"{lasting(scale.step)} from {seconds(scale, self.span[0])} s on",
             f"{counted(amount, 'item')}{most}" if amount else "no item",
         ]
         if sign := int(self._signs[self.row, self.column]):

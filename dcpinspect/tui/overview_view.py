@@ -111,7 +111,9 @@ class OverviewView(View):
 
     @on(LineView.Moved)
     def _name_parts(self) -> None:
-        """Writes the titles of the parts."""
+        """Writes the titles of the parts, and gives the chosen finding the room that it needs."""
+        if self.findings.lines_of(self.findings.at)[1] > self.findings.size.height:
+            self._fit()
         causes, inspection = self.findings.count, self.host.inspection
         self.findings.border_title = (
             counted(causes, "finding") + ", the worst first" if causes else "findings"
@@ -146,22 +148,15 @@ class OverviewView(View):
                 + (" so far" if self.host.inspection.state == "reading" else ""),
                 "bold",
             )
-        sentence = one_line(verdict(causes, results.looked))
+        sentence = one_line(verdict(causes))
         # what a user would ask about, such as a rollback, is not green
         self._said.set_classes(worst or ("well" if sentence.startswith(NOTHING) else ""))
-        text.append(sentence, "bold")
-        is_said = (
-            str(results.looked) in text.plain
-        )  # this sentence already says how much was checked
         first, last = self.host.inspection.ends
-        facts = [
-            "" if is_said else str(results.looked),
-            f"{(last - first) / 1e9:,.3f} s from "
-            f"{datetime.fromtimestamp(first // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC",
-        ]
-        return text.append(
-            f"\n{' · '.join(filter(None, facts))}", Style(bold=False, color="default")
+        facts = (
+            f"\n{results.looked} · {(last - first) / 1e9:,.3f} s from "
+            f"{datetime.fromtimestamp(first // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
         )
+        return text.append(sentence, "bold").append(facts, Style(bold=False, color="default"))
 
     def on_resize(self) -> None:
         """Fits the parts to the new size."""
@@ -174,12 +169,6 @@ class OverviewView(View):
         width, height = self.size
         is_wide = width >= WIDE
         self.set_class(is_wide, "-beside")
-        verdict_lines = len(self._verdict_text.wrap(self.app.console, max(10, width - 2)))
-        if height < 12:
-            verdict_lines = len(
-                self._verdict_text.split("\n")[0].wrap(self.app.console, max(10, width - 2))
-            )
-        self._said.styles.max_height = verdict_lines
         columns = (
             width
             if not is_wide
@@ -187,43 +176,40 @@ class OverviewView(View):
             if self.map.cells.has_few or width < 2 * WIDE // 3 + _BESIDE
             else width - _BESIDE
         )
-        beside_width = width - columns - 1 if is_wide else width
-        talking = 1 + self.connections.needed(beside_width, MOST_TALKS)
         legend = self.map.legend(columns - 2)
         words = len(legend.split("\n")) if legend else 0
-        # the whole advice of the chosen finding says more than a chart
-        advice = min(
-            self.findings.lines_of(self.findings.at)[1], height - verdict_lines - words - 3
+        # the whole advice of the chosen finding says more than facts, a map or a chart
+        advice = 1 + self.findings.lines_of(self.findings.at)[1]
+        sentence, said = (
+            len(text.wrap(self.app.console, max(10, width - 2)))
+            for text in (self._verdict_text.split("\n")[0], self._verdict_text)
         )
-        least = max(4, height // 3) if is_wide else 7
-        finding_lines = 1 + min(self.findings.lines, max(least, advice))
-        free_lines = height - verdict_lines - finding_lines
-        lines = self.map.needed(
-            columns,
-            max(
-                1,
-                free_lines - 1 - words
-                if is_wide
-                else min(free_lines - CHART - 1 - words, max(3, height // 5)),
-            ),
-        )
-        mapped = 1 + lines + words
+        said = said if said + advice + 2 + words <= height else sentence
+        self._said.styles.max_height = said
+        room = height - said
+        least = min(self.findings.lines, max(4, height // 3) if is_wide else 7)
+        free = room - max(advice, min(1 + least, room - 2 - words))
+        talking = 1 + self.connections.needed(width - columns - 1 if is_wide else width, MOST_TALKS)
         if is_wide:
-            below = min(max(free_lines, 3), max(mapped, CHART + talking))
-            free = height - verdict_lines - below - 1
-            needed = self.findings.needed(free)
-            below += max(0, free - needed)  # an empty row is of no use between the two
-            lines = self.map.needed(columns, max(1, below - 1 - words))
+            lines = self.map.needed(columns, max(1, free - 1 - words))
+            below = min(free, max(1 + lines + words, CHART + talking))
+            above = room - below - 1
+            below += max(0, above - self.findings.needed(above))  # no row between them is empty
             beside = below
+            lines = self.map.needed(columns, max(1, below - 1 - words))
             columns, legend = self._narrowed(columns, lines, legend)
         else:
-            beside = min(max(0, free_lines - mapped), CHART + talking)
+            most = min(free - CHART - 1 - words, max(3, height // 5))
+            lines = self.map.needed(columns, max(1, most))
+            mapped = 1 + lines + words
+            beside = min(max(0, free - mapped), CHART + talking)
             beside = beside if beside >= CHART + 3 else CHART if beside >= CHART else 0
             below = mapped + beside
+        self._below.display = free >= 2 + words
         self._legend.update(legend)
         self._below.styles.height, self.map.styles.height = below, lines
         self._map_side.styles.width, self._map_side.styles.height = (
-            (columns, below) if is_wide else ("1fr", mapped)
+            (columns, below) if is_wide else ("1fr", below - beside)
         )
         self._beside.display = self.rate.display = beside >= CHART
         self.connections.display = beside >= CHART + 3

@@ -135,11 +135,11 @@ class Results:
         they stall its connection; the worst first.
         """
         stalled = set()
-        if any(finding.rule in _STALLS.values() for finding in self.findings):
+        if any(finding.rule in STALLS.values() for finding in self.findings):
             rows = self.records["vbuckets"].rows("vbucket", "verdict", "connections")
             for number, state, connections in rows:
-                if number == vbucket and state in _STALLS:
-                    stalled |= {(_STALLS[state], connection) for connection in connections}
+                if number == vbucket and state in STALLS:
+                    stalled |= {(STALLS[state], connection) for connection in connections}
         return [
             number
             for number, finding in enumerate(self.findings)
@@ -176,7 +176,7 @@ class Results:
         return self.findings[numbers[0]] if numbers else None
 
 
-_STALLS = {"stalled": "tcp-window-zero", "starved-by-flow-control": "flow-control-stall"}
+STALLS = {"stalled": "tcp-window-zero", "starved-by-flow-control": "flow-control-stall"}
 """Verdicts on vbuckets that a finding about their connection tells, and its rule."""
 
 Series = tuple[int, *tuple[Any, ...]]

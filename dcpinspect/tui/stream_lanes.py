@@ -454,7 +454,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             return (
                 f"{self._number(low)} s"
                 if low == high
-                else f"{self._number(low)} s and {lasting(high - low + 1)} on"
+                else f"{lasting(high - low + 1)} from {self._number(low)} s on"
             )
         return f"seqno {low}" if low == high else f"seqnos {low}–{high}"
 
@@ -540,11 +540,11 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     def has_sign(self, sign: Sign) -> bool:
         """Whether a sign of the legend is drawn anywhere."""
-        if sign.paint.startswith("severity-"):
+        if not sign.paint or sign.paint.startswith("severity-"):
             return any(
-                f"severity-{severity}" == sign.paint
+                sign.paint == (f"severity-{mark.event.kind}" if mark.cause is None else "")
                 for track in self.tracks
-                for _, severity in track.found_at(self.axis)
+                for mark in track.found
             )
         for number, track in enumerate(self.tracks):
             drawn = self._lanes_of(number)
@@ -686,7 +686,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             "span": f"{seconds(scale, scale.first)}–{seconds(scale, scale.last + 1)} s"
             if is_time
             else f"seqnos {scale.first:,}–{scale.last:,}",
-            "cell": self._cell_in_words(),
+            "cell": "a cell is "
+            + (lasting(scale.step) if is_time else counted(scale.step, "seqno")),
             "other": f"d: {'seqnos' if is_time else 'time'}",
             "connection": connections[0][0]
             if len(connections) == 1
@@ -700,11 +701,6 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
                 break
             phrases[left_out] = ""
         return _joined(phrases)
-
-    def _cell_in_words(self) -> str:
-        scale, width = self.scale, self._columns / self.scale.cells
-        amount = lasting(scale.step) if self.axis == "time" else counted(scale.step, "seqno")
-        return f"a cell is {amount}" if width < 1.05 else f"{amount} in {width:.1f} columns"
 
 
 def _joined(parts: Mapping[str, str]) -> str:

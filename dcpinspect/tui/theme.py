@@ -37,10 +37,8 @@ class Glyphs:
     link: str = "↗"
     effect: str = "└"
     """Stands before a finding that is an effect of the one above."""
-    missing: str = "··"
     blocks: str = "▁▂▃▄▅▆▇█"
-    silent: str = "·"
-    shades: str = "█▓▒░■·"
+    shades: str = "█▓▒░■□"
     """For vbuckets that are caught up, advancing, backfilling, silent, ended, and unknown."""
 
     @property
@@ -126,7 +124,7 @@ def _style(paint: str, theme: str, no_color: bool) -> Style:
 
 
 UNICODE = Glyphs()
-ASCII = Glyphs("X", "!", "n", ">", "*", "@", "+", "-", "->", "`", "..", "12345678", ".", "#%=-x.")
+ASCII = Glyphs("X", "!", "n", ">", "*", "@", "+", "-", "->", "`", "12345678", "#%=-x.")
 
 _DRAWN = str.maketrans(
     {

@@ -104,7 +104,8 @@ class TimelineView(View):
         glyphs = self._lane_glyphs
         signs = zip((glyphs.error, glyphs.warning), ("error", "warning"), strict=True)
         findings = [Sign(glyph, f"severity-{word}", word) for glyph, word in signs]
-        return [*legend(glyphs), findings]
+        effect = Sign(self._glyphs.effect, "", "effect of the finding above")
+        return [*legend(glyphs), [*findings, effect]]
 
     def action_pane(self, what: str, *arguments: int) -> None:
         """Does what the lanes do; up and down, screens and ends move in the list of events."""

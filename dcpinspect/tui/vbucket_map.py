@@ -15,7 +15,7 @@ from textual.strip import Strip
 from dcpinspect.text import clip
 from dcpinspect.tui import theme
 from dcpinspect.tui.line_view import LineView, Piece, flowed, strip
-from dcpinspect.tui.results import Results
+from dcpinspect.tui.results import STALLS, Results
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_cells import Cells
 
@@ -205,9 +205,14 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         return cell if 0 <= cell < self.count else None
 
     def is_bad(self, place: int) -> bool:
-        """Whether there is an error or a warning about a vbucket of the cell."""
+        """Whether there is an error or a warning about a vbucket of the cell, or about the
+        connection that stalls it.
+        """
         numbers = self.cells.numbers[place * self.form.each : (place + 1) * self.form.each]
-        return any(self.cells.severity(number) is not None for number in numbers)
+        return any(
+            self.cells.severity(number) is not None or self.cells.state(number) in STALLS
+            for number in numbers
+        )
 
     def worst(self) -> list[int]:
         """Returns the vbuckets whose signs are no blocks, the worst first; among equals, the lower

@@ -125,12 +125,13 @@ class VbucketsView(View):
         self.set_class(is_few, "-few")
         self.map.styles.height = self.map.needed(self.map.size.width, 10) if is_few else None
         width = max(10, self._side.scrollable_content_region.width or self.app.size.width - 2)
-        self._worst.display = is_map and not is_narrow and not is_few
+        worst = Text() if is_narrow or is_few or not is_map else self.map.worst_text()
+        self._worst.display = bool(worst)
+        self._worst.update(worst)
         if is_map:
             number, results = self.map.vbucket, self.host.inspection.results
             legend = self.map.legend(width)
             self._legend.update(legend)
-            self._worst.update(self.map.worst_text())
             self._about.update(
                 about_vbucket(
                     number,

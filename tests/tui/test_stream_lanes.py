@@ -227,7 +227,7 @@ def test_an_effect_stands_below_its_cause_without_a_sign_of_its_own() -> None:
         texts = [one.event.text for one in app.navigation.timeline.events._events]
         cause = next(place for place, text in enumerate(texts) if "rollback-not-followed" in text)
         assert texts[cause].startswith(f"{app.glyphs.error} ")
-        assert texts[cause + 1].startswith(f"{app.glyphs.effect} rollback: asked for seqno 77")
+        assert texts[cause + 1].startswith(f"{app.glyphs.effect} row 31, rollback: asked")
         await press(app, pilot, "home", "n")
         assert app.navigation.timeline.events.at == cause
         await press(app, pilot, "n")

@@ -49,7 +49,7 @@ class Glyphs:
     oso: str = "≈≈"
     unknown: str = "▚▞"
     history: str = "hh"
-    promised: str = "·"
+    promised: str = "╌"
     """The part of a snapshot that did not come any more."""
     density: str = "▁▂▃▄▅▆▇█"
     line: str = "─"
