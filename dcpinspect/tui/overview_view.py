@@ -180,20 +180,21 @@ class OverviewView(View):
         words = len(legend.split("\n")) if legend else 0
         # the whole advice of the chosen finding says more than facts, a map or a chart
         advice = 1 + self.findings.lines_of(self.findings.at)[1]
-        sentence, said = (
+        sentence_lines, verdict_lines = (
             len(text.wrap(self.app.console, max(10, width - 2)))
             for text in (self._verdict_text.split("\n")[0], self._verdict_text)
         )
-        said = said if said + advice + 2 + words <= height else sentence
-        self._said.styles.max_height = said
-        room = height - said
+        if verdict_lines + advice + 2 + words > height:
+            verdict_lines = sentence_lines
+        self._said.styles.max_height = verdict_lines
+        below_verdict = height - verdict_lines
         least = min(self.findings.lines, max(4, height // 3) if is_wide else 7)
-        free = room - max(advice, min(1 + least, room - 2 - words))
+        free = below_verdict - max(advice, min(1 + least, below_verdict - 2 - words))
         talking = 1 + self.connections.needed(width - columns - 1 if is_wide else width, MOST_TALKS)
         if is_wide:
             lines = self.map.needed(columns, max(1, free - 1 - words))
             below = min(free, max(1 + lines + words, CHART + talking))
-            above = room - below - 1
+            above = below_verdict - below - 1
             below += max(0, above - self.findings.needed(above))  # no row between them is empty
             beside = below
             lines = self.map.needed(columns, max(1, below - 1 - words))
