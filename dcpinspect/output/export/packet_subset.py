@@ -281,10 +281,10 @@ class Subset:
                 if again is not None:
                     seen = again.seen(batch)
                     of_pairs = seen.headers.index[np.isin(seen.pair, pairs)]
-                    packets = [selected, of_pairs, self._packets_at_moments(batch, seen)]
+                    positions = [selected, of_pairs, self._packets_at_moments(batch, seen)]
                     if handshakes is not None:
-                        packets.append(handshakes.packets(batch, seen))
-                    selected = unique(np.concatenate(packets))
+                        positions.append(handshakes.packets(batch, seen))
+                    selected = unique(np.concatenate(positions))
                 written += self._write(writer, batch, selected)
         for plain, comments in self._plain.packets() if self._plain is not None else ():
             check()
