@@ -33,8 +33,6 @@ FIRST_BAD_END, LAST_BAD_END = 2, 6
 """
 MOVED = 2
 """The reason of a stream end if the vbucket is active on another node, perhaps not captured."""
-MOST_EARLIER = 64
-"""Number of earlier streams of a vbucket that are asked what the client received on them."""
 _DEVIATIONS = 3
 """Standard deviations by which the vbuckets that did not come back must be fewer than a node's even
 share, to be too few for a node.
@@ -162,9 +160,7 @@ class Clients:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._of_host: dict[str, list[int]] = defaultdict(list)
-        self._of_name: dict[str, list[int]] = defaultdict(list)
-        self._nameless: dict[str, list[int]] = defaultdict(list)
+        self._consumers = context.consumers
         self._latest: dict[
             tuple[int, frozenset[int]], tuple[_VBucketRequest, list[_VBucketRequest]]
         ] = {}
@@ -174,12 +170,6 @@ class Clients:
         reopened all that moved away.
         """
         self._moves: dict[str, _Moves] = {}
-        self._may_be: dict[tuple[str | None, str], frozenset[int]] = {}
-        for number, owner in context.owners.items():
-            self._of_host[owner.host].append(number)
-            self._of_name[owner.name].append(number)
-            if not owner.is_named:
-                self._nameless[owner.host].append(number)
 
     @cached_property
     def turns(self) -> dict[str, LostStreams]:
@@ -330,7 +320,7 @@ class Clients:
         """
         sessions = self._context.tracker.conversation.sessions
         links = self._context.by_number
-        own_connections = self._of_name[client]
+        own_connections = self._consumers.of_name[client]
         buckets = {self._context.session(number).bucket for number in own_connections} - {None}
         link_numbers = [
             number
@@ -372,30 +362,12 @@ class Clients:
 
     def latest_ns(self, client: str) -> int:
         """Returns the time of the latest message on any connection of a client."""
-        rows = self._context.tracker.state.connections[self._of_name[client]]
+        rows = self._context.tracker.state.connections[self._consumers.of_name[client]]
         return int(rows.time.array.max())
-
-    def may_be(self, connection: int) -> frozenset[int]:
-        """Returns the connections of the client of a connection, and those that may be its own
-        because their beginning was not captured.
-        """
-        owner = self._context.owners[connection]
-        key = owner.name if owner.is_named else None, owner.host
-        if key not in self._may_be:
-            named = (*self._of_name[owner.name], *self._nameless[owner.host])
-            self._may_be[key] = frozenset(named if owner.is_named else self._of_host[owner.host])
-        return self._may_be[key]
-
-    @cached_property
-    def _incomplete(self) -> frozenset[int]:
-        """Connections of which the capture lacks something."""
-        return frozenset(
-            number for number in self._context.owners if not self._context.sight.is_complete(number)
-        )
 
     def is_whole(self, connection: int) -> bool:
         """Returns whether the capture lacks nothing of a connection's client, on any of its own."""
-        return self._incomplete.isdisjoint(self.may_be(connection))
+        return self._consumers.incomplete.isdisjoint(self._consumers.may_be(connection))
 
     @cached_property
     def _by_connection(self) -> tuple[Groups, Groups, Sequence[RowNumbers]]:
@@ -433,7 +405,7 @@ class Clients:
         """
         groups, of_group, columns = self._by_connection
         connection = int(self._context.streams.connection[stream])
-        group, own_connections = int(groups.of[stream]), self.may_be(connection)
+        group, own_connections = int(groups.of[stream]), self._consumers.may_be(connection)
         if (group, own_connections) not in self._latest:
             rows = of_group[group]
             vbucket_requests = [
@@ -486,7 +458,7 @@ class Clients:
             context.may_lack(
                 incomplete, 1 - context.producer(incomplete), since_ns, until_ns, REQUEST
             )
-            for incomplete in self._incomplete & self.may_be(connection)
+            for incomplete in self._consumers.incomplete & self._consumers.may_be(connection)
         )
 
     def may_have_heard(self, connection: int, since_ns: int, until_ns: int) -> bool:
@@ -496,7 +468,7 @@ class Clients:
         A log answers a request: that was not captured either, or it has no answer.
         """
         context, streams = self._context, self._context.streams
-        for incomplete in self._incomplete & self.may_be(connection):
+        for incomplete in self._consumers.incomplete & self._consumers.may_be(connection):
             if context.may_lack(
                 incomplete, context.producer(incomplete), since_ns, until_ns, ANSWER
             ):
@@ -509,38 +481,6 @@ class Clients:
                 ):
                     return True
         return False
-
-    def received_before(self, stream: int) -> int | None:
-        """Returns the seqno, biased, up to which the client of a stream had come in the vbucket
-        when it asked for the stream, on earlier ones; None where there is none, or where nobody can
-        tell.
-        """
-        context, streams = self._context, self._context.streams
-        before = context.of_client.before(stream, MOST_EARLIER)
-        earlier = np.asarray(before, dtype=np.int64)[streams.has_position[before] != 0]
-        if not 0 < len(earlier) < MOST_EARLIER:
-            return None
-        for number in earlier[
-            np.isin(streams.connection[earlier], list(self._incomplete))
-        ].tolist():
-            stream_record = streams[number]
-            if context.sight.may_move(
-                int(stream_record.connection),
-                stream_record,
-                context.snapshots,
-                int(stream_record.position_losses),
-            ):
-                return None
-        since_ns, until_ns = int(streams.at.time[earlier].max()), int(streams.opened.time[stream])
-        other_connections = self.may_be(int(streams.connection[stream])) - {
-            *streams.connection[earlier].tolist()
-        }
-        if any(
-            context.sight.may_stream(incomplete, since_ns, until_ns)
-            for incomplete in self._incomplete & other_connections
-        ):
-            return None
-        return int(streams.position[earlier].max())
 
 
 def _host(address: str) -> str:

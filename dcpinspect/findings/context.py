@@ -19,6 +19,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.versions import SEQNO_ADVANCED, Versions, versions_by_markers
 from dcpinspect.streams import records as r
 from dcpinspect.streams import words as w
+from dcpinspect.streams.consumers import Consumers
 from dcpinspect.streams.copies import Copy
 from dcpinspect.streams.failover_logs import FailoverLogs, KnownLog, LogsInOrder
 from dcpinspect.streams.gaps_between_streams import Client
@@ -103,7 +104,7 @@ class Context:
     @property
     def owners(self) -> Mapping[int, Client]:
         """The client that each connection belongs to, by number of the connection."""
-        return self.tables.seen.owners
+        return self.consumers.owners
 
     @property
     def clients(self) -> Mapping[int, str]:
@@ -284,26 +285,20 @@ class Context:
             for loss_rows in groups.values()
         }
 
-    @cached_property
+    @property
+    def consumers(self) -> Consumers:
+        """The consumers, each over all its connections."""
+        return self.tables.seen.consumers
+
+    @property
     def names(self) -> NameNumbers:
         """The consumers of the connections, as numbers."""
-        return NameNumbers(self.clients, len(self.tracker.state.connections))
+        return self.consumers.names
 
-    @cached_property
+    @property
     def of_client(self) -> Groups:
-        """Streams by client, vbucket and stream-id, in the order in which they were opened; a hole
-        may have held requests back.
-
-        A stream whose stream-id nobody knows is alone. A proxy opens two connections of one name,
-        from the producer and to the consumer, and passes on what each says: what it says on one of
-        them was not asked again.
-        """
-        streams = self.streams
-        client = self.names.of[streams.connection]
-        in_order = np.argsort(streams.opened.time, kind="stable")
-        sid = np.where(self.unread_requests.streams, -2 - np.arange(len(streams)), streams.sid)
-        producer = self.tracker.state.connections.producer[streams.connection]
-        return Groups([client, producer, streams.vbucket, sid], in_order[client[in_order] >= 0])
+        """As ``Consumers.streams``."""
+        return self.consumers.streams
 
     @property
     def unread_requests(self) -> UnreadRequests:

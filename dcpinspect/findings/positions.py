@@ -4,10 +4,11 @@ checkpoint is wrong and not the history.
 
 from __future__ import annotations
 
-from dcpinspect.findings.clients import MOST_EARLIER, Clients
+from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, plain
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams import words as w
+from dcpinspect.streams.consumers import MOST_EARLIER
 from dcpinspect.streams.records import LEAST
 
 OTHER_VBUCKET, NEVER_GIVEN, NEVER_RECEIVED = CAUSES = (
@@ -54,7 +55,10 @@ def wrong_position(
         return _wrong_uuid(context, clients, number)
     if cause != "leading-consumer":
         return None
-    received, start = clients.received_before(number), int(context.streams.request.start[number])
+    received, start = (
+        context.consumers.received_before(number),
+        int(context.streams.request.start[number]),
+    )
     if received is None or received >= start:
         return None
     return WrongPosition(
@@ -82,7 +86,7 @@ def _wrong_uuid(context: Context, clients: Clients, number: int) -> WrongPositio
         )
     sent, request_place = context.sent(number), (int(row.opened.time), int(row.opened.row))
     before = sent.count_before(*request_place, side="left")
-    received, streams = clients.received_before(number), context.streams
+    received, streams = context.consumers.received_before(number), context.streams
     earlier = context.of_client.before(number, MOST_EARLIER)
     began_anew = bool(
         (

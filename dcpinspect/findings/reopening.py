@@ -94,7 +94,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
                 yield from _not_taken_up(context, clients, client, (turns, reopened), turn)
     for numbers in context.of_client.having(context.streams.in_oso >= 0):
         for before, number in pairwise(numbers):
-            yield from _out_of_order(context, clients, before, number)
+            yield from _out_of_order(context, before, number)
     request, answer = context.streams.request, context.streams.answer
     has_seqno = (request.form > 0) & (request.flags & TO_AN_END == 0)
     is_finite = has_seqno & (request.end > request.start) & (request.end < GREATEST)
@@ -245,9 +245,7 @@ def _goes_on(context: Context, client: str, time_ns: int) -> bool:
     )
 
 
-def _out_of_order(
-    context: Context, clients: Clients, before: int, number: int
-) -> Iterator[Occurrence]:
+def _out_of_order(context: Context, before: int, number: int) -> Iterator[Occurrence]:
     old, row = context.streams[before], context.streams[number]
     if old.in_oso < 0 or not row.request.form or int(row.request.flags) & FROM_LATEST:
         return
@@ -265,7 +263,7 @@ def _out_of_order(
     since = int(old.latest.time)
     unseen = [
         candidate
-        for candidate in clients.may_be(connection)
+        for candidate in context.consumers.may_be(connection)
         if candidate not in (connection, int(row.connection))
     ]
     if any(

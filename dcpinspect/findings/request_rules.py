@@ -24,7 +24,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import hex_uid
-from dcpinspect.streams.records import LEAST, UNREAD_SEQNO, Streams
+from dcpinspect.streams.records import LEAST, UNREAD_SEQNO, Stream, Streams
 from dcpinspect.streams.rollback import CAUSES
 from dcpinspect.streams.transitions import ENDED
 
@@ -73,8 +73,8 @@ RULES = rules(
         cost: refused
     rollback stream warning
         fires: a stream request is answered with a rollback; a note if the consumer followed it and
-            is in no rollback-loop, or if the consumer has a stream again whose request was not
-            captured
+            is in no rollback-loop. It is also a note if the consumer was granted the same with
+            ignore-purged-tombstones, or has a stream again whose request was not captured
         next: look at 'dcpinspect rollbacks', which has the cause and a request that works for each;
             the client has to discard what is above the rollback seqno, and to resume there
         causes: {" ".join(CAUSES)} {" ".join(WRONG)}
@@ -197,7 +197,11 @@ _WENT_ON = (
     "nothing is left to do, the consumer has a stream of the vbucket again; the request for "
     "it was not captured"
 )
-_SEND_UUID = {"no-uuid": "a client that sends the uuid of its history keeps what it has"}
+_TO_KEEP = {
+    "no-uuid": "a client that sends the uuid of its history keeps what it has",
+    "purge": "a client that needs no tombstones can ask with ignore-purged-tombstones instead",
+}
+"""How a client keeps what it has, by why it was rolled back."""
 _MOST_FALLS = 8
 """Number of further rollbacks that are looked at, for whether the client followed the first one."""
 _LATER = (
@@ -264,6 +268,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
                     clients,
                     number,
                     None if number in looping else _followed(context, requests_in_order, index),
+                    is_granted_later=index < granted,
                 )
             elif stream.answer == w.A_ROLLBACK:
                 yield _rolled_back_unread(
@@ -559,31 +564,42 @@ def _followed(context: Context, requests_in_order: OpenedInOrder, index: int) ->
 
 def _follows(context: Context, number: int, again: int) -> bool:
     row, next_row = context.streams[number], context.streams[again]
-    if (
-        not next_row.request.form
-        or next_row.request.start > row.rollback
-        or int(next_row.request.flags) & FROM_LATEST
-    ):
+    if not next_row.request.form or int(next_row.request.flags) & FROM_LATEST:
         return False
-    if next_row.answer == w.A_ACCEPTED:
+    is_accepted = bool(next_row.answer == w.A_ACCEPTED)
+    if next_row.request.start > row.rollback:
+        return is_accepted and _does_without_tombstones(row, next_row)
+    if is_accepted:
         return True
     rollback = context.rollbacks.stream_rollback(number)
     start = plain(next_row.request.start)
     low = plain(next_row.request.snapshot_start)
     high = plain(next_row.request.snapshot_end)
     is_range = next_row.request.form != 1 or (low, high) in (
-        (rollback.to, rollback.to),
+        (rollback.resume, rollback.resume),
         rollback.snapshot,
     )
     is_uuid = (
         rollback.resume_uuid is not None
         and int(next_row.request.uuid) & ENDLESS == rollback.resume_uuid
     )
-    return start == rollback.to and is_range and is_uuid
+    return start == rollback.resume and is_range and is_uuid
+
+
+def _does_without_tombstones(row: Stream, later: Stream) -> bool:
+    """Returns whether a later request asks the same as one that was rolled back, but for tombstones
+    that were purged. If that is granted, nothing has to be discarded.
+    """
+    flags = int(later.request.flags) & ~int(row.request.flags)
+    return bool(
+        flags & IGNORE_PURGED
+        and later.request.uuid == row.request.uuid
+        and later.request.start == row.request.start
+    )
 
 
 def _rolled_back(
-    context: Context, clients: Clients, number: int, followed: int | None
+    context: Context, clients: Clients, number: int, followed: int | None, *, is_granted_later: bool
 ) -> Occurrence:
     """Returns the occurrence of a rollback. ``followed``: the request by which the client followed
     it; None if it did not, or nobody knows.
@@ -614,22 +630,31 @@ def _rolled_back(
     shared = rollback.why.shared if wrong is None else f"{rollback.why.shared}; {wrong.shared}"
     message = message if wrong is None else f"{message}; {wrong.text}"
     again = context.request(followed) if followed is not None else None
-    resume = to
-    if again is not None:
-        message, next_ = f"{message}; followed in row {again.row}", _FOLLOWED
+    ended = ""
+    if followed is not None and _does_without_tombstones(
+        context.streams[number], context.streams[followed]
+    ):
+        message, ended = f"{message}; granted without them later", ", and granted later"
+        next_ = "nothing is left to do, the client asked again with ignore-purged-tombstones"
+    elif again is not None:
+        message, ended = f"{message}; followed in row {again.row}", ", and followed"
+        next_ = _FOLLOWED
     elif followed is not None:
-        message, next_ = f"{message}; the consumer has a stream again", _WENT_ON
-    elif wrong is not None and wrong.received is not None and wrong.received < to:
-        resume = wrong.received
+        message, ended = f"{message}; the consumer has a stream again", ", and went on"
+        next_ = _WENT_ON
+    elif wrong is not None and rollback.resume != to:
         next_ = (
-            f"let the client resume at {resume}, the last seqno that it received, because from "
-            f"{to} on it would miss what is between; {wrong.next}"
+            f"let the client resume at {rollback.resume}, the last seqno that it received, with "
+            f"{uuid}, because from {to} on it would miss what is between; {wrong.next}"
         )
     else:
-        advice = wrong.next if wrong is not None else _SEND_UUID.get(rollback.why.cause)
-        next_ = f"let the client discard what is above {to}, and resume at {to} with {uuid}" + (
-            f"; {advice}" if advice is not None else ""
-        )
+        advice = wrong.next if wrong is not None else _TO_KEEP.get(rollback.why.cause)
+        is_over = advice is not None and rollback.why.cause != "purge" and is_granted_later
+        next_ = (
+            "operators have nothing to do, a later request was granted"
+            if is_over
+            else f"let the client discard what is above {to}, and resume at {to} with {uuid}"
+        ) + (f"; {advice}" if advice is not None else "")
     return occurrence(
         context,
         number,
@@ -643,17 +668,14 @@ def _rolled_back(
             context.log_place(rollback.log) if rollback.log is not None else None,
         ),
         cause=rollback.why.cause if wrong is None else wrong.cause,
-        shared=(
-            "rolled "
-            f"back{'' if followed is None else ', and followed' if again is not None else ', and went on'}: {shared}"
-        ),
+        shared=f"rolled back{ended}: {shared}",
         next_=next_,
         seqnos=(start, to),
         facts={
             "requested start": start,
             "rollback seqno": to,
-            "resume at": resume,
-            **(_uuid_fact(rollback.resume_uuid) if resume == to else {}),
+            "resume at": to if rollback.resume is None else rollback.resume,
+            **_uuid_fact(rollback.resume_uuid),
         },
     )
 

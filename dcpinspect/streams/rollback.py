@@ -58,7 +58,8 @@ class Explanation:
     cause: str
     text: str
     resume_uuid: int | None
-    """Uuid of the newest branch that began at or below the rollback seqno; None without a log."""
+    """Uuid of the newest branch that began at or below where the client resumes; None without a log.
+    """
 
     @property
     def shared(self) -> str:
@@ -71,14 +72,17 @@ def explain_rollback(
     rollback: int | None,
     log: Log | None,
     seen: VbucketFacts = VbucketFacts(),
+    received: int | None = None,
 ) -> Explanation:
     """The first cause that holds; ``request``, ``rollback``: None if not captured; ``log``: the
-    nearest of the vbucket on that server.
+    nearest of the vbucket on that server; ``received``: the last seqno that the client received, if
+    it is below ``rollback``.
     """
     if rollback is None:
         return Explanation("unknown", "the rollback seqno is not in the capture", None)
+    start = rollback if received is None else received
     resume = max(
-        (entry for entry in log or () if entry[1] <= rollback),
+        (entry for entry in log or () if entry[1] <= start),
         key=lambda entry: entry[1],
         default=(None, 0),
     )[0]
@@ -96,6 +100,8 @@ def explain_rollback(
     )
     upper = None if not entry_number else log[entry_number - 1][1]
     cause, text = _cause(request, rollback, (low, high), entry_number, upper, seen)
+    if cause == "leading-consumer" and received is None:
+        text += ", so resume there with that branch's uuid"
     return Explanation(cause, text, resume)
 
 
@@ -169,10 +175,7 @@ def _cause(
                 if not is_newest
                 else f"the producer's high seqno {rollback}"
             )
-            return (
-                "leading-consumer",
-                f"the consumer is ahead of {where}, so resume there with that branch's uuid",
-            )
+            return "leading-consumer", f"the consumer is ahead of {where}"
         if (upper is not None and rollback == low <= upper < high) or (
             is_newest and rollback == low > 0
         ):

@@ -4,7 +4,7 @@ the request that would work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -14,9 +14,10 @@ from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.streams import words as w
+from dcpinspect.streams.consumers import Consumers
 from dcpinspect.streams.disputes import GroupedRows
 from dcpinspect.streams.failover_logs import FailoverLogs, KnownLog
-from dcpinspect.streams.grouping import Groups, NameNumbers
+from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.record_codes import UPR_LAYOUT
 from dcpinspect.streams.records import FILE_SHIFT, LEAST, UNREAD_SEQNO, Snapshots, Stream, Streams
 from dcpinspect.streams.rollback import Explanation, RequestedRange, VbucketFacts, explain_rollback
@@ -43,38 +44,37 @@ class Rollback:
     why: Explanation
     log: KnownLog | None
     seen: VbucketFacts
+    resume: int | None
+    """Where the request that would work starts: at ``to``, or at the last seqno that the client
+    received, if that is lower.
+    """
     snapshot: tuple[int, int] | None
-    """The snapshot to name in the request that would work, which starts at ``to``."""
+    """The snapshot to name in the request that would work."""
 
     @property
     def resume_uuid(self) -> int | None:
         """The uuid to name in the request that would work; None where nobody can know it."""
-        return 0 if self.why.resume_uuid is None and self.to == 0 else self.why.resume_uuid
+        return 0 if self.why.resume_uuid is None and self.resume == 0 else self.why.resume_uuid
 
 
 class Rollbacks:
     """All rollbacks of a reading."""
 
     def __init__(
-        self, streams: Streams, snapshots: Snapshots, logs: FailoverLogs, clients: Mapping[int, str]
+        self, streams: Streams, snapshots: Snapshots, logs: FailoverLogs, consumers: Consumers
     ) -> None:
-        """``clients``: name of the consumer of each connection."""
         self._streams, self._snapshots, self._logs = streams, snapshots, logs
         is_rolled = streams.answer == w.A_ROLLBACK
-        self._clients = clients
+        self._consumers = consumers
         is_wanted = np.isin(streams.vbucket, streams.vbucket[is_rolled])
         self._keys = logs.key(streams.connection, streams.vbucket)
         self._purge: dict[int, int] = {}
         self._greatest: dict[tuple[int, int], int] = {}
         self._collect_branches(is_wanted & (self._keys >= 0))
-        names = NameNumbers(clients, 1 + max([int(streams.connection.max(initial=0)), *clients]))
-        client = names.of[streams.connection]
-        wanted_streams = np.flatnonzero(is_wanted & (client >= 0))
-        self._of_client = Groups([client, streams.vbucket, streams.sid], wanted_streams)
         self._of_stream = GroupedRows(snapshots.stream, len(streams))
         self._found = {
             number: self._explain(number)
-            for number in np.flatnonzero(is_rolled & (client >= 0)).tolist()
+            for number in np.flatnonzero(is_rolled & (consumers.streams.of >= 0)).tolist()
         }
 
     def stream_rollback(self, stream: int) -> Rollback:
@@ -93,9 +93,20 @@ class Rollbacks:
         if log is not None and not log.entries:
             log = None
         seen = self._seen(number, request.uuid if request is not None else 0)
-        explanation = explain_rollback(request, to, log.entries if log is not None else None, seen)
-        snapshot = None if to is None else self._resumable(number, to, explanation.resume_uuid, log)
-        return Rollback(request, to, explanation, log, seen, snapshot)
+        entries = log.entries if log is not None else None
+        explanation = explain_rollback(request, to, entries, seen)
+        resume = to
+        if to is not None and explanation.cause == "leading-consumer":
+            received = self._consumers.received_before(number)
+            if received is not None and _plain(received) < to:
+                resume = _plain(received)
+                explanation = explain_rollback(request, to, entries, seen, resume)
+        snapshot = (
+            None
+            if resume is None
+            else self._resumable(number, resume, explanation.resume_uuid, log)
+        )
+        return Rollback(request, to, explanation, log, seen, resume, snapshot)
 
     def _collect_branches(self, is_wanted: BoolArray) -> None:
         """Collects what the capture shows of vbuckets of servers: purge seqnos, and how far each
@@ -151,7 +162,7 @@ class Rollbacks:
             if log_uuid == uuid
         )
         limit = log.entries[branch - 1][1] if branch else self._seen(number, uuid).greatest
-        for earlier in self._of_client.before(number, BACK):
+        for earlier in self._consumers.streams.before(number, BACK):
             for snapshot in self._of_stream[earlier][-BACK:][::-1].tolist():
                 snapshot_row = self._snapshots[snapshot]
                 start = _plain(snapshot_row.start)
@@ -177,7 +188,9 @@ class Rollbacks:
             "vbucket": NumberColumn(rows.vbucket),
             "sid": NumberColumn(rows.sid, rows.sid >= 0),
             "stream": NumberColumn(rows.ordinal),
-            "client": [self._clients[connection] for connection in rows.connection.tolist()],
+            "client": [
+                self._consumers.owners[connection].name for connection in rows.connection.tolist()
+            ],
             "requested_start": NumberColumn(unbiased(rows.request.start), is_asked),
             "snapshot_start": NumberColumn(
                 unbiased(rows.request.snapshot_start), rows.request.form == 1
@@ -198,7 +211,7 @@ class Rollbacks:
             "purge_seqno": [rollback.seen.purge_seqno for rollback in rollbacks],
             "cause": [rollback.why.cause for rollback in rollbacks],
             "explanation": [rollback.why.text for rollback in rollbacks],
-            "resume_start": [rollback.to for rollback in rollbacks],
+            "resume_start": [rollback.resume for rollback in rollbacks],
             "resume_uuid": [rollback.resume_uuid for rollback in rollbacks],
             "resume_snapshot_start": [
                 rollback.snapshot and rollback.snapshot[0] for rollback in rollbacks

@@ -164,7 +164,8 @@ ROLLBACKS = RecordTable(
         purge_seqno u64: greatest purge seqno of a marker of the vbucket; null if there is none
         cause word: why it was rolled back
         explanation text: evidence of the cause in words
-        resume_start u64: start of the request that would work; null if the rollback seqno was not
+        resume_start u64: start of the request that would work: the rollback seqno, or the last
+            seqno that the client received, if that is lower; null if the rollback seqno was not
             captured
         resume_uuid hex64: its uuid: the newest branch that began at or below the start; null
             without a failover log

@@ -9,10 +9,10 @@ from typing import Any
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams.connections import FlowControl
+from dcpinspect.streams.consumers import Consumers
 from dcpinspect.streams.copies import Copy
 from dcpinspect.streams.failover_logs import FailoverLogs
 from dcpinspect.streams.gaps import ExplainedGaps
-from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.unread_requests import UnreadRequests
@@ -31,8 +31,7 @@ class TableInput:
     by_number: Mapping[int, TcpConnection]
     """The connections by number."""
     sight: Visibility
-    owners: Mapping[int, Client]
-    """The client that each connection belongs to, by number of the connection."""
+    consumers: Consumers
     clients: Mapping[int, str]
     """Name of the consumer that each connection belongs to, by number of the connection."""
     flows: Mapping[int, FlowControl]

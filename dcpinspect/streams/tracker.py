@@ -25,6 +25,7 @@ from dcpinspect.streams.connections import (
     flow_of,
     replica_streams,
 )
+from dcpinspect.streams.consumers import Consumers
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.copies import Copies
@@ -352,7 +353,8 @@ class Tracker(Portable):
             is_known=is_known[streams.connection],
         )
         logs = cache(lambda: FailoverLogs(streams, sight, self.conversation, links))
-        explained = cache(lambda: Rollbacks(streams, snapshots, logs(), clients))
+        consumers = Consumers(tables, owners, unread, sight)
+        explained = cache(lambda: Rollbacks(streams, snapshots, logs(), consumers))
         made: dict[str, Callable[[], Any]] = {
             "logs": logs,
             "explained": explained,
@@ -372,7 +374,7 @@ class Tracker(Portable):
         seen = TableInput(
             by_number,
             sight,
-            owners,
+            consumers,
             clients,
             flows,
             unread,

@@ -50,20 +50,6 @@ def test_a_refusal_for_now_is_a_turn_of_its_own_and_makes_nobody_wait_longer_for
     assert ended.patience_ns(10**20) == PATIENCE_NS
 
 
-def test_connections_without_a_beginning_may_be_anybodys_of_their_host() -> None:
-    late = opened("elastic:1", port=50_003)
-    late.begin()
-    late.stream(9)
-    found = clients(
-        opened("kafka:1", port=50_001),
-        opened("kafka:2", port=50_002),
-        late,
-        opened("elastic:2", port=50_004),
-    )
-    assert found.may_be(1) == {1, 2, 3}
-    assert found.may_be(3) == {1, 2, 3, 4}
-
-
 def test_what_was_lost_between_two_times_may_hide_a_request() -> None:
     talk = opened("kafka:1")
     talk.stream(7)

@@ -54,6 +54,16 @@ def test_a_uuid_that_no_server_gave_a_client_which_had_the_log_is_the_clients() 
     )
 
 
+def test_who_has_a_stream_again_need_not_discard_anything_for_its_wrong_uuid() -> None:
+    talk = received(opened(), 5)
+    talk.stream(7, start=5, uuid=NOBODYS, rollback=0)
+    talk.stream(7, start=3, uuid=OWN, log=LOG)
+    assert (rollback(talk).whose, rollback(talk).over) == ("client", "recovered")
+    assert str(rollback(talk).next).startswith(
+        "operators have nothing to do, a later request was granted; store the uuid"
+    )
+
+
 def test_a_uuid_may_be_older_than_the_capture() -> None:
     talk = opened()
     talk.stream(7, start=5, uuid=NOBODYS, rollback=0)
@@ -113,9 +123,11 @@ def test_a_client_that_received_less_than_the_rollback_seqno_resumes_where_it_wa
     talk.stream(7, start=90, uuid=OWN, status=Status.ERANGE)
     finding = rollback(talk)
     assert finding.next is not None
-    assert finding.next.startswith("let the client resume at 5, the last seqno that it received")
-    assert finding.facts["resume at"] == 5
-    assert "with uuid" not in finding.facts
+    assert finding.next.startswith(
+        "let the client resume at 5, the last seqno that it received, with uuid "
+        "0x000000000000000a, because from 20 on it would miss what is between; "
+    )
+    assert (finding.facts["resume at"], finding.facts["with uuid"]) == (5, f"0x{OWN:016x}")
 
 
 @pytest.mark.parametrize("start", [5, 90])

@@ -274,6 +274,33 @@ def test_a_rollback_that_the_client_followed_is_a_note(again: dict[str, Any]) ->
     assert found.next == "nothing is left to do, the consumer followed the rollback"
 
 
+def test_nothing_is_left_to_do_for_a_client_that_does_without_tombstones() -> None:
+    talk = opened()
+    talk.failover_log(7, [(OLD, 0)])
+    request: dict[str, Any] = {"start": 150, "snapshot": (150, 150), "uuid": OLD}
+    talk.stream(7, rollback=0, **request)
+    (found,) = rollbacks(talk)
+    assert (found.severity, found.next) == (
+        "warning",
+        f"let the client discard what is above 0, and resume at 0 with uuid 0x{OLD:016x}; a "
+        "client that needs no tombstones can ask with ignore-purged-tombstones instead",
+    )
+    talk.stream(7, log=[(OLD, 0)], flags=["ignore-purged-tombstones"], **request)
+    (found,) = rollbacks(talk)
+    assert (found.severity, found.over, found.next) == (
+        "note",
+        "recovered",
+        "nothing is left to do, the client asked again with ignore-purged-tombstones",
+    )
+    assert found.message.endswith(" are gone; granted without them later")
+
+
+def test_who_took_another_uuid_for_what_it_had_to_discard_is_told_to_discard_it() -> None:
+    talk = rolled_back()
+    talk.stream(7, start=150, snapshot=(150, 150), uuid=NEW, log=LOG)
+    assert str(rollbacks(talk)[-1].next).startswith("let the client discard what is above 100")
+
+
 def test_on_another_connection_as_well() -> None:
     second = opened(port=50_001)
     second.stream(7, start=100, uuid=NEW, log=LOG)

@@ -4,6 +4,8 @@ work.
 
 from __future__ import annotations
 
+import pytest
+
 from tests.findings.checked import found_in
 from tests.streams.told import Seen, opened, packets, tables
 
@@ -33,6 +35,30 @@ def test_a_rollback_with_all_that_explains_it() -> None:
     )
     assert (found["resume_start"], found["resume_uuid"]) == (100, "0x000000000000000b")
     assert (found["resume_snapshot_start"], found["resume_snapshot_end"]) == (100, 100)
+
+
+@pytest.mark.parametrize(
+    ("upto", "start", "uuid"), [(95, 95, OLD), (110, 100, NEW), (None, 100, NEW)]
+)
+def test_a_client_that_received_less_than_the_rollback_seqno_resumes_where_it_was(
+    upto: int | None, start: int, uuid: int
+) -> None:
+    """From the rollback seqno on it would miss what is between; the old branch ends at 100."""
+    talk = opened()
+    if upto is not None:
+        stream = talk.stream(7, uuid=OLD, log=[(OLD, 0)])
+        stream.snapshot(0, upto, "memory")
+        stream.mutation(upto, "k")
+        stream.end("state-changed")
+    talk.failover_log(7, LOG)
+    talk.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
+    (found,) = tables(talk).rollbacks
+    assert (found["cause"], found["rollback_seqno"]) == ("leading-consumer", 100)
+    assert (found["resume_start"], found["resume_uuid"]) == (start, f"0x{uuid:016x}")
+    assert (found["resume_snapshot_start"], found["resume_snapshot_end"]) == (start, start)
+    assert found["explanation"].endswith("so resume there with that branch's uuid") == (
+        start == 100
+    )
 
 
 def test_without_a_log_only_the_beginning_is_sure_to_work() -> None:
