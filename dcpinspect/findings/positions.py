@@ -88,17 +88,12 @@ def _wrong_uuid(context: Context, clients: Clients, number: int) -> WrongPositio
     before = sent.count_before(*request_place, side="left")
     received, streams = context.consumers.received_before(number), context.streams
     earlier = context.of_client.before(number, MOST_EARLIER)
-    began_anew = bool(
+    has_nothing_older = bool(
         (
             (streams.answer[earlier] == w.A_ACCEPTED) & (streams.request.start[earlier] == LEAST)
         ).any()
     )
-    if (
-        not before
-        or not sent.are_whole
-        or received is None
-        or (received < row.request.start and not began_anew)
-    ):
+    if not before or not sent.are_whole or received is None or not has_nothing_older:
         return None  # it may be older than the capture, when the vbucket had another history
     if clients.may_have_heard(connection, sent[0].at.time_ns, request_place[0]):
         return None

@@ -219,6 +219,17 @@ def _host(address: str) -> str:
     return address.rpartition(":")[0]
 
 
+def _attempt(link: TcpConnection) -> tuple[str, str]:
+    """Returns the client's host and the server of a connection: what a client tries again.
+
+    A host has several names for itself. ``localhost`` is tried as ``::1`` first, often in vain.
+    """
+    hosts = _host(link.client), _host(link.server)
+    if all(host == "[::1]" or host.startswith("127.") for host in hosts):
+        return "localhost", link.server.rpartition(":")[2]
+    return hosts[0], link.server
+
+
 def _sampled_links(
     links: Sequence[TcpConnection], count: int
 ) -> Iterator[tuple[TcpConnection, int]]:
@@ -237,11 +248,11 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
         if link.unopened in _SAYS:
             failed.setdefault(link.unopened, []).append(link)
         elif not any(link.unreached):
-            key = _host(link.client), link.server
-            latest[key] = max(latest.get(key, 0), link.first_ns)
+            attempt = _attempt(link)
+            latest[attempt] = max(latest.get(attempt, 0), link.first_ns)
     for reason, links in failed.items():
         for link, count in _sampled_links(links, unopened.get(reason, 0)):
-            is_over = latest.get((_host(link.client), link.server), 0) > link.first_ns
+            is_over = latest.get(_attempt(link), 0) > link.first_ns
             tries = (
                 (
                     f" to {counted(link.syns, 'SYN')} in "

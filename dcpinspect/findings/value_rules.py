@@ -8,6 +8,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.wire_rules import ERROR_TEXT
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotate import RECORD_RULES
 from dcpinspect.protocol.column_types import RowNumbers, numbers_at
@@ -18,12 +19,18 @@ from dcpinspect.protocol.secrecy import hides_value
 from dcpinspect.protocol.values import unwrap
 from dcpinspect.tables.messages import MessageBatch
 
+_BrokenRows = dict[tuple[str, bool], list[int]]
+"""Rows by rule, and whether they are only a note."""
+_OF_ERROR_TEXT = (
+    "operators have nothing to do; a client has to go by the status, the text is for people"
+)
+
 
 def broken_values(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates]:
     """Yields values that do not fit their datatype or command; ``looked_at``: mask of messages.
     Texts with holes are not read.
     """
-    broken_rows: dict[str, list[int]] = {}
+    broken_rows: _BrokenRows = {}
     for group in batch.decoded.groups:
         choice, layout = group.choice, group.choice.layout
         rows = group.rows[looked_at[group.rows] & ~batch.decoded.underlying_datatype[group.rows]]
@@ -46,8 +53,14 @@ def broken_values(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candida
             _records(batch, has_value, item, broken_rows)
         elif fixed_size(items) is None:
             _annotated(batch, rows, broken_rows)
-    for rule, broken in broken_rows.items():
-        yield Candidates(rule, np.array(sorted(broken), dtype=np.int64))
+    for (rule, is_note), broken in broken_rows.items():
+        yield Candidates(
+            rule,
+            np.array(sorted(broken), dtype=np.int64),
+            severity="note" if is_note else None,
+            cause=ERROR_TEXT if is_note else None,
+            next=_OF_ERROR_TEXT if is_note else None,
+        )
 
 
 def _is_hidden(batch: MessageBatch, row: int, choice: LayoutChoice) -> bool:
@@ -65,7 +78,7 @@ def _documents(
     rows: RowNumbers,
     layout: Layout | None,
     document: Field,
-    broken_rows: dict[str, list[int]],
+    broken_rows: _BrokenRows,
 ) -> None:
     """Checks documents. Those of datatype JSON alone go to the parser as they stand in the batch,
     others are unwrapped one by one.
@@ -86,9 +99,7 @@ def _read(batch: MessageBatch, rows: RowNumbers) -> RowNumbers:
     return rows[~batch.decoded.holes.hit(value.start[rows], value.size[rows])]
 
 
-def _texts(
-    batch: MessageBatch, rows: RowNumbers, text: Field, broken_rows: dict[str, list[int]]
-) -> None:
+def _texts(batch: MessageBatch, rows: RowNumbers, text: Field, broken_rows: _BrokenRows) -> None:
     """Checks values that are text, JSON or bytes by their command; the datatype only says whether
     they are compressed.
 
@@ -104,32 +115,29 @@ def _texts(
     _judge(batch, rows, text, broken_rows)
 
 
-def _judge(
-    batch: MessageBatch, rows: RowNumbers, spec: Field, broken_rows: dict[str, list[int]]
-) -> None:
+def _judge(batch: MessageBatch, rows: RowNumbers, spec: Field, broken_rows: _BrokenRows) -> None:
     data, value, datatype = batch.data.data, batch.decoded.value, batch.decoded.datatype[rows]
     start, end = value.start[rows], value.start[rows] + value.size[rows]
     for row, begin, stop, kind in zip(
         rows.tolist(), start.tolist(), end.tolist(), datatype.tolist(), strict=True
     ):
-        for rule, *_ in unwrap(bytes(data[begin:stop]), kind, spec)[-1]:
-            broken_rows.setdefault(rule, []).append(row)
+        for rule, severity, *_ in unwrap(bytes(data[begin:stop]), kind, spec)[-1]:
+            broken_rows.setdefault((rule, severity == "note"), []).append(row)
 
 
 def _records(
-    batch: MessageBatch, rows: RowNumbers, records: RecordList, broken_rows: dict[str, list[int]]
+    batch: MessageBatch, rows: RowNumbers, records: RecordList, broken_rows: _BrokenRows
 ) -> None:
     """Checks that records of one size fill the value."""
     wrong = batch.decoded.value.size[rows] % (fixed_size(records.fields) or 1) != 0
-    broken_rows.setdefault(RECORD_RULES.get(records.name, "length-mismatch"), []).extend(
-        rows[wrong].tolist()
-    )
+    rule = RECORD_RULES.get(records.name, "length-mismatch")
+    broken_rows.setdefault((rule, False), []).extend(rows[wrong].tolist())
 
 
-def _annotated(batch: MessageBatch, rows: RowNumbers, broken_rows: dict[str, list[int]]) -> None:
+def _annotated(batch: MessageBatch, rows: RowNumbers, broken_rows: _BrokenRows) -> None:
     for row in rows.tolist():
         for rule in {problem.rule for problem in batch.annotate(row).problems} & _HERE:
-            broken_rows.setdefault(rule, []).append(row)
+            broken_rows.setdefault((rule, False), []).append(row)
 
 
 _WRAPPED = datatypes.SNAPPY | datatypes.XATTR

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dcpinspect.findings.rule import rules
 
+ERROR_TEXT = "error-text"
+"""Cause: what is no JSON is the text of an error, which is for people."""
 BROKEN = (
     "report it with the sender's version; a client that sends it has to mend how it encodes, "
     "one that receives it must not use it"
@@ -134,12 +136,15 @@ RULES = rules(
         unless: empty values; values that are left out, so that only their datatype is sent
         next: {BROKEN}
         cost: wrong-documents
-    json-bit-not-json wire warning sender
-        fires: a value has the datatype JSON, but is not JSON
+    json-bit-not-json wire warning
+        fires: a value has the datatype JSON, but is not JSON; a note where the text of an error
+            begins as JSON and is none
         unless: requests whose command has JSON, which are refused; empty values; values that are
             left out, so that only their datatype is sent
         next: read the document with a KV get, because it was damaged before it was sent; a client
             must not rely on the datatype
+        causes: {ERROR_TEXT}
+        whose: sender, normal for {ERROR_TEXT}
         reports: kafka-connect-couchbase#56
         cost: wrong-documents
     deletion-with-body wire warning sender

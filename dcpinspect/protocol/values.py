@@ -66,7 +66,7 @@ def unwrap(raw: bytes, datatype: int, spec: Field, *, is_underlying: bool = Fals
             faults.append(
                 (
                     "json-bit-not-json",
-                    "warning",
+                    "note" if spec.kind is FieldKind.ERROR else "warning",
                     problem_offset,
                     f"{expectation} JSON, but {flaw[1]} at byte {flaw[0]}",
                 )

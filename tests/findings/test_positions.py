@@ -71,16 +71,17 @@ def test_a_uuid_may_be_older_than_the_capture() -> None:
     assert (rollback(talk).cause, rollback(talk).whose) == ("unknown-uuid", "normal")
 
 
+@pytest.mark.parametrize("start", [5, 9])
 @pytest.mark.parametrize(("begins", "cause"), [(0, "uuid-never-given"), (3, "unknown-uuid")])
-def test_a_client_that_asks_beyond_what_it_received_may_have_it_from_before_unless_it_began_anew(
-    begins: int, cause: str
+def test_a_client_may_have_a_uuid_from_before_the_capture_unless_it_began_anew(
+    begins: int, cause: str, start: int
 ) -> None:
     talk = opened()
     stream = talk.stream(7, start=begins, log=LOG)
     stream.snapshot(begins, 5, "memory")
     stream.mutation(5, "k")
     stream.end("state-changed")
-    talk.stream(7, start=9, uuid=NOBODYS, rollback=0)
+    talk.stream(7, start=start, uuid=NOBODYS, rollback=0)
     assert rollback(talk).cause == cause
 
 

@@ -274,6 +274,21 @@ def test_a_server_that_is_reached_later_is_a_note(tmp_path_factory: pytest.TempP
     assert (one.severity, one.cause, one.over) == ("note", "unanswered", "recovered")
 
 
+@pytest.mark.parametrize(
+    ("host", "severity"), [("::1", "note"), ("fd00::1", "warning"), ("10.0.0.1", "warning")]
+)
+def test_localhost_is_reached_by_another_of_its_addresses(
+    host: str, severity: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    refused = attempt((0, True, SYN), (0.0001, False, RST | ACK), host=host, server=host)
+    talk = Conversation(client=("127.0.0.1", 40_000), server=("127.0.0.1", 11_210))
+    talk.time_ns += 300_000
+    talk.handshake()
+    talk.stream(True, builders.message(magic=0x80, opcode=0x0A, opaque=7))
+    (one,) = said([*refused, *recorded(talk.segments)], tmp_path_factory)
+    assert one[:2] == (severity, "refused")
+
+
 @pytest.mark.slow
 def test_a_scan_is_one_finding_and_counts_all(tmp_path_factory: pytest.TempPathFactory) -> None:
     scan = [

@@ -13,8 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpinspect.findings.value_rules import broken_values
+from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.session import readable
 from tests.encode import encode, encode_document, encode_parts, encode_snappy, encode_xattrs
+from tests.findings.checked import findings
+from tests.streams.told import opened
 from tests.tables.build import batch
 
 
@@ -46,6 +49,14 @@ def test_json_is_checked_inside_its_wrapping() -> None:
         for snappy in (True, False)
     ]
     assert rules(*bad) == [("json-bit-not-json", [0, 1, 2, 3])]
+
+
+def test_the_text_of_an_error_that_is_no_json_is_a_note() -> None:
+    talk = opened()
+    talk.stream(7, status=Status.ETMPFAIL, reply={"value": b'{"error": {"ref": "\x1b"}}'})
+    (one,) = findings(talk, rules=["json-bit-not-json"])
+    assert (one.severity, one.cause, one.whose) == ("note", "error-text", "normal")
+    assert "document" not in one.next
 
 
 def test_a_value_of_which_only_the_datatype_is_the_documents() -> None:
