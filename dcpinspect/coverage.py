@@ -329,41 +329,26 @@ SizesOf = Callable[[RowNumbers], FramingSizes]
 """
 
 
+class DirectionSources(NamedTuple):
+    """What knows something of the directions of a reading."""
+
+    transport: Reassembler
+    endpoints: Endpoints
+    account_of: AccountOf
+    sizes_of: SizesOf
+    evidence: ConnectionEvidence
+    tls: TlsStage
+
+
 class Directions(Sequence[DirectionCoverage]):
     """The directions of some connections of a reading, by number."""
 
-    def __init__(
-        self,
-        numbers: RowNumbers,
-        transport: Reassembler,
-        endpoints: Endpoints,
-        account_of: AccountOf,
-        sizes_of: SizesOf,
-        evidence: ConnectionEvidence,
-        tls: TlsStage,
-    ) -> None:
-        self._numbers = numbers
-        self._transport = transport
-        self._endpoints = endpoints
-        self._account_of = account_of
-        self._sizes_of = sizes_of
-        self._evidence = evidence
-        self._tls = tls
+    def __init__(self, numbers: RowNumbers, sources: DirectionSources) -> None:
+        self._numbers, self._sources = numbers, sources
 
     def without(self, connections: Collection[int]) -> Directions:
         """Returns the directions without those of some connections."""
-        return self._like(self._numbers[~np.isin(self._numbers, list(connections))])
-
-    def _like(self, numbers: RowNumbers) -> Directions:
-        return Directions(
-            numbers,
-            self._transport,
-            self._endpoints,
-            self._account_of,
-            self._sizes_of,
-            self._evidence,
-            self._tls,
-        )
+        return Directions(self._numbers[~np.isin(self._numbers, list(connections))], self._sources)
 
     def __len__(self) -> int:
         return 2 * len(self._numbers)
@@ -378,7 +363,8 @@ class Directions(Sequence[DirectionCoverage]):
             return self._direction_at(positions)
         if positions.start % 2 or positions.step != 1 or (len(positions) % 2):
             return [self._direction_at(position) for position in positions]
-        return self._like(self._numbers[positions.start // 2 : positions.stop // 2])
+        numbers = self._numbers[positions.start // 2 : positions.stop // 2]
+        return Directions(numbers, self._sources)
 
     def __iter__(self) -> Iterator[DirectionCoverage]:
         return map(self._direction_at, range(len(self)))
@@ -389,16 +375,21 @@ class Directions(Sequence[DirectionCoverage]):
         connection = np.repeat(self._numbers, 2)
         direction = np.tile(np.arange(2), len(self._numbers))
         seen = 2 * (connection - 1) + (
-            direction ^ np.isin(connection, list(self._evidence.reversed))
+            direction ^ np.isin(connection, list(self._sources.evidence.reversed))
         )
-        counted = dict(zip(COUNTED, self._transport.counted(seen), strict=True))
-        framing, is_other = self._sizes_of(seen), self._evidence.are_unproven(connection)
-        is_suspected = self._evidence.suspected(connection)
+        counted = dict(zip(COUNTED, self._sources.transport.counted(seen), strict=True))
+        framing, is_other = (
+            self._sources.sizes_of(seen),
+            self._sources.evidence.are_unproven(connection),
+        )
+        is_suspected = self._sources.evidence.suspected(connection)
         tls, unread = np.zeros((2, len(seen)), np.int64)
-        for position in np.flatnonzero(np.isin(connection, list(self._tls.connections))).tolist():
+        for position in np.flatnonzero(
+            np.isin(connection, list(self._sources.tls.connections))
+        ).tolist():
             number, side = int(connection[position]), int(seen[position]) % 2
-            tls[position] = self._tls.overhead(number, side)
-            unread[position] = self._tls.unread(number, side)
+            tls[position] = self._sources.tls.overhead(number, side)
+            unread[position] = self._sources.tls.unread(number, side)
         return Sizes(
             connection,
             direction,
@@ -424,21 +415,21 @@ class Directions(Sequence[DirectionCoverage]):
 
     def _direction_at(self, position: int) -> DirectionCoverage:
         connection, direction = int(self._numbers[position // 2]), position % 2
-        seen_as = direction ^ (connection in self._evidence.reversed)
-        client = self._endpoints.client[connection - 1]
-        server = self._endpoints.server[connection - 1]
-        framing = self._account_of(connection, seen_as)
-        if self._evidence.is_suspected(connection) and framing.messages:
+        seen_as = direction ^ (connection in self._sources.evidence.reversed)
+        client = self._sources.endpoints.client[connection - 1]
+        server = self._sources.endpoints.server[connection - 1]
+        framing = self._sources.account_of(connection, seen_as)
+        if self._sources.evidence.is_suspected(connection) and framing.messages:
             bad = framing.reasons.get(BAD_MAGIC, 0) + framing.messages
             framing = replace(framing, messages=0, reasons=framing.reasons | {BAD_MAGIC: bad})
         return _covered(
-            self._transport.account(connection, seen_as),
+            self._sources.transport.account(connection, seen_as),
             direction,
             framing,
             (client, server) if direction == C2S else (server, client),
-            is_other=self._evidence.is_other(connection),
-            tls=self._tls.overhead(connection, seen_as),
-            unread=self._tls.unread(connection, seen_as),
+            is_other=self._sources.evidence.is_other(connection),
+            tls=self._sources.tls.overhead(connection, seen_as),
+            unread=self._sources.tls.unread(connection, seen_as),
         )
 
 

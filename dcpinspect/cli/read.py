@@ -178,25 +178,22 @@ class _Messages:
     """The messages that ``show`` prints, and how."""
 
     source: MessageSource
+    choices: MessageChoices
     selection: Selection
-    order: MessageOrder
     format: Format
     wishes: WriterOptions
     redactor: Redactor | None
-    result: options.Output
     ports: dict[str, Any]
     """The arguments of a reading."""
-    stats: bool
-    hint: str
-    """What to try if no message meets the conditions; may be empty."""
 
     def report(self, reading: Reading, *, is_whole: bool, shown: int, skipped: int) -> int:
         """Prints what is to be said at the end. Returns the exit status."""
+        stats, hint = self.choices.input_.stats, self.choices.conditions.hint
         status = self.source.report(
-            reading, is_whole=is_whole, stats=self.stats, shown=shown, skipped=skipped
+            reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped
         )
-        if self.hint and is_whole and reading.messages and not (shown or skipped):
-            terminal.complain(self.hint)
+        if hint and is_whole and reading.messages and not (shown or skipped):
+            terminal.complain(hint)
         return status
 
 
@@ -207,42 +204,34 @@ def show(
     packets: Packets = Packets(),  # noqa: B008 - no packets
 ) -> int:
     """Prints the messages of ``source``. Returns the exit status."""
-    result, exposition = choices.result, choices.exposition
-    format_ = result.format(context)
+    format_ = choices.result.format(context)
     selection = choices.conditions.selection(
         None if source.pauses else source.captures, context.obj, choices.row
     )
-    if exposition.metrics_at is not None and not source.pauses:
+    if choices.exposition.metrics_at is not None and not source.pauses:
         raise UsageError("--metrics: is for what goes on; add --follow")
     if source.pauses:
         selection.prepare()  # loads modules now, while nothing waits for them
     wishes = replace(choices.look.wishes(context, format_), is_growing=source.pauses)
     redactor = choices.redaction.redactor()
     ports = choices.input_.ports.reading_arguments()
-    stats = choices.input_.stats
-    messages = _Messages(
-        *(source, selection, choices.order, format_, wishes, redactor, result, ports, stats),
-        hint=choices.conditions.hint,
-    )
+    messages = _Messages(source, choices, selection, format_, wishes, redactor, ports)
     manner = packets.wishes(redactor)
     if choices.order.is_sorted(context, source):
         return _sorted(messages)
-    return _as_they_come(
-        messages, choices, packets_written(packets.write, source.captures, manner, result.output)
-    )
+    output = choices.result.output
+    return _as_they_come(messages, packets_written(packets.write, source.captures, manner, output))
 
 
-def _as_they_come(
-    messages: _Messages, choices: MessageChoices, packets: AbstractContextManager[Subset | None]
-) -> int:
+def _as_they_come(messages: _Messages, packets: AbstractContextManager[Subset | None]) -> int:
     """Prints messages in the order of reading. Returns the exit status."""
+    source, choices = messages.source, messages.choices
     if choices.check:  # loads modules now, as above
         from dcpinspect.cli.teller import Announcer
 
-    source = messages.source
     format_ = messages.format
     redactor = messages.redactor
-    output = messages.result.output
+    output = choices.result.output
     with (
         choices.exposition.exporting() as exporter,
         packets as subset,
@@ -251,7 +240,7 @@ def _as_they_come(
         reading.redactor = redactor
         if subset is not None:
             subset.follow(reading)
-        window = _Window(messages.order)
+        window = _Window(choices.order)
         capture = reading.capture
         bar = progress(
             "reading",
@@ -262,7 +251,7 @@ def _as_they_come(
         # the next batches are read while one is written, unless they may take long to come
         is_ahead = not format_.shows_whole and not source.pauses and subset is None
         made = closing(reading.ahead() if is_ahead else iter(reading))
-        with messages.result.target(format_, source.captures) as target, bar, made as batches:
+        with choices.result.target(format_, source.captures) as target, bar, made as batches:
             writer = format_.messages(target, messages.wishes, lambda: reading.first_time_ns)
             announcer = (
                 Announcer(reading, target, format_, pauses=source.pauses, redactor=redactor)
@@ -325,14 +314,12 @@ def _sorted(messages: _Messages) -> int:
     from dcpinspect.reading.store.store import Store
     from dcpinspect.tables.arrow import record_batch, type_of
 
-    source = messages.source
-    redactor = messages.redactor
-    order = messages.order
-    column = messages.order.sort or ""
+    source, redactor, order = messages.source, messages.redactor, messages.choices.order
+    column = order.sort or ""
     with (
         Store() as store,
         source.reading(**messages.ports, keeper=store) as reading,
-        messages.result.target(messages.format, source.captures) as target,
+        messages.choices.result.target(messages.format, source.captures) as target,
     ):
         writer = messages.format.messages(target, messages.wishes, lambda: reading.first_time_ns)
         values, rows = [pa.array([], type_of(column))], [np.empty(0, np.int64)]

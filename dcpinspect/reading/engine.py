@@ -16,7 +16,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray, ByteArray, grown, only
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.coverage import Coverage, Directions, left_directions
+from dcpinspect.coverage import Coverage, Directions, DirectionSources, left_directions
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.first_bytes import FEW, MAGICS, BriefDirections, BriefMessages
 from dcpinspect.protocol.framed import NO_NUMBERS, Accounts, Framed, FramingAccount, FramingSizes
@@ -264,14 +264,10 @@ class Engine:
                 tls.mismatch = PLAIN_TO_TLS
 
     def _directions(self, connections: RowNumbers) -> Directions:
+        transport, account, sizes = self.transport, self._account, self._sizes
         return Directions(
             connections,
-            self.transport,
-            self._endpoints,
-            self._account,
-            self._sizes,
-            self._evidence,
-            self.tls,
+            DirectionSources(transport, self._endpoints, account, sizes, self._evidence, self.tls),
         )
 
     def held_from(self, connection: int, direction: int) -> int | None:

@@ -307,30 +307,18 @@ class Reading(AbstractContextManager["Reading", None]):
         interrupted in between. ``wanted``: only these cases, each of which is one vbucket of one
         connection. ``links``: the engine's links, if the caller has them: there may be many.
         """
-        return self._findings(
-            self.engine.links if links is None else links, is_whole=is_whole, wanted=wanted
-        )
-
-    def _findings(
-        self,
-        links: list[TcpConnection],
-        *,
-        is_whole: bool,
-        wanted: Callable[[Finding], bool] | None = None,
-    ) -> list[Finding]:
         if self.checker is None:
             raise ValueError("this reading does not check")
         assert self.tracker is not None
         self._compare(self.tracker)
+        links = self.engine.links if links is None else links
         return self.checker.findings(links, self.coverage, is_whole=is_whole, is_wanted=wanted)
 
-    def by_name(self, *, is_whole: bool = True) -> dict[str, Records]:
+    def by_name(self) -> dict[str, Records]:
         """Returns ``tables`` by name, as SQL has them; if the reading checks, with findings, which
         the table of vbuckets then counts.
         """
-        return (
-            self.tables.by_name if self.checker is None else self.worked_out(is_whole=is_whole)[2]
-        )
+        return self.tables.by_name if self.checker is None else self.worked_out()[2]
 
     def worked_out(
         self, *, is_whole: bool = True
@@ -342,7 +330,7 @@ class Reading(AbstractContextManager["Reading", None]):
         from dcpinspect.findings.registry import RULES  # deferred, as above
 
         links = self.engine.links  # once: there may be very many
-        findings, tables = self._findings(links, is_whole=is_whole), self._tables(links)
+        findings, tables = self.findings(links=links, is_whole=is_whole), self._tables(links)
         assert self.checker is not None, "it has findings"
         clients = self.checker.clients(links)
         return (

@@ -23,12 +23,10 @@ GroupLocation = tuple[str, bytes]
 """A capture point, and the key of a group there."""
 
 
-def components(
-    keys: Iterable[bytes], joins: Iterable[GroupPair] = (), tunnels: Iterable[GroupPair] = ()
-) -> dict[bytes, bytes]:
+def components(keys: Iterable[bytes], joins: Iterable[GroupPair] = ()) -> dict[bytes, bytes]:
     """Returns the component of each group of a point, named by one of its groups.
 
-    ``joins`` and ``tunnels``: as in reports. Fragments belong with everything between their
+    ``joins``: those of reports, and their tunnels. Fragments belong with everything between their
     addresses, and with the groups that their segments are known to be part of. They also belong
     with segments from tunnels between their addresses: if the fragments of a segment are in several
     captures, only the tunnel is known of it.
@@ -53,7 +51,7 @@ def components(
         join(key[:ADDRESS_BYTES], key)
         if b"" in parent:  # fragments without addresses may belong to anything
             join(b"", key)
-    for first_key, second_key in (*joins, *tunnels):
+    for first_key, second_key in joins:
         join(first_key, second_key)
     return {key: root(key) for key in all_keys}
 

@@ -72,7 +72,7 @@ class JsonRows:
         if self._values != "full":
             yield from (self._ordinary(batch, index) for index in rows.tolist())
             return
-        run = _JsonRun(self._programs, batch, rows)
+        run = RowRun(self._programs, batch, rows)
         yield from run.pieces(lambda place: self._ordinary(batch, int(rows[place])))
 
     def _ordinary(self, batch: MessageBatch, index: int) -> bytes:
@@ -83,14 +83,10 @@ class JsonRows:
         )
 
 
-class _JsonRun(RowRun):
-    """Writes the objects of messages."""
-
-    xattrs_are_json = True
-
-
 class JsonPrograms(Programs):
     """Programs for the objects of messages."""
+
+    xattrs_are_json = True
 
     def __init__(self, *, fields: bool, before: bytes = b"", after: bytes = b"") -> None:
         """``fields``: whether objects have field tables. ``before``, ``after``: around objects."""

@@ -108,6 +108,9 @@ class KindBuilder(rt.ProgramBuilder):
 class Programs(ABC):
     """The programs of the kinds so far, and the texts that they look up."""
 
+    xattrs_are_json = False
+    """Whether messages with xattrs that are not JSON are written in the ordinary way."""
+
     def __init__(self) -> None:
         self.writer = rt.RowWriter()
         self._texts = self.writer.texts

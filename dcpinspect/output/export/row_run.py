@@ -98,8 +98,6 @@ _BODYLESS = by_layout(
 class RowRun:
     """Some messages of a batch on their way through the kernel."""
 
-    xattrs_are_json = False
-    """Whether messages with xattrs that are not JSON are written in the ordinary way."""
     shows = rt.NOTHING_SHOWN
     """For shown texts: the characters that stay as they are, and the greatest length."""
 
@@ -135,7 +133,7 @@ class RowRun:
         kernel left out, by its place.
         """
         for first, text, ends in self._written():
-            yield from rt.completed(text, ends, partial(_behind, ordinary, first))
+            yield from rt.completed(text, ends, ordinary, first)
 
     def _written(self) -> Iterator[tuple[int, ByteArray, IntArray]]:
         """Yields consecutive runs of the rows: first row, text, and end of each row."""
@@ -390,7 +388,7 @@ class RowRun:
             and len(section.pairs) <= rt.MAX_XATTRS
             and bool(_SHOWN_NAMES.fullmatch(names))
         )
-        if is_plain and self.xattrs_are_json:
+        if is_plain and self._of.xattrs_are_json:
             is_plain = all(json_error(pair.value) is None for pair in section.pairs)
         if is_plain:
             return (
@@ -440,10 +438,6 @@ class RowRun:
                 behind += redactor.replacement(raw)
                 size[index] = len(data) + len(behind) - start[index]
         return np.concatenate((batch.data, np.frombuffer(bytes(behind), np.uint8)))
-
-
-def _behind(ordinary: Callable[[int], bytes], first: int, place: int) -> bytes:
-    return ordinary(first + place)
 
 
 def _content(value: memoryview, datatype: int) -> bytes:

@@ -297,9 +297,11 @@ def alike(
         yield tuple(int(numbers[first_row]) for numbers in shape), members[groups == group]
 
 
-def completed(text: ByteArray, ends: IntArray, ordinary: Callable[[int], bytes]) -> Iterator[bytes]:
+def completed(
+    text: ByteArray, ends: IntArray, ordinary: Callable[[int], bytes], first: int = 0
+) -> Iterator[bytes]:
     """Yields the text of rows with those that the kernel left out: if ``ends[n]`` is -1, the text
-    of row n is ``ordinary(n)``.
+    of row n is ``ordinary(first + n)``.
     """
     begin, next_index = 0, 0
     for index in np.flatnonzero(ends < 0).tolist():
@@ -307,7 +309,7 @@ def completed(text: ByteArray, ends: IntArray, ordinary: Callable[[int], bytes])
         if before > begin:
             yield text[begin:before].tobytes()
         begin, next_index = before, index + 1
-        yield ordinary(index)
+        yield ordinary(first + index)
     if len(text) > begin:
         yield text[begin:].tobytes()
 

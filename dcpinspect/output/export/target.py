@@ -26,9 +26,8 @@ class Target:
     guards_csv = True
     """Whether CSV gets an apostrophe before texts that a spreadsheet would run."""
 
-    def __init__(self, file: AtomicFile, *, width: int | None = None) -> None:
+    def __init__(self, file: AtomicFile) -> None:
         self._file = file
-        self._width = width
 
     @property
     def is_stream(self) -> bool:
@@ -45,7 +44,7 @@ class Target:
 
     def width(self) -> int | None:
         """Returns the number of columns to clip lines to; None for whole lines."""
-        return self._width
+        return None
 
     def painter(self) -> Callable[[str, str], str]:
         """Returns a function that colours a text in a style, if colour can be seen."""

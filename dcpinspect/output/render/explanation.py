@@ -147,7 +147,7 @@ def suggestions(text: str) -> list[str]:
     )[:3]
 
 
-def explain_packets(packets: Sequence[bytes], context: Context | None = None) -> list[str]:
+def explain_packets(packets: Sequence[bytes]) -> list[str]:
     """Explains the messages in pasted bytes, each as grid and field table; packet headers before
     them are skipped.
     """
@@ -157,11 +157,11 @@ def explain_packets(packets: Sequence[bytes], context: Context | None = None) ->
     if not payload:
         return [*output, "no message after them"]
     offset = 0
-    for offset, message in islice(messages_in(payload, context), MAX_MESSAGES):
+    for offset, message in islice(messages_in(payload), MAX_MESSAGES):
         if offset:
             output += ["", f"at byte {offset}:"]
         output += [*byte_grid(message), "", *field_table(message)]
-        supposed = _supposed(payload[offset:], context or Context("off"))
+        supposed = _supposed(payload[offset:])
         if supposed is not None:
             lines, message = supposed
             return [*output, "", *lines, "", *byte_grid(message), "", *field_table(message)]
@@ -171,12 +171,9 @@ def explain_packets(packets: Sequence[bytes], context: Context | None = None) ->
     return [*output, "", f"{len(payload) - offset} more bytes are not explained"]
 
 
-def messages_in(data: bytes, context: Context | None = None) -> Iterator[tuple[int, Message]]:
+def messages_in(data: bytes) -> Iterator[tuple[int, Message]]:
     """Yields the messages at the start of some bytes, each with its place; the last one is where no
-    message follows.
-
-    ``context``: what was negotiated; None: guessed for each message, because bytes alone have no
-    HELLO.
+    message follows. What was negotiated is guessed, because bytes alone have no HELLO.
     """
     offset = 0
     while offset < len(data):
@@ -188,7 +185,7 @@ def messages_in(data: bytes, context: Context | None = None) -> Iterator[tuple[i
         end = len(data) if header is None else offset + header.size
         is_last = data[end : end + 1] not in _MAGICS
         message_bytes = data[offset:] if is_last else data[offset:end]
-        yield offset, annotate(message_bytes, context=context or _likely_context(message_bytes))
+        yield offset, annotate(message_bytes, context=_likely_context(message_bytes))
         if is_last:
             return
         offset = end
@@ -208,7 +205,7 @@ def _likely_context(data: bytes) -> Context:
     return Context()
 
 
-def _supposed(data: bytes, context: Context) -> tuple[list[str], Message] | None:
+def _supposed(data: bytes) -> tuple[list[str], Message] | None:
     """Returns lines and message, if a header says that there is no body although the command needs
     one, as in printed examples.
 
@@ -227,7 +224,7 @@ def _supposed(data: bytes, context: Context) -> tuple[list[str], Message] | None
     fixed = _divided(replace(header, body_size=body), data)
     if fixed.value_size < 0 or (not is_denied and fixed == header):
         return None
-    message = annotate(encode_header(fixed) + data[HEADER_SIZE:], context=context)
+    message = annotate(encode_header(fixed) + data[HEADER_SIZE:], context=Context("off"))
     if header.value_size >= 0 and message.problems:
         return None
     wrong = (
