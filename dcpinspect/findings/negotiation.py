@@ -54,6 +54,10 @@ ASK = (
     "report it with the versions of both sides; a client has to use stream-ids in all messages "
     "of a connection, or in none"
 )
+OWN_FAULT = (
+    "report this message with the producer's version; it has to ask for what it sends when it opens "
+    "the connection, and a proxy has to open both of its connections alike"
+)
 IN_CLEAR = "credentials-in-clear"
 
 RULES = rules(
@@ -74,21 +78,25 @@ RULES = rules(
             max_marker_version and without enable_sync_writes
         unless: unknown settings
         next: {FAULT}
+        of_client: {OWN_FAULT}
         cost: unasked
     oso-not-negotiated session warning producer
         fires: an OSO snapshot without enable_out_of_order_snapshots
         unless: unknown settings
         next: {FAULT}
+        of_client: {OWN_FAULT}
         cost: unasked
     seqno-advanced-without-collections session warning producer
         fires: SeqnoAdvanced on a connection without collections
         unless: an unknown HELLO
         next: {FAULT}
+        of_client: {OWN_FAULT}
         cost: unasked
     expiry-not-negotiated session warning producer
         fires: an expiration without enable_expiry_opcode
         unless: expirations of the first generations; unknown settings
         next: {FAULT}
+        of_client: {OWN_FAULT}
         cost: unasked
     delete-times-mismatch session warning producer
         fires: a deletion has its time although the open did not ask for it, or has no time although
@@ -96,11 +104,13 @@ RULES = rules(
         unless: enable_expiry_opcode, which switched times on in 6.5 and 6.6; an unknown open
         next: report this message with the producer's version; a client can tell the two forms apart
             by the length of the extras
+        of_client: {OWN_FAULT}
         cost: unasked
     prepare-not-negotiated session error producer
         fires: a prepare, commit or abort without enable_sync_writes
         unless: unknown settings
         next: {FAULT}
+        of_client: {OWN_FAULT}
         cost: unasked
     status-v7 session note producer
         fires: status 0x0a or 0x0b without v7_dcp_status_codes

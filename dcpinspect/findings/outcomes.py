@@ -72,6 +72,7 @@ class Outcomes:
         return replace(
             case,
             severity="note" if is_handled else case.severity,
+            next=self._advice(case),
             clients=(client,) if client is not None else (),
             whose=self._whose(case),
             over=over,
@@ -89,6 +90,12 @@ class Outcomes:
         return RULES[case.rule].whose_is(
             case.cause, direction, *([self._context.producer(number)] if number else [])
         )
+
+    def _advice(self, finding: Finding) -> str:
+        """Returns what to do about a finding, by whether its consumers are clients or servers."""
+        if not finding.connections or any(map(self._context.producer, finding.connections)):
+            return finding.next
+        return RULES[finding.rule].to_consumer(finding.next)
 
     def _client(self, case: Finding) -> str | None:
         """Returns the client of a case, also if its connection has left."""
@@ -189,6 +196,7 @@ class Outcomes:
         )
         return replace(
             finding,
+            next=self._advice(finding),
             who=self._client_names(finding, links) if links else who_alone(finding),
             server=server,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal
@@ -19,6 +20,7 @@ producer and the client.
 """
 SIDES: tuple[Whose, Whose] = ("client", "server")
 """Who sends in each direction."""
+_CLIENT = re.compile(r"\b(?:a|the) client\b")
 _DIRECTIONS: Mapping[str | None, int] = {"c2s": 0, "s2c": 1}
 
 Need = Literal["contents", "flow", "noops", "histories"]
@@ -70,6 +72,8 @@ class Rule:
     """What looks like the trouble but is none."""
     next: str
     """What to do about it."""
+    of_client: str | None = field(default=None, kw_only=True)
+    """``next`` for a client that is the producer, where other things are to be done."""
     whose: Blamed | Mapping[str, Blamed] = field(kw_only=True)
     """Who has to change something. If that differs by cause, a mapping; for causes that are not in
     it, nobody knows.
@@ -108,6 +112,15 @@ class Rule:
             return blamed
         sent = _DIRECTIONS.get(cause, _DIRECTIONS.get(direction))
         return "unknown" if sent is None else SIDES[sent if blamed == "sender" else 1 - sent]
+
+    def to_consumer(self, advice: str) -> str:
+        """Returns advice for a connection whose consumer is the server: where a rule speaks of
+        producers and consumers, its advice calls the consumer a client.
+        """
+        blamed = {self.whose} if isinstance(self.whose, str) else {*self.whose.values()}
+        if blamed.isdisjoint(("producer", "consumer")):
+            return advice
+        return (advice == self.next and self.of_client) or _CLIENT.sub("the consumer", advice)
 
 
 def rules(text: str) -> tuple[Rule, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from dcpinspect.findings.finding import Finding
@@ -195,3 +197,39 @@ def test_several_clients_of_different_names_are_named_each_by_address_and_name()
     assert one("rollback-loop", *talks).who == "4 clients (10.0.0.1 a, 10.0.0.1 b and 2 more)"
     talks[0].host = "10.0.2.5"
     assert one("rollback-loop", *talks[:2]).who == "2 clients (10.0.0.1 b, 10.0.2.5 a)"
+
+
+@pytest.mark.parametrize(
+    ("producer", "whose", "refused", "unasked"),
+    [
+        (
+            "client",
+            "client",
+            "; the consumer must not use it, and can reopen the stream from its last seqno",
+            "report this message with the producer's version; it has to ask for what it sends",
+        ),
+        (
+            "server",
+            "server",
+            "; a client must not use it, and can reopen the stream from its last seqno",
+            "report this message with the producer's version; a client can tell the two forms",
+        ),
+    ],
+)
+def test_advice_is_for_the_consumer_also_where_that_is_the_server(
+    producer: Literal["client", "server"], whose: str, refused: str, unasked: str
+) -> None:
+    """The author of a client that is the producer can do nothing about what it receives."""
+    talk = Told("replication:n1->n2", producer=producer)
+    talk.hello("test/1.0", "JSON")
+    talk.open("replication:n1->n2", *(["producer"] if producer == "server" else []))
+    stream = talk.stream(7)
+    stream.snapshot(0, 2, "memory")
+    talk.delete_times = True
+    stream.deletion(1, "k")
+    stream.mutation(9, "k")
+    found = {finding.rule: finding for finding in findings(talk)}
+    outside, mismatch = found["seqno-outside-snapshot"], found["delete-times-mismatch"]
+    assert (outside.whose, mismatch.whose) == (whose, whose)
+    assert outside.next.endswith(refused)
+    assert mismatch.next.startswith(unasked)
