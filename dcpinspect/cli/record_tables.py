@@ -49,9 +49,9 @@ READABLE = _by_table(
         segments delay_min_ns delay_median_ns delay_p99_ns delay_max_ns lost lost_bytes
         a_missed_bytes b_missed_bytes answers answer_median_ns answerer_median_ns network_median_ns
         answer_max_ns
-    log_events: time event vbucket sid name reason start_seqno rollback_seqno last_seqno high_seqno
+    log_events: time event vbucket sid name start_seqno rollback_seqno last_seqno high_seqno
         snapshot_start snapshot_end vbucket_uuid end_seqno purge_seqno failover_log state level
-        bucket role conn_id versions file line
+        bucket role conn_id versions file line reason
     vbuckets: client vbucket verdict findings connections streams first_seqno last_seqno high_seqno
         behind items bytes gap_seqnos snapshots rollbacks
     """
@@ -69,7 +69,7 @@ FIRST = _by_table(
     differences: kind vbucket lacks first_seqno last_seqno events key fields evidence a_row b_row
     paths: a_connection b_connection direction delay_median_ns delay_max_ns lost answers
         network_median_ns
-    log_events: time event vbucket reason start_seqno rollback_seqno last_seqno name
+    log_events: time event vbucket start_seqno rollback_seqno last_seqno name reason
     vbuckets: client vbucket verdict findings last_seqno high_seqno behind gap_seqnos rollbacks
     """
 )

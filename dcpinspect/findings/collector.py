@@ -22,7 +22,6 @@ import numpy as np
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import case_of, shape, together
-from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.heaps import SHOWN, Heap, as_rows
 from dcpinspect.findings.rule import SEVERITIES, Rule
@@ -555,7 +554,7 @@ class Collector(Portable):
 
     def _in_order(self, finding: Finding) -> tuple[object, ...]:
         rule = self._rules.get(finding.rule)
-        cost = rule.cost if rule is not None and isinstance(rule.cost, Cost) else None
+        cost = rule.cost_of(finding.cause) if rule is not None else None
         return (
             SEVERITIES.index(finding.severity),
             cost is None,

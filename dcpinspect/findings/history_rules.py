@@ -85,7 +85,7 @@ _STARTED_AGAIN = (
     "has lost; the client starts again from 0"
 )
 """What to do about an unknown uuid where the client may go on by itself."""
-_ADVICE = {
+ADVICE = {
     "purge": (
         "set a longer purge interval for the bucket, or start from 0; a client can set "
         "max_marker_version to 2.2 and resume with the purge seqno, or ask with "
@@ -531,7 +531,7 @@ def _of_loop(
         message,
         candidate_places,
         cause=cause,
-        next_=f"{_ADVICE[cause]}{right}",
+        next_=f"{ADVICE[cause]}{right}",
         seqnos=(to,),
         shared="rolled back again and again to the same seqno",
         facts={
@@ -571,7 +571,7 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
                 for stream_number in (rounds[-1], *rounds[:2])
             ]
             is_bare = context.has_collections(int(streams.connection[rounds[-1]])) is False
-            advice = _ADVICE["stream-end" if is_bare else "repeated"]
+            advice = ADVICE["stream-end" if is_bare else "repeated"]
             shared = "ended for a rollback again and again"
             is_over = _is_over(context, in_order, rounds)
             to = int(streams.request.start[rounds[-1]])

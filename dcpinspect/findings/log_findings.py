@@ -25,7 +25,10 @@ def findings_alone(
         collector.add(item)
 
     def judged(case: Finding) -> Finding | None:
-        judged_case = replace(case, whose=RULES[case.rule].whose_is(case.cause, None))
+        whose = (
+            case.whose if case.whose != "unknown" else RULES[case.rule].whose_is(case.cause, None)
+        )
+        judged_case = replace(case, whose=whose)
         return judged_case if is_wanted is None or is_wanted(judged_case) else None
 
     return [replace(item, who=who_alone(item)) for item in collector.findings({}, judged=judged)]

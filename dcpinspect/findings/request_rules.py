@@ -188,7 +188,7 @@ _ASKED_AGAIN = {
     ),
 }
 """What to do when a stream ended, by reason, if the client has asked for it again since."""
-_END_FIRST = (
+END_FIRST = (
     "operators have nothing to do if the client has all up to the end; it needs no stream then, "
     "else it has to ask for an end at or above the start"
 )
@@ -376,7 +376,7 @@ def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -
             evidence,
             cause="start-above-end",
         )
-        return make_occurrence(next_=_END_FIRST, seqnos=(start, end), shared=shared, facts=facts)
+        return make_occurrence(next_=END_FIRST, seqnos=(start, end), shared=shared, facts=facts)
     marker = requests_in_order.bare_snapshot(index, low, high)
     cause = (
         "marker-without-item"

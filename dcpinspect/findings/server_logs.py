@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from dcpinspect.findings import connection_rules, request_rules
 from dcpinspect.findings.context import Context, occurrence
-from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.finding import Occurrence, Whose
+from dcpinspect.findings.history_rules import ADVICE
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.message import Severity
@@ -33,16 +35,24 @@ _DISCONNECTS = {
 }
 """Causes of disconnects, and what the log says of them."""
 
+MANY, REPEATED, ROUND_NS = 3, "repeated", 100_000_000
+"""Number of rollbacks of the same request that are a loop, the cause of it, and the time between
+two of them at least: requests of several stream-ids, which lines do not have, come at once.
+"""
+_CAUSES = "purge unknown-uuid consumer-ahead unknown"
+
 RULES = rules(
     f"""
-    server-rollback log warning normal
+    server-rollback log warning
         fires: the server's log has a rollback of a stream request, with the reason; a note if the
-            capture has it, too
+            capture has it, too; an error if the same request was rolled back {MANY} times or more
         unless: requests that the server accepted
         next: read the reason, 'dcpinspect log FILE' has the request with it; a client has to
             discard what is above the rollback seqno, and to resume there
-        causes: purge unknown-uuid consumer-ahead unknown
-        cost: back
+        causes: {_CAUSES} {REPEATED}
+        whose: normal for {_CAUSES}, client for {REPEATED}
+        cost: purge: back; unknown-uuid: back; consumer-ahead: back; unknown: back;
+            {REPEATED}: client, loops, loop, lasts
     server-refused log warning unknown
         fires: the server's log has a stream request that failed, or a message of another node that
             the server refused as its consumer, with the reason; a note for other requests, as
@@ -211,20 +221,23 @@ class _Log:
         error that the first explains.
         """
         events = self.evidence.events
-        for event in events["stream-refused"]:
-            if not self._is_looked_at(event):
-                yield self._occurrence(
-                    event,
-                    "server-refused",
-                    f"the server refused a stream: {_text(event.reason)}",
-                    cause=_slug(event.reason),
+        severity: Severity
+        for kind, noun, severity in (
+            ("stream-refused", "stream", "warning"),
+            ("request-refused", "request", "note"),
+        ):
+            for event in events[kind]:
+                if self._is_looked_at(event):
+                    continue
+                message = f"the server refused a {noun}: {_text(event.reason)}"
+                refused = self._occurrence(
+                    event, "server-refused", message, severity, cause=_slug(event.reason)
                 )
-        for event in events["request-refused"]:
-            if not self._is_looked_at(event):
-                message = f"the server refused a request: {_text(event.reason)}"
-                yield self._occurrence(
-                    event, "server-refused", message, "note", cause=_slug(event.reason)
+                whose, advice = next(
+                    (to_do for words, to_do in _TO_DO.items() if words in (event.reason or "")),
+                    ("unknown", None),
                 )
+                yield replace(refused, whose=whose, next=advice)
         before = None
         for event in events["message-refused"]:
             is_second = (
@@ -258,7 +271,14 @@ class _Log:
             if captured is not None
             else {}
         )
-        for event in self.evidence.events["rollback"]:
+        rollbacks = self.evidence.events["rollback"]
+        rounds: dict[tuple[object, ...], tuple[int, int]] = {}
+        for event in rollbacks:
+            count, since_ns = rounds.get(_request_of(event), (0, 0))
+            time_ns = event.time or 0
+            if time_ns - since_ns >= ROUND_NS:
+                rounds[_request_of(event)] = count + 1, time_ns
+        for event in rollbacks:
             cause = cause_of(event.reason or "")
             message = (
                 f"the server rolled back from {event.start_seqno} to {event.rollback_seqno}: "
@@ -266,21 +286,11 @@ class _Log:
             )
             shared = f"rolled back by the server: {_SHARED[cause]}"
             logged = self._occurrence(event, "server-rollback", message, cause=cause, shared=shared)
-            request_fields = (
-                event.vbucket,
-                event.vbucket_uuid,
-                event.start_seqno,
-                event.snapshot_start,
-                event.snapshot_end,
-                event.rollback_seqno,
-            )
-            number = next(
-                remaining.get(
-                    tuple(-1 if value is None else value for value in request_fields), iter(())
-                ),
-                None,
-            )
+            number = next(remaining.get(_request_of(event)[1], iter(())), None)
             if number is None or captured is None:
+                if rounds.get(_request_of(event), (0, 0))[0] >= MANY:
+                    next_ = ADVICE["repeated"]
+                    logged = replace(logged, severity="error", cause=REPEATED, next=next_)
                 yield logged
                 continue
             answered_ns = int(captured.context.streams.answered.time[number])
@@ -332,12 +342,37 @@ class _Log:
         )
 
 
+_NEXT = {rule.id: rule.next for rule in (*request_rules.RULES, *connection_rules.RULES)}
+_TO_DO: Mapping[str, tuple[Whose, str | None]] = {
+    "larger than the end seqno": ("client", request_rules.END_FIRST),
+    "seqno is required": ("client", _NEXT["bad-stream-range"]),
+    "already exists": ("client", _NEXT["duplicate-stream-request"]),
+    "noop is mandatory": ("client", _NEXT["noop-required"]),
+    "vbucket doesn't exist": ("normal", None),
+    "ctrl parameter": ("unknown", _NEXT["control-rejected"]),
+}
+"""Who has to act on a refusal, and how, by words of its reason."""
 _SHARED = {
     "purge": "tombstones were purged since",
     "unknown-uuid": "no history in common",
     "consumer-ahead": "the consumer is ahead of the branch point, or of the server",
     "unknown": "see the reason of each",
 }
+
+
+def _request_of(event: LogEvent) -> tuple[tuple[str | None, ...], tuple[int, ...]]:
+    """Returns who asked, and for what, with the seqno to which the server rolled it back."""
+    request = (
+        event.vbucket,
+        event.vbucket_uuid,
+        event.start_seqno,
+        event.snapshot_start,
+        event.snapshot_end,
+        event.rollback_seqno,
+    )
+    return (event.file, event.bucket, event.name), tuple(
+        -1 if value is None else value for value in request
+    )
 
 
 def _log_position(event: LogEvent) -> str:

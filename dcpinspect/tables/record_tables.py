@@ -336,4 +336,6 @@ def _for_arrow(column: Column, plain: Sequence[Any]) -> list[Any]:
         return [None if value is None else orjson.dumps(value).decode() for value in plain]
     if column.kind in ("controls", "counts"):
         return [None if value is None else list(value.items()) for value in plain]
+    if column.kind == "u64":
+        return list(plain)  # a number for "no end", too
     return [_plain(column, value) for value in plain]

@@ -32,6 +32,17 @@ def test_lines_say_what_happened(log: str, capsys: pytest.CaptureFixture[str]) -
     assert out.err == ""
 
 
+@pytest.mark.parametrize("width", ["80", "120"])
+def test_why_is_told_below_its_row_and_takes_no_column_from_the_rest(
+    log: str, width: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["log", log, "--filter", "event = 'rollback'", "--width", width]) == 0
+    heading, row, reason = capsys.readouterr().out.splitlines()[:3]
+    assert {"start_seqno", "rollback_seqno"} <= {*heading.split()}
+    assert {"1000", "900"} <= {*row.split()}
+    assert reason == "    consumer ahead of producer - producer upper at 900"
+
+
 def test_records_can_be_chosen_and_sorted(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [
         "--vbucket",

@@ -119,6 +119,60 @@ def test_a_line_is_a_finding_without_a_capture(
     assert one.message.endswith(f"({tmp_path}/memcached.log:1)")
 
 
+def every(seconds: float, times: int, **changes: int) -> list[str]:
+    return [
+        rollback(
+            start=1000 + number * changes.get("step", 0),
+            time=f"2026-03-01T10:00:{number * seconds:09.6f}+01:00",
+        )
+        for number in range(times)
+    ]
+
+
+def test_a_client_that_asks_the_same_after_each_rollback_loops(tmp_path: Path) -> None:
+    (one,) = alone(tmp_path / "memcached.log", *every(0.3, 5))
+    assert (one.rule, one.severity, one.cause, one.whose, one.count) == (
+        "server-rollback",
+        "error",
+        "repeated",
+        "client",
+        5,
+    )
+    assert one.next.startswith("stop or update the client")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [every(0.3, 2), every(0.001, 5), every(0.3, 5, step=1)],
+    ids=["twice", "at once, as with stream-ids", "from further each time"],
+)
+def test_other_rollbacks_are_no_loop(tmp_path: Path, lines: list[str]) -> None:
+    assert {
+        (one.severity, one.cause, one.whose) for one in alone(tmp_path / "memcached.log", *lines)
+    } == {("warning", "consumer-ahead", "normal")}
+
+
+@pytest.mark.parametrize(
+    ("text", "whose", "advice"),
+    [
+        (
+            "because the start seqno (50) is larger than the end seqno (10)",
+            "client",
+            "operators have nothing to do if the client has all up to the end",
+        ),
+        ("because a stream already exists for this vbucket", "client", "report the client's"),
+        ("because this vbucket doesn't exist", "normal", "change what the reason names"),
+        ("because memory usage is above quota", "unknown", "change what the reason names"),
+    ],
+)
+def test_what_to_do_about_a_refusal_goes_by_its_reason_as_in_a_capture(
+    tmp_path: Path, text: str, whose: str, advice: str
+) -> None:
+    (one,) = alone(tmp_path / "memcached.log", producer(f"Stream request failed {text}"))
+    assert (one.rule, one.severity, one.whose) == ("server-refused", "warning", whose)
+    assert one.next.startswith(advice)
+
+
 def test_what_the_client_did_is_no_finding(tmp_path: Path) -> None:
     ends = [
         "The stream closed early due to a close stream message",

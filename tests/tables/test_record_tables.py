@@ -102,6 +102,16 @@ def test_arrow_has_the_same_values_and_times_with_all_digits() -> None:
     assert table.column("rows").to_pylist() == [[0, 1], [1, 2]]
 
 
+@pytest.mark.parametrize("is_list", [True, False])
+def test_no_end_is_a_word_in_json_and_a_number_in_arrow(is_list: bool) -> None:
+    table = RecordTable("sample", (Column("end", "u64", "", ("no end",)),))
+    ends = [2**64 - 1, 5]
+    values = ends if is_list else NumberColumn(np.array(ends, np.uint64))
+    records = Records(table, {"end": values}, 2)
+    assert [record["end"] for record in records.records()] == ["no end", 5]
+    assert records.arrow().column("end").to_pylist() == ends
+
+
 def test_objects_and_lists_that_are_kept_once_go_to_arrow_as_others_do() -> None:
     columns = (Column("filter", "object", ""), Column("flags", "words", ""))
     codes = np.array([1, -1, 0])

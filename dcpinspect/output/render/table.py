@@ -284,7 +284,7 @@ def _text(value: Any, safe: Safe) -> str:
 StyledLine = tuple[str, str]
 """Text and style."""
 CellPaint = Callable[[str, str], str]
-SENTENCES = ("evidence", "explanation")
+SENTENCES = ("evidence", "explanation", "reason")
 """Columns, always the last of their table, that are sentences."""
 _INDENT = "    "
 _GROUPS = {
