@@ -193,12 +193,12 @@ class _Messages:
             self._rows.append(int(batch.row[row]))
             self._times.append(int(batch.time_ns[row]))
 
-    def lines_at(self, is_wanted: Callable[[int], bool]) -> Iterator[tuple[int, str]]:
-        """Yields row and line of each message whose time is wanted, in order."""
+    def lines_at(self, is_wanted: Callable[[int], bool]) -> Iterator[tuple[int, int, str]]:
+        """Yields row, time and line of each message whose time is wanted, in order."""
         self._file.seek(0)
         for row, time_ns, line in zip(self._rows, self._times, self._file, strict=True):
             if is_wanted(time_ns):
-                yield row, "    " + line.decode().rstrip("\n")
+                yield row, time_ns, "    " + line.decode().rstrip("\n")
 
 
 class _Picture:
@@ -304,7 +304,7 @@ class _Picture:
 
     def _write_events(self) -> None:
         """Writes the events; wanted messages follow the event that they show, or came after."""
-        from dcpinspect.output.render.event_lines import folded
+        from dcpinspect.output.render.event_lines import WITHOUT_MESSAGE, folded
 
         history = self._history
         events = history.events if self._messages is not None else list(folded(history.events))
@@ -315,14 +315,18 @@ class _Picture:
         )
         waiting = next(messages, None)
         for event in events:
-            while waiting is not None and waiting[0] < event.row:
-                self._write_line(waiting[1])
+            # what no message shows has only a time
+            until_ns = event.time_ns if event.kind in WITHOUT_MESSAGE else None
+            while waiting is not None and (
+                waiting[0] < event.row if until_ns is None else waiting[1] <= until_ns
+            ):
+                self._write_line(waiting[2])
                 waiting = next(messages, None)
             style = self._style_of(_PAINTS.get(event.kind, ""))
             for line in lines.lines_of(event):
                 self._write_line(line, f"bold {style}" if event.kind in _BOLD else style)
         while waiting is not None:
-            self._write_line(waiting[1])
+            self._write_line(waiting[2])
             waiting = next(messages, None)
 
 

@@ -81,7 +81,8 @@ RULES = rules(
             stream is open; a window above 4 GiB, if more than its lower 32 bits is in use
         next: look for what stops the client from processing its messages, or restart it; a client
             has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect it
-            after 720 s by default if dcp_disconnect_when_stuck_name_regex matches its name
+            after dcp_disconnect_when_stuck_timeout_seconds (720 by default) if
+            dcp_disconnect_when_stuck_name_regex matches its name
         reports: GOCBC-774, JDCP-83, JDCP-184, JDCP-246, couchbase/couchbase-kafka-connector#8
         needs: flow
         cost: stalled

@@ -43,7 +43,8 @@ def test_10_a_consumer_that_stops_to_acknowledge(tmp_path: Path) -> None:
     assert found.next == (
         "look for what stops the client from processing its messages, or restart it; a client "
         "has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect it"
-        " after 720 s by default if dcp_disconnect_when_stuck_name_regex matches its name"
+        " after dcp_disconnect_when_stuck_timeout_seconds (720 by default) if"
+        " dcp_disconnect_when_stuck_name_regex matches its name"
     )
     (told,) = case.tables.connections.records()
     assert (told["verdict"], told["outstanding_bytes"]) == ("starved-by-flow-control", used)

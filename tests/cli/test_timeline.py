@@ -70,6 +70,15 @@ def test_messages_stand_under_their_events_as_read_prints_them(
     assert rows == sorted(rows)
 
 
+def test_what_no_message_shows_has_no_row_and_stands_behind_the_messages_before_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = shown(capsys, ROLLBACK, "--vbucket", "7", "--messages").splitlines()
+    closed = next(index for index, line in enumerate(lines) if "connection closed by" in line)
+    assert lines[closed].split()[:3] == ["0.007978", "1", "#1"]
+    assert lines[closed - 1].split()[0] == "79"
+
+
 def test_one_connection_some_seqnos_any_width_and_ascii(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(
         capsys,

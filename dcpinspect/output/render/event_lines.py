@@ -392,7 +392,8 @@ class EventLines:
             else seconds_text(event.time_ns - self._first_ns)
         )
         sid = "" if event.sid is None else f"/{event.sid}"
-        return f"{event.row}", time, f"{event.connection}", f"#{event.stream}{sid}"
+        row = "" if event.kind in WITHOUT_MESSAGE else f"{event.row}"
+        return row, time, f"{event.connection}", f"#{event.stream}{sid}"
 
     def _line(self, cells: Sequence[str], text: str) -> list[str]:
         row, time, connection, stream = self._widths

@@ -109,6 +109,7 @@ class _Met:
     whole: set[int] = field(default_factory=set)
     """Numbers of connections, for findings that name no vbucket."""
     since_ns: int = 0
+    are_over: bool = True
 
     def add(self, cost: Cost, finding: Finding) -> None:
         for case in finding.case_of_each:
@@ -126,11 +127,14 @@ class _Met:
             for case in finding.case_of_each
             if case.over in lasting and case.first_time_ns
         ]
+        self.are_over &= finding.over == "recovered"
         if finding.over != "recovered" and began:
             self.since_ns = min(self.since_ns or min(began), *began)
 
     def phrases(self, cost: Cost) -> Iterable[str]:
-        since = f" since {clock(self.since_ns)} UTC" if cost.lasts and self.since_ns else ""
+        since = ""
+        if cost.lasts and (self.since_ns or self.are_over):
+            since = f" since {clock(self.since_ns)} UTC" if self.since_ns else ", and recovered"
         for several, noun in ((self.those, cost.of), (self.whole, "connection")):
             if several:
                 yield (

@@ -28,7 +28,7 @@ def test_vbuckets_are_those_of_each_client() -> None:
 def test_what_goes_on_is_said_with_since_when_unless_it_is_over() -> None:
     loop = finding(rule="rollback-loop", clients=("a",), first_time_ns=AT)
     assert verdict([loop]) == "1 client loops since 22:13:20 UTC"
-    assert verdict([replace(loop, over="recovered")]) == "1 client loops"
+    assert verdict([replace(loop, over="recovered")]) == "1 client loops, and recovered"
 
 
 def test_since_when_is_the_start_of_the_first_case_that_is_not_over() -> None:
