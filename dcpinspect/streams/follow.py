@@ -167,8 +167,7 @@ def on_request(state: ReadingState, message: Message) -> None:
                 1  # messages since the answer were not counted for this stream
             )
             stream.position_losses = -1
-            if losses_of(connection):
-                stream.losses = -1  # perhaps lost since the answer
+            stream.losses = -1  # nor are those that were lost, or an end
     if not is_new:
         begin_late(state, message, stream)
 

@@ -271,8 +271,11 @@ def on_response(tables: PairTables, i: int) -> None:
             tables.request_vbucket[i] = tables.waiting[tables.slots[slot_index].first].vbucket
         return
     slot = tables.slots[slot_index]
-    if tables.lost[tables.flow[i] ^ 1] and tables.waiting[slot.first].time > tables.time[i]:
-        return  # the request that it answers was lost
+    lost, first = tables.lost[tables.flow[i]], tables.waiting[slot.first]
+    # the request that it answers was lost, or another response was taken for its answer
+    is_in_doubt = tables.lost[tables.flow[i] ^ 1] > 0 or first.age + 1 < lost or first.is_late > 0
+    if is_in_doubt and first.time > tables.time[i]:
+        return
     is_its = is_for_first(tables, i, slot)
     if is_its:
         request = tables.waiting[slot.first]

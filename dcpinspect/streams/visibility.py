@@ -8,7 +8,8 @@ it has room for what somebody asks for (``room``): callers say how many bytes th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -25,13 +26,47 @@ from dcpinspect.streams.records import (
     Snapshots,
     Stream,
 )
+from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import KnownTables
 from dcpinspect.streams.tcp_facts import TcpConnection
 
 Sight = Literal["complete", "lost", "unknown"]
 
+_BEHIND = (0, 0)
+"""Stands for what was lost behind the last message, where nobody knows how much that is."""
 EVER = GREATEST
 """A time later than any message."""
+
+
+def with_unseen_ends(
+    links: Sequence[TcpConnection], sessions: Mapping[int, Session]
+) -> list[TcpConnection]:
+    """Returns connections; of those that ended, though the capture has no FIN or RST of them, what
+    was said last is lost.
+
+    Another connection has their addresses. Or their client came to the server again under the name
+    that it had, and nothing is heard of them since.
+    """
+    came_again: dict[tuple[str, ...], int] = {(): 0}
+    for link in links:
+        name = _name_of(link, sessions)
+        came_again[name] = max(came_again.get(name, 0), link.first_ns)
+    del came_again[()]
+    return [
+        replace(link, lost_at_end=(_BEHIND, _BEHIND))
+        if link.closed == "replaced"
+        or (not link.closed and link.last_ns < came_again.get(_name_of(link, sessions), 0))
+        else link
+        for link in links
+    ]
+
+
+def _name_of(link: TcpConnection, sessions: Mapping[int, Session]) -> tuple[str, ...]:
+    """Returns the client's host, the server, and the name of a connection; empty without a name."""
+    session = sessions.get(link.number)
+    if session is None or not session.name:
+        return ()
+    return link.origin.rpartition(":")[0], link.server, session.name
 
 
 class _Lost(NamedTuple):

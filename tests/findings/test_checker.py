@@ -13,6 +13,7 @@ from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES
 from dcpinspect.reading.reading import Reading
 from tests.catalogue import each
+from tests.encode import encode
 from tests.findings.checked import findings
 from tests.peers.truth import SAMPLES
 from tests.streams.told import opened
@@ -154,3 +155,23 @@ def test_every_rule_says_what_it_is(rule: object) -> None:
     assert rule.family in FAMILIES  # type: ignore[attr-defined]
     assert rule.fires  # type: ignore[attr-defined]
     assert rule.next  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("ends", ["fin", "", "replaced"])
+def test_what_came_last_on_a_connection_whose_end_was_not_captured_is_not_known(ends: str) -> None:
+    """Its client comes again, to the node and under the name that it had, or from its port."""
+    first = opened("c:1", port=50_001)
+    stream = first.stream(7, log=[(0xA, 0)])
+    stream.snapshot(0, 10, "memory")
+    stream.mutation(10, "k")
+    stream.end("too-slow")
+    first.noop()
+    first.send("server", encode("dcp_noop", opaque=9))
+    first.wait(60)
+    if ends == "fin":
+        first.close("client")
+    again = opened("c:1", port=50_001 if ends == "replaced" else 50_002)
+    again.stream(7, start=40, log=[(0xA, 0)])
+    rules = {one.rule for one in findings(first, again) if one.severity != "note"}
+    unsure = {"noop-unanswered", "resume-skipped"} if ends == "fin" else set()
+    assert rules == {"stream-end-reason", *unsure}

@@ -475,6 +475,7 @@ def test_another_member_of_the_group_received_what_the_client_left_out(
     name: str, start: int, last: int, is_found: bool
 ) -> None:
     first = received("c:1", 0, 8, port=50_001, close=True)
+    first.close("client")
     member = received(name, start, last, port=50_002, host="10.0.0.9", close=True)
     again = received("c:1", 11, 12, port=50_003)
     assert skipped(first, member, again) == [SKIPPED] * is_found
@@ -565,7 +566,9 @@ def test_a_client_that_begins_beyond_its_finite_end_has_skipped_what_lies_betwee
     again.server = server
     if closes:
         first.close("client")
-    assert skipped(first, again) == [SKIPPED]
+    # it comes to the node under the name that it has there: the old connection ended unseen
+    is_unseen = not closes and (name, server) == ("c:1", "node1")
+    assert skipped(first, again) == [SKIPPED] * (not is_unseen)
 
 
 def test_and_so_has_one_that_begins_beyond_it_on_the_same_connection() -> None:

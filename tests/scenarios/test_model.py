@@ -7,6 +7,7 @@ conversation found that still fails.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -16,10 +17,12 @@ import pytest
 from tests.builders import Recorded
 from tests.catalogue import each, first_of
 from tests.doubled import passed_on, said_of, translated, written
+from tests.findings.checked import checked
 from tests.model.dice import Dice, shrunk
 from tests.model.expect import Tables
 from tests.model.facts import Heard
 from tests.model.judge import COMPLETE, DAMAGED, complaint, conversation, truth
+from tests.model.packets import laid
 from tests.model.play import play
 from tests.model.reading import Capture, read
 
@@ -213,6 +216,20 @@ def test_what_a_capture_lacks_makes_nothing_wrong_and_accuses_nobody(
 def test_what_was_misread_once_is_not_again(damage: str, seed: int) -> None:
     wrong = complaint(damage, seed, times=3 if damage in DAMAGED else 1)
     assert wrong is None, wrong
+
+
+@pytest.mark.parametrize(
+    ("seed", "begins", "loss", "rule"),
+    [(61, 0.7, 0.0, "stream-already-open"), (9, 0.2, 0.03, "first-marker-start")],
+    ids=["answers and an end read before their request", "answers lost under one opaque"],
+)
+def test_no_server_is_accused_of_what_was_read_out_of_order(
+    seed: int, begins: float, loss: float, rule: str
+) -> None:
+    captured, rng = laid(play(Dice(seed))).packets, random.Random(seed)
+    left = [packet for packet in captured[int(len(captured) * begins) :] if rng.random() > loss]
+    checker, engine = checked(left, (), [rule])
+    assert checker.findings(engine.links, engine.coverage) == []
 
 
 @pytest.mark.deep
