@@ -296,8 +296,8 @@ class Coverage:
                 return advice
             if all(about.cannot_be_read for about in tls_states):
                 return (
-                    "TLS 1.2 cannot be read without the handshake; start the capture before the "
-                    "client connects"
+                    "TLS 1.2 cannot be read without the handshake; capture it whole: before the client "
+                    "connects, both directions, with -s 0"
                 )
             if all(about.is_misfit for about in tls_states):
                 return MISFIT

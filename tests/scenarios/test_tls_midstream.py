@@ -146,11 +146,13 @@ def test_tls_1_2_without_its_handshake_says_that_it_cannot_be_read(
     arguments = [str(recorded.path), *(["--keylog", str(recorded.keylog)] if has_keys else [])]
     if "GCM" in suite:
         told = (
-            "TLS 1.2, its start was not captured, and TLS 1.2 cannot be read without the handshake"
+            "TLS 1.2, its start was not captured whole, and TLS 1.2 cannot be read without the "
+            "handshake"
         )
     else:
         told = (
-            "its start was not captured; if it is TLS 1.2, it cannot be read without the handshake"
+            "its start was not captured whole; if it is TLS 1.2, it cannot be read without the "
+            "handshake"
         )
     rule = "tls-key-unknown" if has_keys else "tls-without-key"
     (finding,) = [one for one in ndjson(capsys, "check", *arguments) if one["rule"] == rule]
@@ -160,8 +162,8 @@ def test_tls_1_2_without_its_handshake_says_that_it_cannot_be_read(
     main(["read", *arguments])
     if "GCM" in suite:
         advice = (
-            "TLS 1.2 cannot be read without the handshake; start the capture before the "
-            "client connects"
+            "TLS 1.2 cannot be read without the handshake; capture it whole: before the client "
+            "connects, both directions, with -s 0"
         )
     elif has_keys:
         advice = "the key log does not open it; 'dcpinspect connections' says why"

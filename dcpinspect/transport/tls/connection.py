@@ -192,12 +192,14 @@ class TlsConnection:
 
     @property
     def start_text(self) -> str:
-        """What it means that the start was not captured, as text; empty if it was."""
+        """What it means that the start was not captured whole, as text; empty if it was."""
         if self.client is not None:
             return ""
         if self.cannot_be_read:
-            return "its start was not captured, and TLS 1.2 cannot be read without the handshake"
-        return "its start was not captured" + (
+            return (
+                "its start was not captured whole, and TLS 1.2 cannot be read without the handshake"
+            )
+        return "its start was not captured whole" + (
             ""
             if self.server is not None
             else "; if it is TLS 1.2, it cannot be read without the handshake"
