@@ -2,18 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
 
 from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 
+MOST_OPEN = 64
+"""Greatest number of files that are read beside each other. When more begin before these end, they
+wait for the end of one.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FilePieces:
+    """Where the bytes of a batch stand in their files, if they are of several: a row for each piece
+    of a file.
+    """
+
+    begin: IntArray
+    """Where each piece begins in ``PacketBatch.data``, rising from 0."""
+    file: IntArray
+    """Number of its file in the reading, from 0."""
+    file_offset: IntArray
+    """Place of its first byte in that file, as ``PacketBatch.file_offset``."""
+
+    def of(self, places: IntArray) -> IntArray:
+        """Returns the number of the piece of each of these places in the data."""
+        return np.searchsorted(self.begin, places, "right") - 1
+
+    def file_places(self, places: IntArray) -> IntArray:
+        """Returns where the bytes at these places of the data are in their file."""
+        piece = self.of(places)
+        offsets: IntArray = places - self.begin[piece] + self.file_offset[piece]
+        return offsets
+
 
 @dataclass(frozen=True, slots=True)
 class PacketBatch:
-    """Packets of one file, in order: one buffer, and a row of numbers for each packet.
+    """Packets in order: one buffer, and a row of numbers for each packet.
 
     All columns have one entry for each packet. Offsets count bytes from the start of ``data``. The
-    packets are consecutive, unless they have numbers of their own.
+    packets are consecutive ones of one file, unless they have numbers or files of their own.
     """
 
     data: ByteArray
@@ -29,7 +61,7 @@ class PacketBatch:
     link_type: IntArray
     """LINKTYPE_ number of the interface on which each packet was seen."""
     file: int
-    """Number of the file in the reading, from 0."""
+    """Number of the file in the reading, from 0; of packets of several files, of the last one's."""
     first_frame: int
     """1-based number, within the file, of the first packet here (as Wireshark counts)."""
     first_packet: int
@@ -52,6 +84,8 @@ class PacketBatch:
     """
     frame: IntArray | None = None
     """Number of each packet within the file; None: consecutive from ``first_frame`` on."""
+    pieces: FilePieces | None = None
+    """The files, if the packets are of several."""
 
     @property
     def packets(self) -> IntArray:
@@ -66,6 +100,44 @@ class PacketBatch:
         if self.frame is None:
             return np.arange(self.first_frame, self.first_frame + len(self))
         return self.frame
+
+    @property
+    def files(self) -> IntArray:
+        """Number of each packet's file."""
+        if self.pieces is None:
+            return np.full(len(self), self.file)
+        return self.pieces.file[self.pieces.of(self.offset)]
+
+    def stretches(self) -> Iterator[tuple[int, ByteArray, int]]:
+        """Yields the bytes of each file: its number, the bytes, and the place of the first one."""
+        if self.pieces is None:
+            yield self.file, self.data, self.file_offset
+            return
+        begin = self.pieces.begin.tolist()
+        for start, end, number, file_offset in zip(
+            begin,
+            [*begin[1:], len(self.data)],
+            self.pieces.file.tolist(),
+            self.pieces.file_offset.tolist(),
+            strict=True,
+        ):
+            yield number, self.data[start:end], file_offset
+
+    def only(self, rows: IntArray, file: int) -> PacketBatch:
+        """Returns some of the packets, all of them of one file."""
+        return replace(
+            self,
+            offset=self.offset[rows],
+            captured=self.captured[rows],
+            wire=self.wire[rows],
+            time_ns=self.time_ns[rows],
+            link_type=self.link_type[rows],
+            file=file,
+            options=None if self.options is None else self.options[rows],
+            packet=self.packets[rows],
+            frame=self.frames[rows],
+            pieces=None,
+        )
 
     def packet_at(self, index: int) -> int:
         """Returns the number of one packet over the whole reading."""

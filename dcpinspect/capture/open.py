@@ -6,12 +6,14 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
-from dcpinspect.capture.batch import PacketBatch, pause
+from dcpinspect.arrays import IntArray
+from dcpinspect.capture.batch import MOST_OPEN, FilePieces, PacketBatch, pause
 from dcpinspect.capture.byte_source import STDIN, ByteSource, Storage, Window
 from dcpinspect.capture.clock import CaptureClock
 from dcpinspect.capture.encapsulations import UnreadLinkType
@@ -35,7 +37,11 @@ MOST_PACKETS = 1 << 16
 """Greatest number of packets of a batch: what is made of each takes some hundred bytes, and a flood
 has 200,000 packets in what is read at once.
 """
+EARLIEST, LATEST = -(1 << 63), (1 << 63) - 1
+"""Times before and after all others."""
+_LEAST_BATCH = 1 << 18
 _PEEK = 1 << 16
+_COLUMNS = ("offset", "captured", "wire", "time_ns", "link_type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +67,6 @@ class CaptureFile:
     ``stream``: not at all.
     """
     packets: int = 0
-    overlaps: bool = False
-    """Whether its first packet is older than the last one of the file before."""
     problems: list[FileDamage] = field(default_factory=list)
     counts: Sequence[InterfaceCounts] = ()
     """What the capture itself says of its interfaces, as far as it was read."""
@@ -93,9 +97,9 @@ class CaptureFile:
 class Capture(AbstractContextManager["Capture", None]):
     """The packets of one or more captures, in order, a batch at a time. Iterate once.
 
-    Files are read one after the other, the one with the earliest first packet first. Every batch
-    has its own buffer, so batches and slices of them stay valid; each one that is kept takes
-    ``batch_bytes`` of memory.
+    Several files are read as one, in order of time. Those that are earlier than all others are in
+    batches of their own. Every batch has its own buffer, so batches and slices of them stay valid;
+    each one that is kept takes ``batch_bytes`` of memory.
     """
 
     def __init__(
@@ -113,14 +117,21 @@ class Capture(AbstractContextManager["Capture", None]):
         """Files of directories that cannot be read."""
         self.position = 0
         """Number of bytes of the files read so far, as stored; for pipes, unpacked bytes."""
-        self._batch_bytes = batch_bytes
+        self.batch_bytes = batch_bytes
+        """Number of bytes read at once."""
         self._follow = follow
         self._only_text = only_text
-        self._opened: dict[str, _Reader] = {}
+        self._readers: dict[int, _Reader] = {}
+        """Files that are open, by their place in ``files``."""
+        self._first_ns: list[int] = []
+        """Time of each file's first packet, if there are several files."""
         self._batches: Iterator[PacketBatch] | None = None
         try:
             if len(paths) == 1:
-                self._reader(paths[0])  # so that a wrong file is an error now
+                self._readers[0] = self._opened(
+                    paths[0], batch_bytes
+                )  # a wrong file is an error now
+                self._first_ns = [EARLIEST]
             else:
                 self._order_by_time()
         except BaseException:
@@ -128,30 +139,38 @@ class Capture(AbstractContextManager["Capture", None]):
             raise
 
     def _order_by_time(self) -> None:
-        first: dict[str, float] = {}
-        for path in dict.fromkeys(file.name for file in self.files):
+        firsts: list[tuple[int, int]] = []
+        for number, file in enumerate(self.files):
             try:
-                first[path] = self._first_time(path)
+                firsts.append((self._first_time(number), number))
             except CaptureError as error:
-                if not isinstance(path, FolderCapture):
+                if not isinstance(file.name, FolderCapture):
                     raise
-                self._left_out.append(FileDamage(path, None, f"left out, for it {error.what}"))
+                problem = f"left out, for it {error.what}"
+                self._left_out.append(FileDamage(file.name, None, problem))
                 if len(self._left_out) == len(self.files):
                     raise
-        self.files = sorted(
-            (file for file in self.files if file.name in first), key=lambda file: first[file.name]
-        )
+        firsts.sort()
+        self._first_ns = [first_ns for first_ns, _ in firsts]
+        self._readers = {
+            place: self._readers[number]
+            for place, (_, number) in enumerate(firsts)
+            if number in self._readers
+        }
+        self.files = [self.files[number] for _, number in firsts]
 
-    def _first_time(self, path: str) -> float:
+    def _first_time(self, number: int) -> int:
+        path = self.files[number].name
         if not _can_be_opened_again(path):
-            return self._reader(path).first_time()
+            self._readers[number] = self._opened(path, self.batch_bytes)
+            return self._readers[number].first_time()
         reader = _Reader(path, _PEEK, only_text=self._only_text)
         try:
             return reader.first_time()
         finally:
             reader.close()
 
-    def _reader(self, path: str) -> _Reader:
+    def _opened(self, path: str, batch_bytes: int) -> _Reader:
         if isinstance(path, FolderCapture) and os.path.exists(path) and not os.path.isfile(path):
             raise CaptureError(
                 path,
@@ -159,11 +178,7 @@ class Capture(AbstractContextManager["Capture", None]):
                 "is a pipe, socket or device, and of directories only files are read",
                 "name it itself",
             )
-        if path not in self._opened:
-            self._opened[path] = _Reader(
-                path, self._batch_bytes, follow=self._follow, only_text=self._only_text
-            )
-        return self._opened[path]
+        return _Reader(path, batch_bytes, follow=self._follow, only_text=self._only_text)
 
     @property
     def packets(self) -> int:
@@ -194,11 +209,11 @@ class Capture(AbstractContextManager["Capture", None]):
     @property
     def can_stop(self) -> bool:
         """Whether a pipe is read, or a file is followed, so that ``stop`` ends it."""
-        return any(reader.source.can_stop for reader in self._opened.values())
+        return any(reader.source.can_stop for reader in self._readers.values())
 
     def stop(self) -> None:
         """Ends pipes, and files that are followed. A signal handler may call this."""
-        for reader in self._opened.values():
+        for reader in self._readers.values():
             reader.source.stop()
 
     def __iter__(self) -> Iterator[PacketBatch]:
@@ -214,67 +229,200 @@ class Capture(AbstractContextManager["Capture", None]):
 
     def close(self) -> None:
         """Frees the files."""
-        for reader in self._opened.values():
+        for reader in self._readers.values():
             reader.close()
-        self._opened.clear()
+        self._readers.clear()
 
     def _read(self) -> Iterator[PacketBatch]:
-        packets = 0
-        before = 0
+        """Yields the packets of all files in order of time; those of one file stay in its order."""
+        packets = begun = read_before = 0
         clock = CaptureClock()
-        for index, file in enumerate(self.files):
-            reader = self._reader(file.name)
-            file.remark = reader.source.remark
-            file.format = "text" if reader.source.is_text else reader.format.name
-            file.storage = reader.source.storage
-            file.counts = reader.format.counts
-            file.notes = reader.format.notes
-            file.secrets = reader.format.secrets
-            file.unread = reader.format.unread
-            for walk, window in reader:
-                self.position = before + reader.source.position
-                damages = [
-                    FileDamage(
-                        file.name,
-                        None if reader.source.is_text else window.file_offset + offset,
-                        damage,
-                    )
-                    for offset, damage in walk.problems
-                ]
-                for problem in damages[: MAX_PROBLEMS - len(file.problems)]:
-                    file.problems.append(problem)
-                    self.on_problem(problem)
-                for start in range(0, len(walk.offset), MOST_PACKETS):
-                    rows = slice(start, start + MOST_PACKETS)
-                    batch = PacketBatch(
-                        data=window.data[: window.size],
-                        offset=walk.offset[rows],
-                        captured=walk.captured[rows],
-                        wire=walk.wire[rows],
-                        time_ns=walk.time_ns[rows],
-                        link_type=walk.link_type[rows],
-                        file=index,
-                        first_frame=file.packets + 1,
-                        first_packet=packets,
-                        file_offset=window.file_offset,
-                        options=None if walk.options is None else walk.options[rows],
-                    )
-                    if len(batch) and not file.packets and clock.last_ns is not None:
-                        file.overlaps = int(batch.time_ns[0]) < clock.last_ns
-                    clock.note(batch)
-                    yield batch
-                    file.packets += len(batch)
-                    packets += len(batch)
-                if self._follow:
-                    yield pause(
-                        clock.now_ns(),
-                        file=index,
-                        first_frame=file.packets + 1,
-                        first_packet=packets,
-                    )
-            before = self.position
-            reader.close()
-            del self._opened[file.name]
+        open_files: list[_OpenFile] = []
+        while open_files or begun < len(self.files):
+            for file in [file for file in open_files if not len(file)]:
+                if not file.is_over:
+                    self._note(file.number, file.advance())
+                if file.is_over and not len(file):
+                    read_before += file.reader.source.position
+                    open_files.remove(file)
+                    self._readers.pop(file.number).close()
+            self.position = read_before + sum(file.reader.source.position for file in open_files)
+            limits = [file.last for file in open_files if not file.is_over]
+            if begun < len(self.files) and len(open_files) < MOST_OPEN:
+                limits.append((self._first_ns[begun], begun))
+            limit = min(limits, default=(LATEST, len(self.files)))
+            stretches = [stretch for file in open_files if (stretch := file.until(limit))]
+            for batch in _merged(stretches):
+                numbered = replace(batch, first_packet=packets)
+                clock.note(numbered)
+                yield numbered
+                packets += len(batch)
+                for number, count in zip(*np.unique(batch.files, return_counts=True), strict=True):
+                    self.files[number].packets += int(count)
+            if not stretches and begun < len(self.files) and limit == limits[-1]:
+                open_files.append(self._begin(begun, len(open_files)))
+                begun += 1
+            elif self._follow:
+                number = begun - 1
+                yield pause(
+                    clock.now_ns(),
+                    file=number,
+                    first_frame=self.files[number].packets + 1,
+                    first_packet=packets,
+                )
+
+    def _begin(self, number: int, others: int) -> _OpenFile:
+        """Opens a file beside ``others`` that are being read, which share the memory."""
+        file = self.files[number]
+        if number not in self._readers:
+            self._readers[number] = self._opened(
+                file.name, max(_LEAST_BATCH, self.batch_bytes // (others + 1))
+            )
+        reader = self._readers[number]
+        file.remark = reader.source.remark
+        file.format = "text" if reader.source.is_text else reader.format.name
+        file.storage = reader.source.storage
+        file.counts = reader.format.counts
+        file.notes = reader.format.notes
+        file.secrets = reader.format.secrets
+        file.unread = reader.format.unread
+        return _OpenFile(number, reader)
+
+    def _note(self, number: int, damages: Sequence[tuple[int, str]]) -> None:
+        """Notes damaged places of a file: offsets, and what is wrong."""
+        file, is_text = self.files[number], self._readers[number].source.is_text
+        for offset, what in damages[: MAX_PROBLEMS - len(file.problems)]:
+            problem = FileDamage(file.name, None if is_text else offset, what)
+            file.problems.append(problem)
+            self.on_problem(problem)
+
+
+class _OpenFile:
+    """A file that is being read: its packets that are in memory, and were not handed out."""
+
+    def __init__(self, number: int, reader: _Reader) -> None:
+        self.number = number
+        self.reader = reader
+        self.is_over = False
+        """Whether no more packets come than those that are here."""
+        self._walks = iter(reader)
+        self._packets: PacketBatch | None = None
+        self._order_ns = np.full(1, EARLIEST)
+        """The order of the packets: never before one that stands before it in the file."""
+        self._done = self._frame = 0
+
+    def __len__(self) -> int:
+        """Number of packets that are here."""
+        return 0 if self._packets is None else len(self._packets) - self._done
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """A time, and the number of the file: what all packets that are not here come behind."""
+        return int(self._order_ns[-1]), self.number
+
+    def advance(self) -> list[tuple[int, str]]:
+        """Takes the next packets; returns damaged places on the way, by their place in the file."""
+        walk, window = next(self._walks, (None, self.reader.window))
+        self.is_over = walk is None or window.at_end
+        if walk is None:
+            return []
+        self._done, self._frame = 0, self._frame + (len(self._packets) if self._packets else 0)
+        self._packets = PacketBatch(
+            data=window.data[: window.size],
+            offset=walk.offset,
+            captured=walk.captured,
+            wire=walk.wire,
+            time_ns=walk.time_ns,
+            link_type=walk.link_type,
+            file=self.number,
+            first_frame=self._frame + 1,
+            first_packet=0,
+            file_offset=window.file_offset,
+            options=walk.options,
+        )
+        if len(walk.time_ns):
+            self._order_ns = np.maximum.accumulate(np.maximum(walk.time_ns, self._order_ns[-1]))
+        return [(window.file_offset + offset, damage) for offset, damage in walk.problems]
+
+    def until(self, limit: tuple[int, int]) -> tuple[PacketBatch, IntArray] | None:
+        """Hands out the packets up to a time and a number of a file, with their order; None if
+        there are none.
+        """
+        if not len(self):
+            return None
+        side: Literal["left", "right"] = "right" if self.number <= limit[1] else "left"
+        end = int(np.searchsorted(self._order_ns, limit[0], side))
+        rows = slice(self._done, end)
+        if end <= self._done:
+            return None
+        assert self._packets is not None
+        self._done = end
+        return _rows(self._packets, rows), self._order_ns[rows]
+
+
+def _rows(batch: PacketBatch, rows: slice) -> PacketBatch:
+    """Returns consecutive packets of a batch."""
+    files, frames = batch.files[rows], batch.frames[rows]
+    columns: dict[str, Any] = {name: getattr(batch, name)[rows] for name in _COLUMNS}
+    return replace(
+        batch,
+        **columns,
+        file=int(files[-1]),
+        first_frame=int(frames[0]),
+        frame=None if batch.frame is None else frames,
+        options=None if batch.options is None else batch.options[rows],
+    )
+
+
+def _merged(stretches: Sequence[tuple[PacketBatch, IntArray]]) -> Iterator[PacketBatch]:
+    """Yields packets of several files in their order, in batches of bounded size."""
+    if not stretches:
+        return
+    batch = stretches[0][0]
+    if len(stretches) > 1:
+        order = np.argsort(np.concatenate([order_ns for _, order_ns in stretches]), kind="stable")
+        batch = _joined([packets for packets, _ in stretches], order)
+    for start in range(0, len(batch), MOST_PACKETS):
+        yield _rows(batch, slice(start, min(start + MOST_PACKETS, len(batch))))
+
+
+def _joined(batches: Sequence[PacketBatch], order: IntArray) -> PacketBatch:
+    """Returns packets of several files as one batch, in this order."""
+    starts = np.array([batch.offset[0] for batch in batches])
+    ends = [
+        int(
+            batch.offset[-1]
+            + batch.captured[-1]
+            + (0 if batch.options is None else 3 + abs(batch.options[-1]))
+        )
+        for batch in batches
+    ]
+    pieces = [
+        batch.data[start:end] for start, end, batch in zip(starts, ends, batches, strict=True)
+    ]
+    begin = np.cumsum([0, *map(len, pieces[:-1])])
+    number = np.repeat(np.arange(len(batches)), [len(batch) for batch in batches])[order]
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(batch, name) for batch in batches])[order]
+        for name in _COLUMNS
+    }
+    columns["offset"] += (begin - starts)[number]
+    options = [
+        np.zeros(len(batch), np.int64) if batch.options is None else batch.options
+        for batch in batches
+    ]
+    return replace(
+        batches[0],
+        data=np.concatenate(pieces),
+        **columns,
+        frame=np.concatenate([batch.frames for batch in batches])[order],
+        options=np.concatenate(options)[order],
+        pieces=FilePieces(
+            begin,
+            np.array([batch.file for batch in batches]),
+            np.array([batch.file_offset for batch in batches]) + starts,
+        ),
+    )
 
 
 def _can_be_opened_again(path: str) -> bool:
@@ -391,18 +539,18 @@ class _Reader:
     def _walk(self) -> Walk:
         return self.format.walk(self.window.data, self.window.size, final=self.window.at_end)
 
-    def first_time(self) -> float:
-        """Returns the time of the first packet in nanoseconds; infinity if there is none. A pipe
+    def first_time(self) -> int:
+        """Returns the time of the first packet in nanoseconds; ``LATEST`` if there is none. A pipe
         keeps what was read for this.
         """
         while True:
             walk = self._walk()
             if len(walk.time_ns):
                 self._first = walk
-                return float(walk.time_ns[0])
+                return int(walk.time_ns[0])
             if self.window.at_end:
                 self._first = walk
-                return float(np.inf)
+                return LATEST
             self.window.advance(walk.consumed, min(walk.need, 2 * MAX_BLOCK))
 
     def close(self) -> None:

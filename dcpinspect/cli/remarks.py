@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 MAX_LINES = 10
 """Number of damaged places, or directions that lost bytes, that are listed."""
 MOST_NAMED = 4
-"""Number of captures that are named in a command."""
-ONE_IN = 4
-"""If fewer bytes than one in so many come again, captures are taken to be of different connections.
-"""
+"""Number of connections that are named in a line."""
 
 UNCHECKED = "nothing was checked"
 
@@ -48,33 +45,6 @@ def no_such_connections(reading: Reading, wanted: Sequence[range]) -> str:
         for numbers in wanted
     )
     return f"connection {named}: there are {count}; 'dcpinspect connections' lists them"
-
-
-def _merging(reading: Reading) -> str:
-    """Returns what to do with captures of the same connections, if each may have what another one
-    lacks, or has one direction; else empty.
-    """
-    files, sums = reading.capture.files, reading.coverage.own_protocol
-    is_again = ONE_IN * (sums["late"] + sums["duplicate"]) >= sums["captured"]
-    lacks = is_again and sums["missing"]
-    if not any(file.overlaps for file in files) or not (lacks or reading.is_divided):
-        return ""
-    import shlex  # deferred: few captures need advice
-
-    names = (
-        " ".join(escape(shlex.quote(file.name)) for file in files)
-        if len(files) <= MOST_NAMED
-        else "FILE…"
-    )
-    purpose = (
-        "fill the holes of one from another"
-        if lacks
-        else "have both directions of a connection in order"
-    )
-    return (
-        "captures that overlap in time are read one after the other; "
-        f"to {purpose}, first: mergecap -w OUT {names}"
-    )
 
 
 def _set_clocks(reading: Reading) -> Iterator[str]:
@@ -198,8 +168,6 @@ def _lost(reading: Reading) -> Iterator[str]:
     yield from lost[:MAX_LINES]
     if len(lost) > MAX_LINES:
         yield "more connections lost bytes; --stats lists all"
-    if hint := _merging(reading):
-        yield hint
 
 
 def _left_out(reading: Reading, *, stats: bool) -> Iterator[str]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from dcpinspect.arrays import IntArray, grown
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.folders import named
 from dcpinspect.capture.open import BATCH_BYTES, CaptureFile, FileDamage, open_capture
@@ -146,10 +145,6 @@ class Reading(AbstractContextManager["Reading", None]):
         self.clock_ns: int | None = None
         """Capture time of the last packet; if packets are waited for, plus the time that has passed
         since while nothing came.
-        """
-        self._first_files: IntArray = np.zeros(0, dtype=np.int64)
-        """By direction, 2 * connection + direction: the file of its first message, from 1; 0 before
-        it.
         """
         self.truncated = 0
         """Number of packets so far of which the capture has less than was sent."""
@@ -405,8 +400,6 @@ class Reading(AbstractContextManager["Reading", None]):
             for frames in framed:
                 batch = self.engine.decode(frames)
                 if batch is not None:
-                    if len(self.capture.files) > 1:
-                        self._note_files(batch)
                     looked_at = batch.redacted(self.redactor)
                     yield (
                         batch,
@@ -415,20 +408,6 @@ class Reading(AbstractContextManager["Reading", None]):
                         if self.checker is not None and self.is_looking
                         else (),
                     )
-
-    def _note_files(self, batch: MessageBatch) -> None:
-        ways = 2 * batch.connection + batch.direction
-        most = int(ways.max(initial=0)) | 1
-        if most >= len(self._first_files):
-            self._first_files = grown(self._first_files, most + 1)
-        is_new = self._first_files[ways] == 0
-        self._first_files[ways[is_new][::-1]] = batch.file[is_new][::-1] + 1
-
-    @property
-    def is_divided(self) -> bool:
-        """Whether the directions of a connection begin in different files."""
-        first, second = self._first_files[: len(self._first_files) & -2].reshape(-1, 2).T
-        return bool(((first != second) & (first > 0) & (second > 0)).any())
 
     def _framed(self) -> Generator[Frames, None, None]:
         taken: dict[int, int] = {}  # number of blocks of secrets, by file

@@ -75,7 +75,7 @@ class DCPSession(DefaultSession):
     return ``DCP`` packets, one for each message.
 
     Each packet has its message's bytes, the time of the packet that completed it, and an
-    ``origin``. Several files are read one after the other, the file with the earliest packet first.
+    ``origin``. Several files are read as one, in order of time.
     At the end of files the messages still held back are returned; after a live capture ``finish``
     returns them.
     """

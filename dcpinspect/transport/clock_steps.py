@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
-from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.batch import MOST_OPEN, PacketBatch
 from dcpinspect.transport.headers import (
     ACK,
     ACKED,
@@ -75,31 +75,66 @@ class ClockStep(NamedTuple):
 
 
 class ClockSteps:
-    """Takes known steps out of the times of a capture, which then tell how much time passed."""
+    """Takes known steps out of the times of captures, which then tell how much time passed. Each
+    file has its own clock.
+    """
 
     def __init__(self) -> None:
-        self.ahead_ns = 0
-        """What the clock of the file is ahead of the one that it began with."""
         self.steps: list[ClockStep] = []
         """The first steps."""
+        self._clocks: dict[int, _FileClock] = {}
+        self._latest = _FileClock(self.steps)
+
+    @property
+    def ahead_ns(self) -> int:
+        """What the clock of the latest file is ahead of the one that it began with."""
+        return self._latest.ahead_ns
+
+    @property
+    def may_be_set(self) -> bool:
+        """Whether a clock was set, or packets before and behind these may show it."""
+        return any(clock.may_be_set for clock in self._clocks.values())
+
+    def steady(self, batch: PacketBatch) -> PacketBatch:
+        """Returns the batch with times of clocks that were not set."""
+        if batch.pieces is None:
+            return self._clock(batch.file).steady(batch) if len(batch) else batch
+        time_ns, files = batch.time_ns.copy(), batch.files
+        for file in np.unique(files).tolist():
+            rows = np.flatnonzero(files == file)
+            time_ns[rows] = self._clock(file).steady(batch.only(rows, file)).time_ns
+        return replace(batch, time_ns=time_ns)
+
+    def _clock(self, file: int) -> _FileClock:
+        if file not in self._clocks:
+            if len(self._clocks) >= MOST_OPEN:
+                del self._clocks[min(self._clocks)]
+            self._clocks[file] = _FileClock(self.steps)
+        self._latest = self._clocks[file]
+        return self._latest
+
+
+class _FileClock:
+    """The clock of one file."""
+
+    def __init__(self, steps: list[ClockStep]) -> None:
+        """``steps``: gets the steps, as long as there are few."""
+        self.ahead_ns = 0
+        """What it is ahead of the one that the file began with."""
+        self._steps = steps
         self._may_be_set = False
         self._parser = HeaderParser(None)
-        self._file, self._packets = -1, 0
+        self._packets = 0
         self._heads: PacketBatch | None = None
         self._gap: _Pause | None = None
 
     @property
     def may_be_set(self) -> bool:
-        """Whether the clock was set, or packets before and behind these may show it."""
+        """Whether it was set, or packets before and behind these may show it."""
         return self._may_be_set or self._gap is not None
 
     def steady(self, batch: PacketBatch) -> PacketBatch:
-        """Returns the batch with times of a clock that was not set. Each file has its own clock."""
-        if not len(batch):
-            return batch
-        if batch.file != self._file:
-            self.ahead_ns, self._file, self._packets = 0, batch.file, 0
-            self._heads = self._gap = None
+        """Returns the next packets of the file with times of a clock that was not set."""
         steady = replace(batch, time_ns=batch.time_ns - self.ahead_ns) if self.ahead_ns else batch
         latest_ns = steady.time_ns[0] if self._heads is None else self._heads.time_ns[-1]
         is_gap = is_apart(np.diff(steady.time_ns, prepend=latest_ns))
@@ -143,8 +178,8 @@ class ClockSteps:
                     if step_ns:
                         self._may_be_set = True
                         frame = int(batch.frames[int(headers.index[row]) - first])
-                        if len(self.steps) < _MOST:
-                            self.steps.append(ClockStep(batch.file, frame, step_ns))
+                        if len(self._steps) < _MOST:
+                            self._steps.append(ClockStep(batch.file, frame, step_ns))
                     self._gap = None
                     break
             if self._gap is not None and packet + BEHIND <= next_packet:

@@ -122,6 +122,8 @@ class PacketTables(TransportTables):
     """Number of each packet over the whole reading."""
     frames: IntArray
     """Frame of each packet."""
+    files: IntArray
+    """File of each packet."""
 
 
 @inlined
@@ -432,6 +434,7 @@ def read_packet(tables: PacketTables, tcp: IntArray, i: int) -> None:
     segment, packet = tables.segment, tables.segment.packet
     packet.number = tables.packets[tables.index[i]]
     packet.frame = tables.frames[tables.index[i]]
+    packet.file = tables.files[tables.index[i]]
     packet.time = tables.times[tables.index[i]]
     segment.flags = tcp[i, FLAGS]
     segment.seq = (tcp[i, SEQ] + 1) & MASK if segment.flags & SYN else tcp[i, SEQ]

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, ByteArray, IntArray, grown, only, unique
-from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.batch import FilePieces, PacketBatch
 from dcpinspect.kernels.kernel import Kernel
 from dcpinspect.kernels.structs import StructRows
 from dcpinspect.lazy_dataclass import dataclass
@@ -173,7 +173,7 @@ class Reassembler:
         tables.address_pairs = EndpointPairs.zeros(16)
         tables.routes = Routes.zeros(4)
         tables.fresh = tables.index = tables.pairs = tables.ends = np.empty(0, np.int64)
-        tables.times = tables.packets = tables.frames = tables.index
+        tables.times = tables.packets = tables.frames = tables.files = tables.index
         self.take_first: Callable[[FirstBytes], BoolArray | None] | None = None
         """Gets the first bytes of directions, and returns a mask of directions of which no chunk is
         wanted; None: chunks of all are wanted.
@@ -184,6 +184,7 @@ class Reassembler:
         self._held_used = 0
         self._with_places = with_places
         self._file_offset = self._data_size = 0  # of the current batch
+        self._pieces: FilePieces | None = None
         # of bytes that are not in the batch, as UnusualPackets.resolve returns it
         self._origins = np.empty((0, 2), np.int64)
         self._file = 0
@@ -197,6 +198,7 @@ class Reassembler:
         """
         headers, data = self.headers.parse(batch), batch.data
         self._file_offset, self._data_size = batch.file_offset, len(data)
+        self._pieces = batch.pieces
         if (headers.classes == UNUSUAL).any():
             headers, data, self._origins = self._unusual.resolve(batch, headers)
         if len(batch):
@@ -216,7 +218,7 @@ class Reassembler:
         tables.fresh = np.empty(capacity, np.int64)
         tables.index, tables.pairs, tables.ends = headers.index, pairs, ends
         tables.times, tables.packets, tables.frames = batch.time_ns, batch.packets, batch.frames
-        tables.segment.packet.file, tables.segment.place = batch.file, -1
+        tables.files, tables.segment.place = batch.files, -1
         row = 0
         while True:
             row = order_segments(row, headers.tcp, self._server_ports, tables)
@@ -680,16 +682,17 @@ class Reassembler:
 
     def _file_offsets(self, source: IntArray) -> IntArray:
         """Returns where the bytes at these places of the batch's data are in their file."""
-        file_places: IntArray = self._file_offset + source
+        places: IntArray = source.copy()
         beside = np.flatnonzero(source >= self._data_size)
         if len(beside):
             start, origin = self._origins[
                 np.searchsorted(self._origins[:, 0], source[beside], "right") - 1
             ].T
-            file_places[beside] = np.where(
-                origin >= 0, file_places[beside] - start + origin, SCATTERED
-            )
-        return file_places
+            places[beside] = np.where(origin >= 0, source[beside] - start + origin, -1)
+        file_places = (
+            self._file_offset + places if self._pieces is None else self._pieces.file_places(places)
+        )
+        return np.where(places < 0, SCATTERED, file_places)
 
     def _hold(self, data: ByteArray, fresh: IntArray) -> None:
         """Copies the bytes of segments that go on waiting, since the batch's buffer is not kept."""

@@ -429,6 +429,7 @@ def handled(
         1 + tables.index,
         r.EndpointPairs.zeros(1),
     )
+    tables.files = np.zeros(count, np.int64)
     tables.routes = r.Routes.zeros(16)
     tables.segment.place = -1
     done = []

@@ -11,17 +11,18 @@ for instead, packets are made from the messages (``plain_packets``).
 
 from __future__ import annotations
 
-import dataclasses
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import field, replace
 from typing import IO, NamedTuple, Self
 
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.capture.open import open_capture
+from dcpinspect.capture.open import BATCH_BYTES, open_capture
 from dcpinspect.capture.pcapng_writer import PcapNgWriter, Sink
 from dcpinspect.errors import OutputError
 from dcpinspect.findings.finding import MessagePlace
@@ -86,10 +87,29 @@ class KeptPackets(NamedTuple):
 class _File:
     """What was read of one file of the reading."""
 
-    first_packet: int
-    packets: int = 0
     spool: IO[bytes] | None = None
     writer: PcapNgWriter | None = None
+    packets: int = 0
+    runs: list[tuple[int, int]] = field(default_factory=list)
+    """Runs of packets that follow each other: how many packets of the file are before each one, and
+    the number of its first packet over the whole reading.
+    """
+
+    def note(self, numbers: IntArray) -> None:
+        """Notes the file's next packets, by their numbers over the whole reading."""
+        apart = np.flatnonzero(np.diff(numbers, prepend=-2) != 1)
+        last = self.runs[-1] if self.runs else (0, -1)
+        for start in apart.tolist():
+            before, number = self.packets + start, int(numbers[start])
+            if number - last[1] != before - last[0]:
+                last = before, number
+                self.runs.append(last)
+        self.packets += len(numbers)
+
+    def packet(self, frame: int) -> int:
+        """Returns the number over the whole reading of the packet in a frame."""
+        before, number = self.runs[bisect_right(self.runs, frame - 1, key=lambda run: run[0]) - 1]
+        return number + frame - 1 - before
 
 
 class Subset:
@@ -103,6 +123,7 @@ class Subset:
         self._marks = LineMarks()
         self._carriers = Carriers()
         self._files: list[_File] = []
+        self._end = 0
         self._companions: list[tuple[int, int]] = []
         self._connections = LineMarks()
         self._chosen = ChosenCounts()
@@ -176,7 +197,7 @@ class Subset:
         if self._plain is not None and self._is_made(message.connection):
             self._plain.comment(message.row, text)
             return
-        packet = self._files[message.file].first_packet + message.frame - 1
+        packet = self._files[message.file].packet(message.frame)
         self._marks.add(np.array([packet]))
         self._comments.setdefault(packet, []).append(text)
 
@@ -274,18 +295,17 @@ class Subset:
         if self._wishes.with_secrets:
             writer.secrets(self._reading.engine.keys.lines(about.secrets for about in open_tls))
         written = 0
-        for file, name in zip(self._files, (file.name for file in captures), strict=False):
-            for batch in self._again(file, name, is_whole=looks):
-                check()
-                selected = self._marks.within(batch.first_packet, len(batch))
-                if again is not None:
-                    seen = again.seen(batch)
-                    of_pairs = seen.headers.index[np.isin(seen.pair, pairs)]
-                    positions = [selected, of_pairs, self._packets_at_moments(batch, seen)]
-                    if handshakes is not None:
-                        positions.append(handshakes.packets(batch, seen))
-                    selected = unique(np.concatenate(positions))
-                written += self._write(writer, batch, selected)
+        for batch in self._again(is_whole=looks):
+            check()
+            selected = self._marks.within(batch.first_packet, len(batch))
+            if again is not None:
+                seen = again.seen(batch)
+                of_pairs = seen.headers.index[np.isin(seen.pair, pairs)]
+                positions = [selected, of_pairs, self._packets_at_moments(batch, seen)]
+                if handshakes is not None:
+                    positions.append(handshakes.packets(batch, seen))
+                selected = unique(np.concatenate(positions))
+            written += self._write(writer, batch, selected)
         for plain, comments in self._plain.packets() if self._plain is not None else ():
             check()
             writer.write(plain, comments=comments)
@@ -386,50 +406,53 @@ class Subset:
         return captured_rows[row_index], packets, made
 
     def _note(self, packets: PacketBatch) -> None:
-        """Counts the packets, and keeps those that cannot be read again."""
+        """Notes where the packets are, and keeps those that cannot be read again."""
         assert self._reading is not None
-        while len(self._files) <= packets.file:
-            file = _File(packets.first_packet - (packets.first_frame - 1))
-            self._files.append(file)
-            if self._reading.capture.files[len(self._files) - 1].storage == "stream":
-                file.spool = self._stack.enter_context(named_file(".pcapng"))
-                file.writer = PcapNgWriter(file.spool)
-        file = self._files[packets.file]
-        file.packets = packets.first_frame - 1 + len(packets)
-        if file.writer is not None and file.spool is not None:
-            try:
-                file.writer.write(packets)
-                file.spool.flush()
-            except OSError as error:
-                folder = escape(os.path.dirname(file.spool.name))
-                problem = (
-                    f"{folder}: {error.strerror}; what comes through a pipe is kept there "
-                    "until it is written, TMPDIR names another folder"
-                )
-                raise OutputError(problem) from error
+        files, numbers = packets.files, packets.packets
+        for number in np.unique(files).tolist():
+            while len(self._files) <= number:
+                self._files.append(_File())
+                if self._reading.capture.files[len(self._files) - 1].storage == "stream":
+                    spool = self._stack.enter_context(named_file(".pcapng"))
+                    self._files[-1].spool, self._files[-1].writer = spool, PcapNgWriter(spool)
+            rows, file = np.flatnonzero(files == number), self._files[number]
+            file.note(numbers[rows])
+            if file.writer is not None and file.spool is not None:
+                try:
+                    file.writer.write(packets, rows)
+                    file.spool.flush()
+                except OSError as error:
+                    folder = escape(os.path.dirname(file.spool.name))
+                    problem = (
+                        f"{folder}: {error.strerror}; what comes through a pipe is kept there "
+                        "until it is written, TMPDIR names another folder"
+                    )
+                    raise OutputError(problem) from error
+        self._end = packets.first_packet + len(packets)
 
-    def _again(self, file: _File, name: str, *, is_whole: bool) -> Iterator[PacketBatch]:
-        """Yields a file's packets, numbered as before, up to the last wanted one, or all read."""
-        last = file.first_packet + file.packets if is_whole else self._marks.end
-        packet_count = min(file.packets, last - file.first_packet)
-        if packet_count <= 0:
+    def _again(self, *, is_whole: bool) -> Iterator[PacketBatch]:
+        """Yields the packets in the same order, up to the last wanted one, or all that were read."""
+        assert self._reading is not None
+        end, done = self._end if is_whole else min(self._end, self._marks.end), 0
+        if not end:
             return
-        if file.spool is not None:
-            file.spool.flush()
-        before, done = self.position, 0
-        with open_capture(name if file.spool is None else file.spool.name) as capture:
+        names = self.names[: len(self._files)]
+        batch_bytes = getattr(self._reading.capture, "batch_bytes", BATCH_BYTES)
+        with open_capture(names, batch_bytes=batch_bytes) as capture:
             for batch in capture:
-                self.position = before + capture.position
+                self.position = capture.position
                 # comments may quote anything
-                options = batch.options if self._wishes.redactor is None else None
-                yield dataclasses.replace(
-                    batch, first_packet=file.first_packet + done, options=options
-                )
-                done += len(batch)
-                if done >= packet_count:
+                yield batch if self._wishes.redactor is None else replace(batch, options=None)
+                done = batch.first_packet + len(batch)
+                if done >= end:
                     return
+            fewer = (
+                name
+                for name, file, again in zip(names, self._files, capture.files, strict=True)
+                if again.packets < file.packets
+            )
         raise OutputError(
-            f"{escape(name)}: changed while it was read, so its packets are not those that "
+            f"{escape(next(fewer))}: changed while it was read, so its packets are not those that "
             "were shown; nothing was written"
         )
 
@@ -449,7 +472,7 @@ def _joined(batch: PacketBatch, rows: IntArray, made: PacketBatch) -> tuple[Pack
             (batch.link_type, made.link_type),
         )
     )
-    both = dataclasses.replace(
+    both = replace(
         made,
         data=np.concatenate((batch.data, made.data)),
         offset=np.concatenate((batch.offset[rows], len(batch.data) + made.offset)),

@@ -168,15 +168,16 @@ class Store(AbstractContextManager["Store", None]):
         """Keeps the places of packets, as ``engine.Keeper`` describes."""
         assert self._reading is not None, "fill the store with the reading that it is the keeper of"
         if packets is not None:
-            file = self._reading.capture.files[packets.file]
-            self._is_stream = file.storage == "stream"
-            if file.storage == "plain":
-                self._originals.note(packets.file, file.name)
-            else:
-                self._originals.copy(
-                    packets.file, packets.file_offset, packets.data, is_bounded=self._is_stream
-                )
-                self._drop()
+            self._is_stream = False
+            for number, data, file_offset in packets.stretches():
+                file = self._reading.capture.files[number]
+                self._is_stream |= file.storage == "stream"
+                if file.storage == "plain":
+                    self._originals.note(number, file.name)
+                else:
+                    is_bounded = file.storage == "stream"
+                    self._originals.copy(number, file_offset, data, is_bounded=is_bounded)
+                    self._drop()
         located_bytes = pl.located(
             chunks,
             briefs,
