@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from dcpinspect.capture.open import open_capture
+from dcpinspect.cli.main import main
 from dcpinspect.reading.reading import Reading
 from tests.builders import Recorded
 from tests.doubled import packets_of, said_of, tcp_of, written
@@ -128,3 +130,55 @@ def test_all_connections_of_a_client_count_on_one_side_of_a_translation(
         counted = [link for link in reading.links if link.number not in copies]
     assert len(counted) == 5
     assert len({link.client.rpartition(":")[0] for link in counted}) == 1
+
+
+def by_chance() -> Callable[[Recorded], int]:
+    chance = random.Random(3)
+    return lambda _: chance.randrange(3)
+
+
+def by_direction() -> Callable[[Recorded], int]:
+    return lambda packet: int(tcp_of(packet).to_server())
+
+
+def by_node() -> Callable[[Recorded], int]:
+    def node(packet: Recorded) -> int:
+        tcp = tcp_of(packet)
+        return (tcp.ip[16:20] if tcp.to_server() else tcp.ip[12:16])[3] % 2
+
+    return node
+
+
+@pytest.mark.parametrize("division", [by_chance, by_direction, by_node])
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_packets_of_several_files_are_read_as_those_of_one(
+    path: Path, division: Callable[[], Callable[[Recorded], int]], tmp_path: Path
+) -> None:
+    file_of = division()
+    files: list[list[Recorded]] = [[], [], []]
+    packets = in_time(packets_of(path))
+    for packet in packets:
+        files[file_of(packet)].append(packet)
+    whole = written(tmp_path, packets)
+    parts = [written(tmp_path, part, f"{number}.pcap") for number, part in enumerate(files) if part]
+    assert said_of(*parts) == said_of(whole)
+
+    chosen = []
+    for name, captures in (("whole", [whole]), ("parts", parts)):
+        target = tmp_path / f"{name}.pcapng"
+        assert main(["check", *map(str, captures), "--fail-on", "never", "-w", str(target)]) == 0
+        with open_capture(target) as capture:
+            chosen.append(
+                sorted(
+                    (time_ns, batch.data[start : start + size].tobytes())
+                    for batch in capture
+                    for time_ns, start, size in zip(
+                        batch.time_ns.tolist(),
+                        batch.offset.tolist(),
+                        batch.captured.tolist(),
+                        strict=True,
+                    )
+                )
+            )
+    # packets with the same time may be in another order
+    assert sorted(chosen[0]) == sorted(chosen[1]) != []
