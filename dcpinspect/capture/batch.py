@@ -28,6 +28,8 @@ class FilePieces:
     """Number of its file in the reading, from 0."""
     file_offset: IntArray
     """Place of its first byte in that file, as ``PacketBatch.file_offset``."""
+    lane: IntArray
+    """As ``PacketBatch.lane``."""
 
     def of(self, places: IntArray) -> IntArray:
         """Returns the number of the piece of each of these places in the data."""
@@ -84,6 +86,10 @@ class PacketBatch:
     """
     frame: IntArray | None = None
     """Number of each packet within the file; None: consecutive from ``first_frame`` on."""
+    lane: int = 0
+    """Number of the file among those that are read beside each other. The captures may be of
+    networks that have nothing to do with each other, and use the same addresses.
+    """
     pieces: FilePieces | None = None
     """The files, if the packets are of several."""
 
@@ -107,6 +113,13 @@ class PacketBatch:
         if self.pieces is None:
             return np.full(len(self), self.file)
         return self.pieces.file[self.pieces.of(self.offset)]
+
+    @property
+    def lanes(self) -> IntArray | None:
+        """The lane of each packet's file; None: all are 0."""
+        if self.pieces is not None:
+            return self.pieces.lane[self.pieces.of(self.offset)]
+        return np.full(len(self), self.lane) if self.lane else None
 
     def stretches(self) -> Iterator[tuple[int, ByteArray, int]]:
         """Yields the bytes of each file: its number, the bytes, and the place of the first one."""

@@ -260,7 +260,9 @@ class Capture(AbstractContextManager["Capture", None]):
                 for number, count in zip(*np.unique(batch.files, return_counts=True), strict=True):
                     self.files[number].packets += int(count)
             if not stretches and begun < len(self.files) and limit == limits[-1]:
-                open_files.append(self._begin(begun, len(open_files)))
+                lanes = {file.lane for file in open_files}
+                lane = next(number for number in range(MOST_OPEN) if number not in lanes)
+                open_files.append(self._begin(begun, lane))
                 begun += 1
             elif self._follow:
                 number = begun - 1
@@ -271,12 +273,12 @@ class Capture(AbstractContextManager["Capture", None]):
                     first_packet=packets,
                 )
 
-    def _begin(self, number: int, others: int) -> _OpenFile:
-        """Opens a file beside ``others`` that are being read, which share the memory."""
+    def _begin(self, number: int, lane: int) -> _OpenFile:
+        """Opens a file; ``lane``: as ``PacketBatch.lane``. Files beside each other share memory."""
         file = self.files[number]
         if number not in self._readers:
             self._readers[number] = self._opened(
-                file.name, max(_LEAST_BATCH, self.batch_bytes // (others + 1))
+                file.name, max(_LEAST_BATCH, self.batch_bytes // (lane + 1))
             )
         reader = self._readers[number]
         file.remark = reader.source.remark
@@ -286,7 +288,7 @@ class Capture(AbstractContextManager["Capture", None]):
         file.notes = reader.format.notes
         file.secrets = reader.format.secrets
         file.unread = reader.format.unread
-        return _OpenFile(number, reader)
+        return _OpenFile(number, lane, reader)
 
     def _note(self, number: int, damages: Sequence[tuple[int, str]]) -> None:
         """Notes damaged places of a file: offsets, and what is wrong."""
@@ -300,8 +302,9 @@ class Capture(AbstractContextManager["Capture", None]):
 class _OpenFile:
     """A file that is being read: its packets that are in memory, and were not handed out."""
 
-    def __init__(self, number: int, reader: _Reader) -> None:
+    def __init__(self, number: int, lane: int, reader: _Reader) -> None:
         self.number = number
+        self.lane = lane
         self.reader = reader
         self.is_over = False
         """Whether no more packets come than those that are here."""
@@ -339,6 +342,7 @@ class _OpenFile:
             first_packet=0,
             file_offset=window.file_offset,
             options=walk.options,
+            lane=self.lane,
         )
         if len(walk.time_ns):
             self._order_ns = np.maximum.accumulate(np.maximum(walk.time_ns, self._order_ns[-1]))
@@ -421,6 +425,7 @@ def _joined(batches: Sequence[PacketBatch], order: IntArray) -> PacketBatch:
             begin,
             np.array([batch.file for batch in batches]),
             np.array([batch.file_offset for batch in batches]) + starts,
+            np.array([batch.lane for batch in batches]),
         ),
     )
 

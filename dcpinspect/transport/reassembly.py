@@ -50,7 +50,7 @@ from dcpinspect.transport.flow_records import (
     TransportTables,
 )
 from dcpinspect.transport.flows import close_sides, put_aside
-from dcpinspect.transport.headers import UNUSUAL, HeaderParser
+from dcpinspect.transport.headers import NETWORK, UNUSUAL, HeaderParser, within
 from dcpinspect.transport.next_bytes import GatherTables, gather
 from dcpinspect.transport.ordering import MAX_TOTAL_WAITING, PacketTables, order_segments
 from dcpinspect.transport.overdue import give_up_overdue
@@ -206,6 +206,14 @@ class Reassembler:
             self._file, self._time_ns = batch.file, int(batch.time_ns[-1])
         if not len(headers.index):
             return iter(())
+        if (lanes := batch.lanes) is not None:
+            lane, network = lanes[headers.index], headers.tcp[:, NETWORK]
+            # packets of one connection are known by their sequence numbers, in whatever file
+            headers.tcp[:, NETWORK] = np.where(
+                lane,
+                within(network, lane),  # type: ignore[arg-type] # of whole columns
+                network,
+            )
         pairs, ends = self.pairs.find(headers.tcp)
         tables, counts, count = self._tables, self._tables.counts, len(headers.index)
         if self.pairs.count > len(tables.address_pairs):

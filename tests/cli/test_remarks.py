@@ -12,8 +12,6 @@ from dcpinspect.output.render.coverage_text import MAX_PORTS, nothing_found
 from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import Conversation
-from tests.doubled import packets_of, tcp_of, written
-from tests.peers.truth import SAMPLES
 
 
 def read(*paths: Path) -> Reading:
@@ -96,46 +94,19 @@ def test_lost_bytes_are_told_once_a_direction(
     )
 
 
-def test_captures_of_one_direction_each_are_to_be_merged(
+def test_a_hole_is_filled_from_another_capture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Else all answers may come before their requests, and findings are lost."""
-    packets = packets_of(SAMPLES / "rollback.pcap")
+    server = b"".join(builders.mutations(600))
     paths = [
-        str(written(tmp_path, [one for one in packets if tcp_of(one).to_server() == way], name))
-        for way, name in ((True, "out.pcap"), (False, "in.pcap"))
+        str(builders.capture(tmp_path / f"{lost}.pcap", server=server, loss={lost}))
+        for lost in (4, 40)
     ]
     with Reading(paths) as reading:
         list(reading)
     assert remarks(reading) == 0
-    assert capsys.readouterr().err == (
-        "dcpinspect: captures that overlap in time are read one after the other; to have both "
-        f"directions of a connection in order, first: mergecap -w OUT {' '.join(paths)}\n"
-    )
-
-
-def test_captures_of_the_same_connection_are_to_be_merged_if_each_lacks_bytes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    server = b"".join(builders.mutations(600))
-    builders.capture(Path("a one.pcap"), server=server, loss={4})
-    builders.capture(Path("b.pcap"), server=server, loss={40})
-    builders.capture(Path("whole.pcap"), server=server)
-    with Reading(["a one.pcap", "b.pcap"]) as reading:
-        list(reading)
-    assert remarks(reading) == 0
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[1:] == [
-        "dcpinspect: captures that overlap in time are read one after the other; to fill the "
-        "holes of one from another, "
-        "first: mergecap -w OUT 'a one.pcap' b.pcap"
-    ]
-    for names in (["a one.pcap"], ["whole.pcap", "b.pcap"]):
-        with Reading(names) as reading:
-            list(reading)
-        remarks(reading)
-        assert "mergecap" not in capsys.readouterr().err
+    assert capsys.readouterr().err == ""
+    assert reading.coverage.own_protocol["missing"] == 0
 
 
 def test_losses_of_many_connections_are_summed_up(
