@@ -147,6 +147,25 @@ def last_waiting(tables: TransportTables, flow: Flow) -> int:
 
 
 @kernel_function
+def comes_again(tables: TransportTables, side: int) -> bool:
+    """Returns whether a SYN with the first number of its side begins another connection: test tools
+    use the same numbers again.
+
+    Once bytes or a FIN came, it had an answer, and its sender sends it no more. Then only a copy of
+    the first one can come: soon after it, or with its time where packets are read twice.
+    """
+    connection, time = tables.connections[side >> 1], tables.segment.packet.time
+    had_answer = False
+    for x in range(side & -2, (side & -2) + 2):
+        waiting_end = last_waiting(tables, tables.flows[flow_of(tables, x)])
+        had_answer |= tables.sides[x].has_fin + next_of(tables, x) + waiting_end > 0
+    is_over = had_answer and connection.closed_how != OPEN
+    quiet_ns = time - max(connection.last_time, connection.closed.time)
+    is_quiet = quiet_ns > (WAIT_NS if is_over else SYN_GAP_NS)
+    return bool(is_quiet and time - connection.first_time >= COPY_NS)
+
+
+@kernel_function
 def fit_of(tables: TransportTables, c: int, end: int) -> int:
     """Returns whether the numbers of the current packet, which ``end`` of an address pair sent, are
     near those of connection ``c``: 1, or -1 if not; 0 if there is nothing to compare.
@@ -157,8 +176,10 @@ def fit_of(tables: TransportTables, c: int, end: int) -> int:
     sender, receiver = tables.sides[side], tables.sides[side ^ 1]
     flags, seq, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
     if flags & SYN:
+        if sender.has_base == 1 and distance(seq, sender.base) == 0:
+            return 0 if not flags & ACK and comes_again(tables, side) else 1
         if sender.has_base == 1:
-            return 1 if distance(seq, sender.base) == 0 else -1
+            return -1
         if flags & ACK and receiver.has_base == 1:
             return 1 if 0 <= distance(ack, receiver.base) < 65_536 else -1
         return -receiver.has_base
@@ -242,25 +263,6 @@ def is_far_off(tables: TransportTables, side: int) -> bool:
         gap < -before
         or gap > (AFTER_END if direction.ended == 1 else known_end - flow.next + AFTER_CLOSE)
     )
-
-
-@kernel_function
-def comes_again(tables: TransportTables, side: int) -> bool:
-    """Returns whether a SYN with the first number of its side begins another connection: test tools
-    use the same numbers again.
-
-    Once bytes or a FIN came, it had an answer, and its sender sends it no more. Then only a copy of
-    the first one can come: soon after it, or with its time where packets are read twice.
-    """
-    connection, time = tables.connections[side >> 1], tables.segment.packet.time
-    had_answer = False
-    for x in range(side & -2, (side & -2) + 2):
-        waiting_end = last_waiting(tables, tables.flows[flow_of(tables, x)])
-        had_answer |= tables.sides[x].has_fin + next_of(tables, x) + waiting_end > 0
-    is_over = had_answer and connection.closed_how != OPEN
-    quiet_ns = time - max(connection.last_time, connection.closed.time)
-    is_quiet = quiet_ns > (WAIT_NS if is_over else SYN_GAP_NS)
-    return bool(is_quiet and time - connection.first_time >= COPY_NS)
 
 
 @kernel_function
