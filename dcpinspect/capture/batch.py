@@ -31,13 +31,13 @@ class FilePieces:
     lane: IntArray
     """As ``PacketBatch.lane``."""
 
-    def of(self, places: IntArray) -> IntArray:
+    def piece_at(self, places: IntArray) -> IntArray:
         """Returns the number of the piece of each of these places in the data."""
         return np.searchsorted(self.begin, places, "right") - 1
 
     def file_places(self, places: IntArray) -> IntArray:
         """Returns where the bytes at these places of the data are in their file."""
-        piece = self.of(places)
+        piece = self.piece_at(places)
         offsets: IntArray = places - self.begin[piece] + self.file_offset[piece]
         return offsets
 
@@ -112,13 +112,13 @@ class PacketBatch:
         """Number of each packet's file."""
         if self.pieces is None:
             return np.full(len(self), self.file)
-        return self.pieces.file[self.pieces.of(self.offset)]
+        return self.pieces.file[self.pieces.piece_at(self.offset)]
 
     @property
     def lanes(self) -> IntArray | None:
         """The lane of each packet's file; None: all are 0."""
         if self.pieces is not None:
-            return self.pieces.lane[self.pieces.of(self.offset)]
+            return self.pieces.lane[self.pieces.piece_at(self.offset)]
         return np.full(len(self), self.lane) if self.lane else None
 
     def stretches(self) -> Iterator[tuple[int, ByteArray, int]]:
@@ -136,7 +136,7 @@ class PacketBatch:
         ):
             yield number, self.data[start:end], file_offset
 
-    def only(self, rows: IntArray, file: int) -> PacketBatch:
+    def packets_of_file(self, rows: IntArray, file: int) -> PacketBatch:
         """Returns some of the packets, all of them of one file."""
         return replace(
             self,

@@ -128,7 +128,7 @@ class Capture(AbstractContextManager["Capture", None]):
         self._batches: Iterator[PacketBatch] | None = None
         try:
             if len(paths) == 1:
-                self._readers[0] = self._opened(
+                self._readers[0] = self._open_reader(
                     paths[0], batch_bytes
                 )  # a wrong file is an error now
                 self._first_ns = [EARLIEST]
@@ -162,7 +162,7 @@ class Capture(AbstractContextManager["Capture", None]):
     def _first_time(self, number: int) -> int:
         path = self.files[number].name
         if not _can_be_opened_again(path):
-            self._readers[number] = self._opened(path, self.batch_bytes)
+            self._readers[number] = self._open_reader(path, self.batch_bytes)
             return self._readers[number].first_time()
         reader = _Reader(path, _PEEK, only_text=self._only_text)
         try:
@@ -170,7 +170,7 @@ class Capture(AbstractContextManager["Capture", None]):
         finally:
             reader.close()
 
-    def _opened(self, path: str, batch_bytes: int) -> _Reader:
+    def _open_reader(self, path: str, batch_bytes: int) -> _Reader:
         if isinstance(path, FolderCapture) and os.path.exists(path) and not os.path.isfile(path):
             raise CaptureError(
                 path,
@@ -241,17 +241,17 @@ class Capture(AbstractContextManager["Capture", None]):
         while open_files or begun < len(self.files):
             for file in [file for file in open_files if not len(file)]:
                 if not file.is_over:
-                    self._note(file.number, file.advance())
+                    self._note_damages(file.number, file.advance())
                 if file.is_over and not len(file):
                     read_before += file.reader.source.position
                     open_files.remove(file)
                     self._readers.pop(file.number).close()
             self.position = read_before + sum(file.reader.source.position for file in open_files)
-            limits = [file.last for file in open_files if not file.is_over]
+            limits = [file.frontier for file in open_files if not file.is_over]
             if begun < len(self.files) and len(open_files) < MOST_OPEN:
                 limits.append((self._first_ns[begun], begun))
             limit = min(limits, default=(LATEST, len(self.files)))
-            stretches = [stretch for file in open_files if (stretch := file.until(limit))]
+            stretches = [stretch for file in open_files if (stretch := file.packets_until(limit))]
             for batch in _merged(stretches):
                 numbered = replace(batch, first_packet=packets)
                 clock.note(numbered)
@@ -277,7 +277,7 @@ class Capture(AbstractContextManager["Capture", None]):
         """Opens a file; ``lane``: as ``PacketBatch.lane``. Files beside each other share memory."""
         file = self.files[number]
         if number not in self._readers:
-            self._readers[number] = self._opened(
+            self._readers[number] = self._open_reader(
                 file.name, max(_LEAST_BATCH, self.batch_bytes // (lane + 1))
             )
         reader = self._readers[number]
@@ -290,7 +290,7 @@ class Capture(AbstractContextManager["Capture", None]):
         file.unread = reader.format.unread
         return _OpenFile(number, lane, reader)
 
-    def _note(self, number: int, damages: Sequence[tuple[int, str]]) -> None:
+    def _note_damages(self, number: int, damages: Sequence[tuple[int, str]]) -> None:
         """Notes damaged places of a file: offsets, and what is wrong."""
         file, is_text = self.files[number], self._readers[number].source.is_text
         for offset, what in damages[: MAX_PROBLEMS - len(file.problems)]:
@@ -319,7 +319,7 @@ class _OpenFile:
         return 0 if self._packets is None else len(self._packets) - self._done
 
     @property
-    def last(self) -> tuple[int, int]:
+    def frontier(self) -> tuple[int, int]:
         """A time, and the number of the file: what all packets that are not here come behind."""
         return int(self._order_ns[-1]), self.number
 
@@ -348,7 +348,7 @@ class _OpenFile:
             self._order_ns = np.maximum.accumulate(np.maximum(walk.time_ns, self._order_ns[-1]))
         return [(window.file_offset + offset, damage) for offset, damage in walk.problems]
 
-    def until(self, limit: tuple[int, int]) -> tuple[PacketBatch, IntArray] | None:
+    def packets_until(self, limit: tuple[int, int]) -> tuple[PacketBatch, IntArray] | None:
         """Hands out the packets up to a time and a number of a file, with their order; None if
         there are none.
         """

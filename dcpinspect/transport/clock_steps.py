@@ -102,7 +102,7 @@ class ClockSteps:
         time_ns, files = batch.time_ns.copy(), batch.files
         for file in np.unique(files).tolist():
             rows = np.flatnonzero(files == file)
-            time_ns[rows] = self._clock(file).steady(batch.only(rows, file)).time_ns
+            time_ns[rows] = self._clock(file).steady(batch.packets_of_file(rows, file)).time_ns
         return replace(batch, time_ns=time_ns)
 
     def _clock(self, file: int) -> _FileClock:
