@@ -63,6 +63,8 @@ def test_severity_wins_the_colour_and_a_close_at_the_end_hides_nothing() -> None
             ({"behind": 3}, "behind"),
             ({"behind": 0}, "caught-up"),
             ({"gaps": {"unexplained": 1}}, "lost-something"),
+            ({"gaps": {"resumed": 1}}, "lost-something"),
+            ({"gaps": {"capture-loss": 1}, "behind": 0}, "caught-up"),
             ({"last_seqno": None}, "silent"),
             ({"rollbacks": 1}, "rolled-back"),
             ({"rollbacks": 1, "behind": 0}, "caught-up"),

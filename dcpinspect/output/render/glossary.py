@@ -110,7 +110,7 @@ verdict of a vbucket
     orphaned: its stream ended or was refused, and its client did not request it again; all other
         verdicts are those of its newest stream
     lost-something: on maps only: it ended, and before that it had a gap with the cause unexplained
-        or capture-loss
+        or resumed
     rolled-back: the newest stream was answered with a rollback; on maps also: it ended, was rolled
         back before, and nothing says that it caught up
 type of a snapshot

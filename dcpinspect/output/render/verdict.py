@@ -263,7 +263,9 @@ LETTERS = {
 }
 """States that somebody would ask about, with their letters; the others are drawn as blocks."""
 LOST = ("unexplained", "capture-loss")
-"""Causes of gaps in which something may be missing; gaps of all other causes miss nothing."""
+"""Causes of gaps in which something may be missing."""
+NEVER_CAME = ("unexplained", "resumed")
+"""Causes of gaps that the client has, too; those of the capture may have come."""
 
 
 def stood(vbucket: Mapping[str, Any]) -> str:
@@ -276,7 +278,7 @@ def stood(vbucket: Mapping[str, Any]) -> str:
     verdict, last, end = vbucket["verdict"], vbucket["last_seqno"], vbucket["requested_end"]
     if verdict != "ended" or (last is not None and end is not None and last >= end):
         return str(verdict)
-    if any((vbucket["gaps"] or {}).get(cause) for cause in LOST):
+    if any((vbucket["gaps"] or {}).get(cause) for cause in NEVER_CAME):
         return "lost-something"
     if vbucket["behind"]:
         return "behind"
