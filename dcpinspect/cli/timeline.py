@@ -286,6 +286,7 @@ class _Picture:
             self._write_line(
                 f"{history.left_out} more system events and changes of state are not shown"
             )
+        self._write_line(f"check --vbucket {history.vbucket} says whether anything is wrong", "dim")
 
     def _heading(self, scale: Scale) -> str:
         from dcpinspect.output.render.message_lines import counted

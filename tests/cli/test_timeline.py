@@ -79,6 +79,13 @@ def test_what_no_message_shows_has_no_row_and_stands_behind_the_messages_before_
     assert lines[closed - 1].split()[0] == "79"
 
 
+def test_what_came_is_not_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    *_, last = shown(capsys, ROLLBACK, "--vbucket", "7").splitlines()
+    assert last == "check --vbucket 7 says whether anything is wrong"
+    main(["check", ROLLBACK, "--vbucket", "7"])
+    assert "rollback: " in capsys.readouterr().out
+
+
 def test_one_connection_some_seqnos_any_width_and_ascii(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(
         capsys,
