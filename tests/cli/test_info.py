@@ -57,7 +57,7 @@ def test_who_when_what_and_the_next_command_are_told(capsys: pytest.CaptureFixtu
         "files": f"{path} (pcap, 147 packets)",
         "time": "2024-04-06 12:01:00 UTC, 0.015 s long",
         "traffic": "147 packets, 2 connections, 161 messages, 11 streams (8 accepted, 3 rollback)",
-        "clients": "10.11.0.1  mirror, agent mirror/7.6: connections 1–2, 4 vbuckets",
+        "clients": "10.11.0.1  mirror, agent mirror/7.6: connections 1–2; 4 vbuckets",
         "servers": (
             "10.11.0.2:11210  version not in the capture: connection 1 10.11.0.3:11210  "
             "version not in the capture: connection 2"
@@ -131,6 +131,11 @@ def test_in_a_pipe_no_line_is_wrapped(capsys: pytest.CaptureFixture[str]) -> Non
                 "missing"
             ),
             "the client of connection 1 takes no bytes for 65.4 s: its TCP window is 0",
+        ),
+        (
+            "q06b-http-probe",
+            "nothing to decode; 385 bytes of another protocol",
+            "HTTP on 5 connections, as health probes send it",
         ),
     ],
 )

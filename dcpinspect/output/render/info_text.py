@@ -142,7 +142,7 @@ def _clients(info: dict[str, Any]) -> Iterator[str]:
             f"{escape(client['address'])}  {escape(client['name'] or _nameless(info, client))}"
             + (f", agent {escape(client['agent'])}" if client["agent"] else "")
             + f": {_numbers('connection', client['connections'])}"
-            + (f", {counted(client['vbuckets'], 'vbucket')}" if client["vbuckets"] else "")
+            + (f"; {counted(client['vbuckets'], 'vbucket')}" if client["vbuckets"] else "")
             for client in sorted(info["clients"], key=lambda client: -client["vbuckets"])
         ],
         "clients",
@@ -216,7 +216,7 @@ def _complete(info: dict[str, Any]) -> str:
     """Returns what the capture lacks, and apart from it what of its bytes was not decoded."""
     lacks, undecoded = [], []
     for name, noun, reason in (
-        ("problems", "damaged place", "in the capture"),
+        ("problems", "unreadable place", "in the capture"),
         ("dropped_packets", "packet", "dropped before they were captured"),
         ("truncated_packets", "packet", "cut by the snapshot length"),
     ):
@@ -243,7 +243,7 @@ def _complete(info: dict[str, Any]) -> str:
         undecoded.append(f"{counted(info['unopened_records'], 'record')} of TLS not opened")
     if info["tls_bytes"]:
         undecoded.append("TLS is not decrypted")
-    if not info["captured_bytes"]:
+    if info["captured_bytes"] == info["foreign_bytes"]:
         return "; ".join(["nothing to decode", *lacks, *undecoded])
     plain = info["captured_bytes"] - info["tls_overhead_bytes"]
     decoded = f"{share_of(info['decoded_bytes'], plain)} of {counted(plain, 'byte')} decoded"

@@ -131,10 +131,13 @@ class _Met:
         if finding.over != "recovered" and began:
             self.since_ns = min(self.since_ns or min(began), *began)
 
-    def phrases(self, cost: Cost) -> Iterable[str]:
+    def phrases(self, cost: Cost, *, has_days: bool) -> Iterable[str]:
         since = ""
         if cost.lasts and (self.since_ns or self.are_over):
-            since = f" since {clock(self.since_ns)} UTC" if self.since_ns else ", and recovered"
+            day = f"{day_of(self.since_ns)} " if has_days else ""
+            since = (
+                f" since {day}{clock(self.since_ns)} UTC" if self.since_ns else ", and recovered"
+            )
         for several, noun in ((self.those, cost.of), (self.whole, "connection")):
             if several:
                 yield (
@@ -234,8 +237,12 @@ def _cost_phrases(findings: Sequence[Finding]) -> list[str]:
             other_counts[finding.severity] += 1
         else:
             met.setdefault(cost, _Met()).add(cost, finding)
+    began = {day_of(finding.first_time_ns) for finding in findings if finding.first_time_ns}
+    has_days = len(began) > 1
     phrases = [
-        phrase for cost, findings_met in met.items() for phrase in findings_met.phrases(cost)
+        phrase
+        for cost, findings_met in met.items()
+        for phrase in findings_met.phrases(cost, has_days=has_days)
     ]
     if len(phrases) > MOST:
         phrases = [*phrases[: MOST - 1], f"{len(phrases) - MOST + 1} more kinds of trouble"]
@@ -244,6 +251,11 @@ def _cost_phrases(findings: Sequence[Finding]) -> list[str]:
         for severity in SEVERITIES
         if other_counts[severity]
     ]
+
+
+def day_of(time_ns: int) -> str:
+    """Returns the day in UTC."""
+    return f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%Y-%m-%d}"
 
 
 def clock(time_ns: int) -> str:

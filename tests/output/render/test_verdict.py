@@ -120,3 +120,9 @@ def test_a_reset_under_streams_is_named_and_so_is_that_somebody_has_to_act() -> 
     asked = finding(rule="hello-key-not-json", severity="note", whose="client")
     assert verdict([asked]) == "no errors or warnings: 1 note"
     assert verdict([replace(asked, over="recovered")]) == "nothing wrong · 1 note"
+
+
+def test_since_when_has_its_day_where_findings_are_of_several() -> None:
+    loop = finding(rule="rollback-loop", clients=("a",), first_time_ns=AT)
+    later = finding(rule="item-missing", clients=("a",), first_time_ns=AT + 2 * 86_400 * 10**9)
+    assert verdict([loop, later]).startswith("1 client loops since 2023-11-14 22:13:20 UTC · ")
