@@ -13,19 +13,18 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
-from dcpinspect.findings.context import ALL, Context, plain
+from dcpinspect.findings.context import ALL, Context, occurrence, plain
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import ACK
-from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.disputes import GroupedRows
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.followers import PerConnection, renumbered
-from dcpinspect.streams.records import Stream, Streams
+from dcpinspect.streams.records import Streams
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, CONTINUED
 from dcpinspect.tables.messages import DIRECTIONS
 
@@ -157,12 +156,12 @@ class Acknowledged(Watcher):
         for number in asking_snapshots:
             if snapshots.state[number] == CONTINUED:
                 continue  # one answer acknowledges it and the next marker
-            answers_of_stream = answers[int(snapshots.stream[number])]
-            nth = waiting[int(snapshots.stream[number])]
-            waiting[int(snapshots.stream[number])] += 1
+            of_stream = int(snapshots.stream[number])
+            nth = waiting[of_stream]
+            waiting[of_stream] += 1
             if not is_complete[number]:
                 continue
-            stream = context.streams[snapshots.stream[number]]
+            stream = context.streams[of_stream]
             link = context.by_number.get(int(stream.connection))
             consumer = 1 - context.producer(int(stream.connection))
             if (
@@ -173,9 +172,9 @@ class Acknowledged(Watcher):
             ):
                 continue
             answer = self._answers[int(snapshots.place.row[number])]
-            if answer is None and nth < len(answers_of_stream):
+            if answer is None and nth < len(answers[of_stream]):
                 # an answer goes to the oldest marker that waits, also if that was continued
-                answer = answers_of_stream[nth]
+                answer = answers[of_stream][nth]
             reached = int(snapshots.reached_time[number])
             slowest = int(context.tracker.state.connections.slowest[link.number])
             start, end = plain(snapshots.start[number]), plain(snapshots.end[number])
@@ -192,16 +191,16 @@ class Acknowledged(Watcher):
                         f"snapshot {start}–{end} needs an acknowledgement, and has had none "
                         f"for {waited / 1e9:.1f} s"
                     )
-                    yield _occurrence(
-                        "ack-missing", "warning", message, stream, (marker,), (start, end)
+                    yield occurrence(
+                        context, of_stream, "ack-missing", message, (marker,), seqnos=(start, end)
                     )
             elif answer.time_ns + slowest < reached:
                 message = (
                     f"snapshot {start}–{end} acknowledged "
                     f"{duration((reached - answer.time_ns) / 1e9)} before its last message"
                 )
-                yield _occurrence(
-                    "ack-early", "note", message, stream, (answer, marker), (start, end)
+                yield occurrence(
+                    context, of_stream, "ack-early", message, (answer, marker), seqnos=(start, end)
                 )
 
     def _unneeded(self, context: Context) -> Iterator[Occurrence]:
@@ -246,7 +245,6 @@ class Acknowledged(Watcher):
                 if not len(before) or not is_known:
                     continue
                 number = int(before[np.argmax(snapshots.place.row[before])])
-                stream = streams[snapshots.stream[number]]
                 seqnos = (plain(snapshots.start[number]), plain(snapshots.end[number]))
                 message = "dcp_snapshot_marker needs no answer, because its ack flag is not set"
                 evidence = (answer_place, context.marker(number))
@@ -259,16 +257,18 @@ class Acknowledged(Watcher):
                     (few.rows > snapshots.place.row[numbers].min())
                     & (few.times <= answer_place.time_ns)
                 ]
-                reply = _occurrence(
-                    "unexpected-reply", "warning", message, stream, evidence, seqnos
-                )
-                yield replace(
-                    reply,
+                reply = occurrence(
+                    context,
+                    int(snapshots.stream[number]),
+                    "unexpected-reply",
+                    message,
+                    evidence,
                     cause="not-asked",
-                    next=NOT_ASKED,
+                    next_=NOT_ASKED,
+                    seqnos=seqnos,
                     count=count,
-                    rows=[*rows.tolist(), answer_place.row],
                 )
+                yield replace(reply, rows=[*rows.tolist(), answer_place.row])
 
 
 def _ahead(context: Context) -> Iterator[Occurrence]:
@@ -286,8 +286,13 @@ def _ahead(context: Context) -> Iterator[Occurrence]:
         acknowledged, last = plain(stream.acknowledged), plain(most[number])
         ack_place = context.report_place(connection, stream.acknowledged_at, of_consumer=True)
         message = f"acknowledged {acknowledged}, above all prepares, which end at {last}"
-        yield _occurrence(
-            "seqno-ack-regress", "warning", message, stream, (ack_place,), (acknowledged, last)
+        yield occurrence(
+            context,
+            number,
+            "seqno-ack-regress",
+            message,
+            (ack_place,),
+            seqnos=(acknowledged, last),
         )
 
 
@@ -311,28 +316,6 @@ NOT_ASKED = (
     "update the consumer; it may answer a marker only if its ack flag is set, because during a "
     "takeover the producer counts answers and may wait forever"
 )
-
-
-def _occurrence(
-    rule: str,
-    severity: Severity,
-    message: str,
-    stream: Stream,
-    evidence: tuple[MessagePlace, ...],
-    seqnos: tuple[int, ...],
-) -> Occurrence:
-    sid = int(stream.sid)
-    connection, vbucket = int(stream.connection), int(stream.vbucket)
-    return Occurrence(
-        rule,
-        severity,
-        message,
-        connection,
-        evidence,
-        vbucket,
-        sid if sid >= 0 else None,
-        seqnos=seqnos,
-    )
 
 
 RULE_SET = RuleSet(

@@ -126,10 +126,8 @@ def _occurrence(
     next_: str | None = None,
 ) -> Occurrence:
     client = f"{checkpoint.consumer} ({escape(checkpoint.file)})"
-    severity = next(rule_.severity for rule_ in RULES if rule_.id == rule)
     return Occurrence(
         rule,
-        severity,
         message,
         evidence.client_number(client),
         (),

@@ -145,7 +145,6 @@ def _closed(
     next_ = _NEXT[cause].format(side=side or "side that sent it") if cause else None
     yield Occurrence(
         "connection-closed",
-        "note",
         message,
         link.number,
         distinct_places,

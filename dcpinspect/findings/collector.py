@@ -244,7 +244,6 @@ class Collector(Portable):
             is_last = index == shown_indices[-1]
             occurrence = Occurrence(
                 rule.id,
-                severity,
                 self._words(batch, candidates, row, severity)
                 if index < capacity
                 else "",  # of the last one only its place is told
@@ -265,6 +264,7 @@ class Collector(Portable):
                 else (),
                 count=len(rows) - len(shown_indices) + 1 if is_last else 1,
                 last_time_ns=int(batch.time_ns[rows].max()) if is_last else 0,
+                severity=severity,
             )
             self.add(occurrence)
 

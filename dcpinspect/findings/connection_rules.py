@@ -10,7 +10,7 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.coverage import UNPLACED, DirectionCoverage, Sizes
 from dcpinspect.findings.cases import counted, duration
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence, Whose
+from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence, Whose, captured
 from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.control_keys import control_key
@@ -122,41 +122,16 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
         yield from _undecoded(context, direction_coverage)
 
 
-def _occurrence(
-    rule: str,
-    connection: int,
-    message: str,
-    *evidence: MessagePlace,
-    cause: str | None = None,
-    next_: str | None = None,
-    effect_of: FindingKey | None = None,
-    whose: Whose = "unknown",
-) -> Occurrence:
-    rule_of_id = next(candidate for candidate in RULES if candidate.id == rule)
-    return Occurrence(
-        rule,
-        rule_of_id.severity,
-        message,
-        connection,
-        evidence,
-        cause=cause,
-        whose=whose,
-        next=next_,
-        effect_of=effect_of,
-    )
-
-
 def _session(
     context: Context, link: TcpConnection, place_of_row: Mapping[int, MessagePlace]
 ) -> Iterator[Occurrence]:
     session = context.session(link.number)
     if session.is_key_broken:
-        hello_places = _known_place(place_of_row, session.hello_asked_row)
-        yield _occurrence(
+        yield Occurrence(
             "hello-key-not-json",
-            link.number,
             f"the key of HELLO is no JSON object; the agent is {session.agent}",
-            *hello_places,
+            link.number,
+            _known_place(place_of_row, session.hello_asked_row),
         )
     for key, control in session.controls.items():
         is_refused, is_known = control.status not in (None, "success"), control_key(key) is not None
@@ -183,13 +158,13 @@ def _session(
                 else next_
             )
             whose: Whose = "normal" if session.is_replication else "unknown"
-            yield _occurrence(
+            yield Occurrence(
                 "control-rejected",
-                link.number,
                 message,
-                *_known_place(place_of_row, control.row),
+                link.number,
+                _known_place(place_of_row, control.row),
                 cause=key,
-                next_=next_,
+                next=next_,
                 whose=whose,
             )
         if not is_known:
@@ -197,13 +172,8 @@ def _session(
                 f"control {key} is not "
                 f"known{f', answered with {control.status}' if is_refused else ''}"
             )
-            yield _occurrence(
-                "control-unknown-key",
-                link.number,
-                message,
-                *_known_place(place_of_row, control.row),
-                cause=key,
-            )
+            evidence = _known_place(place_of_row, control.row)
+            yield Occurrence("control-unknown-key", message, link.number, evidence, cause=key)
 
 
 def _unseen(link: TcpConnection) -> Occurrence:
@@ -214,7 +184,7 @@ def _unseen(link: TcpConnection) -> Occurrence:
         "dst; a tap or a mirror port may also show only one"
     )
     message = f"nothing of the {('client', 'server')[link.unseen]} was captured{size}"
-    return _occurrence("capture-hole", link.number, message, cause="one-direction", next_=next_)
+    return Occurrence("capture-hole", message, link.number, (), cause="one-direction", next=next_)
 
 
 def _longer(link: TcpConnection) -> Iterator[Occurrence]:
@@ -224,8 +194,8 @@ def _longer(link: TcpConnection) -> Iterator[Occurrence]:
                 f"frames {_SENT[name]} have {counted(size, 'byte')} more than their IP "
                 "headers tell: no sequence number shows what they are"
             )
-            yield _occurrence(
-                "capture-hole", link.number, message, cause="longer-frames", next_=_OFFLOAD
+            yield Occurrence(
+                "capture-hole", message, link.number, (), cause="longer-frames", next=_OFFLOAD
             )
 
 
@@ -258,20 +228,21 @@ def _missing(context: Context, direction_coverage: DirectionCoverage) -> Iterato
         )
         evidence = context.first_losses(direction_coverage.connection, direction_coverage.direction)
         next_ = _SORT if direction_coverage.filled else None
-        yield _occurrence(
+        yield Occurrence(
             "capture-hole",
-            direction_coverage.connection,
             message,
-            *evidence,
+            direction_coverage.connection,
+            tuple(evidence),
             cause=name,
-            next_=next_,
+            next=next_,
         )
     if direction_coverage.cut:
-        yield _occurrence(
+        message = f"{counted(direction_coverage.cut, 'byte')} cut off by the snapshot length"
+        yield Occurrence(
             "capture-cut",
+            f"{message}, {_SENT[name]}",
             direction_coverage.connection,
-            f"{counted(direction_coverage.cut, 'byte')} cut off by the snapshot length, "
-            f"{_SENT[name]}",
+            (),
             cause=name,
         )
 
@@ -288,10 +259,11 @@ def _undecoded(context: Context, direction_coverage: DirectionCoverage) -> Itera
     name = DIRECTIONS[direction_coverage.direction]
     unplaced = direction_coverage.late - direction_coverage.filled
     if link is not None and unplaced:
-        yield _occurrence(
+        yield Occurrence(
             "undecoded-bytes",
-            link.number,
             f"{counted(unplaced, 'byte')} {UNPLACED}, {_SENT[name]}",
+            link.number,
+            (),
             cause=f"{name}-unplaced",
         )
     skipped = sum(direction_coverage.skipped.values())  # other rules tell of other protocols
@@ -307,17 +279,18 @@ def _undecoded(context: Context, direction_coverage: DirectionCoverage) -> Itera
             else _SKIPS.get(reason)
         )
         message = f"{counted(skipped, 'byte')} in no message, {_SENT[name]}"
-        yield _occurrence(
+        yield Occurrence(
             "undecoded-bytes",
-            link.number,
             message,
+            link.number,
+            (),
             cause=name,
             effect_of=(*cause, name, link.number, None, None) if cause else None,
         )
 
 
-def _known_place(place_of_row: Mapping[int, MessagePlace], row: int) -> list[MessagePlace]:
-    return [place_of_row[row]] if row in place_of_row else []
+def _known_place(place_of_row: Mapping[int, MessagePlace], row: int) -> tuple[MessagePlace, ...]:
+    return captured([place_of_row.get(row)])
 
 
 def _copy(link: TcpConnection, original: TcpConnection, copy: Copy) -> Occurrence:
@@ -345,7 +318,7 @@ def _copy(link: TcpConnection, original: TcpConnection, copy: Copy) -> Occurrenc
         + "; each of the two has capture loss" * copy.both_lack
     )
     return Occurrence(
-        "seen-twice", "note", message, number, (), cause=where.replace(" ", "-"), shared=shared
+        "seen-twice", message, number, (), cause=where.replace(" ", "-"), shared=shared
     )
 
 
@@ -373,7 +346,7 @@ def _without_syn(context: Context) -> Iterator[Occurrence]:
                 f"sequence numbers jump by {link.jump:,} bytes on the addresses of "
                 f"connection {before}: taken as a new connection"
             )
-            yield (cause := _occurrence("connection-reuse-inferred", link.number, message))
+            yield (cause := Occurrence("connection-reuse-inferred", message, link.number, ()))
             yield _mid_stream(link, cause.key)
         elif not link.has_handshake and not _is_without_dcp(context, link):
             yield _mid_stream(link)
@@ -391,12 +364,8 @@ def _is_without_dcp(context: Context, link: TcpConnection) -> bool:
 
 
 def _mid_stream(link: TcpConnection, cause: FindingKey | None = None) -> Occurrence:
-    return _occurrence(
-        "mid-stream-start",
-        link.number,
-        "capture begins inside the connection, so its settings are unknown",
-        effect_of=cause,
-    )
+    message = "capture begins inside the connection, so its settings are unknown"
+    return Occurrence("mid-stream-start", message, link.number, (), effect_of=cause)
 
 
 def _faults(context: Context, direction_coverage: DirectionCoverage) -> Iterator[Occurrence]:
@@ -414,12 +383,7 @@ def _faults(context: Context, direction_coverage: DirectionCoverage) -> Iterator
         size = int.from_bytes(header[8:12], "big")
         message = f"{name} announces {size / (1 << 20):,.0f} MiB"
         yield Occurrence(
-            "oversized-body",
-            "warning",
-            message,
-            direction_coverage.connection,
-            tuple(evidence),
-            cause=cause,
+            "oversized-body", message, direction_coverage.connection, tuple(evidence), cause=cause
         )
         return
     skipped = sum(direction_coverage.skipped.values())
@@ -428,7 +392,7 @@ def _faults(context: Context, direction_coverage: DirectionCoverage) -> Iterator
         f"skipped, {cause}"
     )
     yield Occurrence(
-        "bad-magic", "error", message, direction_coverage.connection, tuple(evidence), cause=cause
+        "bad-magic", message, direction_coverage.connection, tuple(evidence), cause=cause
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray, unique
-from dcpinspect.findings.finding import MessagePlace, Occurrence, captured
+from dcpinspect.findings.finding import SEVERITY_OF, MessagePlace, Occurrence, captured
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.versions import SEQNO_ADVANCED, Versions, versions_by_markers
@@ -473,7 +473,6 @@ def occurrence(
     context: Context,
     number: int,
     rule: str,
-    severity: Severity,
     message: str,
     evidence: Sequence[MessagePlace | None],
     *,
@@ -485,13 +484,13 @@ def occurrence(
     explains: Collection[int] = (),
     facts: Mapping[str, int | str] | None = None,
     is_over: bool | None = None,
+    severity: Severity | None = None,
 ) -> Occurrence:
     """Returns an occurrence about a stream; ``evidence``: known or None, the offender first."""
     stream = context.streams[number]
     sid = int(stream.sid)
     return Occurrence(
         rule,
-        severity,
         message,
         int(stream.connection),
         captured(evidence),
@@ -506,4 +505,5 @@ def occurrence(
         explains=explains,
         facts=facts or {},
         is_over=is_over,
+        severity=severity or SEVERITY_OF[rule],
     )

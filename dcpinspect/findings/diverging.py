@@ -103,7 +103,6 @@ def _occurrence(
         context,
         newer_stream,
         "diverging-history",
-        "error",
         message,
         [context.producer_place(stream, event.place) for stream, event in both],
         cause=contradiction.cause,

@@ -132,7 +132,6 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
             context,
             number,
             "stream-end-missing",
-            "warning",
             message,
             evidence,
             cause=cause,
@@ -162,7 +161,6 @@ def _unended_streams(
     evidence += [context.request(number) for number in latest[:SHOWN]]
     yield Occurrence(
         "closed-before-stream-end",
-        "warning",
         f"{SIDES[consumer]} closed with {len(left_streams)} of {len(numbers)} finite streams "
         "unfinished",
         link.number,

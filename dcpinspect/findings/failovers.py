@@ -180,7 +180,6 @@ def _occurrence(context: Context, change: _Change, number: int, streams: _Stream
         context,
         number,
         "failover",
-        "note",
         message,
         (context.log_place(change.log), context.log_place(change.before), answer),
         seqnos=(seqno,),

@@ -46,6 +46,9 @@ def captured(places: Iterable[MessagePlace | None]) -> tuple[MessagePlace, ...]:
     return tuple(dict.fromkeys(place for place in places if place is not None))
 
 
+SEVERITY_OF: dict[str, Severity] = {}
+"""By rule: the severity of what it finds, unless that says otherwise; ``rule.rules`` adds it."""
+
 FindingKey = tuple[str, Severity, str | None, int, int | None, int | None]
 """Rule, severity, cause, connection, vbucket, stream-id: what like occurrences have in common."""
 
@@ -55,7 +58,6 @@ class Occurrence:
     """A case of a rule that happened once, or ``count`` times if only place and time differ."""
 
     rule: str
-    severity: Severity
     message: str
     """One sentence, without the place, which every view adds in its own way."""
     connection: int
@@ -100,6 +102,10 @@ class Occurrence:
     """Who has to act, if the rule does not tell it."""
     rows: Collection[int] | RowNumbers = field(default=(), compare=False)
     """Rows of all messages that show it, if they are more than the first of ``places``."""
+    severity: Severity = ""  # type: ignore[assignment] # of the rule, once it is made
+
+    def __post_init__(self) -> None:
+        self.severity = self.severity or SEVERITY_OF[self.rule]
 
     @property
     def key(self) -> FindingKey:

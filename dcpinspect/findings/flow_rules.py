@@ -11,7 +11,7 @@ import numpy as np
 
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import MessagePlace, Occurrence
+from dcpinspect.findings.finding import SEVERITY_OF, MessagePlace, Occurrence
 from dcpinspect.findings.rule import LONG_NS, SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
@@ -159,7 +159,6 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
             )
             yield from _occurrences(
                 "ack-without-window",
-                "note",
                 message,
                 [[example_place] for example_place in evidence],
                 examples.count,
@@ -169,7 +168,6 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
 
 def _occurrences(
     rule: str,
-    severity: Severity,
     message: str,
     evidence: Sequence[Sequence[MessagePlace]],
     count: int,
@@ -181,6 +179,7 @@ def _occurrences(
     shared: str | None = None,
     rows: RowNumbers = NO_ROWS,
     vbuckets: tuple[int, ...] = (),
+    severity: Severity | None = None,
 ) -> Iterator[Occurrence]:
     """Yields occurrences for something that happened ``count`` times, of which ``evidence`` are
     told.
@@ -197,7 +196,6 @@ def _occurrences(
         connection = message_places[0].connection
         overrun = Occurrence(
             rule,
-            severity,
             message,
             connection,
             tuple(message_places),
@@ -207,6 +205,7 @@ def _occurrences(
             last_time_ns=until_ns,
             closes=closes,
             vbuckets=vbuckets,
+            severity=severity or SEVERITY_OF[rule],
         )
         yield replace(overrun, is_over=is_over, shared=shared, rows=rows if number == 0 else ())
 
@@ -298,7 +297,6 @@ def _stalls(
     closes = link.number if is_open and is_closed else None
     yield from _occurrences(
         "flow-control-stall",
-        severity,
         message,
         evidence,
         count,
@@ -308,6 +306,7 @@ def _stalls(
         rows=watched.stalls.rows,
         vbuckets=_waiting(context, link) if last is not None else (),
         shared="the window is full, and nothing is acknowledged",
+        severity=severity,
     )
 
 
@@ -346,7 +345,7 @@ def _under(
         )
         next_ = _next(context, link, cause)
         yield from _occurrences(
-            "under-acknowledged", "warning", message, [evidence], window.acks, cause, next_=next_
+            "under-acknowledged", message, [evidence], window.acks, cause, next_=next_
         )
         return
     only_grew = watched.fits_nothing and window.acks >= w.ENOUGH_WITHOUT and not window.has_fallen
@@ -358,7 +357,6 @@ def _under(
         message = f"under-acknowledged: {grown} of {window.size:,}"
         yield from _occurrences(
             "under-acknowledged",
-            "warning",
             message,
             [evidence],
             window.acks,
@@ -387,7 +385,6 @@ def _over(
     next_ = _next(context, link, cause)
     yield from _occurrences(
         "over-acknowledged",
-        "warning",
         message,
         [list(dict.fromkeys(evidence))],
         excess.count,
@@ -424,7 +421,6 @@ def _overruns(
     evidence = [[context.report_place(link.number, event.at)] for event in events]
     yield from _occurrences(
         "flow-control-overrun",
-        "warning",
         message,
         evidence,
         count,

@@ -108,7 +108,6 @@ def _missing(context: Context, ones: list[MissingEvents], *, with_keys: bool) ->
         context,
         first.stream,
         "item-missing",
-        "error",
         message,
         evidence,
         seqnos=tuple(seqnos[:MOST_SEQNOS]),
@@ -147,13 +146,13 @@ def _bulk(context: Context, gaps: Gaps, rule: str, severity: Severity) -> Iterat
                 context,
                 gap.stream,
                 rule,
-                severity,
                 f"{width} seqno{'s' if width > 1 else ''} missing between {after} and {before}"
                 f"{_WHERE[rule]}",
                 evidence,
                 seqnos=(after, before),
                 shared=f"seqnos are missing{_WHERE[rule]}",
                 facts={"after": after, "before": before},
+                severity=severity,
             )
             yield (
                 replace(gap_occurrence, count=len(other_rows), rows=other_rows)

@@ -213,7 +213,6 @@ def _wrong_entry(
         context,
         number,
         "wrong-failover-entry",
-        "warning",
         message,
         (
             context.request(number),
@@ -270,7 +269,6 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
         context,
         number,
         "unknown-vbucket-uuid",
-        severity,
         message,
         evidence,
         cause=wrong.cause if wrong is not None else None,
@@ -279,6 +277,7 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
         facts=facts,
         explains=(number,),
         next_=_STARTED_AGAIN if severity == "note" else None,
+        severity=severity,
     )
 
 
@@ -324,7 +323,6 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
         yield (
             Occurrence(
                 "no-common-history",
-                "warning",
                 message,
                 connection,
                 captured(candidate_places),
@@ -527,7 +525,6 @@ def _of_loop(
         context,
         last,
         "rollback-loop",
-        "error",
         message,
         candidate_places,
         cause=cause,
@@ -580,7 +577,6 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
                 context,
                 rounds[-1],
                 "rollback-loop",
-                "error",
                 message,
                 evidence,
                 cause="stream-end",

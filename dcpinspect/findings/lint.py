@@ -154,7 +154,12 @@ class Verdict:
     def occurrence(self) -> Occurrence:
         """The failure, as a case of its rule."""
         return Occurrence(
-            self.rule, self.severity, self.why, self.connection, self.places, cause=self.cause
+            self.rule,
+            self.why,
+            self.connection,
+            self.places,
+            cause=self.cause,
+            severity=self.severity,
         )
 
 

@@ -335,7 +335,6 @@ def _occurrence(
         message += f"; the client asks again every {duration(span_ns / (count - 1) / 1e9)}"
     return Occurrence(
         "login-refused",
-        severity,
         message,
         connection,
         (refused.first, refused.place) if refused.count > 1 else (refused.place,),
@@ -343,6 +342,7 @@ def _occurrence(
         next=_ADVICE.get(cause),
         count=refused.count,
         is_over=True if severity == "note" else None,
+        severity=severity,
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -131,7 +131,7 @@ def _first(context: Context, number: int, stream: int) -> Iterator[Occurrence]:
     severity: Severity = "note" if start > high else "warning"
     seqnos = tuple(dict.fromkeys((start, low, high)))
     yield occurrence(
-        context, stream, "first-marker-start", severity, message, evidence, seqnos=seqnos
+        context, stream, "first-marker-start", message, evidence, seqnos=seqnos, severity=severity
     )
 
 
@@ -183,16 +183,23 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     missing = f"seqno {end}" if first >= end else f"seqnos {first}–{end}"
     nor = ", nor a SeqnoAdvanced" if is_told else ""
     message = f"{reached} when {came}: {missing} did not come{nor}"
-    severity: Severity = "warning" if is_told else "note"
     next_ = _after_incomplete(context, number, stream, is_told=is_told)
     shared = f"the last seqnos of a snapshot had not come when {came}{nor}"
     seqnos = tuple(dict.fromkeys((min(first, end), end)))
-    cause = NOT_TOLD if is_told else HIDDEN
-    make_occurrence = partial(
-        occurrence, context, stream, "snapshot-incomplete", severity, message, evidence, cause=cause
-    )
     whose: Whose = SIDES[context.producer(connection)] if is_owed else "unknown"
-    return replace(make_occurrence(seqnos=seqnos, next_=next_, shared=shared), whose=whose)
+    incomplete = occurrence(
+        context,
+        stream,
+        "snapshot-incomplete",
+        message,
+        evidence,
+        cause=NOT_TOLD if is_told else HIDDEN,
+        next_=next_,
+        seqnos=seqnos,
+        shared=shared,
+        severity="warning" if is_told else "note",
+    )
+    return replace(incomplete, whose=whose)
 
 
 def _has_sync_writes(context: Context, stream: int) -> bool:
@@ -256,12 +263,12 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
             context,
             number,
             "resume-skipped",
-            severity,
             message,
             evidence,
             cause=cause,
             next_=advice,
             seqnos=seqnos,
+            severity=severity,
         )
 
 

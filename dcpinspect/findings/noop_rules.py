@@ -90,30 +90,17 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
         yield from _silences(context, link, examples, peer, cause_key, is_whole=is_whole)
 
 
-def _occurrences(
-    rule: str,
-    severity: Severity,
-    message: str,
-    evidence: Sequence[MessagePlace],
-    count: int,
-    until_ns: int = 0,
-    cause: str | None = None,
-) -> Occurrence:
-    return Occurrence(
-        rule,
-        severity,
-        message,
-        evidence[0].connection,
-        tuple(evidence),
-        cause=cause,
-        count=count,
-        last_time_ns=until_ns,
-    )
-
-
 def _times(event: NoopFacts, events: Sequence[NoopFacts], count: int) -> int:
     """Returns how many occurrences an event stands for: the first also for those not told."""
     return count - len(events) + 1 if event is events[0] else 1
+
+
+def _both_places(
+    context: Context, link: TcpConnection, event: NoopFacts
+) -> tuple[MessagePlace, MessagePlace]:
+    return context.report_place(link.number, event.at), context.report_place(
+        link.number, event.other
+    )
 
 
 def _with(noop_occurrence: Occurrence, rows: RowNumbers) -> Occurrence:
@@ -161,8 +148,12 @@ def _other_opaque(
         context.report_place(link.number, event.at),
     )
     message = f"noop {_hex(event.opaque)} answered with opaque {_hex(event.other_opaque)}"
-    return replace(
-        _occurrences("noop-opaque", "warning", message, evidence, times),
+    return Occurrence(
+        "noop-opaque",
+        message,
+        link.number,
+        evidence,
+        count=times,
         shared="noops are answered with other opaques",
     )
 
@@ -184,14 +175,14 @@ def _unanswered(
             message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited / 1e9)}{then}"
             severity: Severity = "error" if is_closed else "warning"
             noop_place = context.report_place(link.number, noop.place)
-            yield _occurrences(
+            yield Occurrence(
                 "noop-unanswered",
-                severity,
                 message,
-                [noop_place],
-                1,
-                until,
-                _since(link, peer, noop_place),
+                link.number,
+                (noop_place,),
+                cause=_since(link, peer, noop_place),
+                last_time_ns=until,
+                severity=severity,
             )
     events = sorted(examples.unanswered.occurrences, key=lambda event: event.other.row > 0)
     certain = _certain(context, link, examples.unanswered, 1 - peer.producer)
@@ -210,10 +201,15 @@ def _unanswered(
         message += ", then answered" if event.other.row else ""
         times = _times(event, events, examples.unanswered.count)
         cause = GOES_ON if event.other.row else _since(link, peer, event.at)
-        unanswered = _occurrences(
-            "noop-unanswered", "warning", message, evidence, times, cause=cause
+        unanswered = Occurrence(
+            "noop-unanswered",
+            message,
+            link.number,
+            tuple(evidence),
+            cause=cause,
+            count=times,
+            is_over=True if event.other.row else None,
         )
-        unanswered = replace(unanswered, is_over=True if event.other.row else None)
         goes_on = (examples.unanswered.times[certain] + patience(peer) < peer.consumer_time) | (
             examples.unanswered.shown_ns[certain] > 0
         )
@@ -248,16 +244,12 @@ def _overlaps(
         count += 1
     for number, event in enumerate(events):
         message = f"noop {_hex(event.opaque)} sent while {_hex(event.other_opaque)} had no answer"
-        evidence = [
-            context.report_place(link.number, event_place)
-            for event_place in (event.at, event.other)
-        ]
-        overlap = _occurrences(
+        overlap = Occurrence(
             "noop-overlap",
-            "warning",
             message,
-            evidence,
-            count - len(events) + 1 if number == 0 else 1,
+            link.number,
+            _both_places(context, link, event),
+            count=count - len(events) + 1 if number == 0 else 1,
         )
         yield _with(overlap, examples.overlaps.rows)
 
@@ -288,35 +280,27 @@ def _silences(
         and silence > peer.silence
     ):
         message = f"nothing came for {duration(silence / 1e9)}{every}"
-        silent = _occurrences(
+        yield Occurrence(
             "silent-connection",
-            "warning",
             message,
-            [context.report_place(link.number, latest)],
-            1,
-            until,
+            link.number,
+            (context.report_place(link.number, latest),),
+            last_time_ns=until,
+            effect_of=cause_key,
         )
-        yield replace(silent, effect_of=cause_key)
     events = examples.silences.occurrences
     certain = _certain(context, link, examples.silences, peer.producer)
     for event in events:
         if context.may_lack(link.number, peer.producer, event.at.time_ns, event.other.time_ns):
             continue  # perhaps the silence is only explained later
-        evidence = [
-            context.report_place(link.number, event_place)
-            for event_place in (event.at, event.other)
-        ]
-        message = f"nothing came for {duration(event.time_ns / 1e9)}{every}"
-        yield _with(
-            _occurrences(
-                "silent-connection",
-                "warning",
-                message,
-                evidence,
-                _times(event, events, examples.silences.count),
-            ),
-            examples.silences.rows[certain],
+        silent = Occurrence(
+            "silent-connection",
+            f"nothing came for {duration(event.time_ns / 1e9)}{every}",
+            link.number,
+            _both_places(context, link, event),
+            count=_times(event, events, examples.silences.count),
         )
+        yield _with(silent, examples.silences.rows[certain])
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

@@ -245,7 +245,7 @@ class Opens(Watcher):
             evidence = [early.place, *([early.refused.place] if early.refused is not None else [])]
             message = f"{opcode_name(early.opcode)} before {before}"
             yield Occurrence(
-                "dcp-before-open", "error", message, link.number, tuple(evidence), early.vbucket
+                "dcp-before-open", message, link.number, tuple(evidence), early.vbucket
             )
         for connection, opens_of_connection in self._of.items():
             first = next(
@@ -281,12 +281,7 @@ class Opens(Watcher):
                 if link is not None and closes is not None:
                     message += f"; server closed the connection, in frame {link.closed_frame}"
                 yield Occurrence(
-                    "open-twice",
-                    "warning",
-                    message,
-                    connection,
-                    (again.place, first.place),
-                    closes=closes,
+                    "open-twice", message, connection, (again.place, first.place), closes=closes
                 )
 
     def _clashes(self, context: Context) -> Iterator[Occurrence]:
@@ -325,12 +320,12 @@ def _refusal(dcp_open: DcpOpen, *, is_over: bool) -> Occurrence:
     is_known_over = True if is_over else None
     return Occurrence(
         "open-refused",
-        severity,
         message,
         dcp_open.place.connection,
         (dcp_open.place,),
         cause=name.replace("_", "-"),
         is_over=is_known_over,
+        severity=severity,
     )
 
 
@@ -344,7 +339,6 @@ def _loop(rounds: Sequence[tuple[DcpOpen, TcpConnection]]) -> Iterator[Occurrenc
     evidence = [last.place, *(dcp_open.place for dcp_open, _ in rounds[:MOST_ROUNDS])]
     yield Occurrence(
         "reconnect-loop",
-        "warning",
         f"connected {len(rounds):,} times in {spent}, opened DCP, and never asked for a stream",
         link.number,
         tuple(evidence),
@@ -390,12 +384,7 @@ def _clash(newer: DcpOpen, link: TcpConnection, older: DcpOpen, held: TcpConnect
         f"{held.closed_frame}"
     )
     return Occurrence(
-        "name-clash",
-        "warning",
-        message,
-        link.number,
-        (newer.place, older.place),
-        closes=held.number,
+        "name-clash", message, link.number, (newer.place, older.place), closes=held.number
     )
 
 

@@ -396,7 +396,7 @@ class Pairing(Watcher):
                 connection, context.producer(connection), answer.place.time_ns - took_ns
             ):
                 message = f"close of the vbucket's stream refused: {status_name(status)}"
-                yield replace(_occurrence("close-refused", answer, message), severity="note")
+                yield _occurrence("close-refused", answer, message)
 
     def _nobody_asked(self, context: Context) -> Iterator[Occurrence]:
         for (connection, direction, opcode, opaque), evidence in self._unmatched.items():
@@ -410,9 +410,7 @@ class Pairing(Watcher):
                     message = (
                         f"{opcode_name(opcode)} response, opaque 0x{opaque:08x}, answers no request"
                     )
-                    yield Occurrence(
-                        "unmatched-response", "warning", message, connection, (response_place,)
-                    )
+                    yield Occurrence("unmatched-response", message, connection, (response_place,))
 
     def _waited(
         self, context: Context, request: PendingRequest, cut_off: set[tuple[int, int]]
@@ -517,7 +515,6 @@ def _occurrence(
 ) -> Occurrence:
     return Occurrence(
         rule,
-        "warning",
         message,
         request.place.connection,
         (request.place, *evidence),

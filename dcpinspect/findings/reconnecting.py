@@ -192,7 +192,6 @@ def _loop(
         context,
         last,
         "reconnect-loop",
-        "note" if set(ways) == {FINISHED} else "warning",
         message,
         [context.request(number) for number in shown_streams],
         cause=cause,
@@ -202,6 +201,7 @@ def _loop(
         facts={"requested start": starts[-1], "times": len(rounds), "items sent again": items},
         explains=rounds,
         is_over=None if is_over is False and not is_closed else is_over,
+        severity="note" if set(ways) == {FINISHED} else "warning",
     )
     rows = streams.opened.row[rounds]
     yield replace(loop, rows=rows[rows > 0], time_ns=int(times[0]))

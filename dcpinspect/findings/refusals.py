@@ -276,7 +276,6 @@ class Refusals(Watcher):
                 upto = f" up to seqno {seqno}" if about is not None and seqno != _NO_SEQNO else ""
                 yield Occurrence(
                     "consumer-refused",
-                    "error" if fault is None else fault[1],
                     f"{opcode_name(opcode)}{upto} {refusal_text}",
                     connection,
                     (answer, *([about] if about is not None else [])),
@@ -293,6 +292,7 @@ class Refusals(Watcher):
                     whose=SIDES[1 - producer] if is_known else "unknown",
                     next=None if is_known else _UNKNOWN,
                     rows=refused.rows,
+                    severity="error" if fault is None else fault[1],
                 )
 
     def _fault(

@@ -171,7 +171,6 @@ def _not_taken_up(
         context,
         turn.stream,
         "orphaned-vbucket",
-        "error",
         message,
         evidence,
         cause=name,
@@ -190,7 +189,6 @@ def _not_followed(context: Context, stream: int, waited: str) -> Occurrence:
         context,
         stream,
         "rollback-not-followed",
-        "error",
         f"the rollback{where} was never followed ({waited})",
         (context.answer(stream), context.request(stream)),
         seqnos=(to,) if where else (),
@@ -216,7 +214,6 @@ def _given_up(
         context,
         stream,
         "orphaned-vbucket",
-        "error",
         f"refused with {name}, never asked {how}",
         (context.answer(stream), context.request(stream), *evidence),
         cause=name.replace("_", "-"),
@@ -282,14 +279,7 @@ def _out_of_order(context: Context, before: int, number: int) -> Iterator[Occurr
         "which seqnos have come"
     )
     yield occurrence(
-        context,
-        number,
-        "oso-resume-point",
-        "error",
-        message,
-        evidence,
-        next_=advice,
-        seqnos=(start, safe),
+        context, number, "oso-resume-point", message, evidence, next_=advice, seqnos=(start, safe)
     )
 
 
@@ -351,13 +341,13 @@ def _without_end(
         context,
         number,
         "end-lost",
-        severity,
         message,
         evidence,
         seqnos=(end, start),
         shared=shared,
         explains=(before,),
         facts=facts,
+        severity=severity,
     )
 
 

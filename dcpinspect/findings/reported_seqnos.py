@@ -95,7 +95,6 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
             context,
             number,
             "server-owes-seqno",
-            severity,
             message,
             evidence,
             cause=GOES_ON
@@ -107,6 +106,7 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
             shared=f"{side} has more than it sent, window open",
             explains=(number,),
             is_over=brought,
+            severity=severity,
         )
 
 
@@ -176,7 +176,6 @@ def _not_persisted(context: Context) -> Iterator[Occurrence]:
             shared = "persisted seqnos stay 0"
             yield Occurrence(
                 "never-persisted",
-                "warning",
                 message,
                 connection,
                 evidence,
@@ -206,7 +205,6 @@ def _slow(context: Context) -> Iterator[Occurrence]:
             context,
             stream,
             "slow-stream",
-            "note",
             message,
             evidence,
             cause="from-disk",
@@ -223,7 +221,6 @@ def _slow(context: Context) -> Iterator[Occurrence]:
             context,
             number,
             "slow-stream",
-            "note",
             message,
             [ended],
             cause="too-slow",

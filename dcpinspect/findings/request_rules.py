@@ -343,9 +343,7 @@ def _answered(
                 context.answer(number),
                 context.request(wanting_more),
             )
-            yield occurrence(
-                context, number, "end-zero-reopen", "error", message, evidence, seqnos=(0,)
-            )
+            yield occurrence(context, number, "end-zero-reopen", message, evidence, seqnos=(0,))
 
 
 def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -> Occurrence | None:
@@ -366,17 +364,18 @@ def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -
         message = f"start {start} is above end {end}{answered}"
         facts: dict[str, int | str] = {"start": start, "end": end}
         shared = f"start is above the end{answered}"
-        make_occurrence = partial(
-            occurrence,
+        return occurrence(
             context,
             number,
             "bad-stream-range",
-            "error",
             message,
             evidence,
             cause="start-above-end",
+            next_=END_FIRST,
+            seqnos=(start, end),
+            shared=shared,
+            facts=facts,
         )
-        return make_occurrence(next_=END_FIRST, seqnos=(start, end), shared=shared, facts=facts)
     marker = requests_in_order.bare_snapshot(index, low, high)
     cause = (
         "marker-without-item"
@@ -394,7 +393,6 @@ def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -
         context,
         number,
         "bad-stream-range",
-        "error",
         message,
         evidence,
         cause=cause,
@@ -438,14 +436,11 @@ def _refused(
             evidence.append(live_request)
             since = f" since row {live_request.row}"
         return make_occurrence(
-            "duplicate-stream-request", "warning", f"requested again while open{since}", evidence
+            "duplicate-stream-request", f"requested again while open{since}", evidence
         )
     if status == Status.COLLECTIONS_MANIFEST_IS_AHEAD:
         return make_occurrence(
-            "manifest-ahead",
-            "warning",
-            "the consumer's manifest is ahead of the producer's",
-            evidence,
+            "manifest-ahead", "the consumer's manifest is ahead of the producer's", evidence
         )
     if status in (Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE):
         known_uid = hex_uid((context.value(number) or {}).get("uid"))
@@ -453,7 +448,6 @@ def _refused(
         if known_uid is not None and told_uid is not None and known_uid > told_uid:
             return make_occurrence(
                 "manifest-ahead",
-                "warning",
                 f"the consumer knows manifest 0x{known_uid:x}, the producer 0x{told_uid:x}",
                 evidence,
             )
@@ -461,7 +455,7 @@ def _refused(
         session.features or ()
     )
     if status == Status.NOT_SUPPORTED and wants_noop and _is_noop_off(context, connection):
-        return make_occurrence("noop-required", "warning", "noop must be enabled first", evidence)
+        return make_occurrence("noop-required", "noop must be enabled first", evidence)
     passed = status in _MAY_PASS and is_granted_later
     severity: Severity = "note" if passed else _STATUS_SEVERITY.get(status, "warning")
     meaning = command_status_meaning(Opcode.DCP_STREAM_REQ, status)
@@ -481,7 +475,9 @@ def _refused(
         cause = STALE_MAP if is_stale and not is_told_to else cause
     if passed and cause != STALE_MAP:
         advice = "nothing is left to do, a later request was granted"
-    return make_occurrence("stream-refused", severity, message, evidence, cause=cause, next_=advice)
+    return make_occurrence(
+        "stream-refused", message, evidence, cause=cause, next_=advice, severity=severity
+    )
 
 
 def _elsewhere(context: Context, number: int) -> str:
@@ -611,7 +607,6 @@ def _rolled_back(
             context,
             number,
             "rollback",
-            "warning",
             f"asked for seqno {start}, rolled back to a seqno that is not in the capture",
             (context.request(number), context.answer(number)),
             cause="unknown",
@@ -659,7 +654,6 @@ def _rolled_back(
         context,
         number,
         "rollback",
-        "warning" if followed is None else "note",
         message,
         (
             context.request(number),
@@ -677,6 +671,7 @@ def _rolled_back(
             "resume at": to if rollback.resume is None else rollback.resume,
             **_uuid_fact(rollback.resume_uuid),
         },
+        severity="warning" if followed is None else "note",
     )
 
 
@@ -696,7 +691,6 @@ def _rolled_back_unread(context: Context, number: int, *, has_stream: bool) -> O
         context,
         number,
         "rollback",
-        "note" if has_stream else "warning",
         f"rolled back to {to}; what was asked for is not in the capture",
         (context.request(number), context.answer(number)),
         cause="unknown",
@@ -704,6 +698,7 @@ def _rolled_back_unread(context: Context, number: int, *, has_stream: bool) -> O
         next_="capture whole packets (tcpdump -s 0), because what was asked for is missing here",
         seqnos=() if rollback.to is None else (rollback.to,),
         facts=facts,
+        severity="note" if has_stream else "warning",
     )
 
 
@@ -752,7 +747,6 @@ def _not_honoured(
         context,
         again,
         "rollback-not-honoured",
-        "warning",
         f"asked again from seqno {start}, above the rollback seqno {to}",
         evidence,
         seqnos=(start, to),
@@ -784,7 +778,6 @@ def _ended(
         context,
         number,
         "stream-end-reason",
-        severity,
         f"ended: {name}{last}",
         (context.stream_place(stream, stream.finished),),
         cause=name if is_defined else "undefined",
@@ -794,6 +787,7 @@ def _ended(
         shared=f"ended: {name}",
         seqnos=seqnos,
         facts={"ended at": seqnos[0]} if seqnos else {},
+        severity=severity,
     )
 
 

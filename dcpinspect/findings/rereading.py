@@ -226,7 +226,6 @@ def _occurrence(context: Context, cause: str, rounds: Sequence[_Again]) -> Occur
         context,
         first.stream,
         "read-again",
-        "note",
         f"{_WORDS[cause]} (from row {rows[0]}): {counted(items, 'seqno')} delivered again",
         (context.request(first.stream), context.stream_place(old, old.at)),
         cause=cause,

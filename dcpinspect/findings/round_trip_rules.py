@@ -142,7 +142,6 @@ class RoundTrips(Watcher):
                 usual = duration(others_ns / 1e9)
                 yield Occurrence(
                     "slow-responses",
-                    "note",
                     f"{name} takes about {duration(own_ns / 1e9)} at the median, and {usual} "
                     "on the server's other connections",
                     connection,
@@ -153,7 +152,6 @@ class RoundTrips(Watcher):
             elif trips.slowest_ns >= max(LONG_NS, TIMES_OWN * own_ns):
                 yield Occurrence(
                     "slow-responses",
-                    "note",
                     f"a response to {name} took {duration(trips.slowest_ns / 1e9)}, where the "
                     f"median is about {duration(own_ns / 1e9)}",
                     connection,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal
 
+from dcpinspect.findings import finding
 from dcpinspect.findings.costs import SHARED, Cost, cost
 from dcpinspect.findings.finding import Over, Whose
 from dcpinspect.lazy_dataclass import dataclass
@@ -148,4 +149,5 @@ def _rule(name: str, family: str, severity: str, blamed: str = "", /, **lines: s
     costs = [part.rpartition(": ") for part in lines.get("cost", "").split("; ")]
     of_cause = {cause: SHARED.get(words) or cost(words) for cause, _, words in costs if words}
     values["cost"] = of_cause.get("", of_cause) or None
+    finding.SEVERITY_OF[name] = values["severity"]
     return Rule(name, **values)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dcpinspect.findings import connection_rules, request_rules
 from dcpinspect.findings.context import Context, occurrence
-from dcpinspect.findings.finding import Occurrence, Whose
+from dcpinspect.findings.finding import SEVERITY_OF, Occurrence, Whose
 from dcpinspect.findings.history_rules import ADVICE
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
@@ -299,13 +299,13 @@ class _Log:
                 captured.context,
                 number,
                 "server-rollback",
-                "note",
                 f"the server's log has the reason of this rollback: {_text(event.reason)} "
                 f"({_log_position(event)})",
                 (captured.context.answer(number), captured.context.request(number)),
                 cause=cause,
                 shared=f"the server's log has the reason of these rollbacks: {_SHARED[cause]}",
                 facts={**logged.facts, "clock of the log": f"{ahead / 1e9:+.3f} s"},
+                severity="note",
             )
 
     def _occurrence(
@@ -313,7 +313,7 @@ class _Log:
         event: LogEvent,
         rule: str,
         message: str,
-        severity: Severity = "warning",
+        severity: Severity | None = None,
         *,
         cause: str | None = None,
         shared: str | None = None,
@@ -321,7 +321,6 @@ class _Log:
         connection = self.captured.connection_of(event) if self.captured is not None else 0
         return Occurrence(
             rule,
-            severity,
             f"{message} ({_log_position(event)})",
             connection or self.evidence.client_number(event.name or event.file),
             (),
@@ -339,6 +338,7 @@ class _Log:
                 **({"start": event.start_seqno} if event.start_seqno is not None else {}),
                 **({"rollback": event.rollback_seqno} if event.rollback_seqno is not None else {}),
             },
+            severity=severity or SEVERITY_OF[rule],
         )
 
 

@@ -144,7 +144,6 @@ def _stalled(
         context,
         number,
         "snapshot-stalled",
-        "warning" if is_told else "note",
         f"{reached_text}, idle {idle}, connection alive",
         (
             context.stream_place(stream, stream.latest),
@@ -156,6 +155,7 @@ def _stalled(
         seqnos=(end,) if reached is None else (reached, end),
         shared="stopped inside a snapshot, connection alive",
         is_over=context.is_brought(number, end),
+        severity="warning" if is_told else "note",
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from dcpinspect.coverage import DirectionCoverage
 from dcpinspect.findings.finding import Occurrence
@@ -67,7 +66,6 @@ RULES = rules(
             refuse
     """
 )
-_BY_ID = {rule.id: rule for rule in RULES}
 
 
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
@@ -100,10 +98,6 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
             yield from _certificate(number, about, link.first_ns, with_names=finished.with_keys)
 
 
-def _occurrence(rule: str, connection: int, message: str, cause: str | None = None) -> Occurrence:
-    return Occurrence(rule, _BY_ID[rule].severity, message, connection, (), cause=cause)
-
-
 def _unread(
     direction_coverage: DirectionCoverage,
     about: TlsConnection | None,
@@ -117,10 +111,13 @@ def _unread(
         f" by sidecars of a service mesh ({about.mesh})" if about is not None and about.mesh else ""
     )
     seen += "" if about is None else described(about, with_names=with_names)
-    unread = _occurrence(
-        "tls-key-unknown" if has_keys else "tls-without-key", direction_coverage.connection, seen
+    return Occurrence(
+        "tls-key-unknown" if has_keys else "tls-without-key",
+        seen,
+        direction_coverage.connection,
+        (),
+        next=None if has_keys else advice,
     )
-    return unread if has_keys else replace(unread, next=advice)
 
 
 def _wrong_port(link: TcpConnection, about: TlsConnection) -> Occurrence:
@@ -131,10 +128,12 @@ def _wrong_port(link: TcpConnection, about: TlsConnection) -> Occurrence:
         else _IN_CLEAR
     )
     port = link.server.rpartition(":")[2]
-    return replace(
-        _occurrence(
-            "wrong-port", link.number, f"{close_text} on port {port}", cause=about.mismatch
-        ),
+    return Occurrence(
+        "wrong-port",
+        f"{close_text} on port {port}",
+        link.number,
+        (),
+        cause=about.mismatch,
         next=MISMATCHES[about.mismatch],
         time_ns=link.first_ns,
         last_time_ns=link.last_ns,
@@ -158,12 +157,8 @@ def described(about: TlsConnection, *, with_names: bool) -> str:
 
 def _alerts(number: int, about: TlsConnection) -> Iterator[Occurrence]:
     for side, name, meaning in about.alerts:
-        yield _occurrence(
-            "tls-alert",
-            number,
-            f"the {side} says {name}: {meaning}",
-            cause=None if name.startswith("alert-") else name,
-        )
+        cause = None if name.startswith("alert-") else name
+        yield Occurrence("tls-alert", f"the {side} says {name}: {meaning}", number, (), cause=cause)
 
 
 def _certificate(
@@ -172,29 +167,20 @@ def _certificate(
     certificate = None if about.certificate is None else read_certificate(about.certificate)
     if certificate is None:
         return
+    wrong: dict[str, str] = {}
     if time_ns > certificate.until_ns:
-        yield _occurrence(
-            "tls-certificate",
-            number,
-            f"the certificate expired at {certificate.until}",
-            cause="expired",
-        )
+        wrong["expired"] = f"the certificate expired at {certificate.until}"
     elif time_ns < certificate.since_ns:
-        yield _occurrence(
-            "tls-certificate",
-            number,
-            f"the certificate is valid from {certificate.since} on",
-            cause="not-yet-valid",
-        )
+        wrong["not-yet-valid"] = f"the certificate is valid from {certificate.since} on"
     name = None if about.client is None else about.client.server_name
     if name and certificate.names and not host_named(name, certificate.names):
         names = ", ".join(map(escape, certificate.names[:3])) + (
             ", …" if len(certificate.names) > 3 else ""
         )
         message = f"the client asks for {escape(name)}, and the certificate names {names}"
-        yield _occurrence(
-            "tls-certificate", number, message if with_names else _OTHER_NAME, cause="other-name"
-        )
+        wrong["other-name"] = message if with_names else _OTHER_NAME
+    for cause, message in wrong.items():
+        yield Occurrence("tls-certificate", message, number, (), cause=cause)
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

@@ -201,7 +201,6 @@ class Pauses(Watcher):
         severity: Severity = "note" if not is_long else "warning" if shut.is_over else "error"
         return Occurrence(
             "tcp-window-zero",
-            severity,
             message,
             link.number,
             tuple(places),
@@ -212,6 +211,7 @@ class Pauses(Watcher):
             last_time_ns=shut.since_ns + shut.time_ns,
             is_over=None if ends else shut.is_over,
             closes=link.number if ends else None,
+            severity=severity,
         )
 
 
@@ -285,7 +285,6 @@ def _not_reached(
 ) -> Occurrence:
     return Occurrence(
         "server-not-reached",
-        "note" if is_over else "warning",
         message,
         link.number,
         (),
@@ -296,6 +295,7 @@ def _not_reached(
         time_ns=link.first_ns,
         last_time_ns=link.last_ns,
         is_over=is_over,
+        severity="note" if is_over else "warning",
     )
 
 
@@ -310,7 +310,6 @@ def _silent(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurrenc
 def _probe(link: TcpConnection, cause: str, message: str, count: int) -> Occurrence:
     return Occurrence(
         "health-probe",
-        "note",
         message,
         link.number,
         (),
@@ -357,7 +356,6 @@ def _proxied(finished: ReadingEnd) -> Iterator[Occurrence]:
         then = ", and the server closes the connection for it" if is_refused else ""
         yield Occurrence(
             "proxy-header",
-            "error" if is_refused else "note",
             f"a PROXY header comes first{then}; the client is {client}",
             link.number,
             (),
@@ -367,6 +365,7 @@ def _proxied(finished: ReadingEnd) -> Iterator[Occurrence]:
             time_ns=link.first_ns,
             last_time_ns=link.last_ns if is_refused else link.first_ns,
             closes=link.number if is_refused else None,
+            severity="error" if is_refused else "note",
         )
 
 

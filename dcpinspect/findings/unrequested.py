@@ -194,9 +194,7 @@ def _of_client(
         context.report_place(number, listing.at),
         *([request] if request is not None else []),
     )
-    yield Occurrence(
-        "vbuckets-not-requested", "note", message, number, evidence, vbuckets=tuple(missing)
-    )
+    yield Occurrence("vbuckets-not-requested", message, number, evidence, vbuckets=tuple(missing))
 
 
 def _not_listed(
@@ -231,9 +229,7 @@ def _not_listed(
             "started at theirs"
         )
         evidence = (context.request(number), told_state.last)
-        yield occurrence(
-            context, number, "start-not-listed", "warning", message, evidence, seqnos=(0,)
-        )
+        yield occurrence(context, number, "start-not-listed", message, evidence, seqnos=(0,))
 
 
 def _is_known(context: Context, connection: int) -> bool:

@@ -26,7 +26,7 @@ def once(
     next_: str | None = None,
 ) -> Occurrence:
     return Occurrence(
-        rule, severity, f"at {row}", 1, (place(row),), vbucket, cause=cause, next=next_
+        rule, f"at {row}", 1, (place(row),), vbucket, cause=cause, next=next_, severity=severity
     )
 
 
@@ -44,7 +44,13 @@ def several(*messages: str, shared: str | None = None) -> Finding:
         places = (MessagePlace(number, number, "c2s", 100, 0, number, 1_000 * number),)
         collector.add(
             Occurrence(
-                "broad", "warning", message, number, places, shared=shared, facts={"told": number}
+                "broad",
+                message,
+                number,
+                places,
+                shared=shared,
+                facts={"told": number},
+                severity="warning",
             )
         )
     (found,) = collector.findings({})

@@ -120,11 +120,11 @@ def test_a_connections_trouble_silences_what_follows_from_it_in_that_time() -> N
     def told(rule: str, connection: int, time_ns: int) -> Occurrence:
         return Occurrence(
             rule,
-            "warning",
             rule,
             connection,
             (MessagePlace(time_ns, connection, "s2c", 0, 0, 1, time_ns),),
             7,
+            severity="warning",
         )
 
     collector = Collector(rules)
@@ -158,13 +158,13 @@ def test_a_rule_that_is_told_once_puts_vbuckets_together_with_what_to_do_for_eac
         collector.add(
             Occurrence(
                 "r",
-                "warning",
                 f"told {vbucket}",
                 1,
                 (place,),
                 vbucket,
                 next=f"do {vbucket}",
                 shared="told",
+                severity="warning",
             )
         )
     (one,) = collector.findings({})
@@ -314,7 +314,13 @@ def of_stream(
     rule: str, row: int, vbucket: int = 7, severity: Severity = "warning", **more: Any
 ) -> Occurrence:
     return Occurrence(
-        rule, severity, "x", 1, (MessagePlace(row, 1, "c2s", row, 0, row, row),), vbucket, **more
+        rule,
+        "x",
+        1,
+        (MessagePlace(row, 1, "c2s", row, 0, row, row),),
+        vbucket,
+        **more,
+        severity=severity,
     )
 
 
