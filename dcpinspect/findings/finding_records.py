@@ -10,7 +10,6 @@ import numpy as np
 
 from dcpinspect.findings.finding import OVER, WHOSE, Finding, MessagePlace
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Rule
-from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams.grouping import VBUCKET_BITS
 from dcpinspect.streams.table_columns import BY_TABLE
 from dcpinspect.tables.column_kinds import columns
@@ -22,7 +21,7 @@ from dcpinspect.tables.record_tables import (
     time_text,
     worded,
 )
-from dcpinspect.text import escape
+from dcpinspect.text import escape, words_of
 
 FINDINGS = RecordTable(
     "finding",
@@ -85,46 +84,35 @@ FINDINGS_WITH_FILES = replace(
 """The contract of the table of findings if several captures are read."""
 
 
+_AS_THEY_ARE = words_of(
+    "rule severity cause message connection sid count left_out id effect_of whose over over_row"
+)
+"""Columns that are members of a finding."""
+
+
 def finding_records(
     findings: Sequence[Finding], rules: Mapping[str, Rule], files: Sequence[str]
 ) -> Records:
     """Returns the table of findings, in their order."""
     names = [escape(file) for file in files]
     columns: dict[str, list[Any]] = {
-        "rule": [finding.rule for finding in findings],
+        name: [getattr(finding, name) for finding in findings] for name in _AS_THEY_ARE
+    }
+    columns |= {
         "family": [rules[finding.rule].family for finding in findings],
-        "severity": [finding.severity for finding in findings],
-        "cause": [finding.cause for finding in findings],
-        "message": [finding.message for finding in findings],
         "next": [finding.next or None for finding in findings],
-        "connection": [finding.connection for finding in findings],
         "connections": [list(finding.connections) for finding in findings],
         "vbuckets": [list(finding.vbuckets) for finding in findings],
-        "sid": [finding.sid for finding in findings],
-        "rows": [[message_place.row for message_place in finding.places] for finding in findings],
-        "frames": [
-            [message_place.frame for message_place in finding.places] for finding in findings
-        ],
-        "files": [
-            [names[message_place.file] for message_place in finding.places] for finding in findings
-        ],
-        "evidence": [
-            [_evidence(message_place, names) for message_place in finding.places]
-            for finding in findings
-        ],
+        "rows": [[place.row for place in finding.places] for finding in findings],
+        "frames": [[place.frame for place in finding.places] for finding in findings],
+        "files": [[names[place.file] for place in finding.places] for finding in findings],
+        "evidence": [[_evidence(place, names) for place in finding.places] for finding in findings],
         "seqnos": [list(finding.seqnos) for finding in findings],
         "first_time": [finding.first_time_ns or None for finding in findings],
         "last_time": [finding.last_time_ns or None for finding in findings],
-        "count": [finding.count for finding in findings],
-        "left_out": [finding.left_out for finding in findings],
-        "id": [finding.id for finding in findings],
-        "effect_of": [finding.effect_of for finding in findings],
         "clients": [[escape(client) for client in finding.clients] for finding in findings],
         "who": [escape(finding.who) for finding in findings],
         "server": [escape(finding.server) for finding in findings],
-        "whose": [finding.whose for finding in findings],
-        "over": [finding.over for finding in findings],
-        "over_row": [finding.over_row for finding in findings],
         "cases": [[_case(case) for case in finding.case_of_each] for finding in findings],
     }
     table = FINDINGS_WITH_FILES if len(files) > 1 else FINDINGS
@@ -146,7 +134,7 @@ def with_counts(
     client, verdict = (worded(vbuckets.columns[name]) for name in ("client", "verdict"))
     keys = client.codes << VBUCKET_BITS | np.array(vbuckets.values("vbucket"), dtype=np.int64)
     order = np.argsort(keys, kind="stable")
-    rows_of = Lookup(keys[order], order)
+    in_order = keys[order]
     codes = {word: number for number, word in enumerate(client.words)}
     counts = np.zeros((len(keys), len(SEVERITIES)), dtype=np.int64)
     words, verdict_codes = [*verdict.words], verdict.codes.copy()
@@ -158,7 +146,9 @@ def with_counts(
             if clients.get(number) in codes
             for vbucket in case.vbuckets
         }
-        rows = rows_of(np.array(list(pairs), dtype=np.int64))
+        wanted = np.array(list(pairs), dtype=np.int64)
+        positions = np.minimum(np.searchsorted(in_order, wanted), len(in_order) - 1)
+        rows = order[positions[in_order[positions] == wanted]]
         counts[rows, SEVERITIES.index(finding.severity)] += 1
         if finding.rule in _BECOME:
             word, replaced = _BECOME[finding.rule]
@@ -169,20 +159,6 @@ def with_counts(
     return vbuckets.with_column(
         "findings", counted(counts, SEVERITIES, with_zeros=True)
     ).with_column("verdict", WordColumn(verdict_codes, words))
-
-
-class Lookup:
-    """Finds rows by numbers that stand for them, each number for one row."""
-
-    def __init__(self, keys: RowNumbers, rows: RowNumbers) -> None:
-        """``keys``: the numbers, in rising order. ``rows``: the row of each."""
-        self._keys, self._rows = keys, rows
-
-    def __call__(self, keys: RowNumbers) -> RowNumbers:
-        """Returns the rows of these keys; keys without a row are left out."""
-        positions = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        rows: RowNumbers = self._rows[positions[self._keys[positions] == keys]]
-        return rows
 
 
 def with_findings(

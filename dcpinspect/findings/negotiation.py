@@ -35,7 +35,7 @@ from dcpinspect.findings.session_facts import (
     SessionFacts,
 )
 from dcpinspect.findings.wire_checks import faulty_frames, reserved
-from dcpinspect.protocol.column_types import RowNumbers, numbers_at
+from dcpinspect.protocol.column_types import numbers_at
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode, Trait
@@ -149,12 +149,43 @@ _MARKERS = {
 }
 
 
+_Words = Callable[[int], str] | str
+_Condition = tuple[int, int, str, BoolArray, _Words]
+"""A fact, the value that it must not have, and the rule about messages of a kind that need another
+one: a mask of these messages, and what to say of one.
+"""
+
+
 class Negotiation(Watcher):
     """Compares messages with what their connection has negotiated."""
 
     def watch(self, fed: RuleInput) -> Iterator[Candidates]:
         """Returns messages that were not negotiated."""
-        return _Against(fed.facts).candidates(fed.batch, fed.tracker)
+        batch, facts, decoded = fed.batch, fed.facts, fed.batch.decoded
+        sent = fed.tracker.state.producers(batch.connection, batch.row) == batch.direction
+        of_dcp = ~decoded.is_server & _OF_DCP[decoded.opcode]
+        requests = of_dcp & ~decoded.is_response & _has_head(batch)
+        yield from _without(batch, facts, _of_requests(batch, requests, sent))
+        yield from _deletions(batch, facts, requests & sent)
+        conditions = _reserved(batch, requests & sent & decoded.fits)
+        conditions += _of_any(batch, of_dcp & decoded.is_response)
+        yield from _without(batch, facts, conditions)
+        yield from _markers(batch, facts, requests & sent)
+        is_off = decoded.collections == CollectionsState.OFF
+        yield Candidates(
+            "seqno-advanced-without-collections",
+            np.flatnonzero(
+                requests & sent & (decoded.opcode == Opcode.DCP_SEQNO_ADVANCED) & is_off
+            ),
+            "SeqnoAdvanced to a consumer without collections",
+        )
+        asks = ~decoded.is_response & ~decoded.is_server & (decoded.opcode == Opcode.SASL_AUTH)
+        in_clear = [row for row in np.flatnonzero(asks).tolist() if _is_plain(batch, row)]
+        yield Candidates(
+            IN_CLEAR,
+            np.array(in_clear, dtype=np.int64),
+            "a password is sent in clear (SASL PLAIN)",
+        )
 
     def reconsider(self, context: Context, collector: Collector) -> None:
         """Drops findings near holes. A hole is only known once a message of its direction follows;
@@ -165,193 +196,113 @@ class Negotiation(Watcher):
         collector.doubt([IN_CLEAR], decrypted)
 
 
-class _Against:
-    """Compares messages with facts about their connections."""
-
-    def __init__(self, facts: SessionFacts) -> None:
-        self.facts = facts
-
-    def candidates(self, batch: MessageBatch, tracker: Tracker) -> Iterator[Candidates]:
-        """Yields messages that were not negotiated."""
-        producers = tracker.state.producers(batch.connection, batch.row)
-        yield from self._of_requests(batch, producers)
-        decoded = batch.decoded
-        answers = decoded.is_response & ~decoded.is_server & _OF_DCP[decoded.opcode]
-        is_v7 = (decoded.specific == Status.DCP_STREAM_NOT_FOUND) | (
-            decoded.specific == Status.OPAQUE_NO_MATCH
-        )
-        yield self._without(
-            V7_STATUSES,
-            OFF,
-            "status-v7",
-            batch,
-            answers & is_v7,
-            "a status of version 7, but v7_dcp_status_codes was never enabled",
-        )
-        requests = ~decoded.is_response & ~decoded.is_server
-        yield self._without(
-            UNORDERED,
-            ON,
-            "unordered-with-dcp",
-            batch,
-            requests & (decoded.opcode == Opcode.DCP_OPEN),
-            "DCP on an unordered connection",
-        )
-        in_clear = [
-            row
-            for row in np.flatnonzero(requests & (decoded.opcode == Opcode.SASL_AUTH)).tolist()
-            if _is_plain(batch, row)
-        ]
-        yield Candidates(
-            IN_CLEAR,
-            np.array(in_clear, dtype=np.int64),
-            "a password is sent in clear (SASL PLAIN)",
-        )
-
-    def _of_requests(self, batch: MessageBatch, producers: RowNumbers) -> Iterator[Candidates]:
-        decoded = batch.decoded
-        requests = (
-            ~decoded.is_response & ~decoded.is_server & _OF_DCP[decoded.opcode] & _has_head(batch)
-        )
-        sent = requests & (producers == batch.direction)
-        code = decoded.opcode
-        has_sid = decoded.sid.is_known
-        framed = (sent & _FRAMED[code]) | (requests & (code == Opcode.DCP_CLOSE_STREAM))
-        name = batch.name_of
-        missing = framed & ~has_sid & ~decoded.has_undeclared_sid
-        missing[faulty_frames(batch, missing).get("error", [])] = (
-            False  # what they should have held is not known
-        )
-        yield self._without(
-            STREAM_IDS,
-            ON,
-            "sid-missing",
-            batch,
-            missing,
-            lambda row: f"{name(row)} without the stream-id negotiated",
-        )
-        yield self._without(
-            STREAM_IDS,
-            OFF,
-            "sid-unexpected",
-            batch,
-            framed & has_sid,
-            lambda row: f"{name(row)} carries sid {decoded.sid.value_at(row)}, never enabled",
-        )
-        yield from self._markers(batch, sent & (code == Opcode.DCP_SNAPSHOT_MARKER))
-        yield self._without(
-            OUT_OF_ORDER,
-            OFF,
-            "oso-not-negotiated",
-            batch,
-            sent & (code == Opcode.DCP_OSO_SNAPSHOT),
-            "an OSO snapshot, never enabled",
-        )
-        is_off = decoded.collections == CollectionsState.OFF
-        rows = np.flatnonzero(sent & (code == Opcode.DCP_SEQNO_ADVANCED) & is_off)
-        yield Candidates(
-            "seqno-advanced-without-collections",
-            rows,
-            "SeqnoAdvanced to a consumer without collections",
-        )
-        expirations = (
-            sent & (code == Opcode.DCP_EXPIRATION) & (decoded.extras_size == _EXTRAS_OF_EXPIRY)
-        )
-        yield self._without(
-            EXPIRIES,
-            OFF,
-            "expiry-not-negotiated",
-            batch,
-            expirations,
-            "expiration to a consumer that did not enable them",
-        )
-        deletions = sent & (code == Opcode.DCP_DELETION)
-        for extras, requested, words in (
-            (_EXTRAS_WITH_TIME, OFF, "a deletion has a time, which the open did not ask for"),
-            (_EXTRAS_WITHOUT_TIME, ON, "a deletion has no time, which the open asked for"),
-        ):
-            rows = np.flatnonzero(deletions & (decoded.extras_size == extras))
-            rows = rows[
-                (self.facts.values_at(DELETE_TIMES, batch, rows) == requested)
-                & (self.facts.values_at(EXPIRIES, batch, rows) == OFF)
-            ]
-            yield Candidates("delete-times-mismatch", rows, words)
-        yield from self._reserved(batch, sent & decoded.fits)
-        durable = sent & np.isin(code, _DURABLE)
-        yield self._without(
-            SYNC_WRITES,
-            OFF,
-            "prepare-not-negotiated",
-            batch,
-            durable,
-            lambda row: f"{name(row)} to a consumer without sync writes",
-        )
-
-    def _reserved(self, batch: MessageBatch, mask: BoolArray) -> Iterator[Candidates]:
-        """Fields that have a meaning only by settings of old servers."""
-        decoded = batch.decoded
-        size = batch.column("nmeta")
-        tail = mask & size.is_known & (size.values > 0)
-        yield self._without(
-            METADATA,
-            OFF,
-            ALSO,
-            batch,
-            tail,
-            lambda row: reserved(batch, row, "nmeta", size.values[row]),
-        )
-        rows = np.flatnonzero(
-            mask
-            & (decoded.opcode == Opcode.DCP_DELETION)
-            & (decoded.extras_size == _EXTRAS_WITH_TIME)
-        )
-        unused = np.zeros(len(batch), dtype=np.uint64)
-        unused[rows] = numbers_at(batch.data, decoded.extras_at[rows] + _EXTRAS_WITH_TIME - 1, 1)
-        yield self._without(
-            PROTOTYPE,
-            OFF,
-            ALSO,
-            batch,
-            unused > 0,
-            lambda row: reserved(batch, row, "unused", unused[row]),
-        )
-
-    def _without(
-        self,
-        fact: int,
-        value: int,
-        rule: str,
-        batch: MessageBatch,
-        mask: BoolArray,
-        words: Callable[[int], str] | str,
-    ) -> Candidates:
-        """Returns messages of a kind for which a fact has a value that it must not have."""
+def _without(
+    batch: MessageBatch, facts: SessionFacts, conditions: list[_Condition]
+) -> Iterator[Candidates]:
+    """Yields messages for which a fact has the value that it must not have."""
+    for fact, value, rule, mask, words in conditions:
         rows = np.flatnonzero(mask)
-        return Candidates(
-            rule,
-            rows[self.facts.values_at(fact, batch, rows) == value] if len(rows) else rows,
-            words,
-        )
+        if len(rows):
+            rows = rows[facts.values_at(fact, batch, rows) == value]
+        yield Candidates(rule, rows, words)
 
-    def _markers(self, batch: MessageBatch, mask: BoolArray) -> Iterator[Candidates]:
-        rows = np.flatnonzero(
-            mask & batch.decoded.fits & np.isin(batch.decoded.layout, list(_MARKERS))
-        )
-        rows = rows[~np.isin(rows, batch.missing.row)]
-        if not len(rows):
-            return
-        is_2_2 = np.isin(
-            batch.decoded.layout[rows],
-            [number for number, name in _MARKERS.items() if name.startswith("v2.2")],
-        )
-        is_off = self.facts.values_at(MARKER_2_2, batch, rows) == OFF
-        wrong = rows[is_off & (is_2_2 | (self.facts.values_at(SYNC_WRITES, batch, rows) == OFF))]
-        layout = batch.decoded.layout
-        yield Candidates(
-            "marker-version-not-negotiated",
-            wrong,
-            lambda row: f"marker {_MARKERS[int(layout[row])]} not negotiated",
-        )
+
+def _of_requests(batch: MessageBatch, requests: BoolArray, sent: BoolArray) -> list[_Condition]:
+    """Returns what requests of DCP need; ``sent``: messages of producers."""
+    decoded, code, name = batch.decoded, batch.decoded.opcode, batch.name_of
+    has_sid = decoded.sid.is_known
+    framed = requests & ((sent & _FRAMED[code]) | (code == Opcode.DCP_CLOSE_STREAM))
+    missing = framed & ~has_sid & ~decoded.has_undeclared_sid
+    # what they should have held is not known
+    missing[faulty_frames(batch, missing).get("error", [])] = False
+    sent = requests & sent
+    expirations = (code == Opcode.DCP_EXPIRATION) & (decoded.extras_size == _EXTRAS_OF_EXPIRY)
+    return [
+        (
+            *(STREAM_IDS, ON, "sid-missing", missing),
+            lambda row: f"{name(row)} without the stream-id negotiated",
+        ),
+        (
+            *(STREAM_IDS, OFF, "sid-unexpected", framed & has_sid),
+            lambda row: f"{name(row)} carries sid {decoded.sid.value_at(row)}, never enabled",
+        ),
+        (
+            *(OUT_OF_ORDER, OFF, "oso-not-negotiated", sent & (code == Opcode.DCP_OSO_SNAPSHOT)),
+            "an OSO snapshot, never enabled",
+        ),
+        (
+            *(EXPIRIES, OFF, "expiry-not-negotiated", sent & expirations),
+            "expiration to a consumer that did not enable them",
+        ),
+        (
+            *(SYNC_WRITES, OFF, "prepare-not-negotiated", sent & np.isin(code, _DURABLE)),
+            lambda row: f"{name(row)} to a consumer without sync writes",
+        ),
+    ]
+
+
+def _reserved(batch: MessageBatch, sent: BoolArray) -> list[_Condition]:
+    """Returns fields that have a meaning only by settings of old servers."""
+    decoded, size = batch.decoded, batch.column("nmeta")
+    rows = np.flatnonzero(
+        sent & (decoded.opcode == Opcode.DCP_DELETION) & (decoded.extras_size == _EXTRAS_WITH_TIME)
+    )
+    unused = np.zeros(len(batch), dtype=np.uint64)
+    unused[rows] = numbers_at(batch.data, decoded.extras_at[rows] + _EXTRAS_WITH_TIME - 1, 1)
+    return [
+        (
+            *(METADATA, OFF, ALSO, sent & size.is_known & (size.values > 0)),
+            lambda row: reserved(batch, row, "nmeta", size.values[row]),
+        ),
+        (
+            *(PROTOTYPE, OFF, ALSO, unused > 0),
+            lambda row: reserved(batch, row, "unused", unused[row]),
+        ),
+    ]
+
+
+def _of_any(batch: MessageBatch, answers: BoolArray) -> list[_Condition]:
+    """Returns what answers of DCP and opens need."""
+    decoded = batch.decoded
+    is_v7 = np.isin(decoded.specific, (Status.DCP_STREAM_NOT_FOUND, Status.OPAQUE_NO_MATCH))
+    opens = ~decoded.is_response & ~decoded.is_server & (decoded.opcode == Opcode.DCP_OPEN)
+    return [
+        (
+            *(V7_STATUSES, OFF, "status-v7", answers & is_v7),
+            "a status of version 7, but v7_dcp_status_codes was never enabled",
+        ),
+        (UNORDERED, ON, "unordered-with-dcp", opens, "DCP on an unordered connection"),
+    ]
+
+
+def _deletions(batch: MessageBatch, facts: SessionFacts, sent: BoolArray) -> Iterator[Candidates]:
+    deletions = sent & (batch.decoded.opcode == Opcode.DCP_DELETION)
+    for extras, requested, words in (
+        (_EXTRAS_WITH_TIME, OFF, "a deletion has a time, which the open did not ask for"),
+        (_EXTRAS_WITHOUT_TIME, ON, "a deletion has no time, which the open asked for"),
+    ):
+        rows = np.flatnonzero(deletions & (batch.decoded.extras_size == extras))
+        rows = rows[
+            (facts.values_at(DELETE_TIMES, batch, rows) == requested)
+            & (facts.values_at(EXPIRIES, batch, rows) == OFF)
+        ]
+        yield Candidates("delete-times-mismatch", rows, words)
+
+
+def _markers(batch: MessageBatch, facts: SessionFacts, sent: BoolArray) -> Iterator[Candidates]:
+    layout = batch.decoded.layout
+    rows = np.flatnonzero(sent & batch.decoded.fits & np.isin(layout, list(_MARKERS)))
+    rows = rows[~np.isin(rows, batch.missing.row)]
+    if not len(rows):
+        return
+    newest = [number for number, name in _MARKERS.items() if name.startswith("v2.2")]
+    is_off = facts.values_at(MARKER_2_2, batch, rows) == OFF
+    has_no_writes = facts.values_at(SYNC_WRITES, batch, rows) == OFF
+    yield Candidates(
+        "marker-version-not-negotiated",
+        rows[is_off & (np.isin(layout[rows], newest) | has_no_writes)],
+        lambda row: f"marker {_MARKERS[int(layout[row])]} not negotiated",
+    )
 
 
 def _doubtful(tracker: Tracker, links: Iterable[TcpConnection]) -> dict[int, list[tuple[int, int]]]:
