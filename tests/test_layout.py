@@ -27,10 +27,9 @@ NO_TEST_FILE = {
     "__main__.py": "calls cli.main, whose tests start it",
     "diff/queries.py": "queries, which diff/differences.py runs",
     "decoding.py": "the second half of engine.py, whose tests look at its rows",
-    "findings/candidates.py": (
+    "findings/finding.py": (
         "data, which the tests of the rules and of the collector make and look at"
     ),
-    "findings/finding.py": "the same",
     "findings/rule.py": "the same",
     "findings/wire_rules.py": "data, which the tests of findings/wire_checks.py look at",
     "streams/record_codes.py": "names of numbers",

@@ -11,11 +11,10 @@ import numpy as np
 from dcpinspect.arrays import BoolArray
 from dcpinspect.coverage import Coverage
 from dcpinspect.findings import lint
-from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.explains import OWNS, SILENCES, SILENCES_OF_CONNECTION
-from dcpinspect.findings.finding import Finding, Occurrence
+from dcpinspect.findings.finding import Candidates, Finding, Occurrence
 from dcpinspect.findings.outcomes import Outcomes
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES
 from dcpinspect.findings.rule import Need

@@ -12,10 +12,10 @@ from functools import partial
 
 import numpy as np
 
-from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import Context
+from dcpinspect.findings.finding import Candidates
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import RuleInput, RuleSet, Watcher
 from dcpinspect.protocol.opcodes import Opcode

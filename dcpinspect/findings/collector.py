@@ -20,9 +20,8 @@ from typing import Any, Self
 import numpy as np
 
 from dcpinspect.arrays import BoolArray
-from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import case_of, shape, together
-from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
+from dcpinspect.findings.finding import Candidates, Finding, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.heaps import SHOWN, Heap, as_rows
 from dcpinspect.findings.rule import SEVERITIES, Rule
 from dcpinspect.protocol.column_types import RowNumbers

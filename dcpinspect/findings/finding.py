@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
@@ -118,6 +118,29 @@ class Occurrence:
         stream that ended. 0: nobody knows.
         """
         return self.time_ns or (self.places[0].time_ns if self.places else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Messages of a batch that break a rule."""
+
+    rule: str
+    rows: RowNumbers
+    words: Callable[[int], str] | str | None = None
+    """What to say of all messages, or of one; None: what the division into fields says."""
+    severity: Severity | None = None
+    """None: the severity of the rule."""
+    seqnos: Callable[[int], tuple[int, ...]] | None = None
+    others: Callable[[int], tuple[MessagePlace, ...]] | None = None
+    """Returns earlier messages that one of the messages contradicts."""
+    shared: str | None = None
+    """What several of the messages have in common; None: what their words have in common."""
+    cause: str | None = None
+    """The kind by which the rule's findings are told apart, if it has kinds."""
+    vbuckets: Callable[[int], tuple[int, ...]] | None = None
+    """Returns other vbuckets that one of the messages is about, too."""
+    next: str | None = None
+    """What to do; None: the rule's own text says it."""
 
 
 @dataclass(slots=True, repr=False)

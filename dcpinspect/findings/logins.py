@@ -9,11 +9,10 @@ from itertools import product
 
 import numpy as np
 
-from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import MessagePlace, Occurrence, Whose
+from dcpinspect.findings.finding import Candidates, MessagePlace, Occurrence, Whose
 from dcpinspect.findings.rule import LONG_NS, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from dcpinspect.arrays import BoolArray
-from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import ALL, Context
+from dcpinspect.findings.finding import Candidates
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import RuleInput, RuleSet, Watcher
 from dcpinspect.findings.session_facts import (

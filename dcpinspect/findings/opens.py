@@ -11,11 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from dcpinspect.arrays import unique
-from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
+from dcpinspect.findings.finding import Candidates, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.history_rules import MOST_ROUNDS
 from dcpinspect.findings.reconnecting import LEAST_TIMES, PAUSE_NS, way_of
 from dcpinspect.findings.rule import rules

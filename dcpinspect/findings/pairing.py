@@ -15,11 +15,10 @@ from typing import Self
 import numpy as np
 
 from dcpinspect.arrays import BoolArray
-from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import ALL, Context
-from dcpinspect.findings.finding import MessagePlace, Occurrence
+from dcpinspect.findings.finding import Candidates, MessagePlace, Occurrence
 from dcpinspect.findings.rule import ACKNOWLEDGED, CLOSED, GOES_ON, SIDES, SILENT, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass

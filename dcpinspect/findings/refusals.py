@@ -18,12 +18,11 @@ from typing import Self
 import numpy as np
 
 from dcpinspect.arrays import IntArray, unique
-from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context, place_at, plain
+from dcpinspect.findings.finding import Candidates, MessagePlace, Occurrence
 from dcpinspect.findings.finding import FindingKey as FaultKey
-from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.findings.session_facts import ON, V7_STATUSES

@@ -7,10 +7,9 @@ from dataclasses import field
 
 import numpy as np
 
-from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
-from dcpinspect.findings.finding import MessagePlace, Occurrence
+from dcpinspect.findings.finding import Candidates, MessagePlace, Occurrence
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass

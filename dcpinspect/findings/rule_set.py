@@ -16,10 +16,9 @@ from dcpinspect.streams.followers import Follower
 if TYPE_CHECKING:
     from dcpinspect.arrays import BoolArray
     from dcpinspect.coverage import Coverage
-    from dcpinspect.findings.candidates import Candidates
     from dcpinspect.findings.collector import Collector
     from dcpinspect.findings.context import Context
-    from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
+    from dcpinspect.findings.finding import Candidates, FindingKey, MessagePlace, Occurrence
     from dcpinspect.findings.logs.log_evidence import LogEvidence
     from dcpinspect.findings.session_facts import SessionFacts
     from dcpinspect.streams.records import Streams

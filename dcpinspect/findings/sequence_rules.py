@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcpinspect.arrays import unique
-from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import Context, place_at, plain
-from dcpinspect.findings.finding import MessagePlace
+from dcpinspect.findings.finding import Candidates, MessagePlace
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import RuleInput, RuleSet, Watcher
 from dcpinspect.findings.strays import Strays

@@ -9,11 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import counted, duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import MessagePlace, Occurrence
+from dcpinspect.findings.finding import Candidates, MessagePlace, Occurrence
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass

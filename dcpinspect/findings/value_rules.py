@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dcpinspect.arrays import BoolArray
-from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.finding import Candidates
 from dcpinspect.findings.wire_rules import ERROR_TEXT
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotate import RECORD_RULES

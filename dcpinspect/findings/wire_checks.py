@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 
 from dcpinspect.arrays import Array, BoolArray, unique
-from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.finding import Candidates
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.findings.rule_set import RuleSet
 from dcpinspect.findings.value_rules import broken_values

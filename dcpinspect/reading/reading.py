@@ -18,9 +18,8 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
 
 if TYPE_CHECKING:
-    from dcpinspect.findings.candidates import Candidates
     from dcpinspect.findings.checker import Checker
-    from dcpinspect.findings.finding import Finding
+    from dcpinspect.findings.finding import Candidates, Finding
     from dcpinspect.findings.logs.log_evidence import LogEvidence
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.streams.events import EventQuery, FoundEvents

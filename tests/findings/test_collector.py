@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from dcpinspect.findings import collector as module
-from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
-from dcpinspect.findings.finding import MessagePlace, Occurrence
+from dcpinspect.findings.finding import Candidates, MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode

@@ -14,9 +14,8 @@ import pytest
 
 import dcpinspect
 from dcpinspect.cli.main import main
-from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.finding import Candidates, Occurrence
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES, plug
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
