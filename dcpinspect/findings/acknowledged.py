@@ -20,11 +20,12 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import ACK
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.streams.disputes import GroupedRows
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.followers import PerConnection, renumbered
+from dcpinspect.streams.grouping import GroupedRows
 from dcpinspect.streams.records import Streams
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, CONTINUED
+from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.tables.messages import DIRECTIONS
 
 RULES = rules(
@@ -49,7 +50,6 @@ RULES = rules(
 MOST = 1 << 16
 """Number of the latest markers with the ack flag that are remembered."""
 ANY_OPAQUE = -1
-LEAST_PATIENCE_NS = 2_000_000_000
 
 
 class Acknowledged(Watcher):
@@ -182,7 +182,7 @@ class Acknowledged(Watcher):
                 waited = link.heard_until_ns - reached
                 was_answered = self._unasked.get(link.number, 0) > marker.time_ns
                 if (
-                    waited > max(LEAST_PATIENCE_NS, 10 * slowest)
+                    waited > max(PATIENCE_NS, 10 * slowest)
                     and stream.closed_row < 0
                     and not was_answered
                 ):

@@ -19,7 +19,7 @@ from dcpinspect.findings.outcomes import Outcomes
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES
 from dcpinspect.findings.rule import Need
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, Watcher
-from dcpinspect.findings.session_facts import SessionFacts, SessionPlaces
+from dcpinspect.findings.session_facts import SessionFacts
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.copies import Copy
@@ -76,7 +76,6 @@ class Checker(Portable):
             for rule_set in self._sets
             if rule_set.watcher is not None
         }
-        self._places = SessionPlaces()
         # connections that have left and on which something was found
         self._past: dict[int, tuple[TcpConnection, Session]] = {}
 
@@ -92,18 +91,17 @@ class Checker(Portable):
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns what was found so far, to be joined with what was found in other readings."""
-        saved_state = {
+        return {
+            "rules": list(self._rules),
+            "with_keys": self._with_keys,
             "collector": self._collector,
             "watchers": self._watchers,
-            "places": self._places,
         }
-        return {"rules": list(self._rules), "with_keys": self._with_keys, **saved_state}
 
     def __setstate__(self, saved_state: dict[str, Any]) -> None:
         self.__init__(Tracker(), saved_state["rules"], with_keys=saved_state["with_keys"])  # type: ignore[misc] # there is nothing yet
         self._collector = saved_state["collector"]
         self._watchers = saved_state["watchers"]
-        self._places = saved_state["places"]
 
     def asks_as(self, other_checker: Checker) -> bool:
         """Returns whether this checker looks for, and tells, the same as another one."""
@@ -129,9 +127,6 @@ class Checker(Portable):
             checker._watchers[name] = watcher.joined(
                 [reading._watchers[name] for reading in readings], connections
             )
-        checker._places = SessionPlaces.joined(
-            [reading._places for reading in readings], connections
-        )
         return checker
 
     def only(self, rules: Iterable[str]) -> Checker:
@@ -139,7 +134,6 @@ class Checker(Portable):
         checker = Checker(self._tracker, set(rules) & self._rules.keys(), with_keys=self._with_keys)
         checker._collector = self._collector.only(checker._rules)
         checker._watchers = {name: self._watchers[name] for name in checker._watchers}
-        checker._places = self._places
         return checker
 
     def check_alone(self, batch: MessageBatch) -> list[Candidates]:
@@ -172,7 +166,6 @@ class Checker(Portable):
         for watcher in self._watchers.values():
             candidates += watcher.watch(fed)
         self._collector.add_batch(batch, candidates)
-        self._places.feed(batch)
 
     @property
     def wanting(self) -> BoolArray:
@@ -215,8 +208,6 @@ class Checker(Portable):
             name: type(watcher).joined([watcher], [same])
             for name, watcher in self._watchers.items()
         }
-        copy_of_checker._places = SessionPlaces.joined([self._places], [same])
-        copy_of_checker._places.leave(gone)
         for watcher in copy_of_checker._watchers.values():
             watcher.leave(gone)
         return copy_of_checker, list(counted)
@@ -281,7 +272,6 @@ class Checker(Portable):
             if number in kept_connections
         }
         self._facts.leave(connections)
-        self._places.leave(connections)
         for watcher in self._watchers.values():
             watcher.leave(connections)
         _, collector = self._context_and_occurrences(
@@ -321,13 +311,12 @@ class Checker(Portable):
         collector = self._collector.copy()
         for watcher in self._watchers.values():
             watcher.reconsider(context, collector)
-        place_of_row, faulty = self._places.by_row, collector.offenders(SILENCES)
+        faulty = collector.offenders(SILENCES)
         for occurrence in self._occurrences(
             ReadingEnd(
                 context,
                 tables,
                 coverage,
-                place_of_row,
                 faulty,
                 collector,
                 is_whole,
@@ -350,5 +339,5 @@ class Checker(Portable):
         if not any(rule.id in self._rules for rule in lint.RULES):
             return []
         tracker, counted = self._tracker.counted(links)
-        all_verdicts = lint.verdicts(Context(tracker, counted), self._places.by_row, tracker.flow)
+        all_verdicts = lint.verdicts(Context(tracker, counted), tracker.flow)
         return [verdict for verdict in all_verdicts if verdict.rule in self._rules]

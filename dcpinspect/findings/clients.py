@@ -25,9 +25,10 @@ from dcpinspect.streams.grouping import Groups, NameNumbers
 from dcpinspect.streams.hole_capacity import ANSWER, REQUEST
 from dcpinspect.streams.records import GREATEST
 from dcpinspect.streams.session import FAILOVER_LOGS
+from dcpinspect.streams.tcp_facts import host_of
 from dcpinspect.streams.transitions import ENDED
+from dcpinspect.streams.verdicts import PATIENCE_NS
 
-PATIENCE_NS = 2_000_000_000
 FIRST_BAD_END, LAST_BAD_END = 2, 6
 """Range of the reasons of stream ends after which a client that goes on asks for the vbucket again.
 """
@@ -332,18 +333,17 @@ class Clients:
         ]
         moves: dict[int, tuple[int, str]] = {}
         for number, (nodes, nodes_listing) in sorted(listings, key=lambda item: item[1].at.time_ns):
-            server = links[number].server
             moves |= {
-                vbucket: (nodes_listing.time_ns, (node or server).replace("$HOST", _host(server)))
-                for vbucket, node in nodes.items()
+                vbucket: (nodes_listing.time_ns, links[number].node(named))
+                for vbucket, named in nodes.items()
             }
         named = {node for _, node in moves.values()}
-        if len({_host(node) for node in named}) == len(named):  # a map names the port without TLS
+        if len({host_of(node) for node in named}) == len(named):  # a map names the port without TLS
             by_host = {
-                _host(links[number].server): links[number].server for number in own_connections
+                host_of(links[number].server): links[number].server for number in own_connections
             }
             server_of_node = {
-                node: by_host[_host(node)] for node in named if _host(node) in by_host
+                node: by_host[host_of(node)] for node in named if host_of(node) in by_host
             }
         else:
             server_of_node = {
@@ -481,7 +481,3 @@ class Clients:
                 ):
                     return True
         return False
-
-
-def _host(address: str) -> str:
-    return address.rpartition(":")[0]

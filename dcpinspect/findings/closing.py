@@ -16,7 +16,6 @@ from dataclasses import replace
 import numpy as np
 
 from dcpinspect.findings.cases import duration
-from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.explains import AT_ONCE, CLOSES, SILENT, UNANSWERED
 from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
@@ -28,6 +27,7 @@ from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
+from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.tables.messages import DIRECTIONS
 
 RULES = rules(
@@ -106,10 +106,7 @@ def _closed(
     side = SIDES[link.closed_by] if link.closed_by >= 0 else ""
     cause = "reset" if link.closed == "rst" else f"by-{side}" if side else None
     by = f" by the {side}" if side else ""
-    message = (
-        f"{'reset' if link.closed == 'rst' else 'closed'}{by} with {len(runs):,} "
-        f"stream{'s' if len(runs) != 1 else ''} open"
-    )
+    message = f"{link.how_closed}{by} with {len(runs):,} stream{'s' if len(runs) != 1 else ''} open"
     evidence = (
         [
             replace(

@@ -10,7 +10,7 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.coverage import UNPLACED, DirectionCoverage, Sizes
 from dcpinspect.findings.cases import counted, duration
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence, Whose, captured
+from dcpinspect.findings.finding import FindingKey, Occurrence, Whose, captured
 from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.control_keys import control_key
@@ -99,9 +99,9 @@ _CUT: tuple[str, Severity] = ("capture-cut", "note")
 
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences."""
-    context, coverage, place_of_row = finished.context, finished.coverage, finished.places
+    context, coverage = finished.context, finished.coverage
     for link in context.links:
-        yield from _session(context, link, place_of_row)
+        yield from _session(context, link)
         if link.unseen >= 0:
             yield _unseen(link)
         yield from _longer(link)
@@ -122,16 +122,14 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
         yield from _undecoded(context, direction_coverage)
 
 
-def _session(
-    context: Context, link: TcpConnection, place_of_row: Mapping[int, MessagePlace]
-) -> Iterator[Occurrence]:
+def _session(context: Context, link: TcpConnection) -> Iterator[Occurrence]:
     session = context.session(link.number)
     if session.is_key_broken:
         yield Occurrence(
             "hello-key-not-json",
             f"the key of HELLO is no JSON object; the agent is {session.agent}",
             link.number,
-            _known_place(place_of_row, session.hello_asked_row),
+            captured([context.said_place(link.number, session.hello_asked)]),
         )
     for key, control in session.controls.items():
         is_refused, is_known = control.status not in (None, "success"), control_key(key) is not None
@@ -162,7 +160,7 @@ def _session(
                 "control-rejected",
                 message,
                 link.number,
-                _known_place(place_of_row, control.row),
+                captured([context.said_place(link.number, control.asked)]),
                 cause=key,
                 next=next_,
                 whose=whose,
@@ -172,7 +170,7 @@ def _session(
                 f"control {key} is not "
                 f"known{f', answered with {control.status}' if is_refused else ''}"
             )
-            evidence = _known_place(place_of_row, control.row)
+            evidence = captured([context.said_place(link.number, control.asked)])
             yield Occurrence("control-unknown-key", message, link.number, evidence, cause=key)
 
 
@@ -289,10 +287,6 @@ def _undecoded(context: Context, direction_coverage: DirectionCoverage) -> Itera
         )
 
 
-def _known_place(place_of_row: Mapping[int, MessagePlace], row: int) -> tuple[MessagePlace, ...]:
-    return captured([place_of_row.get(row)])
-
-
 def _copy(link: TcpConnection, original: TcpConnection, copy: Copy) -> Occurrence:
     number = link.number
     side, when = ("behind", "later") if copy.delay_ns >= 0 else ("in front of", "earlier")
@@ -329,9 +323,8 @@ def _closed_first(*legs: TcpConnection) -> str:
     if any(leg.closed_by in (-1, leg.unseen) for leg in legs):
         return ""
     first, second = sorted(legs, key=lambda leg: leg.closed_ns)
-    how = "reset" if first.closed == "rst" else "closed"
     return (
-        f"; connection {first.number} was {how} first, by the {SIDES[first.closed_by]}, "
+        f"; connection {first.number} was {first.how_closed} first, by the {SIDES[first.closed_by]}, "
         f"{duration((second.closed_ns - first.closed_ns) / 1e9)} before connection {second.number}"
     )
 

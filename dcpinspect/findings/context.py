@@ -23,7 +23,7 @@ from dcpinspect.streams.consumers import Consumers
 from dcpinspect.streams.copies import Copy
 from dcpinspect.streams.failover_logs import FailoverLogs, KnownLog, LogsInOrder
 from dcpinspect.streams.gaps_between_streams import Client
-from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers
+from dcpinspect.streams.grouping import VBUCKET_BITS, GroupedRows, Groups, NameNumbers
 from dcpinspect.streams.hole_capacity import MESSAGE
 from dcpinspect.streams.records import (
     CUT_VALUE,
@@ -36,12 +36,13 @@ from dcpinspect.streams.records import (
 )
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.server_reports import MessagePosition
-from dcpinspect.streams.session import COLLECTIONS, Session
+from dcpinspect.streams.session import COLLECTIONS, Said, Session
 from dcpinspect.streams.tables import Tables
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.streams.unread_requests import UnreadRequests
+from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.messages import DIRECTIONS
 
@@ -77,14 +78,14 @@ class Context:
 
     def streams_of(self, connection: int) -> RowNumbers:
         """Returns the numbers of a connection's streams."""
-        order, sorted_ = self._by_connection
-        low, high = sorted_.searchsorted((connection, connection + 1))
-        return order[low:high]
+        return self._by_connection[connection]
 
     @cached_property
-    def _by_connection(self) -> tuple[RowNumbers, RowNumbers]:
-        order = np.argsort(self.streams.connection, kind="stable")
-        return order, self.streams.connection[order]
+    def _by_connection(self) -> GroupedRows:
+        return GroupedRows(
+            self.streams.connection,
+            max(len(self.tracker.state.connections), 1 + max(self.by_number, default=0)),
+        )
 
     @cached_property
     def tables(self) -> Tables:
@@ -353,6 +354,10 @@ class Context:
         producer = self.producer(connection)
         return place_at(connection, 1 - producer if of_consumer else producer, message)
 
+    def said_place(self, connection: int, said: Said | None) -> MessagePlace | None:
+        """Returns the place of what a session has of a connection; None if it has nothing."""
+        return None if said is None else place_at(connection, said.direction, said.at)
+
     @cached_property
     def replicas(self) -> frozenset[tuple[int, int | None]]:
         """Connection and vbucket of streams whose server is known to have it as a replica."""
@@ -443,7 +448,7 @@ class Context:
         """Returns how long a reaction may take before its absence is reported: 2 s, or ten times
         the slowest seen before.
         """
-        return max(2_000_000_000, 10 * int(self.streams.patience[stream]))
+        return max(PATIENCE_NS, 10 * int(self.streams.patience[stream]))
 
 
 def place_at(

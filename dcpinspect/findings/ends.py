@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from dcpinspect.findings.cases import duration
-from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence, captured
 from dcpinspect.findings.heaps import SHOWN
@@ -21,6 +20,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.records import GREATEST, LEAST
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, ENDED
+from dcpinspect.streams.verdicts import PATIENCE_NS
 
 RULES = rules(
     f"""

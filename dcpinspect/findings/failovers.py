@@ -9,7 +9,6 @@ from functools import cache
 
 import numpy as np
 
-from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.context import Context, occurrence
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import rules
@@ -18,6 +17,7 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.failover_logs import KnownLog, LogsInOrder, told_at
 from dcpinspect.streams.grouping import Groups, NameNumbers
+from dcpinspect.streams.verdicts import PATIENCE_NS
 
 MANY_VBUCKETS = 4
 """So many vbuckets at once are no accident of a few."""

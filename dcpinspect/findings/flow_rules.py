@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from dcpinspect.findings.cases import duration
-from dcpinspect.findings.context import Context
+from dcpinspect.findings.context import Context, place_at
 from dcpinspect.findings.finding import SEVERITY_OF, MessagePlace, Occurrence
 from dcpinspect.findings.rule import LONG_NS, SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
@@ -289,8 +289,8 @@ def _stalls(
         ack = context.report_place(link.number, event.ack, of_consumer=True)
         evidence.append([full, ack] if ack.row else [full])
     control = context.session(link.number).controls.get("connection_buffer_size")
-    if control is not None and control.row < worst.at.row and control.row in finished.places:
-        evidence[0].append(finished.places[control.row])
+    if control is not None and control.row < worst.at.row:
+        evidence[0].append(place_at(link.number, *control.asked))
     until = max(event.at.time_ns + event.time_ns for event in events)
     is_open = last is not None and last.time_ns >= LONG_NS
     severity: Severity = "error" if is_open else "warning" if worst.time_ns >= LONG_NS else "note"

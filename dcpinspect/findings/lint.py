@@ -163,15 +163,11 @@ class Verdict:
         )
 
 
-def verdicts(
-    context: Context, place_of_row: Mapping[int, MessagePlace], flow: FlowControl | None
-) -> Iterator[Verdict]:
+def verdicts(context: Context, flow: FlowControl | None) -> Iterator[Verdict]:
     """Yields verdicts connection by connection, every rule in order, for connections that were
     opened and whose open was captured.
-
-    ``place_of_row``: places of the messages of sessions, by row.
     """
-    facts = ConsumerFacts(context, place_of_row, flow)
+    facts = ConsumerFacts(context, flow)
     for link in context.links:
         session = context.session(link.number)
         streams = facts.streams.get(link.number, [])
@@ -195,7 +191,7 @@ def verdicts(
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all failures, once all messages were taken."""
     if finished.is_whole:
-        for verdict in verdicts(finished.context, finished.places, finished.context.tracker.flow):
+        for verdict in verdicts(finished.context, finished.context.tracker.flow):
             if verdict.says == "FAIL":
                 yield verdict.occurrence
 

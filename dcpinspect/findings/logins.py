@@ -21,6 +21,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams.followers import PerConnection
+from dcpinspect.streams.tcp_facts import host_of
 
 NOT_YET, GONE, ELSEWHERE, NO_BUCKET = "not-yet", "gone", "other-nodes-only", "no-bucket"
 """Causes of a missing bucket: the node has it later; it had it before; other nodes have it; the
@@ -253,8 +254,8 @@ class _Chosen:
         times_here = [when for other_link, when in had if other_link.server == link.server]
         if times_here:
             return NOT_YET if max(times_here) >= refused.place.time_ns else GONE
-        host = link.client.rpartition(":")[0]
-        if any(other_link.client.rpartition(":")[0] == host for other_link, _ in had):
+        host = host_of(link.client)
+        if any(host_of(other_link.client) == host for other_link, _ in had):
             return ELSEWHERE
         return None
 
@@ -262,7 +263,7 @@ class _Chosen:
 def _client_text(context: Context, connection: int) -> tuple[str, str, str]:
     """Returns host, agent and server of a connection: who is refused has no name of DCP yet."""
     link = context.by_number[connection]
-    return link.client.rpartition(":")[0], context.session(connection).agent or "", link.server
+    return host_of(link.client), context.session(connection).agent or "", link.server
 
 
 def _admitted_hosts(context: Context) -> set[str]:
@@ -278,7 +279,7 @@ def _admitted_hosts(context: Context) -> set[str]:
             or not link.has_handshake
             or (link.tls is not None and not link.is_decrypted)
         ):
-            admitted.add(link.client.rpartition(":")[0])
+            admitted.add(host_of(link.client))
     return admitted
 
 

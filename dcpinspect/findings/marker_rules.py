@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from dcpinspect.arrays import BoolArray
-from dcpinspect.findings.clients import MOVED, PATIENCE_NS
+from dcpinspect.findings.clients import MOVED
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import MessagePlace, Occurrence, Whose
 from dcpinspect.findings.rule import SIDES, rules
@@ -28,6 +28,7 @@ from dcpinspect.streams.record_codes import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import GREATEST, LEAST, Snapshots, Stream, Streams
 from dcpinspect.streams.tables import Tables
 from dcpinspect.streams.transitions import ENDED, INCOMPLETE
+from dcpinspect.streams.verdicts import PATIENCE_NS
 
 NOT_TOLD, HIDDEN = "not-told", "hidden"
 """Causes of incomplete snapshots: the server owes their ends, or may hide them in silence."""

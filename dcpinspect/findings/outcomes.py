@@ -17,7 +17,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import VBUCKET_BITS
 from dcpinspect.streams.records import Streams
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.tcp_facts import TcpConnection
+from dcpinspect.streams.tcp_facts import TcpConnection, host_of
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.text import MOST_NAME, clip, words_of
 
@@ -275,7 +275,7 @@ def _addresses(clients: Sequence[str]) -> str:
     """Returns one client's address, or the hosts of several: ``10.11.0.1–64``."""
     if len(set(clients)) == 1:
         return clients[0]
-    hosts = list(dict.fromkeys(client.rpartition(":")[0] for client in clients))
+    hosts = list(dict.fromkeys(host_of(client) for client in clients))
     if len(hosts) == 1:
         return hosts[0]
     heads = {host.rpartition(".")[0] for host in hosts}

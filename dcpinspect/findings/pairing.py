@@ -30,6 +30,7 @@ from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import words as w
 from dcpinspect.streams.followers import PerConnection, renumbered
+from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.tables.messages import MessageBatch
 
 RULES = rules(
@@ -81,7 +82,6 @@ RULES = rules(
 
 MOST = 1 << 16
 """Greatest number of requests without an answer, and the reverse, that are remembered."""
-LEAST_PATIENCE_NS = 2_000_000_000
 LEAST_WAIT_NS = 200_000_000
 """The least wait that counts if the receiver closes the connection without an answer."""
 _OUT_OF_STEP_NS = 1_000_000_000
@@ -384,7 +384,7 @@ class Pairing(Watcher):
             if connection not in context.by_number:
                 continue
             took_ns = max(
-                LEAST_PATIENCE_NS, 10 * int(context.tracker.state.connections.slowest[connection])
+                PATIENCE_NS, 10 * int(context.tracker.state.connections.slowest[connection])
             )
             own_streams = context.streams_of(connection)
             ended = streams.finished.time[
@@ -432,14 +432,13 @@ class Pairing(Watcher):
             ),
             default=0,
         )
-        if waited_ns > max(LEAST_PATIENCE_NS, 10 * slowest):
+        if waited_ns > max(PATIENCE_NS, 10 * slowest):
             return f"for {waited_ns / 1e9:.1f} s"
         enough = 0 if opcode in _BEGINNING else max(LEAST_WAIT_NS, 10 * slowest)
         if link.closed in ("fin", "rst") and link.closed_by == 1 - direction and waited_ns > enough:
-            side = SIDES[link.closed_by]
             return (
-                f"when the {side} {'reset' if link.closed == 'rst' else 'closed'} the "
-                f"connection {duration(waited_ns / 1e9)} later"
+                f"when the {SIDES[link.closed_by]} {link.how_closed} the connection "
+                f"{duration(waited_ns / 1e9)} later"
             )
         return None
 

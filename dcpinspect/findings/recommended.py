@@ -24,8 +24,8 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.flow_control import TOO_SMALL, FlowControl
 from dcpinspect.streams.record_codes import UPR_LAYOUT
 from dcpinspect.streams.records import CUT_VALUE, LEAST, UNREAD_SEQNO, Snapshot
-from dcpinspect.streams.session import Session
-from dcpinspect.streams.tcp_facts import TcpConnection
+from dcpinspect.streams.session import Said, Session
+from dcpinspect.streams.tcp_facts import TcpConnection, host_of
 
 LONGEST_NAME = 200
 """Greatest size in bytes of a name that servers accept."""
@@ -61,8 +61,6 @@ class ConsumerFacts:
     """What rules look at besides the connection itself."""
 
     context: Context
-    places: Mapping[int, MessagePlace]
-    """Places of the messages of sessions, by row."""
     flow: FlowControl | None
 
     @cached_property
@@ -90,6 +88,10 @@ class ConsumerFacts:
                 last = int(self.context.tracker.state.connections.last_row[_CLIENT][link.number])
                 losses_of[link.number].append((last, ALL))
         return losses_of
+
+    def open_place(self, number: int) -> MessagePlace | None:
+        """Returns the place of a connection's open."""
+        return self.context.said_place(number, self.context.session(number).open_asked)
 
     def is_told(self, link: TcpConnection, since: int, until: int = ALL) -> bool:
         """Returns whether everything that a client said between two rows was captured; ``since`` 0:
@@ -133,7 +135,7 @@ class ConsumerFacts:
         """
         host_answers: dict[str, tuple[tuple[int, int], CheckAnswer | None]] = {}
         for link in self.context.links:
-            host = link.client.rpartition(":")[0]
+            host = host_of(link.client)
             asked_place = self.context.session(link.number).high_seqnos_asked
             first, hidden = host_answers.get(host, ((ALL, 0), None))
             own_key = (asked_place.row, link.number) if asked_place is not None else (ALL, 0)
@@ -190,14 +192,14 @@ class ClientConnection:
             return check(self)
         return CheckAnswer("NA", "the client does not receive documents on this connection")
 
-    def session_place(self, row: int) -> MessagePlace | None:
-        """Returns the place of a message of the session, by its row."""
-        return self.facts.places.get(row)
+    def place(self, said: Said | None) -> MessagePlace | None:
+        """Returns the place of a message of the session."""
+        return self.context.said_place(self.link.number, said)
 
     @property
     def open_place(self) -> MessagePlace | None:
         """The place of the open."""
-        return self.session_place(self.session.open_row)
+        return self.facts.open_place(self.link.number)
 
     def request_places(self, streams: Sequence[int]) -> list[MessagePlace | None]:
         """Returns the places of the requests of the first of these streams."""
@@ -206,7 +208,7 @@ class ClientConnection:
     def has_collections(self) -> bool | None:
         """Returns whether the connection negotiated collections; None: unknown."""
         if self.session.features is None:
-            if self.is_told(0, self.session.open_row) and not self.session.hello_asked_row:
+            if self.is_told(0, self.session.open_row) and self.session.hello_asked is None:
                 return False
             return None
         return "Collections" in self.session.features
@@ -222,17 +224,18 @@ class ClientConnection:
         session = self.session
         control = session.controls.get(key)
         made = [
-            row
-            for (name, value), row in session.accepted.items()
-            if name == key and fits(value) and row < until
+            said
+            for (name, value), said in session.accepted.items()
+            if name == key and fits(value) and said.at.row < until
         ]
-        if control is not None and made and (until < ALL or fits(control.value)):
-            return CheckAnswer("PASS", f"{key} is {control.value}", [self.session_place(min(made))])
+        first = min(made, key=lambda said: said.at.row, default=None)
+        if control is not None and first is not None and (until < ALL or fits(control.value)):
+            return CheckAnswer("PASS", f"{key} is {control.value}", [self.place(first)])
         if session.waits_for(key) or (control is not None and control.status is None):
             return CheckAnswer(
                 "NA",
                 f"unknown, the answer to {key} was not captured",
-                [self.session_place(control.row)] if control else (),
+                [self.place(control.asked)] if control else (),
             )
         if not self.is_told(session.open_row, until):
             return HIDDEN
@@ -240,7 +243,7 @@ class ClientConnection:
             return CheckAnswer("NA", f"the server is too old for {key}")
         if control is None:
             return CheckAnswer("FAIL", f"{key} is not set{should}", [self.open_place])
-        evidence = [self.session_place(control.row)]
+        evidence = [self.place(control.asked)]
         if control.status != "success":
             return CheckAnswer(
                 "FAIL",
@@ -280,7 +283,7 @@ def _name(talk: ClientConnection) -> CheckAnswer:
         same_name[: same_name.index(talk.link.number)] if talk.link.number in same_name else []
     )
     if earlier:
-        first = talk.session_place(talk.context.session(earlier[-1]).open_row)
+        first = talk.facts.open_place(earlier[-1])
         return CheckAnswer(
             "FAIL",
             f"name {name} was used by connection {earlier[-1]} before",
@@ -291,11 +294,11 @@ def _name(talk: ClientConnection) -> CheckAnswer:
 
 def _hello(talk: ClientConnection) -> CheckAnswer:
     session = talk.session
-    if 0 < session.hello_asked_row < session.open_row:
+    if session.hello_asked is not None and session.hello_asked.at.row < session.open_row:
         return CheckAnswer(
             "PASS",
             f"HELLO of {session.agent}" if session.agent else "HELLO",
-            [talk.session_place(session.hello_asked_row)],
+            [talk.place(session.hello_asked)],
         )
     if not talk.is_told(0, session.open_row):
         return HIDDEN
@@ -327,10 +330,7 @@ def _connections(talk: ClientConnection) -> CheckAnswer:
             message,
             [
                 talk.open_place,
-                *(
-                    talk.session_place(context.session(older_number).open_row)
-                    for older_number in held[:3]
-                ),
+                *(talk.facts.open_place(older_number) for older_number in held[:3]),
             ],
         )
     return CheckAnswer(
@@ -418,7 +418,7 @@ def _oso_mode(talk: ClientConnection) -> CheckAnswer:
     return CheckAnswer(
         "FAIL" if control.value == "true" else "PASS",
         f"{key} is {control.value}",
-        [talk.session_place(control.row)],
+        [talk.place(control.asked)],
     )
 
 
@@ -434,9 +434,9 @@ def _compression(talk: ClientConnection) -> CheckAnswer:
         return NOTHING
     if (session.open_flags or 0) & NO_VALUE:
         return CheckAnswer("NA", "values are left out by the open")
-    hello = [talk.session_place(session.hello_asked_row)]
+    hello = [talk.place(session.hello_asked)]
     if session.features is None:
-        if session.hello_asked_row or not talk.is_told(0, session.open_row):
+        if session.hello_asked is not None or not talk.is_told(0, session.open_row):
             return CheckAnswer("NA", "unknown, the answer to HELLO was not captured", hello)
         return CheckAnswer(
             "FAIL", "Snappy is not requested, because there is no HELLO", [talk.open_place]
@@ -472,7 +472,7 @@ def _high_seqnos(talk: ClientConnection) -> CheckAnswer:
             "the high seqnos were requested first",
             [talk.context.report_place(talk.link.number, asked_place, of_consumer=True)],
         )
-    (elsewhere, connection), hidden = talk.facts.hosts[talk.link.client.rpartition(":")[0]]
+    (elsewhere, connection), hidden = talk.facts.hosts[host_of(talk.link.client)]
     if elsewhere < row:
         return CheckAnswer("NA", f"the high seqnos were requested on connection {connection}")
     if hidden is not None:

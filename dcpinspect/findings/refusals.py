@@ -39,6 +39,7 @@ from dcpinspect.streams.latest_rows import LatestRows
 from dcpinspect.streams.session import put_places
 from dcpinspect.streams.state import biased
 from dcpinspect.streams.tcp_facts import TcpConnection
+from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.tables.messages import MessageBatch
 
 RULES = rules(
@@ -65,7 +66,6 @@ MOST = 1 << 14
 """Greatest number of streams and statuses that are remembered."""
 REACH = 1 << 16
 """Number of rows before an answer among which its message is looked for."""
-PATIENCE_NS = 2_000_000_000
 
 _REFUSABLE = opcodes_with(Trait.COUNTED)
 _ACKNOWLEDGED = (Opcode.DCP_SNAPSHOT_MARKER, Opcode.DCP_SET_VBUCKET_STATE)
@@ -265,11 +265,9 @@ class Refusals(Watcher):
             if opcode in _ACKNOWLEDGED:
                 refusal_text += "; the producer takes any answer as an acknowledgement"
             elif after_ns is not None:
-                side = SIDES[link.closed_by]
-                word = "reset" if link.closed == "rst" else "closed"
                 refusal_text += (
-                    f"; the {side} {word} the connection {duration(after_ns / 1e9)} "
-                    f"later, in frame {link.closed_frame}"
+                    f"; the {SIDES[link.closed_by]} {link.how_closed} the connection "
+                    f"{duration(after_ns / 1e9)} later, in frame {link.closed_frame}"
                 )
             for index, (answer, about, seqno) in enumerate(refused.told):
                 upto = f" up to seqno {seqno}" if about is not None and seqno != _NO_SEQNO else ""

@@ -468,10 +468,8 @@ def _refused(
     if status == Status.NOT_MY_VBUCKET:
         advice = _elsewhere(context, number)
         names = session.redirects.get(int(stream.vbucket), "")
-        is_told_to = (
-            names is None
-            or _node(context, connection, names) == context.by_number[connection].server
-        )
+        link = context.by_number[connection]
+        is_told_to = names is None or (names != "" and link.node(names) == link.server)
         cause = STALE_MAP if is_stale and not is_told_to else cause
     if passed and cause != STALE_MAP:
         advice = "nothing is left to do, a later request was granted"
@@ -495,18 +493,13 @@ def _elsewhere(context: Context, number: int) -> str:
             "the map in the answer has no active node for the vbucket, so look at the nodes of the "
             "cluster; the client has to ask again when a new map names one"
         )
-    node = _node(context, connection, named)
-    if node == context.by_number[connection].server:
+    link = context.by_number[connection]
+    if (node := link.node(named)) == link.server:
         return (
             f"wait, the map in the answer names this same node, {node}, which is still taking "
             "over; the client has to ask again later"
         )
     return f"the map in the answer names {node}; look whether the client reaches it, and asks there"
-
-
-def _node(context: Context, connection: int, named: str) -> str:
-    """Returns the address of a node that a map names, which a connection's server sent."""
-    return named.replace("$HOST", context.by_number[connection].server.rpartition(":")[0])
 
 
 def _is_noop_off(context: Context, connection: int) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dcpinspect.coverage import Coverage
     from dcpinspect.findings.collector import Collector
     from dcpinspect.findings.context import Context
-    from dcpinspect.findings.finding import Candidates, FindingKey, MessagePlace, Occurrence
+    from dcpinspect.findings.finding import Candidates, FindingKey, Occurrence
     from dcpinspect.findings.logs.log_evidence import LogEvidence
     from dcpinspect.findings.session_facts import SessionFacts
     from dcpinspect.streams.records import Streams
@@ -48,8 +48,6 @@ class ReadingEnd:
     """Streams, snapshots and connections, with the tracker that has them."""
     tables: Tables
     coverage: Coverage
-    places: Mapping[int, MessagePlace]
-    """Places of the messages of sessions, by row."""
     faulty: Mapping[int, FindingKey]
     """Rows of messages in which a fault was found."""
     so_far: Collector

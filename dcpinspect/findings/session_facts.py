@@ -4,20 +4,17 @@ places of its session's messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Self
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.arrays import unique
-from dcpinspect.findings.collector import place_of
-from dcpinspect.findings.finding import MessagePlace
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import OPEN_FLAGS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.streams.followers import Follower, PerConnection, Portable, renumbered
+from dcpinspect.streams.followers import Follower, PerConnection
 from dcpinspect.streams.session import SessionRecord
 from dcpinspect.tables.messages import MessageBatch
 
@@ -54,13 +51,6 @@ _OPENED = {
 }
 """Facts that flags of the open say."""
 _UNORDERED = "UnorderedExecution"
-
-MOST_PLACES = 1 << 16
-"""Greatest number of messages of sessions whose places are kept."""
-_SESSION = np.zeros(256, dtype=np.bool_)
-_SESSION[
-    [Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.SELECT_BUCKET, Opcode.SASL_AUTH]
-] = True
 
 Values = npt.NDArray[np.int8]
 
@@ -176,38 +166,3 @@ class SessionFacts(Follower):
             if news.status == Status.SUCCESS:
                 before = ON if value.startswith(on) else OFF if value in _OFF else UNKNOWN
             self._set(row, connection, fact, before)
-
-
-class SessionPlaces(Portable):
-    """Places of the first messages that ask for something that holds for a whole connection."""
-
-    def __init__(self, by_row: Mapping[int, MessagePlace] | None = None) -> None:
-        self.by_row: dict[int, MessagePlace] = dict(by_row or {})
-
-    def feed(self, batch: MessageBatch) -> None:
-        """Takes the next messages."""
-        asks = np.flatnonzero(
-            _SESSION[batch.decoded.opcode] & ~batch.decoded.is_server & batch.decoded.has_magic
-        )
-        for index in asks[: max(0, MOST_PLACES - len(self.by_row))].tolist():
-            self.by_row[int(batch.row[index])] = place_of(batch, index)
-
-    def leave(self, connections: Collection[int]) -> None:
-        """Drops connections that nobody asks for any more."""
-        self.by_row = {
-            row: message_place
-            for row, message_place in self.by_row.items()
-            if message_place.connection not in connections
-        }
-
-    @classmethod
-    def joined(cls, readings: Sequence[Self], connections: Sequence[RowNumbers]) -> Self:
-        """Joins the places of readings of different connections; ``connections``: for each reading,
-        the new numbers of its connections.
-        """
-        row_places = [
-            (row, renumbered(message_place, new_numbers))
-            for reading, new_numbers in zip(readings, connections, strict=True)
-            for row, message_place in reading.by_row.items()
-        ]
-        return cls(dict(sorted(row_places, key=lambda item: item[0])[:MOST_PLACES]))

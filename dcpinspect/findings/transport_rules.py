@@ -21,7 +21,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.streams.followers import PerConnection
-from dcpinspect.streams.tcp_facts import TcpConnection, ZeroWindow
+from dcpinspect.streams.tcp_facts import TcpConnection, ZeroWindow, host_of
 from dcpinspect.transport.flow_records import SHUT_NS
 from dcpinspect.transport.tcp_openings import ERRORS, OTHER_ERROR, REFUSED, SILENT, UNANSWERED
 
@@ -192,10 +192,7 @@ class Pauses(Watcher):
         message += f"; {shut.times} times" if shut.times > 1 else ""
         ends = not shut.is_over and link.closed in ("fin", "rst")
         if ends:
-            message += (
-                f", then the {_SIDES[link.closed_by]} "
-                f"{'reset' if link.closed == 'rst' else 'closed'} the connection"
-            )
+            message += f", then the {_SIDES[link.closed_by]} {link.how_closed} the connection"
         is_long = shut.time_ns >= LONG_NS
         severity: Severity = "note" if not is_long else "warning" if shut.is_over else "error"
         return Occurrence(
@@ -214,16 +211,12 @@ class Pauses(Watcher):
         )
 
 
-def _host(address: str) -> str:
-    return address.rpartition(":")[0]
-
-
 def _attempt(link: TcpConnection) -> tuple[str, str]:
     """Returns the client's host and the server of a connection: what a client tries again.
 
     A host has several names for itself. ``localhost`` is tried as ``::1`` first, often in vain.
     """
-    hosts = _host(link.client), _host(link.server)
+    hosts = host_of(link.client), host_of(link.server)
     if all(host == "[::1]" or host.startswith("127.") for host in hosts):
         return "localhost", link.server.rpartition(":")[2]
     return hosts[0], link.server
@@ -260,15 +253,15 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
                 if link.syns > 1
                 else ""
             )
-            message = f"{_host(link.client)} does not reach {link.server}: {_SAYS[reason]}{tries}"
+            message = f"{host_of(link.client)} does not reach {link.server}: {_SAYS[reason]}{tries}"
             yield _not_reached(link, reason, message, count, is_over=is_over)
     for link in context.links:
         for direction, reason in enumerate(link.unreached):
             if reason and not link.unopened:
                 ends = (
-                    (_host(link.client), link.server)
+                    (host_of(link.client), link.server)
                     if direction == 0
-                    else (_host(link.server), link.client)
+                    else (host_of(link.server), link.client)
                 )
                 yield _not_reached(
                     link,
@@ -348,9 +341,9 @@ def _proxied(finished: ReadingEnd) -> Iterator[Occurrence]:
         )
         cause = REFUSED if is_refused else ACCEPTED
         client = (
-            f"{_host(link.origin)} behind the proxy {_host(link.client)}"
+            f"{host_of(link.origin)} behind the proxy {host_of(link.client)}"
             if link.proxied
-            else f"the proxy {_host(link.client)} itself"
+            else f"the proxy {host_of(link.client)} itself"
         )
         then = ", and the server closes the connection for it" if is_refused else ""
         yield Occurrence(

@@ -19,7 +19,8 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams.records import LEAST
 from dcpinspect.streams.server_reports import LOG, Reports
-from dcpinspect.streams.tcp_facts import TcpConnection
+from dcpinspect.streams.tcp_facts import host_of
+from dcpinspect.streams.verdicts import PATIENCE_NS
 
 RULES = rules(
     """
@@ -44,7 +45,6 @@ RULES = rules(
     """
 )
 
-LEAST_PATIENCE_NS = 2_000_000_000
 SHOWN = 4
 """Greatest number of nodes that are named."""
 LISTED = 2
@@ -58,7 +58,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     context = finished.context
     of_host: dict[str, list[int]] = defaultdict(list)
     for link in context.links:
-        of_host[_host(link)].append(link.number)
+        of_host[host_of(link.client)].append(link.number)
     connections: dict[str, list[int]] = defaultdict(list)
     for number, client in context.clients.items():
         connections[client].append(number)
@@ -78,7 +78,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
         stream_numbers = np.sort(np.concatenate([context.streams_of(number) for number in numbers]))
         stream_numbers = stream_numbers[context.streams.request.form[stream_numbers] > 0]
         if len(stream_numbers):
-            hosts = frozenset(_host(context.by_number[number]) for number in numbers)
+            hosts = frozenset(host_of(context.by_number[number].client) for number in numbers)
             yield from _of_client(context, numbers, stream_numbers, map(is_known, hosts))
             listed = told_of_node(
                 hosts, frozenset(context.session(number).bucket for number in numbers)
@@ -144,10 +144,6 @@ def _announced_text(
     return _ReportedSeqnos(context, near, listings[rows]) if len(rows) else None
 
 
-def _host(link: TcpConnection) -> str:
-    return link.client.rpartition(":")[0]
-
-
 def _of_client(
     context: Context, connections: list[int], requests: RowNumbers, is_known: Iterable[bool]
 ) -> Iterator[Occurrence]:
@@ -159,7 +155,7 @@ def _of_client(
     streams = context.streams
     last = int(requests[np.argmax(streams.opened.time[requests])])
     patience = max(
-        LEAST_PATIENCE_NS,
+        PATIENCE_NS,
         10 * max(int(context.tracker.state.connections.slowest[number]) for number in connections),
     )
     if context.now_ns - int(streams.opened.time[last]) <= patience:
@@ -169,13 +165,8 @@ def _of_client(
         (number, listing) for number in connections for listing in context.session(number).listings
     ]
     for number, listing in sorted(listings, key=lambda item: item[1].at.time_ns):
-        server = context.by_number[number].server
-        nodes.update(
-            {
-                vbucket: (node or server).replace("$HOST", server.rpartition(":")[0])
-                for vbucket, node in listing.nodes.items()
-            }
-        )
+        link = context.by_number[number]
+        nodes |= {vbucket: link.node(named) for vbucket, named in listing.nodes.items()}
     requested = set(streams.vbucket[requests].tolist())
     missing = sorted(set(nodes) - requested)
     if not missing or not all(is_known):

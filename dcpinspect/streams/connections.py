@@ -15,7 +15,7 @@ from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.records import ConnectionRow, ConnectionRows, Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.table_columns import CONNECTIONS
-from dcpinspect.streams.tcp_facts import TcpConnection
+from dcpinspect.streams.tcp_facts import TcpConnection, host_of
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.record_tables import Records
@@ -101,7 +101,7 @@ def _client_of(link: TcpConnection, session: Session, sight: Visibility) -> Clie
     Where the open may be missing, nobody can tell whose connection it is: its number and a question
     mark stand for the name.
     """
-    host = link.origin.rpartition(":")[0]
+    host = host_of(link.origin)
     if session.name:
         return Client(f"{host} {session.service}", host, is_named=True)
     if sight.is_complete_so_far(link.number):

@@ -36,7 +36,7 @@ from dcpinspect.protocol.column_types import numbers_at
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.followers import Portable
-from dcpinspect.streams.tcp_facts import TcpConnection
+from dcpinspect.streams.tcp_facts import TcpConnection, host_of
 from dcpinspect.tables.messages import MessageBatch
 
 TRANSLATION, PROXY, RECORDED = "address translation", "proxy", "second recording"
@@ -280,7 +280,7 @@ class Copies(Portable):
                     seq
                     for seq, ends in ends_by_seq.items()
                     if min(seq) >= 0
-                    and len({tuple(map(_host, pair)) for pair in ends}) == len(ends)
+                    and len({tuple(map(host_of, pair)) for pair in ends}) == len(ends)
                 },
             )
             self._told = key, _copies(seen, self.messages)
@@ -482,7 +482,7 @@ def _best(seen: _SampleNumbers, groups: Sequence[Sequence[int]]) -> Iterator[int
             votes += (second < first) - (first < second)
     # a client has one address, on whichever side of a translation: who it is goes by that
     ranks_of = [by_clock[votes > 0] or by_clock[0] for by_clock in ranked]
-    hosts_of = [[_host(seen.by_number[rank[-1]].client) for rank in ranks] for ranks in ranks_of]
+    hosts_of = [[host_of(seen.by_number[rank[-1]].client) for rank in ranks] for ranks in ranks_of]
     best_hosts = Counter(
         (frozenset(hosts), hosts[ranks.index(min(ranks))])
         for ranks, hosts in zip(ranks_of, hosts_of, strict=True)
@@ -650,10 +650,6 @@ def _is_whole(link: TcpConnection, direction: int) -> bool:
 
 def _has_handshake(link: TcpConnection) -> bool:
     return link.has_handshake and link.first_seq[0] >= 0
-
-
-def _host(address: str) -> str:
-    return address.rpartition(":")[0]
 
 
 def _port(address: str) -> str:

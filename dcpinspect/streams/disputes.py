@@ -24,7 +24,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.changes import ChangeEvent, Events
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import EventQuery, FoundEvents, Interval
-from dcpinspect.streams.grouping import Groups
+from dcpinspect.streams.grouping import GroupedRows, Groups
 from dcpinspect.streams.record_codes import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import GREATEST, LEAST, Gaps, Snapshot, Streams
 from dcpinspect.streams.session import COLLECTIONS, SYNC_WRITES, Session
@@ -425,18 +425,6 @@ class Disputes:
 def _purged_below(snapshot: Snapshot, seqno: int) -> bool:
     """Returns whether the marker says that only deletions below ``seqno`` were purged."""
     return bool(snapshot.seqnos.present & _HAS_PURGE and snapshot.seqnos.purge <= seqno)
-
-
-class GroupedRows:
-    """Numbers of rows, grouped by the owner that the rows belong to."""
-
-    def __init__(self, owner: IntArray, owners: int) -> None:
-        """``owner``: the owner of each row, below ``owners``."""
-        self._order = np.argsort(owner, kind="stable")
-        self._ends = np.searchsorted(owner[self._order], np.arange(owners + 1))
-
-    def __getitem__(self, owner: int) -> IntArray:
-        return self._order[self._ends[owner] : self._ends[owner + 1]]
 
 
 class StreamEvents:

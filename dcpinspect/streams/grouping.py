@@ -31,6 +31,18 @@ class NameNumbers:
         return self._numbers.get(name, -1)
 
 
+class GroupedRows:
+    """Numbers of rows, grouped by the owner that the rows belong to."""
+
+    def __init__(self, owner: IntArray, owners: int) -> None:
+        """``owner``: the owner of each row, below ``owners``."""
+        self._order = np.argsort(owner, kind="stable")
+        self._ends = np.searchsorted(owner[self._order], np.arange(owners + 1))
+
+    def __getitem__(self, owner: int) -> IntArray:
+        return self._order[self._ends[owner] : self._ends[owner + 1]]
+
+
 class Groups:
     """Rows of a table grouped by values of some columns; groups in order of their first rows."""
 

@@ -15,9 +15,8 @@ from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.consumers import Consumers
-from dcpinspect.streams.disputes import GroupedRows
 from dcpinspect.streams.failover_logs import FailoverLogs, KnownLog
-from dcpinspect.streams.grouping import Groups
+from dcpinspect.streams.grouping import GroupedRows, Groups
 from dcpinspect.streams.record_codes import UPR_LAYOUT
 from dcpinspect.streams.records import FILE_SHIFT, LEAST, UNREAD_SEQNO, Snapshots, Stream, Streams
 from dcpinspect.streams.rollback import Explanation, RequestedRange, VbucketFacts, explain_rollback

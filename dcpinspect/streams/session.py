@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -40,15 +40,27 @@ _REPLICATION = "replication"
 FAILOVER_LOGS = (Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
 
 
+class Said(NamedTuple):
+    """Where a side said something."""
+
+    direction: int
+    at: MessagePosition
+
+
 @dataclass(slots=True)
 class Control:
     """One control, as last asked for."""
 
     value: str
-    status: str | None = None
+    status: str | None
     """Name of the status of the answer; None while there is no answer."""
-    row: int = 0
-    """Row of the request."""
+    asked: Said
+    """The request."""
+
+    @property
+    def row(self) -> int:
+        """Row of the request."""
+        return self.asked.at.row
 
 
 @dataclass(slots=True)
@@ -64,8 +76,8 @@ class Session:
     """Features granted by HELLO; None: not known."""
     features_asked: tuple[str, ...] = ()
     hello_row: int = 0
-    hello_asked_row: int = 0
-    """Row of the first HELLO's request."""
+    hello_asked: Said | None = None
+    """The request of the first HELLO."""
     bucket: str | None = None
     refused_bucket: str | None = None
     """The bucket that was last refused; None: no bucket was refused."""
@@ -83,12 +95,12 @@ class Session:
     open_flags: int | None = None
     consumer: int | None = None
     """Direction of the consumer's messages, by the flags of the open."""
-    open_row: int = 0
+    open_asked: Said | None = None
     open_status: int | None = None
     """Status of the answer to the open that counts: the first that succeeded, else the last."""
     controls: dict[str, Control] = field(default_factory=dict)
-    accepted: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Row of the first accepted request for every pair of key and value."""
+    accepted: dict[tuple[str, str], Said] = field(default_factory=dict)
+    """The first accepted request for every pair of key and value."""
     high_seqnos_asked: MessagePosition | None = None
     """Place of the first request for the newest seqnos of all vbuckets."""
     is_cut: bool = False
@@ -117,6 +129,11 @@ class Session:
     manifest: Manifest = field(default_factory=Manifest)
     waiting: dict[int, Any] = field(default_factory=dict)
     """What requests without an answer asked for, by row of the request."""
+
+    @property
+    def open_row(self) -> int:
+        """Row of the open; 0 for none."""
+        return 0 if self.open_asked is None else self.open_asked.at.row
 
     @property
     def listings(self) -> list[ActiveVbuckets]:

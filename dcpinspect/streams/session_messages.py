@@ -45,6 +45,7 @@ from dcpinspect.streams.session import (
     MOST_WINDOW,
     Control,
     Fact,
+    Said,
     Session,
     document,
     event_bytes,
@@ -110,6 +111,11 @@ class SessionMessage:
         return self.batch.vbucket.value_at(self.index)
 
     @property
+    def said(self) -> Said:
+        """Who said it, and where it stands."""
+        return Said(int(self.batch.direction[self.index]), self.message_place)
+
+    @property
     def message_place(self) -> MessagePosition:
         """Where it stands."""
         return place_of(self.batch, self.index)
@@ -169,7 +175,7 @@ def _hello_asked(message: SessionMessage) -> None:
     session, key = message.session, message.key
     session.agent = _agent(key, message.batch.redactor)
     session.is_key_broken = _is_broken(key)
-    session.hello_asked_row = session.hello_asked_row or message.row
+    session.hello_asked = session.hello_asked or message.said
     session.features_asked = _features(message)
 
 
@@ -178,11 +184,11 @@ def _open_asked(message: SessionMessage) -> None:
     if session.open_status == Status.SUCCESS:
         return
     flags = message.number("flags")
-    session.open_flags, session.open_row = flags, message.row
+    session.open_flags, session.open_asked = flags, message.said
     _name(session, message.key, batch.redactor)
     session.name_size, session.open_status = int(batch.decoded.key.size[message.index]), None
     if flags is not None:
-        direction = int(batch.direction[message.index])
+        direction = session.open_asked.direction
         session.consumer = direction if flags & PRODUCER else 1 - direction
         message.facts.append((message.index, FACT_PRODUCER, 1 - session.consumer))
     message.wait(flags)
@@ -192,9 +198,9 @@ def _control_asked(message: SessionMessage) -> None:
     session = message.session
     key, value = _control(message)
     if key in session.controls or len(session.controls) < _MOST:
-        message.wait((key, value))
+        message.wait((key, value, message.said))
         if session.controls.get(key) is None or session.controls[key].status != "success":
-            session.controls[key] = Control(value, None, message.row)
+            session.controls[key] = Control(value, None, message.said)
     else:
         session.is_cut = True
     message.facts += [
@@ -280,10 +286,10 @@ def _control_answered(message: SessionMessage) -> None:
         if is_good:
             message.facts.append((index, FACT_WINDOW, -1))  # nobody knows what was set
         return
-    key, value = message.asked
+    key, value, asked = message.asked
     before = session.controls.get(key)
     if is_good or before is None or before.status != "success":
-        session.controls[key] = Control(value, status_name(message.specific), message.request_row)
+        session.controls[key] = Control(value, status_name(message.specific), asked)
     if not is_good:
         message.facts += [
             (index, column, REFUSED)
@@ -292,7 +298,7 @@ def _control_answered(message: SessionMessage) -> None:
         ]
         return
     if len(session.accepted) < _MOST:
-        session.accepted.setdefault((key, value), message.request_row)
+        session.accepted.setdefault((key, value), asked)
     else:
         session.is_cut = True
     message.facts += [(index, column, number) for column, number in _effect(key, value)]

@@ -8,6 +8,11 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.header import HEADER_SIZE
 
 
+def host_of(address: str) -> str:
+    """Returns an address without its port."""
+    return address.rpartition(":")[0]
+
+
 class ZeroWindow(NamedTuple):
     """When an end announced a TCP receive window of 0, which stops the other end."""
 
@@ -95,6 +100,15 @@ class TcpConnection:
     def heard_until_ns(self) -> int:
         """When the connection ended; the time of its latest packet where nobody ended it."""
         return self.closed_ns if self.closed in ("fin", "rst") else self.last_ns
+
+    @property
+    def how_closed(self) -> str:
+        """How one end closed it, in a word."""
+        return "reset" if self.closed == "rst" else "closed"
+
+    def node(self, named: str) -> str:
+        """Returns the address of a node as the server calls it, which may mean itself."""
+        return (named or self.server).replace("$HOST", host_of(self.server))
 
     def has_received(self, direction: int, offset: int) -> bool:
         """Returns whether the other side's host acknowledged the header of the message at a stream

@@ -4,9 +4,10 @@ unseen.
 
 from __future__ import annotations
 
-from dcpinspect.findings.clients import PATIENCE_NS, Clients
+from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams.verdicts import PATIENCE_NS
 from tests.streams.told import Seen, Told, opened, packets
 
 
