@@ -73,11 +73,10 @@ class Acknowledged(Watcher):
     def watch(self, fed: RuleInput) -> Iterable[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
-        markers = (
-            (decoded.opcode == Opcode.DCP_SNAPSHOT_MARKER) & ~decoded.is_server & decoded.has_magic
-        )
+        are_markers = decoded.opcode == Opcode.DCP_SNAPSHOT_MARKER
+        markers = are_markers & decoded.is_request
         flags = decoded.numbers.get("snapshot_type")
-        sent = np.flatnonzero(markers & ~decoded.is_response)
+        sent = np.flatnonzero(markers)
         unread = sent if flags is None else sent[~flags.is_known[sent]]
         self._unread.update(
             dict.fromkeys(
@@ -92,9 +91,9 @@ class Acknowledged(Watcher):
                 dict.fromkeys(((connection, ANY_OPAQUE) for connection, _ in self._unread), True)
             )
         if flags is not None:
-            asks = markers & ~decoded.is_response & ((flags.values.astype(np.int64) & ACK) != 0)
+            asks = markers & ((flags.values.astype(np.int64) & ACK) != 0)
             self._answers.update(dict.fromkeys(batch.row[asks].tolist()))
-        for index in np.flatnonzero(markers & decoded.is_response).tolist():
+        for index in np.flatnonzero(are_markers & decoded.is_answer).tolist():
             row = batch.request_row.value_at(index)
             if row in self._answers:
                 self._answers[row] = place_of(batch, index)

@@ -62,13 +62,7 @@ class Clocks(Watcher):
     def watch(self, fed: RuleInput) -> Iterator[Candidates]:
         """Returns changes whose CAS is ahead."""
         batch, decoded = fed.batch, fed.batch.decoded
-        is_change = (
-            _IS_CHANGE[decoded.opcode]
-            & ~decoded.is_response
-            & ~decoded.is_server
-            & decoded.has_magic
-        )
-        rows = np.flatnonzero(is_change)
+        rows = np.flatnonzero(decoded.is_request & _IS_CHANGE[decoded.opcode])
         cas, time_ns = decoded.cas[rows].astype(np.uint64), batch.time_ns[rows].astype(np.uint64)
         is_ahead = cas > time_ns + np.uint64(LIMIT_NS)
         is_impossible = cas > time_ns + np.uint64(IMPOSSIBLE_NS)

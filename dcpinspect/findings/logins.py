@@ -122,12 +122,7 @@ class Logins(Watcher):
     def watch(self, fed: RuleInput) -> Iterator[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
-        answers = (
-            decoded.has_magic
-            & ~decoded.is_server
-            & decoded.is_response
-            & (batch.direction != _CLIENT)
-        )
+        answers = decoded.is_answer & (batch.direction != _CLIENT)
         has_none = (decoded.specific == Status.NO_BUCKET) & (
             decoded.opcode != Opcode.GET_CLUSTER_CONFIG
         )

@@ -163,12 +163,12 @@ class Negotiation(Watcher):
         """Returns messages that were not negotiated."""
         batch, facts, decoded = fed.batch, fed.facts, fed.batch.decoded
         sent = fed.tracker.state.producers(batch.connection, batch.row) == batch.direction
-        of_dcp = ~decoded.is_server & _OF_DCP[decoded.opcode]
-        requests = of_dcp & ~decoded.is_response & _has_head(batch)
+        of_dcp = _OF_DCP[decoded.opcode]
+        requests = of_dcp & decoded.is_request & _has_head(batch)
         yield from _without(batch, facts, _of_requests(batch, requests, sent))
         yield from _deletions(batch, facts, requests & sent)
         conditions = _reserved(batch, requests & sent & decoded.fits)
-        conditions += _of_any(batch, of_dcp & decoded.is_response)
+        conditions += _of_any(batch, of_dcp & decoded.is_answer)
         yield from _without(batch, facts, conditions)
         yield from _markers(batch, facts, requests & sent)
         is_off = decoded.collections == CollectionsState.OFF
@@ -179,7 +179,7 @@ class Negotiation(Watcher):
             ),
             "SeqnoAdvanced to a consumer without collections",
         )
-        asks = ~decoded.is_response & ~decoded.is_server & (decoded.opcode == Opcode.SASL_AUTH)
+        asks = decoded.is_request & (decoded.opcode == Opcode.SASL_AUTH)
         in_clear = [row for row in np.flatnonzero(asks).tolist() if _is_plain(batch, row)]
         yield Candidates(
             IN_CLEAR,
@@ -265,7 +265,7 @@ def _of_any(batch: MessageBatch, answers: BoolArray) -> list[_Condition]:
     """Returns what answers of DCP and opens need."""
     decoded = batch.decoded
     is_v7 = np.isin(decoded.specific, (Status.DCP_STREAM_NOT_FOUND, Status.OPAQUE_NO_MATCH))
-    opens = ~decoded.is_response & ~decoded.is_server & (decoded.opcode == Opcode.DCP_OPEN)
+    opens = decoded.is_request & (decoded.opcode == Opcode.DCP_OPEN)
     return [
         (
             *(V7_STATUSES, OFF, "status-v7", answers & is_v7),

@@ -133,12 +133,7 @@ class Opens(Watcher):
             for session_message in news
             if session_message.opcode == Opcode.DCP_OPEN
         }
-        requests = (
-            ~decoded.is_response
-            & ~decoded.is_server
-            & decoded.has_magic
-            & (batch.direction == CLIENT)
-        )
+        requests = decoded.is_request & (batch.direction == CLIENT)
         unreadable = np.setdiff1d(
             np.flatnonzero(requests & (decoded.opcode == Opcode.DCP_OPEN)),
             list(opens),

@@ -193,17 +193,11 @@ class Pairing(Watcher):
     def watch(self, fed: RuleInput) -> Iterator[Candidates]:
         """Returns what the batch shows alone; ``findings`` returns the rest."""
         batch, decoded = fed.batch, fed.batch.decoded
-        is_readable = decoded.has_magic & ~decoded.is_server
         self._heard(batch.connection * 2 + batch.direction, batch.time_ns)
-        answers = is_readable & decoded.is_response
-        self._follow(
-            batch,
-            is_readable & ~decoded.is_response & _ASKS[decoded.opcode],
-            answers & _ASKS[decoded.opcode],
-        )
-        rows = np.flatnonzero(
-            answers & _SILENT[decoded.opcode] & (decoded.specific == Status.SUCCESS)
-        )
+        asks = _ASKS[decoded.opcode]
+        self._follow(batch, decoded.is_request & asks, decoded.is_answer & asks)
+        is_done = decoded.is_answer & (decoded.specific == Status.SUCCESS)
+        rows = np.flatnonzero(is_done & _SILENT[decoded.opcode])
         is_fatal = np.isin(decoded.opcode[rows], _FATAL)
         for rows_of_anomaly, severity, effect in (
             (rows[~is_fatal], None, ""),

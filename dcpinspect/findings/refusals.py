@@ -133,16 +133,11 @@ class Refusals(Watcher):
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         producers = fed.tracker.state.producers(batch.connection, batch.row)
-        of_stream = _REFUSABLE[decoded.opcode] & ~decoded.is_server & decoded.has_magic
-        sent = np.flatnonzero(of_stream & ~decoded.is_response)
-        is_known = batch.vbucket.is_known
-        by_consumer = producers == 1 - batch.direction
+        of_stream = _REFUSABLE[decoded.opcode]
+        sent = np.flatnonzero(of_stream & decoded.is_request)
+        by_consumer = of_stream & decoded.is_answer & (producers == 1 - batch.direction)
         rows = np.flatnonzero(
-            of_stream
-            & decoded.is_response
-            & is_known
-            & by_consumer
-            & ~np.isin(decoded.specific, _NO_STREAM)
+            by_consumer & batch.vbucket.is_known & ~np.isin(decoded.specific, _NO_STREAM)
         )
         if len(rows):
             opcode, status = decoded.opcode[rows], decoded.specific[rows]

@@ -89,8 +89,7 @@ class RoundTrips(Watcher):
     def watch(self, fed: RuleInput) -> Iterable[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
-        is_answer = decoded.is_response & ~decoded.is_server & _AT_ONCE[decoded.opcode]
-        rows = np.flatnonzero(is_answer & batch.rtt_ns.is_known)
+        rows = np.flatnonzero(decoded.is_answer & _AT_ONCE[decoded.opcode] & batch.rtt_ns.is_known)
         if not len(rows):
             return ()
         took = np.maximum(batch.rtt_ns.values[rows].astype(np.int64), 0)

@@ -128,7 +128,7 @@ class Pauses(Watcher):
     def watch(self, fed: RuleInput) -> Iterator[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
-        rows = np.flatnonzero(_IS_EVENT[decoded.opcode] & ~decoded.is_response & ~decoded.is_server)
+        rows = np.flatnonzero(decoded.is_request & _IS_EVENT[decoded.opcode])
         rows = rows[np.argsort(batch.connection[rows], kind="stable")]
         connection, time = batch.connection[rows], batch.time_ns[rows]
         is_first = np.append(True, connection[1:] != connection[:-1])[: len(rows)]

@@ -268,11 +268,7 @@ def _combined(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidate
     for opcode, name, looked_at, wrong in _EXCLUDING:
         numbers = batch.column(name)
         is_flagged = (
-            is_readable
-            & numbers.is_known
-            & (decoded.opcode == opcode)
-            & ~decoded.is_server
-            & ~decoded.is_response
+            is_readable & numbers.is_known & decoded.is_request & (decoded.opcode == opcode)
         )
         flags = {Opcode.DCP_OPEN: OPEN_FLAGS, Opcode.DCP_SNAPSHOT_MARKER: SNAPSHOT_FLAGS}.get(
             opcode, STREAM_FLAGS
@@ -305,7 +301,7 @@ def _commanded(*opcodes: int) -> BoolArray:
 def _numbers(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates]:
     """Yields messages with numbers that contradict each other, or that nobody sends."""
     decoded = batch.decoded
-    request = is_readable & ~decoded.is_server & ~decoded.is_response & decoded.fits
+    request = is_readable & decoded.is_request & decoded.fits
 
     def requests_with(name: str, *opcodes: int) -> tuple[BoolArray, Array]:
         """Returns a mask of requests of these commands that have a number, and the numbers."""
@@ -355,14 +351,8 @@ def _numbers(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates
         lambda row: f"seqno {seqno[row]}",
         seqnos=lambda row: (int(seqno[row]),),
     )
-    rolled_back = (
-        is_readable
-        & decoded.is_response
-        & decoded.fits
-        & (decoded.specific == Status.ROLLBACK)
-        & (decoded.extras_size == 8)
-    )
-    rolled_back &= ~decoded.is_server & (decoded.opcode == Opcode.DCP_STREAM_REQ)
+    rolled_back = is_readable & decoded.is_answer & (decoded.opcode == Opcode.DCP_STREAM_REQ)
+    rolled_back &= decoded.fits & (decoded.specific == Status.ROLLBACK) & (decoded.extras_size == 8)
     seqnos = batch.column("rollback_seqno")
     if seqnos.is_known.any():
         yield _candidates(
@@ -375,15 +365,9 @@ def _numbers(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates
 def _logs(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates]:
     """Yields answers with a failover log whose entries are not newest first."""
     decoded = batch.decoded
-    has_log = (
-        _commanded(*_LOGS)[decoded.opcode]
-        & decoded.is_response
-        & ~decoded.is_server
-        & (decoded.specific == Status.SUCCESS)
-    )
-    has_log &= (
-        decoded.fits & (decoded.value.size > 0) & (decoded.value.size % 16 == 0) & is_readable
-    )
+    has_log = decoded.is_answer & _commanded(*_LOGS)[decoded.opcode] & is_readable & decoded.fits
+    has_log &= decoded.specific == Status.SUCCESS
+    has_log &= (decoded.value.size > 0) & (decoded.value.size % 16 == 0)
     log_faults: dict[int, str] = {}
     for row in np.flatnonzero(has_log).tolist():
         value_start, size = int(decoded.value.start[row]), int(decoded.value.size[row])

@@ -185,6 +185,16 @@ class Decoded:
     # -- columns that are made when they are asked for
 
     @cached_property
+    def is_request(self) -> BoolArray:
+        """Whether it is a request by a command of ``Opcode``."""
+        return self.has_magic & ~self.is_server & ~self.is_response
+
+    @cached_property
+    def is_answer(self) -> BoolArray:
+        """Whether it is an answer to such a request."""
+        return self.has_magic & ~self.is_server & self.is_response
+
+    @cached_property
     def cas(self) -> Array:
         """The CAS."""
         return numbers_at(self._data, self._start + 16, 8)

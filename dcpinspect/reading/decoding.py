@@ -184,10 +184,7 @@ class Decoding:
             if row in self._waiting_keys
         }
         may_wait = (
-            ~batch.decoded.is_response
-            & (batch.decoded.key.size > 0)
-            & ~SILENT[batch.decoded.opcode]
-            & ~batch.decoded.is_server
+            batch.decoded.is_request & (batch.decoded.key.size > 0) & ~SILENT[batch.decoded.opcode]
         )
         waiting = np.flatnonzero(may_wait)
         if not len(waiting):

@@ -142,15 +142,8 @@ class Conversation(Portable):
         decoded = batch.decoded
         is_readable = readable(batch)
         is_said = _SESSION[decoded.opcode] & ~decoded.is_server & decoded.has_magic
-        tells_more = (
-            np.isin(decoded.specific, _REFUSALS) & decoded.is_response & (decoded.value.size > 0)
-        )
-        is_said |= (
-            tells_more
-            & (decoded.opcode == Opcode.DCP_STREAM_REQ)
-            & ~decoded.is_server
-            & decoded.has_magic
-        )
+        is_refused = decoded.is_answer & np.isin(decoded.specific, _REFUSALS)
+        is_said |= is_refused & (decoded.opcode == Opcode.DCP_STREAM_REQ) & (decoded.value.size > 0)
         rows = np.flatnonzero(is_said & is_readable)
         is_unclear = (
             is_said & ~is_readable & (decoded.opcode == Opcode.DCP_CONTROL) & ~decoded.is_response

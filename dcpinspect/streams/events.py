@@ -131,9 +131,7 @@ def events_of(
     seqnos = decoded.numbers.get("by_seqno")
     if seqnos is None:
         return Events.zeros(0)
-    is_event = (
-        _IS_EVENT[decoded.opcode] & ~decoded.is_response & ~decoded.is_server & decoded.has_magic
-    )
+    is_event = decoded.is_request & _IS_EVENT[decoded.opcode]
     if seqnos.valid is not None:
         is_event &= seqnos.valid
     rows = np.flatnonzero(is_event)

@@ -216,13 +216,7 @@ class FlowControl(Follower):
         """Notes how long answers took on connections without a window: a window that is granted
         later begins with that tolerance.
         """
-        decoded = batch.decoded
-        rows = np.flatnonzero(
-            decoded.is_response
-            & ~decoded.is_server
-            & decoded.has_magic
-            & ~self._has_window[batch.connection]
-        )
+        rows = np.flatnonzero(batch.decoded.is_answer & ~self._has_window[batch.connection])
         if len(rows):
             rtt = batch.rtt_ns
             rows = rows[rtt.is_known[rows]]
@@ -284,12 +278,7 @@ class FlowControl(Follower):
     ) -> tuple[RowNumbers, RowNumbers]:
         """Returns (rows, kinds) of answers that the kernel of streams does not read."""
         decoded = batch.decoded
-        is_other = (
-            decoded.is_response
-            & ~decoded.is_server
-            & decoded.has_magic
-            & self._has_window[batch.connection]
-        )
+        is_other = decoded.is_answer & self._has_window[batch.connection]
         is_other[index] = False
         rows: RowNumbers = np.flatnonzero(is_other)
         is_dcp = _OF_DCP[decoded.opcode[rows]] & (

@@ -128,12 +128,7 @@ class MessageColumns:
     def _note_unread(self, batch: MessageBatch, kind: RowNumbers) -> None:
         """Remembers the stream requests whose bytes cannot be read."""
         decoded = batch.decoded
-        is_asked = (
-            (decoded.opcode == Opcode.DCP_STREAM_REQ)
-            & ~decoded.is_response
-            & ~decoded.is_server
-            & decoded.has_magic
-        )
+        is_asked = decoded.is_request & (decoded.opcode == Opcode.DCP_STREAM_REQ)
         for row in np.flatnonzero(
             is_asked & ((kind == 0) | (kind == k.UNREADABLE_REQUEST))
         ).tolist():
