@@ -21,12 +21,10 @@ from dcpinspect.findings.explains import AT_ONCE, CLOSES, SILENT, UNANSWERED
 from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
-from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams import words as w
 from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.tcp_facts import TcpConnection
-from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.tables.messages import DIRECTIONS
 
@@ -95,10 +93,7 @@ def _closed(
     """
     if link.closed not in ("fin", "rst"):
         return
-    streams, own_streams = context.streams, context.streams_of(link.number)
-    runs = own_streams[
-        (streams.state[own_streams] >= ACCEPTED) & (streams.state[own_streams] <= STREAMING)
-    ]
+    streams, runs = context.streams, context.open_on(link.number)
     if not len(runs):
         return
     last = streams[runs[np.argmax(streams.latest.row[runs])]]
@@ -134,7 +129,7 @@ def _closed(
             f" (row {fault_place.row})" if fault_place is not None else ""
         )
         evidence += [fault_place] if fault_place is not None else []
-    elif (rollback := _rolled_back(context, link, own_streams)) is not None:
+    elif (rollback := _rolled_back(context, link)) is not None:
         after = duration((link.closed_ns - rollback.time_ns) / 1e9)
         message += f", {after} after the rollback in row {rollback.row}"
         evidence.append(rollback)
@@ -152,13 +147,11 @@ def _closed(
     )
 
 
-def _rolled_back(
-    context: Context, link: TcpConnection, own_streams: RowNumbers
-) -> MessagePlace | None:
+def _rolled_back(context: Context, link: TcpConnection) -> MessagePlace | None:
     """Returns the rollback after which the consumer asked for no stream any more, and closed the
     connection with all others.
     """
-    streams = context.streams
+    streams, own_streams = context.streams, context.streams_of(link.number)
     rolled_back = own_streams[streams.answer[own_streams] == w.A_ROLLBACK]
     if link.closed_by != 1 - context.producer(link.number) or not len(rolled_back):
         return None

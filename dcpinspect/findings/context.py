@@ -80,6 +80,12 @@ class Context:
         """Returns the numbers of a connection's streams."""
         return self._by_connection[connection]
 
+    def open_on(self, connection: int) -> RowNumbers:
+        """Returns the numbers of a connection's streams that were accepted and go on."""
+        numbers = self.streams_of(connection)
+        states = self.streams.state[numbers]
+        return numbers[(states >= ACCEPTED) & (states <= STREAMING)]
+
     @cached_property
     def _by_connection(self) -> GroupedRows:
         return GroupedRows(

@@ -22,7 +22,6 @@ from dcpinspect.streams.flow_windows import Window
 from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.session import MOST_WINDOW, window_asked
 from dcpinspect.streams.tcp_facts import TcpConnection
-from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 
 STUCK_NS = 720_000_000_000
 """A server may disconnect a client that acknowledges nothing for this time: kv_engine
@@ -242,10 +241,7 @@ def _is_starved(context: Context, link: TcpConnection, watched: WindowWatcher) -
 
 def _waiting(context: Context, link: TcpConnection) -> tuple[int, ...]:
     """Returns the vbuckets with open streams, which wait as long as the window is full."""
-    numbers = context.streams_of(link.number)
-    states = context.streams.state[numbers]
-    is_open = (states >= ACCEPTED) & (states <= STREAMING)
-    return tuple(sorted(set(context.streams.vbucket[numbers[is_open]].tolist())))
+    return tuple(sorted(set(context.streams.vbucket[context.open_on(link.number)].tolist())))
 
 
 def _stalls(

@@ -18,7 +18,6 @@ from dcpinspect.streams.grouping import VBUCKET_BITS
 from dcpinspect.streams.records import Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.tcp_facts import TcpConnection, host_of
-from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.text import MOST_NAME, clip, words_of
 
 ENDED_BY_A_STREAM = frozenset(
@@ -135,11 +134,7 @@ class Outcomes:
         ):
             link = self._context.by_number.get(number)
             if link is not None and link.closed:
-                own_streams = self._context.streams_of(number)
-                own_streams = own_streams[
-                    (streams.state[own_streams] >= ACCEPTED)
-                    & (streams.state[own_streams] <= STREAMING)
-                ]
+                own_streams = self._context.open_on(number)
                 broken_off += zip(
                     streams.vbucket[own_streams].tolist(),
                     streams.sid[own_streams].tolist(),

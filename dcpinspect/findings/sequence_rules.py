@@ -192,6 +192,11 @@ class _Case:
     next: str | None = None
     """What to do, if that differs from the rule's own text."""
 
+    @property
+    def tells_owner(self) -> bool:
+        """Whether it says which other vbucket's stream it may be about."""
+        return "{0.owner}" in self.says
+
 
 @dataclass(frozen=True, slots=True)
 class _Anomaly:
@@ -199,10 +204,24 @@ class _Anomaly:
 
     batch: MessageBatch
     index: int
-    a: int
-    b: int
-    snapshot: Snapshot | None
+    row: Anomaly
     streams: Streams
+    snapshots: Snapshots
+
+    @property
+    def a(self) -> int:
+        """Its first number."""
+        return int(self.row.a)
+
+    @property
+    def b(self) -> int:
+        """Its second number."""
+        return int(self.row.b)
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot of the message; None for none."""
+        return self.snapshots[self.row.snapshot] if self.row.snapshot >= 0 else None
 
     @property
     def owners(self) -> tuple[int, ...]:
@@ -288,6 +307,27 @@ class _Anomaly:
         """Returns the seqnos of the finding."""
         seqnos = (getattr(self, name) for name in words_of(case.seqnos))
         return tuple(seqno for seqno in seqnos if seqno is not None)
+
+    def contradicted_places(self, case: _Case) -> tuple[MessagePlace, ...]:
+        """Returns the places of earlier messages that the message contradicts."""
+        row, evidence = self.row, []
+        for kind in words_of(case.against):
+            side, message = row.direction, row.other
+            if kind == "marker":
+                if self.snapshot is None:
+                    continue
+                message = self.snapshot.place
+            elif kind == "end":
+                message = self.streams[row.stream].finished
+            elif kind in ("request", "other"):
+                request_stream = self.streams[row.stream if kind == "request" else row.a]
+                side, message = 1 - row.direction, request_stream.opened
+                if not request_stream.request.form:
+                    continue
+            # a hole may hold a request back until later messages were read
+            if 0 < message.row < row.place.row:
+                evidence.append(place_at(row.connection, side, message))
+        return tuple(evidence)
 
 
 _CASES = {
@@ -444,80 +484,38 @@ def _anomalies(
         for anomaly_index, severity in enumerate(_severities(code, anomalies_of_code, streams)):
             severities.setdefault(severity, []).append(anomaly_index)
         for severity, indices in severities.items():
-            seen = _Lookup(batch, anomalies_of_code[indices], rows[indices], streams, snapshots)
-            yield Candidates(
-                case.rule,
-                rows[indices],
-                lambda index, case=case, seen=seen: case.says.format(seen[index]),  # type: ignore[misc]
-                severity,
-                lambda index, case=case, seen=seen: seen[index].told(case),  # type: ignore[misc]
-                seen.contradicted_places,
-                case.shared,
-                case.cause,
-                next=case.next,
-                vbuckets=(lambda index, seen=seen: seen[index].owners)  # type: ignore[misc]
-                if code == w.OPAQUE_MISMATCH
-                else None,
+            yield _candidates(
+                batch, case, severity, anomalies_of_code[indices], rows[indices], streams, snapshots
             )
 
 
-class _Lookup:
-    """Finds anomalies by the index of their message."""
+def _candidates(
+    batch: MessageBatch,
+    case: _Case,
+    severity: Severity | None,
+    anomalies: Anomalies,
+    rows: RowNumbers,
+    streams: Streams,
+    snapshots: Snapshots,
+) -> Candidates:
+    """Returns anomalies that are told as one case; ``rows``: the message of each."""
+    first = {row: number for number, row in reversed(list(enumerate(rows.tolist())))}
 
-    def __init__(
-        self,
-        batch: MessageBatch,
-        anomalies: Anomalies,
-        rows: RowNumbers,
-        streams: Streams,
-        snapshots: Snapshots,
-    ) -> None:
-        self._batch = batch
-        self._found = anomalies
-        self._places = {row: index for index, row in reversed(list(enumerate(rows.tolist())))}
-        """The place, in ``_found``, of the first anomaly of each message, by index of the message.
-        """
-        self._streams = streams
-        self._snapshots = snapshots
+    def anomaly(index: int) -> _Anomaly:
+        return _Anomaly(batch, index, anomalies[first[index]], streams, snapshots)
 
-    def contradicted_places(self, index: int) -> tuple[MessagePlace, ...]:
-        """Returns the places of earlier messages that a message contradicts."""
-        row = self._row(index)
-        code, connection, direction, stream = row.code, row.connection, row.direction, row.stream
-        evidence = []
-        for kind in words_of(_CASES[code].against):
-            side, message = direction, row.other
-            if kind == "marker":
-                if row.snapshot < 0:
-                    continue
-                message = self._snapshots[row.snapshot].place
-            elif kind == "end":
-                message = self._streams[stream].finished
-            elif kind in ("request", "other"):
-                request_stream = self._streams[stream if kind == "request" else row.a]
-                side, message = 1 - direction, request_stream.opened
-                if not request_stream.request.form:
-                    continue
-            # a hole may hold a request back until later messages were read
-            if 0 < message.row < row.place.row:
-                evidence.append(place_at(connection, side, message))
-        return tuple(evidence)
-
-    def _row(self, index: int) -> Anomaly:
-        anomaly: Anomaly = self._found[self._places[index]]
-        return anomaly
-
-    def __getitem__(self, index: int) -> _Anomaly:
-        row = self._row(index)
-        snapshot = int(row.snapshot)
-        return _Anomaly(
-            self._batch,
-            index,
-            int(row.a),
-            int(row.b),
-            self._snapshots[snapshot] if snapshot >= 0 else None,
-            self._streams,
-        )
+    return Candidates(
+        case.rule,
+        rows,
+        lambda index: case.says.format(anomaly(index)),
+        severity,
+        lambda index: anomaly(index).told(case),
+        lambda index: anomaly(index).contradicted_places(case),
+        case.shared,
+        case.cause,
+        next=case.next,
+        vbuckets=(lambda index: anomaly(index).owners) if case.tells_owner else None,
+    )
 
 
 def _severities(code: int, anomalies: Anomalies, streams: Streams) -> list[Severity | None]:
