@@ -160,7 +160,7 @@ def _session(context: Context, link: TcpConnection) -> Iterator[Occurrence]:
                 "control-rejected",
                 message,
                 link.number,
-                captured([context.said_place(link.number, control.asked)]),
+                captured([context.said_place(link.number, control.request)]),
                 cause=key,
                 next=next_,
                 whose=whose,
@@ -170,7 +170,7 @@ def _session(context: Context, link: TcpConnection) -> Iterator[Occurrence]:
                 f"control {key} is not "
                 f"known{f', answered with {control.status}' if is_refused else ''}"
             )
-            evidence = captured([context.said_place(link.number, control.asked)])
+            evidence = captured([context.said_place(link.number, control.request)])
             yield Occurrence("control-unknown-key", message, link.number, evidence, cause=key)
 
 

@@ -44,10 +44,10 @@ class Cost:
 
 def cost(text: str) -> Cost:
     """Reads a cost: what is counted, the words for one and for several, and how it is."""
-    of, single, several, *how = text.split(", ")
-    assert of in get_args(Counted), of
+    counted, single, several, *how = text.split(", ")
+    assert counted in get_args(Counted), counted
     words = "".join(how).split()
-    return Cost(of, single, several, "lasts" in words, "usual" in words, "loss" in words)  # type: ignore[arg-type] # the assertion shows it
+    return Cost(counted, single, several, "lasts" in words, "usual" in words, "loss" in words)  # type: ignore[arg-type] # the assertion shows it
 
 
 SHARED = {

@@ -286,7 +286,7 @@ def _stalls(
         evidence.append([full, ack] if ack.row else [full])
     control = context.session(link.number).controls.get("connection_buffer_size")
     if control is not None and control.row < worst.at.row:
-        evidence[0].append(place_at(link.number, *control.asked))
+        evidence[0].append(place_at(link.number, *control.request))
     until = max(event.at.time_ns + event.time_ns for event in events)
     is_open = last is not None and last.time_ns >= LONG_NS
     severity: Severity = "error" if is_open else "warning" if worst.time_ns >= LONG_NS else "note"

@@ -192,7 +192,7 @@ class ClientConnection:
             return check(self)
         return CheckAnswer("NA", "the client does not receive documents on this connection")
 
-    def place(self, said: Said | None) -> MessagePlace | None:
+    def place_of(self, said: Said | None) -> MessagePlace | None:
         """Returns the place of a message of the session."""
         return self.context.said_place(self.link.number, said)
 
@@ -230,12 +230,12 @@ class ClientConnection:
         ]
         first = min(made, key=lambda said: said.at.row, default=None)
         if control is not None and first is not None and (until < ALL or fits(control.value)):
-            return CheckAnswer("PASS", f"{key} is {control.value}", [self.place(first)])
+            return CheckAnswer("PASS", f"{key} is {control.value}", [self.place_of(first)])
         if session.waits_for(key) or (control is not None and control.status is None):
             return CheckAnswer(
                 "NA",
                 f"unknown, the answer to {key} was not captured",
-                [self.place(control.asked)] if control else (),
+                [self.place_of(control.request)] if control else (),
             )
         if not self.is_told(session.open_row, until):
             return HIDDEN
@@ -243,7 +243,7 @@ class ClientConnection:
             return CheckAnswer("NA", f"the server is too old for {key}")
         if control is None:
             return CheckAnswer("FAIL", f"{key} is not set{should}", [self.open_place])
-        evidence = [self.place(control.asked)]
+        evidence = [self.place_of(control.request)]
         if control.status != "success":
             return CheckAnswer(
                 "FAIL",
@@ -298,7 +298,7 @@ def _hello(talk: ClientConnection) -> CheckAnswer:
         return CheckAnswer(
             "PASS",
             f"HELLO of {session.agent}" if session.agent else "HELLO",
-            [talk.place(session.hello_asked)],
+            [talk.place_of(session.hello_asked)],
         )
     if not talk.is_told(0, session.open_row):
         return HIDDEN
@@ -418,7 +418,7 @@ def _oso_mode(talk: ClientConnection) -> CheckAnswer:
     return CheckAnswer(
         "FAIL" if control.value == "true" else "PASS",
         f"{key} is {control.value}",
-        [talk.place(control.asked)],
+        [talk.place_of(control.request)],
     )
 
 
@@ -434,7 +434,7 @@ def _compression(talk: ClientConnection) -> CheckAnswer:
         return NOTHING
     if (session.open_flags or 0) & NO_VALUE:
         return CheckAnswer("NA", "values are left out by the open")
-    hello = [talk.place(session.hello_asked)]
+    hello = [talk.place_of(session.hello_asked)]
     if session.features is None:
         if session.hello_asked is not None or not talk.is_told(0, session.open_row):
             return CheckAnswer("NA", "unknown, the answer to HELLO was not captured", hello)

@@ -303,7 +303,7 @@ class _Anomaly:
         """The side that sent a message that is for the other side to send."""
         return "consumer" if self.a >= NOOP else "producer"
 
-    def told(self, case: _Case) -> tuple[int, ...]:
+    def seqnos_of(self, case: _Case) -> tuple[int, ...]:
         """Returns the seqnos of the finding."""
         seqnos = (getattr(self, name) for name in words_of(case.seqnos))
         return tuple(seqno for seqno in seqnos if seqno is not None)
@@ -509,7 +509,7 @@ def _candidates(
         rows,
         lambda index: case.says.format(anomaly(index)),
         severity,
-        lambda index: anomaly(index).told(case),
+        lambda index: anomaly(index).seqnos_of(case),
         lambda index: anomaly(index).contradicted_places(case),
         case.shared,
         case.cause,

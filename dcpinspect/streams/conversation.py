@@ -181,7 +181,7 @@ class Conversation(Portable):
             status: int | None = None
             if decoded.is_response[row]:
                 status = message.specific
-                message.asked = (
+                message.requested = (
                     session.waiting.pop(message.request_row, None)
                     if batch.request_row.value_at(row) is not None
                     else None
@@ -189,12 +189,12 @@ class Conversation(Portable):
                 read_answer(message)
             else:
                 read_request(message)
-                message.asked = session.waiting.get(message.row)
+                message.requested = session.waiting.get(message.row)
             if opcode in _NEWS:
                 features = (
                     session.features
                     if opcode == Opcode.HELLO and status is not None
-                    else message.asked
+                    else message.requested
                 )
                 self.news.append(SessionRecord(row, connection, opcode, status, features))
         self.news.sort(key=lambda message_event: message_event.index)

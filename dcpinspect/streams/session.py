@@ -54,13 +54,13 @@ class Control:
     value: str
     status: str | None
     """Name of the status of the answer; None while there is no answer."""
-    asked: Said
+    request: Said
     """The request."""
 
     @property
     def row(self) -> int:
         """Row of the request."""
-        return self.asked.at.row
+        return self.request.at.row
 
 
 @dataclass(slots=True)

@@ -82,7 +82,7 @@ class SessionMessage:
     maps: ClusterMaps
     facts: list[Fact]
     """What the kernel needs to know; functions add to it."""
-    asked: Any = None
+    requested: Any = None
     """What the request of an answer asked for; None where it was not captured."""
 
     @property
@@ -111,7 +111,7 @@ class SessionMessage:
         return self.batch.vbucket.value_at(self.index)
 
     @property
-    def said(self) -> Said:
+    def statement(self) -> Said:
         """Who said it, and where it stands."""
         return Said(int(self.batch.direction[self.index]), self.message_place)
 
@@ -175,7 +175,7 @@ def _hello_asked(message: SessionMessage) -> None:
     session, key = message.session, message.key
     session.agent = _agent(key, message.batch.redactor)
     session.is_key_broken = _is_broken(key)
-    session.hello_asked = session.hello_asked or message.said
+    session.hello_asked = session.hello_asked or message.statement
     session.features_asked = _features(message)
 
 
@@ -184,7 +184,7 @@ def _open_asked(message: SessionMessage) -> None:
     if session.open_status == Status.SUCCESS:
         return
     flags = message.number("flags")
-    session.open_flags, session.open_asked = flags, message.said
+    session.open_flags, session.open_asked = flags, message.statement
     _name(session, message.key, batch.redactor)
     session.name_size, session.open_status = int(batch.decoded.key.size[message.index]), None
     if flags is not None:
@@ -198,9 +198,9 @@ def _control_asked(message: SessionMessage) -> None:
     session = message.session
     key, value = _control(message)
     if key in session.controls or len(session.controls) < _MOST:
-        message.wait((key, value, message.said))
+        message.wait((key, value, message.statement))
         if session.controls.get(key) is None or session.controls[key].status != "success":
-            session.controls[key] = Control(value, None, message.said)
+            session.controls[key] = Control(value, None, message.statement)
     else:
         session.is_cut = True
     message.facts += [
@@ -272,24 +272,24 @@ def _on_opened(message: SessionMessage) -> None:
 
 
 def _bucket_selected(message: SessionMessage) -> None:
-    if message.asked is None:
+    if message.requested is None:
         return
     if message.specific == Status.SUCCESS:
-        message.session.bucket = message.asked
+        message.session.bucket = message.requested
     else:
-        message.session.refused_bucket = message.asked
+        message.session.refused_bucket = message.requested
 
 
 def _control_answered(message: SessionMessage) -> None:
     session, is_good, index = message.session, message.specific == Status.SUCCESS, message.index
-    if message.asked is None:
+    if message.requested is None:
         if is_good:
             message.facts.append((index, FACT_WINDOW, -1))  # nobody knows what was set
         return
-    key, value, asked = message.asked
+    key, value, request = message.requested
     before = session.controls.get(key)
     if is_good or before is None or before.status != "success":
-        session.controls[key] = Control(value, status_name(message.specific), asked)
+        session.controls[key] = Control(value, status_name(message.specific), request)
     if not is_good:
         message.facts += [
             (index, column, REFUSED)
@@ -298,7 +298,7 @@ def _control_answered(message: SessionMessage) -> None:
         ]
         return
     if len(session.accepted) < _MOST:
-        session.accepted.setdefault((key, value), asked)
+        session.accepted.setdefault((key, value), request)
     else:
         session.is_cut = True
     message.facts += [(index, column, number) for column, number in _effect(key, value)]
@@ -326,10 +326,10 @@ def _version(message: SessionMessage) -> None:
 
 def _state_was_set(message: SessionMessage) -> None:
     states, vbucket = message.session.states, message.vbucket
-    if message.asked is not None and vbucket is not None:
+    if message.requested is not None and vbucket is not None:
         states[vbucket] = [
             *states.get(vbucket, ())[1 - MOST_STATES :],
-            StateSet(message.asked, message.message_place),
+            StateSet(message.requested, message.message_place),
         ]
 
 
@@ -362,10 +362,10 @@ def _observed(message: SessionMessage) -> None:
 
 
 def _all_seqnos(message: SessionMessage) -> None:
-    if message.asked is None:
+    if message.requested is None:
         return
     session, value, message_place = message.session, message.value, message.message_place
-    state, collection = message.asked
+    state, collection = message.requested
     listed = np.frombuffer(
         value[: len(value) // 10 * 10], np.dtype([("vbucket", ">u2"), ("seqno", ">u8")])
     )

@@ -51,7 +51,7 @@ def test_a_session_knows_where_its_open_and_its_controls_were_asked_for() -> Non
     tracker = Tracker()
     tracker.feed(batch)
     session = tracker.conversation.session_of(1)
-    asked = [session.open_asked, *(control.asked for control in session.controls.values())]
+    asked = [session.open_asked, *(control.request for control in session.controls.values())]
     rows = [one.at.row for one in asked if one is not None]
     is_open = np.isin(batch.decoded.opcode, (Opcode.DCP_OPEN, Opcode.DCP_CONTROL))
     assert rows == batch.row[is_open & ~batch.decoded.is_response].tolist()

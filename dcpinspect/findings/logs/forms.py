@@ -88,8 +88,8 @@ def _lines(text: str) -> Iterator[tuple[str, str, tuple[str, str, str]]]:
         event, versions = head.split()
         while re.search("<[A-Z]+>", form):
             form = re.sub("<([A-Z]+)>", lambda match: _PARTS[match[1]], form)
-        before, is_marked, rest = form.partition("¦")
-        between, _, behind = rest.partition("¦")
+        before, is_marked, after = form.partition("¦")
+        between, _, behind = after.partition("¦")
         yield event, versions, (before, between, behind) if is_marked else ("", form, "")
 
 
@@ -102,8 +102,8 @@ DCP = "DCP ("
 """Begins the names that lines of text have."""
 
 TEXT_FORMS = tuple(
-    TextForm(event, versions, parts[1], _pattern("".join(parts)))
-    for event, versions, parts in _lines(
+    TextForm(event, versions, pieces[1], _pattern("".join(pieces)))
+    for event, versions, pieces in _lines(
         r"""
         stream-created 5.0–6.0: <CREATING>
         stream-created 6.5–6.6: <CREATING>, collections-manifest uid:\S{1,40}, sid:\w{1,10}
@@ -167,8 +167,8 @@ the newest version looked at.
 """
 
 KINDS = tuple(
-    LineKind(event, versions, _pattern("".join(parts)), _pattern(parts[1]))
-    for event, versions, parts in _lines(
+    LineKind(event, versions, _pattern("".join(pieces)), _pattern(pieces[1]))
+    for event, versions, pieces in _lines(
         r"""
         stream-created 5.0–6.6: ¦stream created¦ with start seqno <start_seqno> and end seqno
             <end_seqno>
