@@ -62,6 +62,8 @@ class _State:
     """The ends of the pipe that has the numbers of signals."""
     stop: Callable[[], object] | None = None
     """Ends the input."""
+    within_s: float | None = None
+    """Seconds within which the program ends then, whatever is left; None: it takes its time."""
     stopped_by = 0
     """Number of the signal that ended the input; 0: none did."""
     ends_by = 0
@@ -111,19 +113,20 @@ def ignore() -> None:
 
 
 @contextmanager
-def stopping(stop: Callable[[], object]) -> Iterator[None]:
+def stopping(stop: Callable[[], object], within_s: float | None = None) -> Iterator[None]:
     """Lets the first signal call ``stop``, which ends the input; what is made of it is completed. A
     second Ctrl-C ends the program.
 
-    The first signal also does if standard output takes nothing for ``STUCK_S``. ``stop``: may be
-    called in any thread, and more than once.
+    The first signal also does if standard output takes nothing for ``STUCK_S``, or if the program
+    goes on for longer than ``within_s`` seconds. ``stop``: may be called in any thread, and more
+    than once.
     """
-    before = _state.stop
-    _state.stop = stop
+    before = _state.stop, _state.within_s
+    _state.stop, _state.within_s = stop, within_s
     try:
         yield
     finally:
-        _state.stop, _state.stopped_by = before, 0
+        (_state.stop, _state.within_s), _state.stopped_by = before, 0
 
 
 def ending(capture: Stoppable) -> AbstractContextManager[None]:
@@ -236,7 +239,10 @@ def _watch() -> None:
         if _end_once.locked():
             if now - _state.last > LONGEST_S:
                 os._exit(128 + number)
-        elif number and since is not None and now - max(since, _state.last) > STUCK_S:
+        elif number and (
+            (since is not None and now - max(since, _state.last) > STUCK_S)
+            or (_state.within_s is not None and now - _state.last > _state.within_s)
+        ):
             _end(number)
 
 

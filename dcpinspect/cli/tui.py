@@ -351,7 +351,8 @@ def _draw(
 def _run(app: ThemedApp) -> tuple[Opening | None, int]:
     """Runs an application to its end. Returns what to open next, and the exit status."""
     no_color = os.environ.get("NO_COLOR")  # Textual removes it from the environment
-    with interrupts.stopping(app.exit):  # which restores the terminal
+    # exit restores the terminal; it never returns where that is gone
+    with interrupts.stopping(app.exit, within_s=interrupts.LONGEST_S):
         opening = app.run()
     if no_color is not None:
         os.environ["NO_COLOR"] = no_color

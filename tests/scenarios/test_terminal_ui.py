@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
+import pexpect
+import psutil
 import pytest
 
 from tests.peers.network import NEEDS_ROOT, namespaces
@@ -68,6 +72,24 @@ def test_a_capture_is_chosen_and_opened_again_from_the_start_screen(tmp_path: Pa
         terminal.press("-l", "echo left with $?")
         terminal.press("Enter")
         terminal.wait("left with 0")
+
+
+@pytest.mark.parametrize("keys", ["", "31\rx\x1b[B\x1b[B\r0", "2nn3\x1b[B4"])
+def test_the_program_ends_where_its_terminal_goes_away(keys: str, tmp_path: Path) -> None:
+    running = pexpect.spawn(
+        sys.executable,
+        ["-m", "dcpinspect", ROLLBACK],
+        dimensions=(24, 80),
+        env={**os.environ, "TERM": "xterm-256color", "TMPDIR": str(tmp_path)},
+        timeout=60,
+    )
+    running.expect("Packets")
+    running.expect("HELLO")
+    running.send(keys)
+    process = psutil.Process(running.pid)
+    os.close(running.child_fd)  # nothing is read any more, as of a window that is closed
+    process.wait(30)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_is_still_written_is_followed(tmp_path: Path) -> None:
