@@ -4,9 +4,11 @@ and parameters are for agents.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
+from threading import Timer
 from typing import Annotated, Any
 
 import numpy as np
@@ -51,6 +53,8 @@ Columns = Annotated[
 ]
 _MOST_AT_ONCE = 500
 """Number of rows from which an answer is made; no answer has more."""
+QUERY_S = 60
+"""Seconds after which a query ends without an answer."""
 _VALUE = 2000
 """Number of bytes of a document that a message shows."""
 _GREATEST_ROW = (1 << 63) - 1
@@ -271,8 +275,11 @@ class Tools:
         question = self._question
 
         def rows() -> Iterator[Entry]:
+            limit = Timer(QUERY_S, question.cancel)
+            limit.daemon, end = True, time.monotonic() + QUERY_S
             with self._recording.query(query) as sql_query:
                 question.on_cancel = sql_query.database.interrupt
+                limit.start()
                 try:
                     question.check()
                     for batch in sql_query.result():
@@ -281,7 +288,13 @@ class Tools:
                             page = batch.slice(first, _MOST_AT_ONCE)
                             for row in page.to_pylist(maps_as_pydicts="lossy"):
                                 yield short(row), None
+                except (UsageError, InterruptedError):
+                    if time.monotonic() < end:
+                        raise
+                    late = f"query: it takes longer than {QUERY_S} s; ask for less"
+                    raise UsageError(late) from None
                 finally:
+                    limit.cancel()
                     question.on_cancel = None
 
         return Answer("rows", lambda skip: islice(rows(), skip, None))

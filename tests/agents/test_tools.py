@@ -8,9 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcp import Client
 
-from dcpinspect.agents.tools import _for_tools
+import dcpinspect
+from dcpinspect.agents.library import Question
+from dcpinspect.agents.tools import Tools, _for_tools
+from dcpinspect.errors import UsageError
 from dcpinspect.findings.registry import RULES
 from tests import builders
 from tests.agents.asking import ask, refused, talk, text
@@ -290,6 +294,16 @@ def test_queries_reach_the_tables_and_nothing_else() -> None:
             assert (await refused(client, "sql", **ROLLBACK, query=query)).startswith("query: ")
 
     talk(body, SAMPLES)
+
+
+def test_a_query_without_end_is_refused_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.agents.tools.QUERY_S", 1)
+    endless = "with recursive t(a) as (select 1 union all select a + 1 from t) select max(a) from t"
+    with dcpinspect.open(SAMPLES / "upr.pcap") as recording:
+        with pytest.raises(UsageError, match="query: it takes longer than 1 s; ask for less"):
+            Tools(recording, Question()).sql(endless).bounded(0, 1000)
+        answer = Tools(recording, Question()).sql("select count(*) n from messages")
+        assert answer.bounded(0, 1000)[0]["rows"] == [{"n": 18}]
 
 
 def test_errors_are_the_sentences_of_the_command_line() -> None:
