@@ -1,9 +1,10 @@
 """Reads text files line by line, in memory that does not grow with them: lines may have any length,
-and bytes any values.
+and bytes any values. PowerShell writes UTF-16, which becomes UTF-8.
 """
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -40,7 +41,11 @@ class TextFile(AbstractContextManager["TextFile", None]):
             head, self._file, self._file if path != STDIN and self._file.seekable() else None
         )
         self._buffer = memoryview(bytearray(READ))
+        self._decoder: codecs.IncrementalDecoder | None = None
         self._ahead = self._read()
+        if self._ahead.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            self._decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+            self._ahead = self._decoder.decode(self._ahead).encode() or self._read()
 
     @property
     def is_document(self) -> bool:
@@ -62,9 +67,12 @@ class TextFile(AbstractContextManager["TextFile", None]):
 
     def _read(self) -> bytes:
         try:
-            return bytes(self._buffer[: (self._inflate or self._file).readinto(self._buffer)])
+            piece = bytes(self._buffer[: (self._inflate or self._file).readinto(self._buffer)])
         except OSError as error:
             raise CaptureError(self.path, None, error.strerror or str(error)) from error
+        if self._decoder is None or not piece:
+            return piece
+        return self._decoder.decode(piece).encode(errors="replace") or self._read()
 
     def _pieces(self) -> Iterator[bytes]:
         """Yields the bytes, in pieces. Raises CaptureError if reading fails."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import codecs
 import gzip
 from pathlib import Path
 
@@ -24,6 +25,18 @@ def test_a_compressed_file_is_unpacked(tmp_path: Path) -> None:
     path = tmp_path / "log.gz"
     path.write_bytes(gzip.compress(b"one\ntwo\n" * 50_000))
     assert lines(path)[-1] == (100_000, b"two")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+@pytest.mark.parametrize("size", [3, 1 << 16])
+def test_utf_16_as_of_powershell_is_read(
+    encoding: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dcpinspect.findings.logs.log_lines.READ", size)
+    mark = b"" if encoding == "utf-16" else codecs.BOM_UTF16_BE
+    (tmp_path / "x").write_bytes(mark + "one\r\ntwo \u00e9\U0001f600\r\n".encode(encoding))
+    with TextFile(str(tmp_path / "x")) as file:
+        assert list(file) == [(1, b"one"), (2, "two \u00e9\U0001f600".encode())]
 
 
 def test_damage_ends_the_file_and_is_told(tmp_path: Path) -> None:
