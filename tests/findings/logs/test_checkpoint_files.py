@@ -129,7 +129,7 @@ def test_an_offset_of_an_old_connector_has_its_seqno_alone(tmp_path: Path) -> No
             b'{"1": {"checkpoint": {"vbuuid": 99999999999999999999, "seqno": 1}}}',
             "no number of 64 bits|is no JSON",
         ),
-        (b"\xff\xfe\x00", "is no JSON"),
+        (b"\xff\x00\xfe", "is no JSON"),
     ],
 )
 def test_what_is_no_checkpoint_is_refused(tmp_path: Path, text: bytes, what: str) -> None:
