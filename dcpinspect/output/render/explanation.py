@@ -349,17 +349,20 @@ def _rules_with_cause(word: str) -> list[Rule]:
 
 
 def _words(word: str) -> list[list[str]]:
+    from dcpinspect.diff.difference_columns import MEANINGS  # deferred: it needs NumPy
+
     name = _joined(word, "")
     entries = (
         (topic, term, meaning)
-        for topic, meanings in GLOSSARY.items()
+        for topic, meanings in {**GLOSSARY, "kind of difference": MEANINGS}.items()
         for term, meaning in meanings.items()
     )
     return [
         [f"{term}: {topic}", f"  {meaning}"]
         for topic, term, meaning in entries
         for noun in [topic.rpartition(" ")[2]]
-        if name in (_joined(text, "") for text in (term, f"{noun} {term}", f"{term} {noun}"))
+        for title in [meaning.partition(":")[0]]  # as tables name a convention
+        if name in (_joined(text, "") for text in (term, f"{noun} {term}", f"{term} {noun}", title))
     ]
 
 

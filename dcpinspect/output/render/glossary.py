@@ -128,9 +128,9 @@ role of the TCP server
     producer: the server sends documents
     consumer: the server receives documents: a replica, or a restore
 severity of a finding
-    error: data is lost or wrong, or a stream does not continue
-    warning: it costs time or resources, or will
-    note: worth knowing; nothing is wrong by itself
+    error: data is lost or wrong, a stream does not go on, or the protocol is broken
+    warning: somebody has to look: a client goes wrong, a server refuses, or it costs time
+    note: good to know; a refused request after which the client got its stream is one, too
 family of a rule
     wire: the bytes of single messages
     session: how a connection is set up, asked and answered
@@ -203,8 +203,15 @@ word of DCP
     branch point: the seqno at which a branch of a failover log began
     CAS: the version of a document, which every change makes new; it is also the time of the change
         by the node's clock
-    consumer: the side of a connection that receives changes
-    producer: the side of a connection that sends changes
+    consumer: the side of a connection that receives changes; that is the client, but in a
+        replication the TCP server
+    producer: the side of a connection that sends changes; that is the server, but in a replication
+        the TCP client
+    vb: a vbucket
+    prepared: of a seqno: its change is a prepare
+    completed: of a prepare: it was committed or aborted
+    dcp_disconnect_when_stuck_name_regex: a setting of servers: the DCP names of clients that they
+        disconnect if these acknowledge nothing for dcp_disconnect_when_stuck_timeout_seconds
     cluster map: the list of which node is active for which vbucket; a client that has an old one
         asks the wrong node
 word of TCP and TLS
@@ -229,7 +236,16 @@ word of TCP and TLS
     NAT: address translation
     keepalive: a packet without new bytes that asks whether the other end is still there; DCP has
         noop for that
+    TCP window: how many bytes an end takes at once, by what it announces; DCP has a flow-control
+        window of its own
 word of dcpinspect
+    Con: the connection, by its number
+    Summary: of read: what a message says, in short
+    throughput: how many bytes were sent in a time
+    below DCP: of info: what TCP, TLS or a network did, which no message of DCP shows
+    not over by the end: of a finding: the capture ends, and it goes on
+    nobody is at fault: of a finding: this happens where nothing is wrong
+    lacks: of diff: the side that does not have the event
     captured: what the capture has: of bytes, those of the payload that came into it
     decoded: bytes that are in messages
     skipped: bytes between messages, up to the next one that can be read; after a hole, or where no
@@ -280,6 +296,31 @@ word of dcpinspect
     normal: of whose: nobody is at fault, because this happens where nothing is wrong
     complete: of info: capture loss, and which share of its bytes was decoded; of a snapshot: its
         last seqno came
+event of a server's log
+    connection-opened: DCP was opened
+    connection-removed: a connection is closed
+    connection-destroyed: what the server kept of a connection is gone
+    stream-created: a stream was created
+    stream-requested: the server, as consumer, asks another node for a stream
+    stream-sent: all of a stream was sent that is to be sent
+    stream-closed: a stream ended
+    end-received: a stream of which the server is the consumer ended
+    rollback-received: a request of the server, as consumer, was answered with a rollback
+    cursor-registered: a stream reads from memory from here on
+    backfill-scheduled: items are to be read from disk
+    backfill-complete: all items were read from disk
+    backfill-state: a backfill was put off, left out, or failed
+    disk-snapshot: items from disk are sent
+    buffer-full: the server waited for the consumer's window
+    window-state: the consumer's window is full, or no longer
+    request-refused: a request other than for a stream failed
+    message-refused: the server, as consumer, refuses a message
+    vbucket-state: a vbucket became active, replica, pending or dead
+    failover-entry: a new branch of the history
+    stream-state: a stream went into another state
+    disconnect: the server gives a connection up
+    other: all else that a connection or stream of DCP says
+    vbucket-seqnos: of statistics: how far a vbucket is
 state of a vbucket
     active: the node answers reads and writes of the vbucket, and clients stream it from there
     replica: the node has a copy of the vbucket, which it gets from the active node
