@@ -137,6 +137,8 @@ def diff(
         ways = paths_of(read[0].tap, read[1].tap)
         if format_.is_text:
             sources = [", ".join(map(os.path.basename, side.files)) for side in read]
+            if sources[0] == sources[1]:  # their folders tell them apart
+                sources = [", ".join(side.files) for side in read]
             lines = render.summary(comparison_result, ways.records(), sources, target.painter())
             target.write_piece(
                 "".join(

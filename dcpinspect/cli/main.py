@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return status
     except typer.TyperException as error:
-        complain(_file_like_an_option(arguments) or _explain(error))
+        complain(_file_like_an_option(arguments) or _explain(error, arguments))
         return error.exit_code
     except DcpInspectError as error:
         complain(error, error.details)
@@ -440,7 +440,7 @@ def _file_like_an_option(arguments: Sequence[str]) -> str:
     return "" if name is None else f"{escape(name)}: is taken for options; write ./{escape(name)}"
 
 
-def _explain(error: typer.TyperException) -> str:
+def _explain(error: typer.TyperException, arguments: Sequence[str]) -> str:
     """Explains what is wrong with the command line, at which place, and what to do."""
     option = getattr(error, "option_name", None)
     if option in TSHARK and isinstance(error, typer.BadParameter | typer.TyperException):
@@ -454,7 +454,9 @@ def _explain(error: typer.TyperException) -> str:
     problem = _in_our_words(error, context)
     if isinstance(error, typer.BadParameter) and error.param is not None and context is not None:
         problem = _with_origin(context, error.param.name or "", problem)
-    path = PROGRAM if context is None else context.command_path
+    command = next(iter(arguments), "")  # typer takes its own options out
+    path = f"{PROGRAM} {command}" if command in COMMANDS else PROGRAM
+    path = path if context is None else context.command_path
     return f"{problem}{'' if problem.endswith('?') else ';'} see '{path} --help'"
 
 

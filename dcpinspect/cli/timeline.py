@@ -144,19 +144,19 @@ def _why_nothing(
         from dcpinspect.tables.times import in_words
 
         return (
-            f"no stream of vbucket {vbucket} is to be shown {in_words(bounds)}; streams "
-            f"--vbucket {vbucket} lists all"
+            f"no stream of vbucket {vbucket} is to be shown {in_words(bounds)}; 'dcpinspect "
+            f"streams --vbucket {vbucket}' lists all"
         )
     if vbucket in vbuckets and filter_ is not None:
         where = "" if connection is None else f" on --connection {escape(connection)}"
         return (
             f"--filter {escape(filter_)}: true for no stream of vbucket {vbucket}{where}; "
-            f"streams --vbucket {vbucket} lists all"
+            f"'dcpinspect streams --vbucket {vbucket}' lists all"
         )
     if vbucket in vbuckets:
         return (
             f"--connection {escape(connection or '')}: no stream of vbucket {vbucket} is on it; "
-            f"streams --vbucket {vbucket} lists all"
+            f"'dcpinspect streams --vbucket {vbucket}' lists all"
         )
     from dcpinspect.findings.finding import ranges  # deferred: most captures have the vbucket
 

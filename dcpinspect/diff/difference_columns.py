@@ -25,7 +25,7 @@ MEANINGS = dict(
         before-capture: the capture of this side began later
         not-asked: the client of this side did not ask for this seqno
         no-stream: the capture of this side has no stream of the vbucket
-        not-reached: it is behind the last that the capture of this side has of the stream
+        not-reached: it comes after the last that the capture of this side has of the stream
         unknown: nothing in the capture of this side tells why
         rolled-back: the other side itself was rolled back from it later
         deduplicated: a later version of the key stands for it, or the key's collection ended

@@ -26,7 +26,7 @@ AHEAD, IMPOSSIBLE = "ahead", "impossible"
 
 RULES = rules(
     f"""
-    cas-ahead snapshot warning producer
+    cas-ahead snapshot warning
         fires: the CAS of a change has a time more than 65 min after its capture. Other changes of
             the server, which are more, have the time of their capture; or it is 100 years after,
             which no clock shows
@@ -36,6 +36,7 @@ RULES = rules(
             the latest change wins, as in XDCR by timestamp, this one wins until that time; a client
             must not read a CAS as the time of the change
         causes: {AHEAD} {IMPOSSIBLE}
+        whose: producer for {AHEAD}, unknown for {IMPOSSIBLE}
         reports: MB-62383
         cost: vbucket, has a CAS from the future, have a CAS from the future
     """

@@ -60,7 +60,7 @@ RULES = rules(
         next: start the capture before the client connects, if its settings matter
     undecoded-bytes capture note capture
         fires: bytes of a connection are in no message
-        next: --stats shows where they are and why
+        next: info --stats shows where they are and why
         adds_up: yes
     seen-twice capture note normal
         fires: two connections show one conversation: before and after address translation or a

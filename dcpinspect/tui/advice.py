@@ -6,7 +6,7 @@ from __future__ import annotations
 
 _HERE = {
     "'dcpinspect read --columns' lists them": "an empty filter offers them",
-    "--stats shows where they are and why": "5 (Stats) shows where they are and why",
+    "info --stats shows where they are and why": "5 (Stats) shows where they are and why",
     "with 'dcpinspect timeline --vbucket N --messages'": (
         "on the timeline (v), where [ and ] go from gap to gap"
     ),

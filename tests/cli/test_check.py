@@ -376,6 +376,7 @@ def test_a_log_is_checked_without_a_capture(
     )
     out = capsys.readouterr()
     assert out.out.startswith("1 vbucket was rolled back\n")
+    assert "()" not in out.out, "a log has no place"
     assert out.err == ""
 
 

@@ -73,6 +73,18 @@ def test_what_a_capture_lost_is_no_difference(capsys: pytest.CaptureFixture[str]
     assert {line.split(",")[0] for line in said.err.splitlines()} == {"dcpinspect: B: connection 1"}
 
 
+def test_captures_of_one_name_are_told_apart_by_their_folders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [tmp_path / side / "capture.pcap" for side in "ab"]
+    for path, sample in zip(paths, ("lossy.pcap", "capture-loss.pcap"), strict=True):
+        path.parent.mkdir()
+        path.write_bytes((SAMPLES / sample).read_bytes())
+    main(["diff", *map(str, paths)])
+    a, b = capsys.readouterr().out.splitlines()[:2]
+    assert (a.rpartition("  ")[2], b.rpartition("  ")[2]) == (str(paths[0]), str(paths[1]))
+
+
 def test_sides_may_have_several_captures_and_folders(
     pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,7 +82,7 @@ def test_a_file_without_a_record_is_a_failure(
     assert main(["log", str(path)]) == 2
     assert "0 records, 1 that are no lines of a log" in capsys.readouterr().err
     assert main(["log", str(tmp_path / "none")]) == 2
-    assert "No such file" in capsys.readouterr().err
+    assert "there is no such file" in capsys.readouterr().err
 
 
 def test_a_line_that_is_too_long_makes_the_file_damaged(

@@ -128,7 +128,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
             ["pipeline", "chec"],
             "there is no command chec; did you mean check? see 'dcpinspect pipeline --help'",
         ),
-        (["read", "--follow=3", "a.pcap"], "--follow takes no value; see 'dcpinspect --help'"),
+        (["read", "--follow=3", "a.pcap"], "--follow takes no value; see 'dcpinspect read --help'"),
         (
             ["live", "--buffer", "9999"],
             "--buffer 9999: write a whole number from 4 to 2047; see 'dcpinspect live --help'",
@@ -153,7 +153,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
             r"--limit \x1b[2J: write a whole number, 0 or more; see 'dcpinspect read --help'",
         ),
         (["schema", "--zzz"], "there is no option --zzz; see 'dcpinspect schema --help'"),
-        (["read", "--limit"], "--limit needs a value; see 'dcpinspect --help'"),
+        (["read", "--limit"], "--limit needs a value; see 'dcpinspect read --help'"),
         (
             ["read", "--limit", "x", "a.pcap"],
             "--limit x: write a whole number, 0 or more; see 'dcpinspect read --help'",

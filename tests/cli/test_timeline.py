@@ -147,7 +147,7 @@ def test_a_file_has_whole_lines(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["--vbucket", "5"], "--vbucket 5: no stream of this vbucket was captured; there are 7–10"),
         (
             ["--vbucket", "7", "--connection", "9"],
-            "--connection 9: no stream of vbucket 7 is on it; streams --vbucket 7 lists all",
+            "--connection 9: no stream of vbucket 7 is on it; 'dcpinspect streams --vbucket 7' lists all",
         ),
         (
             ["--vbucket", "7", "--seqnos", "9-5"],
@@ -208,7 +208,7 @@ def test_a_filter_tells_of_some_streams_only(capsys: pytest.CaptureFixture[str])
     [
         (
             "items > 1000",
-            "--filter items > 1000: true for no stream of vbucket 7; streams --vbucket 7 lists all",
+            "--filter items > 1000: true for no stream of vbucket 7; 'dcpinspect streams --vbucket 7' lists all",
         ),
         ("itemz > 1", "--filter: no column is called itemz; did you mean items?"),
     ],

@@ -63,6 +63,7 @@ def test_a_time_that_no_clock_shows_is_told_apart() -> None:
     ahead, impossible = found(
         told(40 * YEAR_NS, (1 << 63) - (1 << 16) - START_NS, (1 << 64) - (1 << 16) - START_NS)
     )
+    assert impossible.whose == "unknown", "a program set it, and no clock"
     assert (ahead.cause, impossible.cause, impossible.seqnos, impossible.count) == (
         "ahead",
         "impossible",

@@ -124,7 +124,7 @@ def test_tls_to_a_plain_port_is_told_with_the_port_that_is_right(
     assert (one.severity, one.cause, one.whose) == ("error", "tls-to-plain-port", "client")
     assert one.next == (
         "connect to the TLS port of this node (11207, unless it is configured otherwise), or "
-        "turn TLS off in the client's settings; a client should log it as such"
+        "turn TLS off in the client's settings; a client should tell its user that the port is wrong"
     )
 
 
@@ -145,7 +145,7 @@ def test_messages_in_clear_to_a_tls_port_are_told_with_the_port_that_is_right(
     assert (one.severity, one.cause, one.whose) == ("error", "plain-to-tls-port", "client")
     assert one.next == (
         "turn TLS on in the client's settings, or connect to the plain port of this node "
-        "(11210, unless it is configured otherwise); a client should log it as such"
+        "(11210, unless it is configured otherwise); a client should tell its user that the port is wrong"
     )
 
 

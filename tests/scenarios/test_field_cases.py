@@ -356,7 +356,7 @@ DCP: dict[str, Case] = {
             Expected(
                 "cas-ahead",
                 "warning",
-                "server",
+                "unknown",
                 ["CAS 0x7fffffffffff0000 of seqno 4", "impossible time", "vb [55]"],
             ),
         ]

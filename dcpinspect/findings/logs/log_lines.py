@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from io import BufferedReader
 
+from dcpinspect.capture.byte_source import missing
 from dcpinspect.capture.compressed import READ, decompressed
 from dcpinspect.errors import CaptureError
 
@@ -35,6 +36,8 @@ class TextFile(AbstractContextManager["TextFile", None]):
                 sys.stdin.buffer if path == STDIN else open(path, "rb")  # type: ignore[assignment] # noqa: SIM115 - closed by close
             )
             head = self._file.peek(8)[:4]
+        except FileNotFoundError as error:
+            raise missing(path) from error
         except OSError as error:
             raise CaptureError(path, None, error.strerror or str(error)) from error
         self._inflate = decompressed(

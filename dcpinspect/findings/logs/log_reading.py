@@ -75,7 +75,9 @@ class LogReading:
         try:
             is_known = statistics.take_document(orjson.loads(text))
         except orjson.JSONDecodeError as error:
-            raise CaptureError(self.path, error.pos, f"is no JSON ({error.msg})") from error
+            raise CaptureError(
+                self.path, error.pos, f"is no JSON document ({error.msg})"
+            ) from error
         if not is_known:
             raise CaptureError(
                 self.path,

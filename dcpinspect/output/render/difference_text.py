@@ -31,7 +31,7 @@ _SAYS = {
     "before-capture": "{events} before {lacks}'s capture began",
     "not-asked": "{events} that the client of {lacks} did not ask for",
     "no-stream": "{events} of {vbuckets} of which {lacks}'s capture has no stream",
-    "not-reached": "{events} behind the last that {lacks}'s capture has of the stream",
+    "not-reached": "{events} after the last that {lacks}'s capture has of the stream",
     "unknown": "{events} that {lacks} lacks, and its capture does not tell why",
     "rolled-back": "{events} that {has} had and was rolled back from, so {lacks} need not have them",
     "deduplicated": "{events} for which {lacks} has a later version of the key: de-duplicated",

@@ -234,10 +234,11 @@ class _Page:
         headline = by_packets(
             f"{glyph}: {escape_rest(finding.what or finding.message)}", finding, self._files
         )
-        location = f" ({place_of(finding)})"
+        location = f" ({place_of(finding)})" if place_of(finding) else ""
         if level == _LINE:
             if self._width is not None and len(headline + location) > self._width:
-                location = f" ({_vbuckets_of(finding) or connections_of(finding)})"
+                place = _vbuckets_of(finding) or connections_of(finding)
+                location = f" ({place})" if place else ""
             lines = [self._clipped(headline, location)]
         else:
             has_location = level in (_SENTENCE, _ADVICE)

@@ -45,11 +45,11 @@ TLS_TO_PLAIN, PLAIN_TO_TLS = "tls-to-plain-port", "plain-to-tls-port"
 MISMATCHES = {
     TLS_TO_PLAIN: (
         f"connect to the TLS port of this node ({TLS_PORT}, unless it is configured "
-        "otherwise), or turn TLS off in the client's settings; a client should log it as such"
+        "otherwise), or turn TLS off in the client's settings; a client should tell its user that the port is wrong"
     ),
     PLAIN_TO_TLS: (
         "turn TLS on in the client's settings, or connect to the plain port of this node "
-        f"({PLAIN_PORT}, unless it is configured otherwise); a client should log it as such"
+        f"({PLAIN_PORT}, unless it is configured otherwise); a client should tell its user that the port is wrong"
     ),
 }
 """What to do about it."""

@@ -67,7 +67,7 @@ def test_the_longest_line_is_read(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="No such file"):
+    with pytest.raises(CaptureError, match="there is no such file"):
         TextFile(str(tmp_path / "none"))
     with pytest.raises(CaptureError, match="Is a directory"):
         TextFile(str(tmp_path))
