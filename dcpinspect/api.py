@@ -411,13 +411,8 @@ class Recording:
                 with reading:
                     for batch in store.fill(reading):
                         statistics.feed(batch)
-
-            file = AtomicFile(os.fspath(path))
-            try:
-                file.write(written(format_, of_reading(reading, store, statistics.charts)).encode())
-                file.commit()
-            finally:
-                file.discard()
+            with AtomicFile(os.fspath(path)) as file:
+                file.write_piece(written(format_, of_reading(reading, store, statistics.charts)))
 
     def gather(self, goes_on: Callable[[float], bool] = lambda _: True) -> None:
         """Reads the captures once and keeps what all other methods answer from: none of them reads

@@ -81,6 +81,25 @@ class CheckOutput(options.Output):
             self.columns, "findings", FINDINGS_WITH_FILES if with_files else FINDINGS
         )
 
+    def write(
+        self,
+        target: Target,
+        format_: Format,
+        columns: list[str] | None,
+        checked: CheckedCaptures,
+        choice: Choosing,
+        verdicts: Sequence[Verdict] | None = None,
+    ) -> None:
+        """Writes findings in the form of the format, or as a table of these columns. ``verdicts``:
+        recommendations to clients, and whether they follow them; None if not asked for.
+        """
+        width = target.width() or columns_asked()
+        report = report_of(checked, choice, verdicts=verdicts, effects=self.effects, width=width)
+        if columns is not None:
+            format_.records(target, report.records(), columns)
+        else:
+            format_.report(target, report)
+
     def fails(self, findings: Sequence[Finding]) -> bool:
         """Whether there are findings that make the exit status 1."""
         from dcpinspect.findings.rule import SEVERITIES
@@ -198,20 +217,15 @@ def _check(
             findings = choice.matching(reading.findings(wanted=choice.wants, links=links), files)
             assert reading.checker is not None
             lacking = "" if findings else lacks(choice, reading, links)
-            report = report_of(
-                CheckedCaptures(
-                    findings,
-                    request.rules,
-                    reading,
-                    damage(reading),
-                    is_checked=is_answer(findings, reading.messages) and not lacking,
-                ),
-                choice,
-                verdicts=reading.checker.verdicts(links) if request.lint else None,
-                effects=result.effects,
-                width=target.width() or columns_asked(),
+            checked = CheckedCaptures(
+                findings,
+                request.rules,
+                reading,
+                damage(reading),
+                is_checked=is_answer(findings, reading.messages) and not lacking,
             )
-            write_report(target, request.format, report, request.columns)
+            verdicts = reading.checker.verdicts(links) if request.lint else None
+            result.write(target, request.format, request.columns, checked, choice, verdicts)
             if packets is not None:
                 packets.write(findings, reading)
         status = _remarks(
@@ -282,10 +296,7 @@ def _check_alone(evidence: LogEvidence, request: _CheckRequest) -> int:
     is_checked = evidence.has_something
     with result.target(request.format, (), request.beside) as target:
         checked = CheckedCaptures(findings, request.rules, is_checked=is_checked)
-        report = report_of(
-            checked, request.choice, effects=result.effects, width=target.width() or columns_asked()
-        )
-        write_report(target, request.format, report, request.columns)
+        result.write(target, request.format, request.columns, checked, request.choice)
     status = log_remarks(evidence.logs)
     if not is_checked:
         status = CaptureError.exit_status
@@ -297,16 +308,6 @@ def log_remarks(logs: Sequence[LogReading]) -> int:
     from dcpinspect.cli.log import remarks as of_logs
 
     return of_logs(logs) if logs else 0
-
-
-def write_report(
-    target: Target, format_: Format, report: ReportFormat, columns: list[str] | None
-) -> None:
-    """Writes findings in the form of the format, or as a table of these columns."""
-    if columns is not None:
-        format_.records(target, report.records(), columns)
-    else:
-        format_.report(target, report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,14 +329,12 @@ def report_of(
     checked: CheckedCaptures,
     choice: Choosing,
     *,
-    verdicts: Sequence[Verdict] | None = None,
-    effects: bool = False,
-    width: int | None = None,
+    verdicts: Sequence[Verdict] | None,
+    effects: bool,
+    width: int | None,
 ) -> ReportFormat:
-    """Returns the report on findings, ready to be written.
-
-    ``verdicts``: recommendations to clients, and whether they follow them; None if not asked for.
-    ``effects``: text shows effects below their causes, and everything else.
+    """Returns the report on findings, ready to be written. ``effects``: text shows effects below
+    their causes, and everything else.
     """
     from dcpinspect.findings.finding_records import finding_records
     from dcpinspect.findings.registry import RULES

@@ -73,12 +73,8 @@ def _open_output(
     refuse_to_overwrite(path, captures, others)
     from dcpinspect.output.export.atomic import AtomicFile  # deferred: only -o needs it
 
-    file = AtomicFile(path)
-    try:
-        yield Target(file)
-        file.commit()
-    finally:
-        file.discard()
+    with AtomicFile(path) as file:
+        yield file
 
 
 def refuse_to_overwrite(path: str, captures: Sequence[str], others: Sequence[str] = ()) -> None:
@@ -122,8 +118,6 @@ def _file(name: str | os.PathLike[str], *, descriptor: int = 0) -> os.stat_resul
 class StandardOutput(Target):
     """Standard output. On a terminal, lines with data from the network are escaped."""
 
-    is_stream = True
-
     def __init__(self, *, is_ascii: bool = False) -> None:
         """``is_ascii``: the output is text for people, with ASCII characters only."""
         self._is_ascii = is_ascii
@@ -141,7 +135,7 @@ class StandardOutput(Target):
         """Returns a function that colours a text in a style, if colour can be seen."""
         return terminal.painter()
 
-    def write(self, data: bytes | memoryview) -> int:
+    def write(self, data: bytes | memoryview, /) -> int:
         """Takes all of ``data``, and returns its size."""
         self._taken += len(data)
         terminal.write_stdout(to_ascii(str(data, "utf-8")).encode() if self._is_ascii else data)

@@ -20,7 +20,7 @@ from dcpinspect.cli.pipeline_watch import Json, NewTables, Out, complain_of, wat
 from dcpinspect.cli.progress import StepProgress
 from dcpinspect.cli.remarks import UNCHECKED
 from dcpinspect.cli.sql import read_query
-from dcpinspect.cli.terminal import columns_asked, complain, put_folded
+from dcpinspect.cli.terminal import complain, put_folded
 from dcpinspect.errors import CaptureError, DamagedCapture
 from dcpinspect.output.export.formats import TEXT
 from dcpinspect.text import escape
@@ -119,20 +119,11 @@ def check(
     lacking = "" if findings else checking.lacks(choice, comparison, comparison.links)
     is_checked = is_answer(findings, has_messages) and not lacking
     with result.target(format_, [capture.unit.path for capture in manifest.units]) as file:
-        report = checking.report_of(
-            checking.CheckedCaptures(
-                findings,
-                rules,
-                comparison,
-                damage(manifest),
-                is_checked=is_checked,
-            ),
-            choice,
-            verdicts=checker.verdicts(comparison.links) if conditions.rules.lint else None,
-            effects=result.effects,
-            width=file.width() or columns_asked(),
+        checked = checking.CheckedCaptures(
+            findings, rules, comparison, damage(manifest), is_checked=is_checked
         )
-        checking.write_report(file, format_, report, columns)
+        verdicts = checker.verdicts(comparison.links) if conditions.rules.lint else None
+        result.write(file, format_, columns, checked, choice, verdicts)
     if not is_checked:
         if has_messages:
             reason = f"{lacking}; 'dcpinspect pipeline info' lists the clients"

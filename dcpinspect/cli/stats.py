@@ -4,7 +4,7 @@ the capture is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import typer
@@ -15,8 +15,6 @@ from dcpinspect.output.export.formats import ReportFormat
 
 if TYPE_CHECKING:
     from dcpinspect.output.export.formats import Painter
-    from dcpinspect.tables.message_statistics import StatisticsRow
-    from dcpinspect.tables.record_tables import Records
 
 
 def stats(
@@ -35,8 +33,11 @@ def stats(
     """
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.output.counting import count_once
+    from dcpinspect.output.render.stats_text import stats_text
     from dcpinspect.output.statistics import Statistics
     from dcpinspect.reading.reading import Reading
+    from dcpinspect.tables.message_statistics import STATS
+    from dcpinspect.tables.record_tables import Records
     from dcpinspect.tables.select import Selection
 
     format_ = result.format(context)
@@ -52,25 +53,11 @@ def stats(
                 reading, batches, lambda: Statistics(of_all=is_all), selection.rows, redactor
             )
             rows = counted.rows(reading)
-            report = ReportFormat(
-                lambda paint: _lines(rows, paint, width=target.width()), lambda: _records(rows)
-            )
-            format_.report(target, report)
+
+            def lines(paint: Painter) -> Iterator[str]:
+                return (
+                    paint(line, style) for line, style in stats_text(rows, width=target.width())
+                )
+
+            format_.report(target, ReportFormat(lines, lambda: Records.of_rows(STATS, rows)))
         return remarks(reading, shown=counted.messages, counted_copies=copies)
-
-
-def _records(rows: Sequence[StatisticsRow]) -> Records:
-    from dcpinspect.tables.message_statistics import STATS
-    from dcpinspect.tables.record_tables import Records
-
-    return Records(
-        STATS,
-        {column.name: [row.get(column.name) for row in rows] for column in STATS.columns},
-        len(rows),
-    )
-
-
-def _lines(rows: Sequence[StatisticsRow], paint: Painter, *, width: int | None) -> Iterator[str]:
-    from dcpinspect.output.render.stats_text import stats_text
-
-    return (paint(line, style) for line, style in stats_text(rows, width=width))

@@ -159,21 +159,19 @@ def packets_written(
         return
     from dcpinspect.output.export.packet_subset import Subset  # deferred: only -w needs it
 
-    file = _target(path, captures, output, is_private=wishes.is_private)
-    try:
-        with Subset(wishes) as subset:
-            try:
-                yield subset
-            except BrokenPipeError:
-                _write(subset, file, wants_bar=wants_progress(output))
-                complain(
-                    f"the output was closed; {escape(path)} has the packets of what was read "
-                    "until then"
-                )
-                raise
+    with (
+        _target(path, captures, output, is_private=wishes.is_private) as file,
+        Subset(wishes) as subset,
+    ):
+        try:
+            yield subset
+        except BrokenPipeError:
             _write(subset, file, wants_bar=wants_progress(output))
-    finally:
-        file.discard()
+            complain(
+                f"the output was closed; {escape(path)} has the packets of what was read until then"
+            )
+            raise
+        _write(subset, file, wants_bar=wants_progress(output))
 
 
 def _target(

@@ -322,8 +322,7 @@ def _draw(
         )
     refuse_to_overwrite(output, captures)
     look = _look_and_memory(context, ui.look) | {"memory": Memory(), "has_few_colors": False}
-    file = AtomicFile(output)
-    try:
+    with AtomicFile(output) as file:
         inspection = Inspection(captures, **ui.ports, redactor=ui.redactor)
         saved, colors = options.saved_filters(context.obj), options.color_rules(context.obj)
         app = InspectApp(
@@ -340,11 +339,10 @@ def _draw(
         if inspection.state == "failed":
             raise CaptureError(captures[0], None, inspection.error, "nothing was drawn")
         status = remarks(inspection.reading)
-        if status != CaptureError.exit_status:
-            file.write(drawn.encode())
-            file.commit()
-    finally:
-        file.discard()
+        if status == CaptureError.exit_status:
+            file.discard()
+        else:
+            file.write_piece(drawn)
     return status
 
 

@@ -244,8 +244,4 @@ class Differences:
 
     def records(self) -> Records:
         """Returns the table of differences."""
-        columns = {
-            column.name: [row.get(column.name) for row in self.rows]
-            for column in DIFFERENCES.columns
-        }
-        return Records(DIFFERENCES, columns, len(self.rows))
+        return Records.of_rows(DIFFERENCES, self.rows)

@@ -217,11 +217,7 @@ def paths(a: Tap, b: Tap) -> Records:
             ):
                 matched.add(number_a)
                 rows += _records(a, b, (number_a, number_b), ways, origins[number_a])
-    return Records(
-        PATHS,
-        {column.name: [row.get(column.name) for row in rows] for column in PATHS.columns},
-        len(rows),
-    )
+    return Records.of_rows(PATHS, rows)
 
 
 def _are_alike(segments_a: Segments, segments_b: Segments) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -89,6 +89,12 @@ class Records:
         self.columns = columns
         self._size = size
         self._file = np.full(size, -1) if file is None else file
+
+    @classmethod
+    def of_rows(cls, table: RecordTable, rows: Sequence[Mapping[str, Any]]) -> Self:
+        """Returns these rows as a table; a column that a row does not have is null."""
+        columns = {column.name: [row.get(column.name) for row in rows] for column in table.columns}
+        return cls(table, columns, len(rows))
 
     def __len__(self) -> int:
         return self._size

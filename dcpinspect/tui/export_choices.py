@@ -7,8 +7,7 @@ The file appears only when it is complete.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from dcpinspect.output.export.atomic import AtomicFile
 from dcpinspect.output.export.formats import SUFFIXES, Format
 from dcpinspect.output.export.message_writers import WriterOptions
 from dcpinspect.output.export.packet_subset import Subset
-from dcpinspect.output.export.target import Target
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.filter import parse_filter
@@ -100,7 +98,7 @@ def report(inspection: Inspection) -> Choice:
             is_whole=inspection.state == "done",
             worked_out=(results.tables, results.findings, results.records),
         )
-        with _new_file(path) as file:
+        with AtomicFile(path) as file:
             file.write(written(format_of(path), source).encode())
         return f"{len(results.findings):,} findings"
 
@@ -142,29 +140,18 @@ def export(path: str, inspection: Inspection, rows: RowNumbers, tell: Tell) -> N
     if not len(rows):
         raise UsageError(f"{escape(path)}: nothing was written, because no message matches")
     suffix = os.path.splitext(path)[1].lower()
-    with _new_file(path) as file:
+    with AtomicFile(path) as file:
         if suffix == PACKETS:
             _packets(file, inspection, rows, tell)
         else:
             _messages(file, SUFFIXES[suffix], inspection, rows, tell)
 
 
-@contextmanager
-def _new_file(path: str) -> Iterator[AtomicFile]:
-    """Opens a file that is there at the end only."""
-    file = AtomicFile(path)
-    try:
-        yield file
-        file.commit()
-    finally:
-        file.discard()
-
-
 def _messages(
     file: AtomicFile, format_: Format, inspection: Inspection, rows: RowNumbers, tell: Tell
 ) -> None:
     notes = {row: note.text for row, note in inspection.notes.of.items() if note.text}
-    writer = format_.messages(Target(file), WriterOptions(notes=notes), lambda: None)
+    writer = format_.messages(file, WriterOptions(notes=notes), lambda: None)
     for start in range(0, len(rows), PAGE):
         tell(start / len(rows))
         batch = inspection.store.messages(rows[start : start + PAGE])

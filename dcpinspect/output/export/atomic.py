@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import Self
 
 from dcpinspect.capture import rights
 from dcpinspect.errors import OutputError, UsageError
+from dcpinspect.output.export.target import ARROW_STREAM, Target
 from dcpinspect.temporary import forget, new_part, remember
 from dcpinspect.text import escape
 
@@ -16,9 +18,9 @@ BUFFER = 1 << 20
 """Number of bytes that are written at once."""
 
 
-class AtomicFile:
+class AtomicFile(Target):
     """A file being written: under a temporary name in the folder of ``path``, renamed by
-    ``commit``.
+    ``commit``, or at the end of a context.
 
     A device, a pipe or a terminal under that name is written to directly, and so is a name in
     ``/dev/fd``. Opening raises UsageError, writing and committing raise OutputError; ``discard``
@@ -40,6 +42,17 @@ class AtomicFile:
         self._written = 0
         self._temporary: str | None = None
         self._descriptor = self._open_temporary()
+        self.is_stream = path.endswith(ARROW_STREAM)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            self.discard()
 
     def _open_temporary(self) -> int:
         try:
@@ -78,15 +91,14 @@ class AtomicFile:
         self._pending.append(bytes(data))
         self._pending_size += len(data)
         if self._pending_size >= BUFFER:
-            self.flush()
+            self._write_pending()
         return len(data)
 
     def tell(self) -> int:
         """Returns the number of bytes taken so far."""
         return self._written + self._pending_size
 
-    def flush(self) -> None:
-        """Writes all bytes taken so far."""
+    def _write_pending(self) -> None:
         try:
             remaining = memoryview(b"".join(self._pending))
             while len(remaining):
@@ -105,7 +117,7 @@ class AtomicFile:
         if self.closed:
             return
         try:
-            self.flush()
+            self._write_pending()
             # what is not locked may be removed until it has its name
             lock = os.dup(self._descriptor)
             try:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from dcpinspect.output.export.atomic import AtomicFile
+from typing import Any
 
 ARROW_STREAM = ".arrows"
 """Suffix of the Arrow format that is read from start to end; ``.arrow`` is the one with an index of
@@ -17,7 +15,7 @@ TableWriter = tuple[Callable[[Any], object], Callable[[], object]]
 """Two functions: one writes a record batch of a table to a target, the other the table's end."""
 
 
-class Target:
+class Target(ABC):
     """The file that formats write to. ``write_piece`` is for whole pieces; ``write`` and the other
     methods are for libraries that expect a file.
     """
@@ -26,13 +24,8 @@ class Target:
     guards_csv = True
     """Whether CSV gets an apostrophe before texts that a spreadsheet would run."""
 
-    def __init__(self, file: AtomicFile) -> None:
-        self._file = file
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether the file can only be read from start to end."""
-        return self._file.path.endswith(ARROW_STREAM)
+    is_stream = True
+    """Whether the file can only be read from start to end."""
 
     def write_piece(self, data: bytes | memoryview | str) -> None:
         """Writes a whole piece, text as UTF-8."""
@@ -50,13 +43,13 @@ class Target:
         """Returns a function that colours a text in a style, if colour can be seen."""
         return lambda text, _: text
 
-    def write(self, data: bytes | memoryview) -> int:
+    @abstractmethod
+    def write(self, data: bytes | memoryview, /) -> int:
         """Takes all of ``data``, and returns its size."""
-        return self._file.write(data)
 
+    @abstractmethod
     def tell(self) -> int:
         """Returns the number of bytes taken so far."""
-        return self._file.tell()
 
-    def flush(self) -> None:
+    def flush(self) -> None:  # noqa: B027 - for files
         """Does nothing, because nobody reads a file that is not complete."""

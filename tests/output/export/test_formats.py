@@ -15,7 +15,6 @@ from dcpinspect.cli.main import DeferredCommand
 from dcpinspect.errors import UsageError
 from dcpinspect.output.export.atomic import AtomicFile
 from dcpinspect.output.export.formats import FORMATS, Format, format_of
-from dcpinspect.output.export.target import Target
 
 
 @pytest.mark.parametrize(
@@ -73,14 +72,10 @@ TABLE = pa.table(
 def written(
     path: Path, batches: Iterable[Any] | None = None, *, guard: bool = True, table: Any = TABLE
 ) -> Path:
-    format_, file = format_of(path.name), AtomicFile(str(path))
-    try:
-        target = Target(file)
-        target.guards_csv = guard
-        format_.write(target, table.schema, table.to_batches() if batches is None else batches)
-        file.commit()
-    finally:
-        file.discard()
+    format_ = format_of(path.name)
+    with AtomicFile(str(path)) as file:
+        file.guards_csv = guard
+        format_.write(file, table.schema, table.to_batches() if batches is None else batches)
     return path
 
 

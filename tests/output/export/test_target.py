@@ -5,17 +5,15 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.output.export.atomic import AtomicFile
-from dcpinspect.output.export.target import Target
 
 
 def test_pieces_are_written_as_they_are_and_whole(tmp_path: Path) -> None:
-    file = AtomicFile(str(tmp_path / "x"))
-    target = Target(file)
+    target = AtomicFile(str(tmp_path / "x"))
     for piece in ("é\n", b"\x1b\xff\n"):
         target.write_piece(piece)
     target.put_lines(b"\x1b[2J\n")
     assert target.tell() == 11
-    file.commit()
+    target.commit()
     assert (tmp_path / "x").read_bytes() == b"\xc3\xa9\n\x1b\xff\n\x1b[2J\n"
 
 
@@ -24,5 +22,5 @@ def test_pieces_are_written_as_they_are_and_whole(tmp_path: Path) -> None:
 )
 def test_a_stream_is_named_as_such(name: str, is_stream: bool, tmp_path: Path) -> None:
     file = AtomicFile(str(tmp_path / name))
-    assert Target(file).is_stream is is_stream
+    assert file.is_stream is is_stream
     file.discard()
