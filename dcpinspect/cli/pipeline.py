@@ -237,15 +237,13 @@ def expire(
     settings = spark.settings()
     run_options = Options((), out, secrets=decryption.secrets(), redacts=None, salt_file=salt_file)
     with interrupts.telling(lambda: f"interrupted; {after_signal(out)}"), StepProgress() as steps:
-        if spark.master is None and not settings:
-            summary = expire_captures(
-                run_options, before_ns, lambda: nullcontext(LocalRunner(steps.show))
-            )
-        else:
-            summary = expire_captures(
-                run_options,
-                before_ns,
-                partial(spark_tasks, spark.master, settings, steps.show, complain),
-            )
+        is_here = spark.master is None and not settings
+        summary = expire_captures(
+            run_options,
+            before_ns,
+            (lambda: nullcontext(LocalRunner(steps.show)))
+            if is_here
+            else partial(spark_tasks, spark.master, settings, steps.show, complain),
+        )
     print_summary(summary, as_json=json)
     return 0

@@ -246,9 +246,9 @@ class Csv(Format):
         self, target: Target, wishes: WriterOptions, first_time: FirstTime
     ) -> MessageWriter:
         """Returns the writer of columns; by default of the columns that fit into cells."""
-        from dcpinspect.output.export.message_writers import CsvWriter
+        from dcpinspect.output.export.csv_rows import DEFAULT_COLUMNS, CsvRows
 
-        return CsvWriter(target, wishes)
+        return CsvRows(target, wishes.columns or DEFAULT_COLUMNS)
 
     def table(self, target: Target, schema: Any, *, has_escapes: bool = False) -> TableWriter:
         """Writes cells in the form of ``csv``."""

@@ -204,24 +204,6 @@ class JsonWriter:
         self._target.write(self._frame.end())
 
 
-class CsvWriter:
-    """Writes one line per message, with cells for its columns."""
-
-    def __init__(self, target: Target, wishes: WriterOptions) -> None:
-        from dcpinspect.output.export.csv_rows import DEFAULT_COLUMNS, CsvRows
-
-        self._target = target
-        self._rows = CsvRows(wishes.columns or DEFAULT_COLUMNS, guard=target.guards_csv)
-        target.write_piece(self._rows.heading())
-
-    def write(self, batch: MessageBatch, rows: RowNumbers) -> None:
-        """Writes these messages of a batch."""
-        self._target.put_lines(self._rows.text(batch, rows))
-
-    def end(self) -> None:
-        """Does nothing."""
-
-
 class ColumnsWriter:
     """Writes columns of the messages table, all or some, like any other table: Parquet and Arrow
     have no other form.

@@ -6,11 +6,13 @@ import csv
 import io
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dcpinspect.output.export.atomic import AtomicFile
 from dcpinspect.output.export.csv_rows import (
     DEFAULT_COLUMNS,
     CsvRows,
@@ -30,12 +32,14 @@ from tests.peers.truth import SAMPLES
 def lines(
     path: Path, columns: tuple[str, ...] = DEFAULT_COLUMNS, *, guard: bool = True
 ) -> list[dict[str, str]]:
-    rows = CsvRows(columns, guard=guard)
-    with Reading([str(path)]) as reading:
-        text = rows.heading() + b"".join(
-            rows.text(batch, np.arange(len(batch))) for batch in reading
-        )
-    return list(csv.DictReader(io.StringIO(text.decode(), newline="")))
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder, "x.csv")
+        with AtomicFile(str(output)) as file, Reading([str(path)]) as reading:
+            file.guards_csv = guard
+            rows = CsvRows(file, columns)
+            for batch in reading:
+                rows.write(batch, np.arange(len(batch)))
+        return list(csv.DictReader(io.StringIO(output.read_bytes().decode(), newline="")))
 
 
 SHORT = tuple(column.name for column in COLUMNS if column.name not in WITHOUT)
