@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from dcpinspect import __version__
 from dcpinspect.errors import UsageError
+from dcpinspect.output.export.target import Target
 from dcpinspect.text import one_line
 
 GROUP_ROWS = 1 << 17
 """Greatest number of rows of a Parquet row group; readers divide their work by row groups."""
 GROUP_BYTES = 64 << 20
 """Size of a row group in bytes, before compression, from which it is written."""
-
-
-class Sink(Protocol):
-    """What a format needs from the file that it writes to."""
-
-    @property
-    def closed(self) -> bool:
-        """Whether the file takes no more bytes."""
-
-    def write(self, data: bytes, /) -> int:
-        """Takes all of ``data``, and returns its size."""
-
-    def tell(self) -> int:
-        """Returns the number of bytes taken so far."""
-
-    def flush(self) -> None:
-        """Called now and then; may do nothing."""
 
 
 def _signed(schema: Any) -> Any:
@@ -44,7 +28,7 @@ class ArrowFile:
     ``close`` completes the file, even if there was no batch.
     """
 
-    def __init__(self, sink: Sink, schema: Any, *, is_stream: bool = False) -> None:
+    def __init__(self, sink: Target, schema: Any, *, is_stream: bool = False) -> None:
         """``is_stream``: writes the format that is read from start to end, which also works in a
         pipe, not the one with an index.
         """
@@ -64,7 +48,7 @@ class ArrowFile:
 class ParquetFile:
     """Writes record batches of one schema as Parquet, compressed with zstd."""
 
-    def __init__(self, sink: Sink, schema: Any) -> None:
+    def __init__(self, sink: Target, schema: Any) -> None:
         """Opens the file. Raises UsageError for a column of a type that Parquet does not have."""
         import pyarrow.parquet  # deferred: Arrow files do not need it
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,7 +12,10 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.palette import SEVERITIES, text_color
 
 if TYPE_CHECKING:
+    from dcpinspect.output.export.dump_rows import DumpRows
     from dcpinspect.output.export.json import JsonArray, ValueLimit
+    from dcpinspect.output.export.line_rows import LineRows
+    from dcpinspect.output.export.table_rows import TableRows
     from dcpinspect.output.export.target import TableWriter, Target
     from dcpinspect.output.render.message_lines import TimeFormat
     from dcpinspect.protocol.column_types import RowNumbers
@@ -55,13 +58,6 @@ class MessageWriter(Protocol):
         """Writes the end of the file, also when reading was interrupted."""
 
 
-class MessagePieces(Protocol):
-    """Writes lines, and what stands below them."""
-
-    def pieces(self, batch: MessageBatch, rows: RowNumbers) -> Iterator[bytes | memoryview]:
-        """Yields the text of these messages in order, many in a piece."""
-
-
 class LinesWriter:
     """Writes lines, with each message's field table and byte grid if they are asked for."""
 
@@ -82,7 +78,7 @@ class LinesWriter:
         self._rules: RowNumbers = np.empty(0, np.int64)
         rules = None if self._colors is None else self._rules_of
         self._line_rows = lines = LineRows(self._lines, self._colour, rules, self._details)
-        self._rows: MessagePieces = lines
+        self._rows: LineRows | DumpRows | TableRows = lines
         if wishes.hex_grid or wishes.verbose:
             # deferred, as below: lines alone start without these modules
             from dcpinspect.output.export.dump_rows import DumpRows
