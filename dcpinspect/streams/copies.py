@@ -323,8 +323,10 @@ _Comparison = tuple[str, int, bool] | None
 """What a conversation passed between two connections, how much later requests come on the second,
 and whether that is certain; None if they do not show the same one.
 """
-_Rank = tuple[bool, tuple[int, ...], int]
-"""How little a connection shows of its conversation, and its number."""
+_Rank = tuple[int, bool, tuple[int, ...], int]
+"""How many others its addresses stand for, how little a connection shows of its conversation, and
+its number.
+"""
 _Comparisons = dict[tuple[int, int], tuple[object, _Comparison]]
 """By pair of connections: what was known of them, and what their comparison gave."""
 
@@ -384,6 +386,11 @@ class _SampleNumbers:
         """Returns the addresses of client and server."""
         link = self.by_number[connection]
         return link.client, link.server
+
+    def hosts_of(self, connection: int) -> tuple[str, str]:
+        """Returns the host of the client, and the server."""
+        link = self.by_number[connection]
+        return host_of(link.client), link.server
 
     def numbers_tell(self, first: TcpConnection, second: TcpConnection) -> bool:
         """Whether both initial sequence numbers, which are equal, show that two connections are
@@ -459,8 +466,14 @@ def _best(seen: _SampleNumbers, groups: Sequence[Sequence[int]]) -> Iterator[int
     """Yields, for each conversation, the connection that shows most of it, of those that show it.
 
     The clock of a second recording differs, and it may have begun or ended elsewhere. What counts
-    of several conversations is of one clock: else nobody knows what was earlier.
+    of several conversations is of one clock: else nobody knows what was earlier. An address that
+    stands for several servers, or clients, does not tell who said what.
     """
+    beside = defaultdict[tuple[int, str], set[str]](set)
+    for members in groups:
+        for role, names in enumerate(zip(*map(seen.hosts_of, members), strict=True)):
+            for name in names:
+                beside[role, name].update({*names} - {name})
     ranked, votes = [], 0
     for members in groups:
         hows = [seen.relate(members[0], member, members) for member in members]
@@ -474,15 +487,16 @@ def _best(seen: _SampleNumbers, groups: Sequence[Sequence[int]]) -> Iterator[int
             is_short = not link.is_complete or link.last_ns - lag_ns < until_ns - _APART_NS
             is_short |= is_recorded and count < max(counts)
             shows = -count, link.unseen >= 0, sum(link.missing)
-            rank = is_short, shows if is_short else (), link.number
+            hidden = sum(max(1, len(beside[end])) for end in enumerate(seen.hosts_of(link.number)))
+            rank = hidden, is_short, shows if is_short else (), link.number
             by_clock[is_recorded and abs(lag_ns) > _NEXT_NS].append(rank)
         ranked.append(by_clock)
         if by_clock[1]:
-            first, second = (min(ranks)[:2] for ranks in by_clock)
+            first, second = (min(ranks)[:3] for ranks in by_clock)
             votes += (second < first) - (first < second)
     # a client has one address, on whichever side of a translation: who it is goes by that
     ranks_of = [by_clock[votes > 0] or by_clock[0] for by_clock in ranked]
-    hosts_of = [[host_of(seen.by_number[rank[-1]].client) for rank in ranks] for ranks in ranks_of]
+    hosts_of = [[seen.hosts_of(rank[-1])[0] for rank in ranks] for ranks in ranks_of]
     best_hosts = Counter(
         (frozenset(hosts), hosts[ranks.index(min(ranks))])
         for ranks, hosts in zip(ranks_of, hosts_of, strict=True)
@@ -578,7 +592,17 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
             return None
         first, second = same
         shift = links[1].first_seq[direction] - links[0].first_seq[direction]
-        is_translated &= bool(((second.offset - first.offset + shift) % _LAPS == 0).all())
+        is_at_same = (second.offset - first.offset + shift) % _LAPS == 0
+        if not any(_is_whole(link, direction) for link in links) and np.count_nonzero(
+            is_at_same
+        ) >= _SURE * len(is_at_same):
+            # of headers that come twice, each of the two may lack another one
+            first, second, is_at_same = (
+                first[is_at_same],
+                second[is_at_same],
+                is_at_same[is_at_same],
+            )
+        is_translated &= bool(is_at_same.all())
         delays.append(second.time - first.time)
     begins = links[1].first_ns - links[0].first_ns
     has_handshakes = all(map(_has_handshake, links))

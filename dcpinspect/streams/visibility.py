@@ -136,20 +136,19 @@ class Visibility:
         if losses < 0 or count > (len(lost.sizes) if lost is not None else 0):
             return True  # some have left the table
         number = -1 if stream.position_by == BY_START else int(stream.position_in)
-        # a later marker may have come, and all of its snapshot be lost
+        # a later marker may have come, and all of its snapshot be lost; none without a range is
+        # known to be complete
         is_complete = (
             bool(snapshots.end[number] <= stream.position)
             and int(snapshots.index[number]) == int(stream.markers)
+            and bool(snapshots.layout[number] != UPR_LAYOUT)
             if number >= 0
             else not stream.markers and not stream.seen
-        )
-        has_ranges = int(stream.request.form) == 1 and (
-            number < 0 or snapshots.layout[number] != UPR_LAYOUT
         )
         return lost is not None and may_move(
             lost.sizes[len(lost.sizes) - count :].tolist(),
             is_complete=is_complete,
-            has_ranges=has_ranges,
+            has_ranges=int(stream.request.form) == 1,
         )
 
     def may_stream(self, connection: int, since_ns: int, until_ns: int) -> bool:

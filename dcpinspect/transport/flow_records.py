@@ -120,6 +120,10 @@ class Flow(Struct[T]):
         "be bytes before it."
     )
     acked_to: T = number("Stream offset up to which the other side has acknowledged.")
+    acked_at_end: T = number(
+        "Stream offset up to which the other side acknowledged with its FIN, where that is more than "
+        "was captured by then."
+    )
     head: T = number("First of the segments that wait, in order.", reset=-1, of="nodes")
     tail: T = number("Last of the segments that wait.", reset=-1, of="nodes")
     near: T = number("The latest segment that was put before another one.", reset=-1, of="nodes")

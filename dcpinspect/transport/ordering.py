@@ -396,6 +396,10 @@ def note_last(tables: TransportTables, side: int, last: int, is_fin: int) -> Non
         direction.has_fin = is_fin
         if fin_at > (0 if is_fin else after):
             tables.flows[own_flow(tables, side)].fin_at = fin_at
+        connection, flow = tables.connections[side >> 1], tables.flows[flow_of(tables, side)]
+        # the other side had this FIN, though its own was captured before, by another clock
+        if is_fin and connection.closed_how == BY_FIN and flow.acked_at_end == fin_at + 1:
+            connection.closed_by = side & 1
 
 
 @inlined
@@ -592,6 +596,8 @@ def take_ack(tables: TransportTables, side: int) -> bool:
     if flow.next < acked <= flow.next + WINDOW:
         segment.acked = acked
     known_end = max(last_waiting(tables, flow), flow.acked_to)
+    if segment.flags & FIN > tables.sides[side].has_fin and acked > last_waiting(tables, flow):
+        tables.flows[own_flow(tables, side ^ 1)].acked_at_end = acked
     # a FIN, which was not captured, or not yet
     if receiver.has_fin == 0 and acked == known_end + 1:
         acked = known_end

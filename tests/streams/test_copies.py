@@ -22,6 +22,7 @@ from tests.doubled import Doubled, packets_of, passed_on, said_of, tcp_of, trans
 from tests.encode import encode
 from tests.parted import divided, everything, joined, whole
 from tests.peers.truth import SAMPLES
+from tests.streams.told import opened, packets
 
 BASE = "t00-base"
 RECORDED = (
@@ -466,3 +467,56 @@ def test_a_header_that_comes_twice_and_is_lost_once_tells_nothing(tmp_path: Path
         if builders.message(opcode=0x5C, opaque=99) in one.data
     ]
     assert copies_of(tmp_path, both[: at[1]] + both[at[1] + 1 :]).keys() == {2}
+
+
+def test_two_copies_that_each_lack_another_of_two_equal_headers_are_known(tmp_path: Path) -> None:
+    made = Conversation()
+    made.handshake()
+    for opaque in range(16):
+        made.send(True, builders.message(opcode=0x54, specific=opaque, opaque=opaque))
+        made.send(False, builders.message(magic=0x81, opcode=0x54, opaque=opaque))
+        if opaque in (2, 5):
+            made.send(False, builders.message(opcode=0x5C, opaque=99))
+    both = translated(recorded(made.segments))
+    first, *_, last = (
+        place
+        for place, one in enumerate(both)
+        if builders.message(opcode=0x5C, opaque=99) in one.data
+    )
+    kept = [one for place, one in enumerate(both) if place not in (first, last)]
+    assert {number: copy.by for number, copy in copies_of(tmp_path, kept).items()} == {
+        2: TRANSLATION
+    }
+
+
+@pytest.mark.parametrize("delay_ns", [20_000, -20_000])
+def test_an_address_that_stands_for_two_nodes_does_not_count(delay_ns: int, tmp_path: Path) -> None:
+    """A client has a connection of one name to each of two nodes, through one address."""
+    talks = [opened(port=50_000), opened(port=50_001)]
+    talks[1].server = "node2"
+    for vbucket, talk in enumerate(talks):
+        stream = talk.stream(vbucket)
+        stream.snapshot(0, 9, "memory")
+        for seqno in range(1, 10):
+            stream.mutation(seqno, f"{vbucket}")
+    talks[0].close("server")
+    first, second = (packets(talk) for talk in talks)
+    # the first one ends after the second one began
+    late = second[0].time_ns + 10**9 - first[-2].time_ns
+    both = sorted(
+        [
+            *(replace(one, time_ns=one.time_ns + 10**6) for one in second),
+            *first[:-2],
+            *(replace(one, time_ns=one.time_ns + late) for one in first[-2:]),
+        ],
+        key=lambda one: one.time_ns,
+    )
+    plain = [Recorded(one.data, one.wire, one.time_ns) for one in both]
+    seen = translated(plain, delay_ns=delay_ns)
+    with Reading([str(written(tmp_path, seen))], track=True) as reading:
+        for _ in reading:
+            pass
+        copied = reading.tracker.copies.among(reading.links) if reading.tracker else {}
+        servers = {link.server for link in reading.links if link.number not in copied}
+    assert servers == {"10.0.0.2:11210", "10.0.0.3:11210"}
+    assert said_of(written(tmp_path, seen)) == said_of(written(tmp_path, plain, "plain.pcap"))

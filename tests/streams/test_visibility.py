@@ -104,3 +104,26 @@ def test_only_a_hole_of_the_size_of_a_request_may_hide_one(
     sight, _ = seen(talk)
     assert bool(sight.may_have_asked[1]) is may_have
     assert bool(sight.incomplete_consumers[1]) is is_incomplete
+
+
+@pytest.mark.parametrize(("version", "may_move"), [("upr", True), ("v1", False)])
+def test_an_event_that_was_lost_may_go_on_with_a_snapshot_without_a_range(
+    version: str, may_move: bool
+) -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    if version == "upr":
+        stream.send("dcp_snapshot_marker", generation="upr")
+    else:
+        stream.snapshot(0, 2, "memory")
+    stream.mutation(1, "k")
+    stream.mutation(2, "k")
+    with talk.lost():
+        stream.deletion(3, "k")
+    talk.noop()
+    found = Seen(packets(talk))
+    known = found.tracker.state.known_tables
+    sight = Visibility(known, {link.number: link for link in found.links})
+    (stream_row,) = known.streams
+    losses = int(stream_row.position_losses)
+    assert sight.may_move(1, stream_row, known.snapshots, losses) is may_move

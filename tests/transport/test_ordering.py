@@ -552,3 +552,29 @@ def test_a_fin_that_acknowledges_another_one_which_was_lost_is_the_second(lost: 
     for part in batches(captured):
         transport.feed(part)
     assert [(life.closed, life.closed_by) for life in lifetimes(transport)] == [("fin", 1)]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("late", [0, 1])
+def test_who_ends_a_connection_first_goes_by_acknowledgements(first: int, late: int) -> None:
+    """The packets of one side are captured 1 s later, by another clock."""
+    talk = Talk()
+    talk.handshake()
+    talk.send(0, b"ab")
+    talk.send(1, b"abc")
+    talk.send(0)
+    talk.send(1 - first, b"ab")
+    talk.send(first, b"cd")
+    talk.send(first, b"ef")
+    talk.send(first, flags=FIN | ACK)
+    talk.send(1 - first, flags=FIN | ACK)
+    talk.send(first)
+    sides = [int.from_bytes(packet.data[34:36], "big") == PORT for packet in talk.packets]
+    captured = [
+        replace(packet, time_ns=packet.time_ns + (10**9 if side == late else 0))
+        for packet, side in zip(talk.packets, sides, strict=True)
+    ]
+    transport = Reassembler((PORT,))
+    for part in batches(sorted(captured, key=lambda packet: packet.time_ns)):
+        transport.feed(part)
+    assert [(life.closed, life.closed_by) for life in lifetimes(transport)] == [("fin", first)]
