@@ -11,7 +11,7 @@ from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choosing import FindingConditions
 from dcpinspect.cli.remarks import UNCHECKED, remarks
 from dcpinspect.cli.subset import EvidenceFile, EvidencePackets
-from dcpinspect.cli.terminal import columns_asked, complain, put_folded
+from dcpinspect.cli.terminal import columns_asked, complain, height, put_folded
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.export.formats import Format, ReportFormat
@@ -371,7 +371,7 @@ def report_of(
             width=width,
             looked=looked,
             instead=instead,
-            limit=None if effects else SCREEN,
+            limit=None if effects else max(SCREEN, height()),
         )
         return [
             *report,

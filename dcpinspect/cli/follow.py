@@ -32,7 +32,7 @@ def follow(
     """
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.output.export.formats import TEXT
-    from dcpinspect.output.render.conversation_text import Conversation, heading
+    from dcpinspect.output.render.conversation_text import Conversation, close_line, heading
     from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.select import Selection
 
@@ -51,15 +51,19 @@ def follow(
             rows = selection.rows(batch)
             if len(rows) and not shown_count:
                 number = connection - 1
-                ends = batch.endpoints.client[number], batch.endpoints.server[number]
+                client, server = batch.endpoints.client[number], batch.endpoints.server[number]
                 target.write_piece(
-                    paint(heading(*ends, _facts(reading, connection)), "bold") + "\n"
+                    paint(heading(client, server, _facts(reading, connection)), "bold") + "\n"
                 )
             shown_count += len(rows)
             target.write_piece(
                 "".join(f"{line}\n" for line in talk.lines(batch.redacted(redactor), rows))
             )
-        target.write_piece("".join(f"{line}\n" for line in talk.end()))
+        ends = [*talk.end()]
+        link = next((link for link in reading.links if link.number == connection), None)
+        if shown_count and span is None and link is not None and link.closed_by >= 0:
+            ends.append(close_line(link, reading.first_time_ns or 0))
+        target.write_piece("".join(f"{line}\n" for line in ends))
         if reading.messages and not shown_count and span is None:
             refuse_unless_damaged(reading, _absent(reading, connection))
         return remarks(reading, stats=input_.stats, shown=shown_count)

@@ -121,6 +121,13 @@ def width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
+def height() -> int:
+    """Returns the number of lines that a terminal shows above its prompt; 0 if standard output is
+    none.
+    """
+    return shutil.get_terminal_size().lines - 1 if sys.stdout.isatty() else 0
+
+
 def columns_asked() -> int | None:
     """Returns the number of columns that the environment asks for, if no terminal says it."""
     text = os.environ.get("COLUMNS", "")

@@ -428,3 +428,14 @@ def test_what_cannot_be_asked_of_a_log_is_refused(
     assert "--lint: check without a capture does not use it" in capsys.readouterr().err
     assert main(["check", "--checkpoint", log]) == 2
     assert "is no JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("height", [24, 60])
+def test_a_high_terminal_has_more_of_the_answer(
+    height: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("dcpinspect.cli.check.height", lambda: height)
+    main(["check", str(SAMPLES)])
+    count = len(capsys.readouterr().out.splitlines())
+    assert 25 < count <= height if height > 25 else count <= 25

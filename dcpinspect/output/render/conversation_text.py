@@ -10,8 +10,9 @@ import numpy as np
 
 from dcpinspect.arrays import unique
 from dcpinspect.findings.finding import ranges
-from dcpinspect.output.render.message_lines import seconds_text, summary, title
+from dcpinspect.output.render.message_lines import seconds_text, seqno_text, summary, title
 from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import clip, escape
 
@@ -87,6 +88,8 @@ class Conversation:
     def _line(self, batch: MessageBatch, index: int) -> str:
         vbucket = batch.vbucket_of(index)
         vbucket_text = "" if vbucket is None else f"  vb {vbucket}"
+        if seqnos := seqno_text(batch, index):
+            vbucket_text += f"  seqno{'s' if '–' in seqnos else ''} {seqnos}"
         summary_text = summary(batch, index)
         return self._clipped(
             f"{_time(batch, index)}  "
@@ -97,12 +100,24 @@ class Conversation:
         return line if self._width is None else clip(line, self._width)
 
 
+def close_line(link: TcpConnection, first_ns: int) -> str:
+    """Returns the line of the close of a connection. ``first_ns``: time of the first packet."""
+    side = "server" if link.closed_by else "client"
+    time = f"{seconds_text(link.closed_ns - first_ns):>13}"
+    text = f"{link.how_closed} by the {side}; frame {link.closed_frame}"
+    return f"{time}  {_arrow(link.closed_by)}{text}"
+
+
 def _time(batch: MessageBatch, index: int) -> str:
     return f"{seconds_text(int(batch.time_ns[index]) - batch.origin_ns):>13}"
 
 
 def _side(batch: MessageBatch, index: int) -> str:
-    return "→ " if batch.direction[index] == 0 else f"{_ROOM}← "
+    return _arrow(int(batch.direction[index]))
+
+
+def _arrow(direction: int) -> str:
+    return "→ " if direction == 0 else f"{_ROOM}← "
 
 
 def heading(client: str, server: str, facts: dict[str, str | None]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -296,6 +297,8 @@ _GROUPS = {
 """Groups of the palette by the columns whose words they colour."""
 _QUIET = frozenset({"0", "ended", "closed", "ok", "complete", "accepted"})
 """Words and numbers that mean that there is nothing to see."""
+_NUMBERED = re.compile(r"vbucket$|sid$|seqno$|start$|end$")
+"""Columns in which 0 is a number as all others, and not a count of nothing."""
 _LOUD = {
     "refused": "bright_red",
     "rollback": "magenta",
@@ -309,7 +312,7 @@ _LOUD = {
 def style_of(name: str, text: str) -> str:
     """Returns the style of a table's cell, by its column and what it says; empty: the usual."""
     word = text.partition(" ")[0].strip(",")
-    if text in _QUIET:
+    if text in _QUIET and not (text == "0" and _NUMBERED.search(name)):
         return "dim"
     for group in _GROUPS.get(name, ()):
         if (paint := PAINTS.get(f"{group}-{word}")) is not None:

@@ -33,7 +33,9 @@ def test_a_long_run_is_one_line_with_its_vbuckets_and_seqnos() -> None:
 
 def test_a_short_run_is_its_messages() -> None:
     assert len(told(*MUTATIONS[:FEW])) == FEW
-    assert len(told(*MUTATIONS, folds=False)) == 9
+    every = told(*MUTATIONS, folds=False)
+    assert len(every) == 9
+    assert "mutation  vb 1  seqno 11  k1" in every[1]
 
 
 @pytest.mark.parametrize("cut", range(1, 11))

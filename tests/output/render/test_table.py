@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dcpinspect.output.render.table import MEASURED, WIDEST, TextTable, record_lines
+from dcpinspect.output.render.table import MEASURED, WIDEST, TextTable, record_lines, style_of
 from dcpinspect.text import cells
 
 
@@ -201,6 +201,11 @@ def test_words_have_the_colours_of_their_meaning_and_zeros_stand_back() -> None:
     ]
     assert lines[1] == "<yellow>behind   <bright_red>error 1, note 2          3"
     assert lines[2] == "<dim>ended                     <dim>        0"
+    assert [style_of(name, "0") for name in ("vbucket", "last_seqno", "rollbacks")] == [
+        "",
+        "",
+        "dim",
+    ]
 
 
 @pytest.mark.parametrize("width", range(20, 120, 7))
