@@ -100,7 +100,6 @@ class _Annotator(Annotation):
             self._header_fields()
             self.problem(
                 "truncated",
-                "error",
                 "header",
                 len(self.data),
                 f"header ends {HEADER_SIZE - len(self.data)} bytes early",
@@ -110,7 +109,6 @@ class _Annotator(Annotation):
             self._header_fields()
             self.problem(
                 "truncated",
-                "error",
                 "header",
                 0,
                 "the part of the header with the length of the message is not in the capture",
@@ -137,7 +135,6 @@ class _Annotator(Annotation):
             )
             self.problem(
                 "truncated",
-                "error",
                 cut,
                 len(self.data),
                 f"message ends {header.size - len(self.data)} bytes early, in {cut}",
@@ -146,7 +143,6 @@ class _Annotator(Annotation):
             message.data = self.data[: header.size]
             self.problem(
                 "trailing-bytes",
-                "note",
                 "message",
                 header.size,
                 f"{len(self.data) - header.size} bytes follow the message",
@@ -184,15 +180,12 @@ class _Annotator(Annotation):
         """Reports what the header contradicts; returns False if the body cannot be divided."""
         faults = faults_of(header, self.held(HEADER_SIZE, 1))
         if faults & BAD_MAGIC:
-            self.problem(
-                "bad-magic", "error", "magic", 0, f"0x{header.magic:02x} starts no message"
-            )
+            self.problem("bad-magic", "magic", 0, f"0x{header.magic:02x} starts no message")
             self._raw_body(header.body_size, "no sections without a magic")
             return False
         if faults & UNDEFINED_DATATYPE:
             self.problem(
                 "undefined-datatype",
-                "error",
                 "datatype",
                 5,
                 f"datatype 0x{header.datatype:02x} has undefined bits",
@@ -200,7 +193,6 @@ class _Annotator(Annotation):
         if faults & OVERSIZED_BODY:
             self.problem(
                 "oversized-body",
-                "warning",
                 "total_body_length",
                 8,
                 f"announces {header.body_size >> 20} MiB of body",
@@ -209,10 +201,10 @@ class _Annotator(Annotation):
             says = f": {DEVELOPMENT[header.opcode]}" if severity == "note" else ""
             self.problem(
                 "unknown-opcode",
-                severity,
                 "opcode",
                 1,
                 f"opcode 0x{header.opcode:02x} is not described{says}",
+                severity,
             )
         if faults & LENGTH_MISMATCH:
             framing = f"framing extras {header.framing_size} + " if header.is_flex else ""
@@ -221,11 +213,7 @@ class _Annotator(Annotation):
                 f"{header.body_size}"
             )
             self.problem(
-                "length-mismatch",
-                "error",
-                "total_body_length",
-                8,
-                reason + self._other_body(header),
+                "length-mismatch", "total_body_length", 8, reason + self._other_body(header)
             )
             self._raw_body(header.body_size, reason)
             return False
@@ -263,7 +251,6 @@ class _Annotator(Annotation):
             framing_size = 3
             self.problem(
                 "undeclared-stream-id",
-                "note",
                 "framing_extras_length",
                 2,
                 "stream-id not counted in the header (known server fault)",
@@ -285,24 +272,15 @@ class _Annotator(Annotation):
         self._check(choice)
 
     def _choice_problem(self, choice: LayoutChoice, at: int, header: Header) -> None:
-        if choice.rule == "extras-length":
-            self.problem(choice.rule, "error", "extras", at, choice.reason)
-        elif choice.rule == "refused-payload":
-            self.problem(choice.rule, "warning", "extras", at, choice.reason)
+        if choice.rule in ("extras-length", "refused-payload"):
+            self.problem(choice.rule, "extras", at, choice.reason)
         elif choice.rule:
-            severity: Severity = "warning" if choice.rule == "unexpected-section" else "error"
-            self.problem(
-                choice.rule,
-                severity,
-                "value",
-                at + header.extras_size + header.key_size,
-                choice.reason,
-            )
+            value_at = at + header.extras_size + header.key_size
+            self.problem(choice.rule, "value", value_at, choice.reason)
         elif choice.broken and choice.layout is not None:
             note = f": {choice.layout.note}" if choice.layout.note else ""
             self.problem(
                 choice.broken,
-                "note",
                 "message",
                 0,
                 f"{self.message.name} in the {choice.layout.generation} layout{note}",
@@ -321,14 +299,7 @@ class _Annotator(Annotation):
                 known_frame = frame_spec(header.side, frame.id)
                 end = frame.data_offset + len(frame.data)
                 name = known_frame.name if known_frame is not None else f"frame_{frame.id}"
-                item = FieldValue(
-                    name,
-                    name.replace("_", " "),
-                    at + frame.offset,
-                    end - frame.offset,
-                    raw[frame.offset : end],
-                    depth=1,
-                )
+                item = framing_field.part(name, frame.offset, end)
                 if known_frame is None:
                     item.meaning = f"id {frame.id}, unknown"
                 elif not known_frame.allows(len(frame.data)):
@@ -348,20 +319,10 @@ class _Annotator(Annotation):
                     self.message.sid = int.from_bytes(frame.data, "big")
                 inner.append(item)
             if used < size:
-                inner.append(
-                    FieldValue(
-                        "rest",
-                        "rest",
-                        at + used,
-                        size - used,
-                        raw[used:],
-                        text_or_bytes(raw[used:]),
-                        depth=1,
-                    )
-                )
+                inner.append(framing_field.part("rest", used, size, text_or_bytes(raw[used:])))
             framing_field.fields = tuple(inner)
             for severity, path, offset, reason in framing_faults(header.side, raw):
-                self.problem("bad-framing-extras", severity, path, at + offset, reason)
+                self.problem("bad-framing-extras", path, at + offset, reason, severity)
         self.message.fields.append(framing_field)
 
     def _extras(self, choice: LayoutChoice, header: Header, at: int) -> None:
@@ -381,11 +342,7 @@ class _Annotator(Annotation):
         spec = layout.key if layout is not None else None
         if odd := choice.odd_key(is_there=size > 0):
             self.problem(
-                "unexpected-section",
-                "warning",
-                "key",
-                at,
-                f"{self.message.name} {header.side} {odd}",
+                "unexpected-section", "key", at, f"{self.message.name} {header.side} {odd}"
             )
         if not size:
             return
@@ -424,34 +381,15 @@ class _Annotator(Annotation):
         if not has_prefix:
             return field, raw, None
         if decoded is None:
-            self.problem(
-                "bad-collection-prefix", "error", path, at, "key has no valid collection id"
-            )
+            self.problem("bad-collection-prefix", path, at, "key has no valid collection id")
             return field, raw, None
         collection, used = decoded
         name = collection_name(collection, state, self.name_of("collection_id", collection))
         field.value = text_or_bytes(raw[used:])
         field.meaning = name
         field.fields = (
-            FieldValue(
-                "collection_id",
-                "collection",
-                at,
-                used,
-                raw[:used],
-                collection,
-                name,
-                depth=depth + 1,
-            ),
-            FieldValue(
-                "logical_key",
-                "key",
-                at + used,
-                size - used,
-                raw[used:],
-                text_or_bytes(raw[used:]),
-                depth=depth + 1,
-            ),
+            field.part("collection_id", 0, used, collection, name, label="collection"),
+            field.part("logical_key", used, size, field.value, label="key"),
         )
         return field, raw[used:], collection
 
@@ -459,13 +397,8 @@ class _Annotator(Annotation):
         layout = choice.layout
         if not size:
             if rule := choice.rule_of_empty:
-                severity: Severity = "warning" if rule == "unexpected-section" else "error"
                 self.problem(
-                    rule,
-                    severity,
-                    "value",
-                    at,
-                    f"{self.message.name} {header.side} must have a value",
+                    rule, "value", at, f"{self.message.name} {header.side} must have a value"
                 )
             return
         if layout is None or not choice.value_fits:
@@ -528,7 +461,6 @@ class _Annotator(Annotation):
             if width > end - offset:
                 self.problem(
                     "length-mismatch",
-                    "error",
                     f"{path}.{item.name}",
                     offset,
                     f"{item.name} of {width} bytes exceeds the {end - offset} left",
@@ -552,9 +484,7 @@ class _Annotator(Annotation):
             field_values.append(field)
             offset += width
         if offset < end:
-            self.problem(
-                "length-mismatch", "error", path, offset, f"{end - offset} bytes are left over"
-            )
+            self.problem("length-mismatch", path, offset, f"{end - offset} bytes are left over")
             field_values.append(self._left_over(offset, end - offset, depth))
         return field_values
 
@@ -574,7 +504,6 @@ class _Annotator(Annotation):
                 if offset < len(self.data):
                     self.problem(
                         "too-many-records",
-                        "note",
                         f"{path}.{spec.name}",
                         offset,
                         f"only {MAX_RECORDS} {spec.name} are divided",
@@ -587,7 +516,7 @@ class _Annotator(Annotation):
                     f"only {end - offset} of the {least} bytes of {spec.title} {len(record_values)} "
                     "are there"
                 )
-                self.problem(rule, "error", f"{path}.{spec.name}", offset, text)
+                self.problem(rule, f"{path}.{spec.name}", offset, text)
                 record_values.append(self._left_over(offset, end - offset, depth))
                 break
             width = least
@@ -804,4 +733,4 @@ class _Annotator(Annotation):
         if contradiction is not None:
             name, reason = contradiction
             offset = next((field.offset for field in self.message.fields if field.name == name), 0)
-            self.problem("contradiction", "warning", name, offset, reason)
+            self.problem("contradiction", name, offset, reason)

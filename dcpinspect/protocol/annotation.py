@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 from dcpinspect.protocol.fields import Field
 from dcpinspect.protocol.meanings import json_members
-from dcpinspect.protocol.message import Context, FieldValue, Message, Problem, Severity, Value
+from dcpinspect.protocol.message import (
+    SEVERITIES,
+    Context,
+    FieldValue,
+    Message,
+    Problem,
+    Severity,
+    Value,
+)
 from dcpinspect.protocol.secrecy import Secrecy, names_credentials
 
 _MOST_TOLD = 512
@@ -37,10 +45,13 @@ class Annotation:
             return names.scope(number)
         return None
 
-    def problem(self, rule: str, severity: Severity, where: str, offset: int, reason: str) -> None:
+    def problem(
+        self, rule: str, where: str, offset: int, reason: str, severity: Severity | None = None
+    ) -> None:
         """Adds a problem: something does not fit at byte ``offset`` of the message, in the field of
-        path ``where``.
+        path ``where``. ``severity``: of a rule that is not always as bad.
         """
+        severity = severity or SEVERITIES.get(rule, "error")
         self.message.problems.append(Problem(rule, severity, where, offset, reason))
 
     def hidden(self, spec: Field, at: int, size: int, depth: int, *, is_value: bool) -> FieldValue:

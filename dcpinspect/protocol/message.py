@@ -41,6 +41,19 @@ class Context:
     names: CollectionNames | None = None
 
 
+SEVERITIES: dict[str, Severity] = {
+    "contradiction": "warning",
+    "legacy-layout": "note",
+    "oversized-body": "warning",
+    "refused-payload": "warning",
+    "too-many-records": "note",
+    "trailing-bytes": "note",
+    "undeclared-stream-id": "note",
+    "unexpected-section": "warning",
+}
+"""How bad it is that a rule of messages is broken; an error if nothing is said here."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something in a message that does not fit."""
@@ -99,6 +112,29 @@ class FieldValue:
         if self.spec is None or not isinstance(self.value, int):
             return None
         return self.spec.word(self.value if self.current is None else self.current)
+
+    def part(
+        self,
+        name: str,
+        start: int,
+        end: int,
+        value: int | bool | str | bytes | None = None,
+        meaning: str | None = None,
+        *,
+        label: str | None = None,
+    ) -> FieldValue:
+        """Returns a field inside this one, of the bytes [start, end) of its own."""
+        return FieldValue(
+            name,
+            label or name.replace("_", " "),
+            self.offset + start,
+            end - start,
+            self.raw[start:end],
+            value,
+            meaning,
+            depth=self.depth + 1,
+            inflated=self.inflated,
+        )
 
     def walk(self) -> Iterator[FieldValue]:
         """Yields this field and all fields inside it."""

@@ -44,14 +44,8 @@ def unwrap(raw: bytes, datatype: int, spec: Field, *, is_underlying: bool = Fals
             section = decode_xattrs(content)
             body = content[section.body_offset :]
             if section.problem is not None:
-                faults.append(
-                    (
-                        "bad-xattr-section",
-                        "error",
-                        section.problem_offset,
-                        f"xattr section: {section.problem}",
-                    )
-                )
+                problem_text = f"xattr section: {section.problem}"
+                faults.append(("bad-xattr-section", "error", section.problem_offset, problem_text))
     else:
         must_be_json = is_known and (
             spec.kind is FieldKind.JSON or (spec.kind is FieldKind.ERROR and body[:1] == b"{")
@@ -63,14 +57,9 @@ def unwrap(raw: bytes, datatype: int, spec: Field, *, is_underlying: bool = Fals
         if flaw is not None and not is_json_text(body):
             expectation = "marked" if is_document else "should be"
             problem_offset = len(content) - len(body) + flaw[0]
-            faults.append(
-                (
-                    "json-bit-not-json",
-                    "note" if spec.kind is FieldKind.ERROR else "warning",
-                    problem_offset,
-                    f"{expectation} JSON, but {flaw[1]} at byte {flaw[0]}",
-                )
-            )
+            problem_text = f"{expectation} JSON, but {flaw[1]} at byte {flaw[0]}"
+            severity: Severity = "note" if spec.kind is FieldKind.ERROR else "warning"
+            faults.append(("json-bit-not-json", severity, problem_offset, problem_text))
     if spec.bodyless and (body or must_be_json):
         problem_text = (
             f"carries a {len(body)}-byte body" if body else "has the datatype JSON, but no body"
@@ -95,7 +84,7 @@ def _unwrapped(
             else (at, f" (byte {offset} of the inflated value)")
         )
         name = f"{annotation.message.name} " if rule == "deletion-with-body" else ""
-        annotation.problem(rule, severity, path, wire_offset, f"{name}{reason}{inside}")
+        annotation.problem(rule, path, wire_offset, f"{name}{reason}{inside}", severity)
     return unwrapped
 
 
@@ -109,22 +98,19 @@ def flatbuffer(
     try:
         table = decode_table(raw, spec.slots)
     except FlatBufferError as error:
-        annotation.problem("system-event-length", "error", path, at, f"FlatBuffer: {error}")
+        annotation.problem("system-event-length", path, at, f"FlatBuffer: {error}")
         return field
     field.fields = tuple(
-        FieldValue(
+        field.part(
             slot.name,
-            slot.name.replace("_", " "),
-            at + offset,
-            size,
-            raw[offset : offset + size],
+            offset,
+            offset + size,
             value,
             "not sent"
             if not size and slot.kind != "string"
             else annotation.name_of(slot.name, value)
             if isinstance(value, int)
             else None,
-            depth=depth + 1,
         )
         for slot, value, offset, size in table
     )
@@ -163,52 +149,35 @@ def document(
     )
     if isinstance(nmeta, int) and nmeta > len(raw):
         reason = f"extended metadata of {nmeta} bytes exceeds the value of {len(raw)}"
-        annotation.problem("length-mismatch", "error", path, at, reason)
+        annotation.problem("length-mismatch", path, at, reason)
     elif isinstance(nmeta, int) and nmeta:
         # 3.x to 6.6 with enable_ext_metadata, and mutate with meta: the end is no part of the
         # document.
         content = raw[: len(raw) - nmeta]
-        inner_fields.append(
-            FieldValue(
-                "extended_metadata",
-                "extended metadata",
-                at + len(content),
-                nmeta,
-                raw[len(content) :],
-                text_or_bytes(raw[len(content) :]),
-                depth=depth + 1,
-            )
-        )
+        metadata = text_or_bytes(raw[len(content) :])
+        inner_fields.append(field.part("extended_metadata", len(content), len(raw), metadata))
     wrapped = content
     content, section, body, is_json, _ = _unwrapped(annotation, spec, at, wrapped, path, datatype)
     is_inflated = content is not wrapped
     if is_inflated:
         meanings.append(f"snappy, {len(content)} bytes inflated")
-    base, body_at = 0 if is_inflated else at, len(content) - len(body)
+    unwrapped = (
+        FieldValue("value", "value", 0, len(content), content, depth=depth, inflated=True)
+        if is_inflated
+        else field
+    )
+    body_at = len(content) - len(body)
     pairs: tuple[tuple[bytes, bytes], ...] = ()
     if section is not None:
         pairs = tuple((pair.key, pair.value) for pair in section.pairs)
-        inner_fields.insert(
-            0, _xattr_field(content, base, body_at, section.pairs, depth + 1, is_inflated)
-        )
+        inner_fields.insert(0, _xattr_field(unwrapped, body_at, section.pairs))
         meanings.append(f"{len(pairs)} xattr{'s' if len(pairs) != 1 else ''}")
     encoding: Encoding = (
         "json" if is_json else "text" if isinstance(text_or_bytes(body), str) else "binary"
     )
     if body and (pairs or is_inflated):
-        inner_fields.append(
-            FieldValue(
-                "body",
-                "body",
-                base + body_at,
-                len(body),
-                body,
-                text_or_bytes(body),
-                encoding,
-                depth=depth + 1,
-                inflated=is_inflated,
-            )
-        )
+        value = text_or_bytes(body)
+        inner_fields.append(unwrapped.part("body", body_at, len(content), value, encoding))
     if body:
         meanings.append(encoding)
     if is_value:
@@ -223,37 +192,16 @@ def document(
     return field
 
 
-def _xattr_field(
-    content: bytes, base: int, end: int, pairs: Sequence[Xattr], depth: int, inflated: bool
-) -> FieldValue:
+def _xattr_field(unwrapped: FieldValue, end: int, pairs: Sequence[Xattr]) -> FieldValue:
+    xattrs = unwrapped.part("xattrs", 0, end, None, f"{len(pairs)} pairs")
     inner = []
     for pair in pairs:
-        name = text_or_bytes(pair.key)
-        inner.append(
-            FieldValue(
-                name if isinstance(name, str) else "xattr",
-                "xattr",
-                base + pair.offset,
-                pair.size,
-                content[pair.offset : pair.offset + pair.size],
-                text_or_bytes(pair.value),
-                None,
-                depth=depth + 1,
-                inflated=inflated,
-            )
-        )
-    return FieldValue(
-        "xattrs",
-        "xattrs",
-        base,
-        end,
-        content[:end],
-        None,
-        f"{len(inner)} pairs",
-        tuple(inner),
-        depth=depth,
-        inflated=inflated,
-    )
+        name, stop = text_or_bytes(pair.key), pair.offset + pair.size
+        name = name if isinstance(name, str) else "xattr"
+        value = text_or_bytes(pair.value)
+        inner.append(xattrs.part(name, pair.offset, stop, value, label="xattr"))
+    xattrs.fields = tuple(inner)
+    return xattrs
 
 
 def plain_value(
