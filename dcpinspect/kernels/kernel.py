@@ -6,7 +6,7 @@ with every array seen through a ``memoryview`` (an element costs 25 ns that way,
 NumPy).
 
 A kernel may only use what gives equal numbers in both forms. That is integer arithmetic that fits
-int64 (u64 values only through ``np.uint64`` constants and ``be64``), and element access with
+int64 (u64 values only through ``np.uint64`` constants), and element access with
 indices it has checked itself. Slices of one-dimensional arrays and functions marked
 ``@kernel_function`` are also allowed. Nothing checks bounds in the compiled form.
 """
@@ -131,21 +131,6 @@ def be32(data: Any, at: int) -> int:
 def le32(data: Any, at: int) -> int:
     """Returns the little-endian 32 bits of ``data`` at ``at``."""
     return int((data[at + 3] << 24) | (data[at + 2] << 16) | (data[at + 1] << 8) | data[at])
-
-
-def _be64(data: Any, at: int) -> Any:
-    value = np.uint64(0)
-    for i in range(8):
-        value = (value << np.uint64(8)) | np.uint64(data[at + i])
-    return value
-
-
-@_inline_as(_be64)
-def be64(data: Any, at: int) -> Any:
-    """Returns the big-endian 64 bits of ``data`` at ``at``: an ``int`` when interpreted,
-    ``np.uint64`` when compiled.
-    """
-    return int.from_bytes(data[at : at + 8], "big")
 
 
 def _octet(data: Any, at: int) -> Any:

@@ -15,7 +15,7 @@ import pytest
 
 from dcpinspect.kernels import build
 from dcpinspect.kernels.compiling import object_of
-from dcpinspect.kernels.kernel import HELPERS, Kernel, be64
+from dcpinspect.kernels.kernel import HELPERS, Kernel, octet
 from dcpinspect.kernels.library import NAME, Library
 from dcpinspect.transport import packet_owners
 from tests.kernels import test_library as library_test
@@ -35,7 +35,7 @@ def test_the_fingerprint_is_the_same_in_every_process_and_tells_whatever_matters
         return value + 1
 
     def helped(data: Any) -> int:
-        return int(be64(data, 0))
+        return int(octet(data, 0))
 
     before = of()
     script = "from tests.kernels.test_build import of; print(of())"
@@ -59,7 +59,7 @@ def test_the_fingerprint_is_the_same_in_every_process_and_tells_whatever_matters
         patch.setattr(packet_owners, "WINDOW", 7)
         assert of(of_module, "int64()") != with_module
     with_helper = of(helped, "int64(octets)")
-    monkeypatch.setitem(HELPERS, be64, other)
+    monkeypatch.setitem(HELPERS, octet, other)
     assert of(helped, "int64(octets)") != with_helper
 
 

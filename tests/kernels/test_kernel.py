@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.arrays import ByteArray, IntArray
-from dcpinspect.kernels.kernel import be16, be32, be64, copy, inlined, kernel, le32, octet
+from dcpinspect.kernels.kernel import be16, be32, copy, inlined, kernel, le32, octet
 from tests.kernels.made import compile_here
 
 
@@ -18,7 +18,7 @@ def read_numbers(
     """Every kind of number at every place."""
     total = 0
     for i in range(len(data) - 7):
-        wide[i] = be64(data, i)
+        wide[i] = (np.uint64(be32(data, i)) << np.uint64(32)) | np.uint64(be32(data, i + 4))
         narrow[i] = (
             be32(data, i) + le32(data, i) * 3 + be16(data, i) * 5 + (octet(data, i) - 256) * 7
         )
