@@ -242,41 +242,16 @@ class Opens(Watcher):
                 "dcp-before-open", message, link.number, tuple(evidence), early.vbucket
             )
         for connection, opens_of_connection in self._of.items():
-            first = next(
-                (
-                    candidate
-                    for candidate in opens_of_connection
-                    if candidate.status == Status.SUCCESS
-                ),
-                None,
-            )
-            for refused in opens_of_connection[
-                : None if first is None else opens_of_connection.index(first)
-            ]:
-                if refused.status is not None:
-                    yield replace(
-                        _refusal(refused, is_over=first is not None),
-                        effect_of=unbound.get(connection),
-                    )
-            for again in (
-                opens_of_connection[opens_of_connection.index(first) + 1 :]
-                if first is not None
-                else []
-            ):
-                assert first is not None
-                if _is_lost_between(context, first.place, again.place):
-                    continue  # by then, another connection may run between the two addresses
-                message, link = f"opened again as {again.name}", context.by_number.get(connection)
-                closes = (
-                    connection
-                    if link is not None and _is_closed_for(context, again, link)
-                    else None
-                )
-                if link is not None and closes is not None:
-                    message += f"; server closed the connection, in frame {link.closed_frame}"
-                yield Occurrence(
-                    "open-twice", message, connection, (again.place, first.place), closes=closes
-                )
+            is_over = any(dcp_open.status == Status.SUCCESS for dcp_open in opens_of_connection)
+            first: DcpOpen | None = None
+            for dcp_open in opens_of_connection:
+                if first is not None:
+                    yield from _again(context, first, dcp_open)
+                elif dcp_open.status == Status.SUCCESS:
+                    first = dcp_open
+                elif dcp_open.status is not None:
+                    refused = _refusal(dcp_open, is_over=is_over)
+                    yield replace(refused, effect_of=unbound.get(connection))
 
     def _clashes(self, context: Context) -> Iterator[Occurrence]:
         """Yields name clashes: the server lets the older connection be silent, and closes it."""
@@ -302,6 +277,18 @@ class Opens(Watcher):
             ):
                 yield _clash(dcp_open, link, *held[-1])
             other_opens[:] = [*held, (dcp_open, link)]
+
+
+def _again(context: Context, first: DcpOpen, again: DcpOpen) -> Iterator[Occurrence]:
+    """Yields an open of a connection that had been opened."""
+    if _is_lost_between(context, first.place, again.place):
+        return  # by then, another connection may run between the two addresses
+    connection = again.place.connection
+    message, link = f"opened again as {again.name}", context.by_number.get(connection)
+    closes = connection if link is not None and _is_closed_for(context, again, link) else None
+    if link is not None and closes is not None:
+        message += f"; server closed the connection, in frame {link.closed_frame}"
+    yield Occurrence("open-twice", message, connection, (again.place, first.place), closes=closes)
 
 
 def _refusal(dcp_open: DcpOpen, *, is_over: bool) -> Occurrence:
