@@ -59,7 +59,7 @@ READABLE = _by_table(
 """Columns of text output in order, but those without a value. Other formats have all."""
 FIRST = _by_table(
     """
-    connections: connection client verdict closed_by copy_of server name streams
+    connections: connection client verdict closed_by copy_of name server streams
     streams: connection vbucket verdict end_reason last_seqno requested_end items answer
         requested_start
     snapshots: connection vbucket state start_seqno end_seqno type items index

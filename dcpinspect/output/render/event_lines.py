@@ -391,7 +391,7 @@ class EventLines:
             if event.time_ns is None or self._first_ns is None
             else seconds_text(event.time_ns - self._first_ns)
         )
-        sid = "" if event.sid is None else f"/{event.sid}"
+        sid = "" if event.sid is None else f" sid {event.sid}"
         row = "" if event.kind in WITHOUT_MESSAGE else f"{event.row}"
         return row, time, f"{event.connection}", f"#{event.stream}{sid}"
 
