@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from dcpinspect.output.render.message_lines import counted
 from dcpinspect.protocol.message import Severity
-from dcpinspect.text import cells, clip, escape
+from dcpinspect.text import cells, clip, escape, words_of
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.key_bindings import TYPING, VIEWS, footer
 from dcpinspect.tui.progress_text import time_left
@@ -25,22 +25,11 @@ _LAG_S = 0.5
 """Seconds of delay from which the delay is shown."""
 WIDE = 100
 """Width in columns from which tabs stand apart, and the number of messages is shown."""
-_TITLES = {
-    "overview": "Overview",
-    "packets": "Packets",
-    "vbuckets": "vBuckets",
-    "timeline": "Timeline",
-    "findings": "Findings",
-    "stats": "Stats",
-}
-_SHORT = {
-    "overview": "All",
-    "packets": "Pkt",
-    "vbuckets": "vB",
-    "timeline": "Time",
-    "findings": "Find",
-    "stats": "Stat",
-}
+_TITLES, _SHORT = (
+    dict(zip(VIEWS, words_of(titles), strict=True))
+    for titles in ("Overview Packets vBuckets Timeline Findings Stats", "All Pkt vB Time Find Stat")
+)
+"""Names on the tabs, by view."""
 
 
 class Line(Static):
