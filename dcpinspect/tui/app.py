@@ -19,7 +19,6 @@ from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
-from textual.worker import Worker
 
 from dcpinspect.arrays import give_back
 from dcpinspect.errors import DcpInspectError
@@ -102,7 +101,7 @@ class InspectApp(ThemedApp):
         """
         self._saved, self._colors = dict(saved or {}), colors
         self.navigation = Navigation(
-            inspection, self.glyphs, self._new_packets, self.show_status, self.draw_frame
+            inspection, self._new_packets, self.show_status, self.draw_frame
         )
         self._exporting = Exporting(self, self.navigation)
         self._tabs, self._progress, self._keys = (
@@ -129,8 +128,8 @@ class InspectApp(ThemedApp):
 
         inspection = self.inspection
         frequent = partial(frequent_values, inspection.store)
-        bar = FilterBar(self._saved, self.memory.filters, self.glyphs, frequent)
-        view = PacketsView(self.navigation, self.glyphs, bar)
+        bar = FilterBar(self._saved, self.memory.filters, frequent)
+        view = PacketsView(self.navigation, bar)
         view.list.color_rules = self._colors
         return view
 
@@ -236,9 +235,8 @@ class InspectApp(ThemedApp):
             self.is_up_to_date
             and self.navigation.is_at_rest
             and is_idle
-            and not any(
-                not worker.is_finished for worker in self.workers if not _never_ends(worker)
-            )
+            # workers that wait for keys never end by themselves
+            and all(worker.is_finished for worker in self.workers if worker.group != TYPING)
         )
 
     def _is_shown(self) -> bool:
@@ -372,18 +370,11 @@ class InspectApp(ThemedApp):
 
     def action_severity(self, severity: str) -> None:
         """Shows the first finding of this severity."""
-        number = next(
-            (
-                at
-                for at, finding in enumerate(self.inspection.results.findings)
-                if finding.severity == severity
-            ),
-            None,
-        )
-        if number is None:
-            self.show_status(f"there is no {severity}")
+        severities = [finding.severity for finding in self.inspection.results.findings]
+        if severity in severities:
+            self.navigation.to_finding(severities.index(severity))
         else:
-            self.navigation.to_finding(number)
+            self.show_status(f"there is no {severity}")
 
     def action_open(self) -> None:
         """Opens what is under the cursor of the focused pane."""
@@ -426,7 +417,7 @@ class InspectApp(ThemedApp):
         from dcpinspect.tui.dialogs import ConnectionDialog
 
         dialog = ConnectionDialog(
-            talks(self.inspection.everything), self.glyphs, self.inspection.connection or 0
+            talks(self.inspection.everything), self.inspection.connection or 0
         )
         self.push_screen(
             dialog,
@@ -459,7 +450,7 @@ class InspectApp(ThemedApp):
         if end > first:
             choices.append(report(self.inspection))
         if choices:
-            self.push_screen(ExportDialog(choices, self.glyphs, self._exporting.begin))
+            self.push_screen(ExportDialog(choices, self._exporting.begin))
         else:
             self.show_status("there is nothing to export")
 
@@ -497,7 +488,7 @@ class InspectApp(ThemedApp):
         """
         from dcpinspect.tui.opening import OpenScreen
 
-        screen = OpenScreen(self.memory.captures.texts[::-1], self.glyphs)
+        screen = OpenScreen(self.memory.captures.texts[::-1])
         self.push_screen(
             screen, lambda opening: self._leave(opening) if opening is not None else None
         )
@@ -556,7 +547,7 @@ class InspectApp(ThemedApp):
                 "all messages, and leave", self.inspection, self.inspection.all_rows
             )
             leave = partial(self._exporting.begin, then=partial(self.exit, opening))
-            self.push_screen(ExportDialog([everything], self.glyphs, leave))
+            self.push_screen(ExportDialog([everything], leave))
 
     def action_preset(self, name: str) -> None:
         """Applies the filter with this name."""
@@ -574,11 +565,6 @@ def is_first(inspection: Inspection) -> bool:
         return False
     is_large = (inspection.reading.capture.size or 0) >= LARGE or inspection.store.rows >= MANY
     return is_large or any(finding.severity != "note" for finding in inspection.results.findings)
-
-
-def _never_ends(worker: Worker[Any]) -> bool:
-    """Whether a worker only waits for keys, and so never ends by itself."""
-    return worker.group == TYPING
 
 
 def _method(action: str) -> str:

@@ -18,7 +18,6 @@ from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.tui import theme
 from dcpinspect.tui.line_view import LineView, Piece, strip, visible_width
-from dcpinspect.tui.theme import Glyphs
 
 
 class Parts:
@@ -73,8 +72,8 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"bytes--field"}
 
-    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(glyphs, id=id)
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
         self._cells: GridCells | None = None
         self._parts = Parts(None)
         self._span: Span | None = None
@@ -109,13 +108,7 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         if span is not None:
             if not span[0] <= self.at < span[1]:
                 self.at = span[0]
-            line, top, height = (
-                self.at // self.columns,
-                int(self.scroll_offset.y),
-                max(self.size.height, 1),
-            )
-            if not top <= line < top + height:
-                self.scroll_to(y=max(0, line - height // 3), animate=False, immediate=True)
+            self.scroll_to_cursor(is_centred=True)
         self.refresh()
 
     def on_resize(self) -> None:

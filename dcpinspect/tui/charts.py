@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +18,11 @@ from rich.text import Text
 from textual.app import App
 
 from dcpinspect.arrays import IntArray
+from dcpinspect.findings.finding import Finding
 from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.timeline_text import numbers, seconds
 from dcpinspect.tables.series import SPANS, with_longer_spans
-from dcpinspect.text import clip
+from dcpinspect.text import clip, one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.theme import Glyphs
 
@@ -45,6 +47,24 @@ class Happened(NamedTuple):
     sign: str
     severity: str
     text: str
+
+
+def happenings(findings: Sequence[Finding], glyphs: Glyphs) -> list[Happened]:
+    """Returns errors and warnings that are no effects, each case at its first message, in order."""
+    happened = [
+        Happened(
+            case.places[0].connection,
+            case.places[0].time_ns,
+            glyphs.of_severity(finding.severity),
+            finding.severity,
+            f"{case.rule}: {one_line(case.message)}",
+        )
+        for finding in findings
+        if finding.severity != "note" and finding.effect_of is None
+        for case in finding.case_of_each
+        if case.places
+    ]
+    return sorted(happened, key=attrgetter("time_ns"))
 
 
 def fitted(values: IntArray, width: int) -> Values:
@@ -130,60 +150,40 @@ def chart(
     height: int,
     each: float = 1,
     limit: int | None = None,
-) -> list[str]:
-    """Returns a heading, ``height`` lines of columns with numbers beside them, and the axis of
-    time.
+    events: Sequence[Happened] = (),
+    first_ns: int = 0,
+) -> Iterator[Line]:
+    """Yields a heading, ``height`` lines of columns with numbers beside them, a sign below each
+    column that has findings, and the axis of time.
 
     ``span_ns``: length of the span of each value. ``ends``: when the first span begins, and the
-    capture ends, in nanoseconds since the capture began. ``each``: what values are divided by.
-    ``limit``: the greatest value that should occur; a line marks it where no column covers it.
+    capture ends, in nanoseconds since the capture began at ``first_ns``. ``each``: what values are
+    divided by. ``limit``: the greatest value that should occur; a line marks it where no column
+    covers it.
     """
-    columns_wide = max(1, width - LABEL)
-    spans = TimeAxis.filling(*ends, columns_wide).spans(ends[0], span_ns, len(values))
+    time_axis = TimeAxis.filling(*ends, max(1, width - LABEL))
+    spans = time_axis.spans(ends[0], span_ns, len(values))
     drawn = np.maximum.reduceat(values, spans) / each if len(values) else np.zeros(0)
     top = max(float(drawn.max(initial=0)), limit or 0)
     lines = columns(drawn, height, limit=top)
     if limit is not None and top:
         row = min(height - 1, int((1 - limit / top) * height))
         lines[row] = "".join("─" if glyph == " " else glyph for glyph in lines[row])
-    marks = {0: short(top), height - 1: "0"}
-    body = [f"{marks.get(number, ''):>{LABEL - 1}} {line}" for number, line in enumerate(lines)]
-    return [
-        clip(line, width) for line in (title, *body, f"{'':>{LABEL}}{axis(*ends, columns_wide)}")
-    ]
-
-
-def marked(
-    lines: Sequence[str],
-    events: Sequence[Happened],
-    since: tuple[int, int],
-    first_ns: int,
-    width: int,
-) -> Iterator[Line]:
-    """Yields the lines of a chart with their styles, and a line with a sign below each column that
-    has findings.
-
-    ``since``: the ends of the axis; ``first_ns``: when the capture began.
-    """
-    yield lines[0], "heading"
-    yield from ((line, "chart") for line in lines[1:-1])
+    yield clip(title, width), "heading"
+    for number, line in enumerate(lines):
+        mark = short(top) if not number else "0" if number == height - 1 else ""
+        yield clip(f"{mark:>{LABEL - 1}} {line}", width), "chart"
     if events:
-        yield _marks(events, since, first_ns, width), "marks"
-    yield lines[-1], ""
+        times = np.array([happened.time_ns - first_ns for happened in events], np.int64)
+        signs = [" "] * time_axis.width
+        placed = zip(time_axis.columns(times).tolist(), events, strict=True)
+        for column, happened in sorted(placed, key=lambda pair: pair[1].severity, reverse=True):
+            signs[column] = happened.sign  # an error stands before a warning
+        yield f"{'':>{LABEL}}{''.join(signs)}", "marks"
+    yield clip(f"{'':>{LABEL}}{axis(*ends, time_axis.width)}", width), ""
 
 
-def _marks(events: Sequence[Happened], since: tuple[int, int], first_ns: int, width: int) -> str:
-    """Returns the line below a chart: a sign for each column that has findings."""
-    axis = TimeAxis.filling(*since, max(1, width - LABEL))
-    times = np.array([happened.time_ns - first_ns for happened in events], np.int64)
-    marks = [" "] * axis.width
-    placed = zip(axis.columns(times).tolist(), events, strict=True)
-    for column, happened in sorted(placed, key=lambda pair: pair[1].severity, reverse=True):
-        marks[column] = happened.sign  # an error stands before a warning
-    return f"{'':>{LABEL}}{''.join(marks)}"
-
-
-def painted(lines: Iterable[Line], app: App[Any], glyphs: Glyphs) -> Text:
+def painted(lines: Iterable[Line], app: App[Any]) -> Text:
     """Returns lines in their colours."""
     text = Text(no_wrap=True)
     for line, style in lines:
@@ -193,7 +193,9 @@ def painted(lines: Iterable[Line], app: App[Any], glyphs: Glyphs) -> Text:
         elif style == "marks":
             for severity in ("error", "warning"):
                 sign = theme.style_of(app, f"severity-{severity}")
-                drawn.highlight_words([glyphs.of_severity(severity)], sign + Style(bold=True))
+                drawn.highlight_words(
+                    [theme.glyphs_of(app).of_severity(severity)], sign + Style(bold=True)
+                )
         elif style in ("error", "warning"):
             drawn.stylize(theme.style_of(app, f"severity-{style}"))
         text.append_text(drawn)

@@ -10,15 +10,13 @@ from typing import NamedTuple
 
 from rich.style import Style
 from textual.geometry import Size
-from textual.strip import Strip
 
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.protocol.message import Severity
 from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui.charts import short
-from dcpinspect.tui.line_view import LineView, Piece, strip
+from dcpinspect.tui.line_view import LineView, Piece
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.theme import Glyphs
 
 COLUMNS = {
     "con": True,
@@ -60,11 +58,8 @@ def talks(results: Results) -> list[Talk]:
     counts = results.charts.by_connection
     secret = {} if results.coverage is None else results.coverage.tls
     talks_made = []
-    names = ("client", "server", "name", "agent", "bucket", "tls")
-    texts_of = zip(*(table.values(name) for name in names), strict=True)
-    numbers_of = zip(
-        *(table.values(name) for name in ("connection", "streams", "copy_of")), strict=True
-    )
+    texts_of = table.rows("client", "server", "name", "agent", "bucket", "tls")
+    numbers_of = table.rows("connection", "streams", "copy_of")
     for values, (number, streams, copy_of) in zip(texts_of, numbers_of, strict=True):
         client, server, name, agent, bucket, tls = (escape(text or "") for text in values)
         messages, size = counts[number].tolist() if number < len(counts) else (0, 0)
@@ -91,8 +86,8 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
 
     HEAD = 1
 
-    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(glyphs, id=id)
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
         self._has_all = False
         self.talks: Sequence[Talk] = ()
         self._texts: Sequence[str] = ("",)
@@ -130,8 +125,8 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         the text of the second line of each connection, which has the addresses if they do not fit
         into the first.
         """
-        counts = max((cells(_found_text(talk, self._glyphs)) for talk in self.talks), default=0)
-        width_left = width - 4 - counts
+        counts = [sum(4 + len(str(count)) for count in talk.found.values()) for talk in self.talks]
+        width_left = width - 2 - max([2, *counts])
         fitting_columns: dict[str, list[str]] = {}
         columns = zip(*(talk.texts for talk in self.talks), strict=True)
         for (heading, is_number), values in zip(COLUMNS.items(), columns, strict=False):
@@ -171,30 +166,25 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
     # -- drawing
     # ------------------------------------------------------------------------------------------
 
-    def render_line(self, y: int) -> Strip:
-        """Draws one visible line; the heading always stays at the top."""
-        base = self.rich_style
-        dim = self.dim_style()
-        if y == 0:
-            return strip([(f"  {self._texts[0]}found", dim)], self.size.width, base)
-        line = int(self.scroll_offset.y) + y - 1
-        if not self.talks and y == 1:
-            return strip([("  no connections so far", base)], self.size.width, base)
-        number = self.place_at(0, line)
-        if number is None:
-            return Strip.blank(self.size.width, base)
-        is_here = number == self.at
-        style = base + self.cursor_style() if is_here else base
-        cursor = (f"{self._glyphs.cursor if is_here else ' '} ", style)
-        index = number - self._has_all
+    @property
+    def head(self) -> str:
+        """The headings of the columns."""
+        return f"  {self._texts[0]}found"
+
+    def empty_line(self, line: int) -> str:
+        """Says that there is no connection."""
+        return "" if line else "  no connections so far"
+
+    def pieces(self, place: int, part: int, style: Style) -> Iterator[Piece]:
+        """Yields the line of a connection, or what did not fit into it."""
+        index = place - self._has_all
         if index < 0:
-            pieces = [cursor, ("all connections", style + Style(bold=True))]
-        elif line > self.lines_of(number)[0]:
-            pieces = [cursor, (f"  {self.more[number][0]}", style)]
+            yield " all connections", style + Style(bold=True)
+        elif part:
+            yield f"   {self.more[place][0]}", style
         else:
-            counts = self._severity_counts(self.talks[index], style)
-            pieces = [cursor, (self._texts[index + 1], style), *counts]
-        return strip(pieces, self.size.width, style)
+            yield f" {self._texts[index + 1]}", style
+            yield from self._severity_counts(self.talks[index], style)
 
     def _severity_counts(self, one: Talk, style: Style) -> Iterator[Piece]:
         for severity in SEVERITIES:
@@ -214,11 +204,3 @@ def _aligned(texts: Sequence[str], *, is_number: bool) -> list[str]:
         f"{blank}{text}  " if is_number else f"{text}{blank}  "
         for text, blank in zip(texts, blanks, strict=True)
     ]
-
-
-def _found_text(one: Talk, glyphs: Glyphs) -> str:
-    return "  ".join(
-        f"{glyphs.of_severity(severity)} {one.found[severity]}"
-        for severity in SEVERITIES
-        if one.found[severity]
-    )

@@ -19,10 +19,10 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from dcpinspect.errors import UsageError
+from dcpinspect.tui import theme
 from dcpinspect.tui.connection_list import ConnectionList, Talk
 from dcpinspect.tui.key_bindings import KEYS, PALETTE, VIEWS, Key
 from dcpinspect.tui.line_view import LineView
-from dcpinspect.tui.theme import Glyphs
 
 if TYPE_CHECKING:
     from dcpinspect.tui.export_choices import Choice
@@ -58,7 +58,6 @@ class PickList(OptionList):
 
     def __init__(
         self,
-        glyphs: Glyphs,
         *options: Option,
         can_focus: bool = True,
         id: str | None = None,  # noqa: A002 - Textual's name
@@ -66,7 +65,6 @@ class PickList(OptionList):
         """Makes the list. ``can_focus``: it takes keys; else the dialog moves its cursor."""
         super().__init__(*options, compact=True, id=id)
         self.can_focus = can_focus
-        self._glyphs = glyphs
 
     def render_line(self, y: int) -> Strip:
         """Draws a line as Textual does, and adds the sign; blanks begin each option."""
@@ -74,7 +72,7 @@ class PickList(OptionList):
         style = next((segment.style for segment in line), None)
         if style is None or style.meta.get("option", -1) != self.highlighted:
             return line
-        return Strip.join([Strip([Segment(self._glyphs.cursor, style)]), line.crop(1)])
+        return Strip.join([Strip([Segment(theme.glyphs_of(self.app).cursor, style)]), line.crop(1)])
 
 
 class Help(Dialog[None]):
@@ -149,9 +147,7 @@ class ExportDialog(Dialog[None]):
         Binding("down", "move('down')", "The next choice"),
     ]
 
-    def __init__(
-        self, choices: Sequence[Choice], glyphs: Glyphs, begin: Callable[[str, Choice], None]
-    ) -> None:
+    def __init__(self, choices: Sequence[Choice], begin: Callable[[str, Choice], None]) -> None:
         """Makes the dialog. ``choices``: the likeliest first. ``begin`` starts the export, or
         raises UsageError.
         """
@@ -159,7 +155,7 @@ class ExportDialog(Dialog[None]):
         self._choices = choices
         self._begin = begin
         options = (Option(Text(f"  {choice.words}")) for choice in choices)
-        self._list, self._hint = PickList(glyphs, *options, can_focus=False), Static()
+        self._list, self._hint = PickList(*options, can_focus=False), Static()
 
     def lines(self) -> Iterator[Widget | Text | Table]:
         """Yields the choices, and the input for the name of the file."""
@@ -203,12 +199,12 @@ class ChoiceDialog(Dialog[str]):
     ]
     HINT = "Enter takes it   Esc closes"
 
-    def __init__(self, title: str, choices: Mapping[str, str | Text], glyphs: Glyphs) -> None:
+    def __init__(self, title: str, choices: Mapping[str, str | Text]) -> None:
         """Makes the dialog. ``choices``: what stands for each thing, by its name."""
         super().__init__()
         self._title = title
         self._list = PickList(
-            glyphs, *(Option(Text("  ").append(words), id=name) for name, words in choices.items())
+            *(Option(Text("  ").append(words), id=name) for name, words in choices.items())
         )
 
     def lines(self) -> Iterator[Widget | Text | Table]:
@@ -261,14 +257,14 @@ class ConnectionDialog(Dialog[int]):
         ),
     ]
 
-    def __init__(self, talks: Sequence[Talk], glyphs: Glyphs, number: int) -> None:
+    def __init__(self, talks: Sequence[Talk], number: int) -> None:
         """Makes the dialog. ``number``: of the connection that is shown alone now; 0: all are
         shown.
         """
         super().__init__()
         self._talks = talks
         self._number = number
-        self.list = ConnectionList(glyphs, id="connections")
+        self.list = ConnectionList(id="connections")
 
     def lines(self) -> Iterator[Widget | Text | Table]:
         """Yields title, list and hint."""

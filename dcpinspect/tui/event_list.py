@@ -4,16 +4,14 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.style import Style
 from textual.geometry import Size
-from textual.strip import Strip
 
 from dcpinspect.output.render.event_lines import EventLines
 from dcpinspect.tui import theme
-from dcpinspect.tui.line_view import LineView, strip, visible_width
-from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.line_view import LineView, Piece
 from dcpinspect.tui.tracks import TrackEvent
 
 _PAINTS = {
@@ -32,8 +30,8 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
 
     HEAD = 1
 
-    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(glyphs, id=id)
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
         self._events: Sequence[TrackEvent] = ()
         self._first_ns = 0
         self._whole = self._short = EventLines((), 0, None)
@@ -41,31 +39,22 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
 
     def show(self, events: Sequence[TrackEvent], first_ns: int) -> None:
         """Shows the events of another vbucket, or more of the same."""
-        self._events = [
-            track_event
-            if track_event.finding is None
-            else track_event._replace(
-                event=track_event.event._replace(
-                    text=f"{self._sign(track_event)}{track_event.event.text}"
-                )
-            )
-            for track_event in events
-        ]
+        self._events = [*map(self._signed, events)]
         self._first_ns = first_ns
         self._lay_out()
         self.point(min(self.at, max(0, len(events) - 1)))
 
-    def _sign(self, track_event: TrackEvent) -> str:
-        """Returns what stands before a finding: the sign of its severity, or that it is an effect,
-        with its row, which is in the order of its cause.
+    def _signed(self, track_event: TrackEvent) -> TrackEvent:
+        """Returns a finding with what stands before it: the sign of its severity, or that it is an
+        effect, with its row, which is in the order of its cause.
         """
-        event = track_event.event
-        signs = {"error": self._glyphs.error, "warning": self._glyphs.warning}
-        return (
-            f"{signs[event.kind]} "
-            if track_event.cause is None
-            else f"{self._glyphs.effect} row {event.row}, "
-        )
+        event, glyphs = track_event.event, self._glyphs
+        if track_event.finding is None:
+            return track_event
+        sign = {"error": glyphs.error, "warning": glyphs.warning}[event.kind]
+        if track_event.cause is not None:
+            sign = f"{glyphs.effect} row {event.row},"
+        return track_event._replace(event=event._replace(text=f"{sign} {event.text}"))
 
     def is_bad(self, place: int) -> bool:
         """Whether the event is an error or a warning that is no effect."""
@@ -117,35 +106,32 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         self.scroll_to(y=0, animate=False, immediate=True)
         self.point(self.at)
 
-    def render_line(self, y: int) -> Strip:
-        """Draws one visible line; the heading stays at the top."""
-        base, width = self.rich_style, visible_width(self)
-        if y == 0:
-            return strip([(f" {self._short.heading}", self.dim_style())], width, base)
-        line = int(self.scroll_offset.y) + y - self.HEAD
-        number = self.place_at(0, line)
-        if number is None:
-            return Strip.blank(width, base)
-        event, is_here = self._events[number].event, number == self.at
-        style = base + theme.style_of(self.app, _PAINTS.get(event.kind, ""))
+    @property
+    def head(self) -> str:
+        """The headings of the columns."""
+        return f" {self._short.heading}"
+
+    def pieces(self, place: int, part: int, style: Style) -> Iterator[Piece]:
+        """Yields a line of an event."""
+        event, is_here = self._events[place].event, place == self.at
+        paint = _PAINTS.get(event.kind, "")
         if event.kind == "gap" and event.text.partition(":")[0].endswith(
             ("unexplained", "capture-loss")
         ):
-            style = base + theme.style_of(self.app, "severity-warning")
-        if self._events[number].cause is not None:
-            style = self.dim_style()
-        style += self.cursor_style() if is_here else Style()
-        lines = self._in_full(number) if number in self.more else self._short.lines_of(event)
-        text = lines[line - self.lines_of(number)[0]]
-        if self._events[number].cause is not None:  # so that the rows rise
-            head = self._short.heading.index("Event")
-            text = " " * head + text[head:]
-        pieces = [(self._glyphs.cursor if is_here else " ", style), (text, style)]
-        if is_here and self.is_bad(number) and event.text[:2] in text:
-            before, glyph, after = text.partition(event.text[:1])
-            pieces[1:] = [
-                (before, style),
-                (glyph, self.sign_style(event.kind, style, is_here=True)),
-                (after, style),
-            ]
-        return strip(pieces, width - 1, style).adjust_cell_length(width, style)
+            paint = "severity-warning"
+        lines = self._in_full(place) if place in self.more else self._short.lines_of(event)
+        text = lines[part]
+        painted = style if is_here else style + theme.style_of(self.app, paint)
+        if self._events[place].cause is not None:  # its row is in words, so that the rows rise
+            text = text.replace(text[: self._indent], " " * self._indent, 1)
+            painted = style if is_here else self.dim_style()
+        has_sign = not part and self.is_bad(place)
+        before, sign, after = text.partition(event.text[:1] if has_sign else "\n")
+        yield before, painted
+        if sign:
+            yield sign, self.sign_style(event.kind, painted, is_here=is_here)
+        yield after, painted
+
+    @property
+    def _indent(self) -> int:
+        return self._short.heading.index("Event")

@@ -10,7 +10,6 @@ from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.message import Message as Event
-from textual.strip import Strip
 
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.text import cells, clip
@@ -18,8 +17,7 @@ from dcpinspect.tui import theme
 from dcpinspect.tui.byte_pane import Parts
 from dcpinspect.tui.field_entries import MOST, Entries, Entry
 from dcpinspect.tui.field_links import Link
-from dcpinspect.tui.line_view import LineView, Piece, strip, visible_width
-from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.line_view import LineView, Piece, visible_width
 
 LABEL = 22
 OFFSETS = 9
@@ -39,8 +37,8 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             super().__init__()
             self.link = link
 
-    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(glyphs, id=id)
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
         self.message: Message | None = None
         self.path = ""
         """Path of the line under the cursor; it stays when another message is shown."""
@@ -267,15 +265,10 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         """Returns the column of the fold sign."""
         return 1 if entry.kind == "field" else 1 + 2 * entry.depth
 
-    def render_line(self, y: int) -> Strip:
-        """Draws one visible line."""
-        line = int(self.scroll_offset.y) + y
-        base = self.rich_style
-        if line >= len(self._entries):
-            return Strip.blank(visible_width(self), base)
-        entry = self._entries[line]
-        is_cursor = entry.path == self.path
-        style = base + self.cursor_style() if is_cursor else base
+    def pieces(self, place: int, part: int, style: Style) -> Iterator[Piece]:
+        """Yields a field, or another line."""
+        del part
+        entry = self._entries[place]
         fold = (
             " "
             if entry.inner is None
@@ -283,18 +276,12 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             if self._is_open(entry)
             else self._glyphs.folded
         )
-        pieces: list[Piece] = [(self._glyphs.cursor if is_cursor else " ", style)]
         if entry.kind == "field":
-            pieces += self._field_pieces(entry, fold, style, is_cursor=is_cursor)
+            yield from self._field_pieces(entry, fold, style, is_cursor=place == self.at)
         else:
             paint = {"problem": "severity-error", "more": "kind-upkeep"}.get(entry.kind, "")
-            pieces.append(
-                (
-                    f"{'  ' * entry.depth}{fold} {entry.text}",
-                    style + theme.style_of(self.app, paint),
-                )
-            )
-        return strip(pieces, visible_width(self), style)
+            text = f"{'  ' * entry.depth}{fold} {entry.text}"
+            yield text, style + theme.style_of(self.app, paint)
 
     def _field_pieces(
         self, entry: Entry, fold: str, style: Style, *, is_cursor: bool

@@ -23,14 +23,13 @@ from dcpinspect.tui.advice import for_keys
 from dcpinspect.tui.dialogs import PickList
 from dcpinspect.tui.filter_completion import Completion, Frequent, Offer, offer
 from dcpinspect.tui.history import History
-from dcpinspect.tui.theme import Glyphs
 
 
 class Completions(PickList):
     """What can come next, below the filter, whose keys move the cursor."""
 
-    def __init__(self, glyphs: Glyphs) -> None:
-        super().__init__(glyphs, can_focus=False, id="completions")
+    def __init__(self) -> None:
+        super().__init__(can_focus=False, id="completions")
         self._offered = Offer(0)
 
     @property
@@ -152,14 +151,13 @@ class FilterBar(Horizontal):
         self,
         saved: dict[str, FilterSource],
         history: History,
-        glyphs: Glyphs,
         frequent: Frequent,
     ) -> None:
         super().__init__(id="filter")
         self._saved = saved
         self._history = history
         self._frequent = frequent
-        self.completions = Completions(glyphs)
+        self.completions = Completions()
         self.input = FilterInput(history, self.completions)
         self._state = Static(id="filter-state")
         self.pointer = Static(id="filter-pointer")

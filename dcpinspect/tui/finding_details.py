@@ -16,8 +16,9 @@ from dcpinspect.output.render.message_lines import summary, title
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.reading.store.store import Store
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import escape, one_line, wrap
+from dcpinspect.text import escape, one_line
 from dcpinspect.tui.advice import for_keys
+from dcpinspect.tui.line_view import labelled
 from dcpinspect.tui.theme import Glyphs
 
 MOST_CASES = 5
@@ -72,20 +73,18 @@ def about(
         ("next", one_line(for_keys(finding.next)) if finding.next else _cause_of(finding, others)),
     ]
     for name, text in sections:
-        for number, line in enumerate(wrap(text, width - _NAME) if text else ()):
-            text_lines.append(f"{'' if number else name:<{_NAME}}", "bold")
-            text_lines.append(f"{line}\n")
+        if text:
+            text_lines.append_text(labelled(name, text, _NAME, width, "bold"))
     for request in _requests_that_work(finding, rollbacks):
-        for number, line in enumerate(wrap(request, width - _NAME - 2)):
-            text_lines.append(f"{'':<{_NAME}}{'  ' if number else ''}{line}\n")
+        text_lines.append_text(labelled("", request, _NAME, width, indent=2))
     text_lines.append_text(_evidence(rows, evidence, told or {}, glyphs, width))
     effects = [effect for effect in others if effect.effect_of == finding.id]
     if effects:
         text_lines.append(f"\nExplains {effects_in_words(effects)}.\n")
     text_lines.append("\n" if finding.cases else "")
     for case in finding.cases[:MOST_CASES]:
-        for number, line in enumerate(wrap(f"{case.where}: {one_line(case.message)}", width - 2)):
-            text_lines.append(f"{'  ' if number else ''}{line}\n")
+        sentence = f"{case.where}: {one_line(case.message)}"
+        text_lines.append_text(labelled("", sentence, 0, width, indent=2))
     if len(finding.cases) > MOST_CASES:
         text_lines.append(f"and {len(finding.cases) - MOST_CASES:,} more\n")
     rule = RULES[finding.rule]
@@ -123,12 +122,11 @@ def _evidence(
     if first:
         lines.append(f"  {first:,} before\n", "dim")
     for number, row in enumerate(rows[first : first + 2 * AROUND + 1].tolist(), first):
-        words = told.get(row, "")
-        for place, line in enumerate(
-            wrap(f"row {row:,}{f' · {words}' if words else ''}", width - 4)
-        ):
-            sign = "    " if place else f"{glyphs.folded if number == current else ' '} "
-            lines.append(f"{sign}{line}\n", "bold" if number == current else "")
+        is_here = number == current
+        words = " · ".join(filter(None, (f"row {row:,}", told.get(row))))
+        evidence_text = labelled(glyphs.folded if is_here else "", words, 2, width - 2, indent=2)
+        evidence_text.stylize("bold" if is_here else "")
+        lines.append_text(evidence_text)
     if len(rows) > first + 2 * AROUND + 1:
         lines.append(f"  and {len(rows) - first - 2 * AROUND - 1:,} more\n", "dim")
     return lines
@@ -161,18 +159,10 @@ def _requests_that_work(finding: Finding, rollbacks: Records | None) -> Iterator
     """Yields what the client can request instead, for the latest rollback of each vbucket."""
     if rollbacks is None or finding.rule not in _ASKS_AGAIN:
         return
-    names = (
-        "connection",
-        "vbucket",
-        "resume_start",
-        "resume_uuid",
-        "resume_snapshot_start",
-        "resume_snapshot_end",
-    )
     request_of: dict[int, str] = {}
-    for connection, vbucket, start, uuid, low, high in zip(
-        *(rollbacks.values(name) for name in names), strict=True
-    ):
+    resumed = ("resume_start", "resume_uuid", "resume_snapshot_start", "resume_snapshot_end")
+    rows = rollbacks.rows("connection", "vbucket", *resumed)
+    for connection, vbucket, start, uuid, low, high in rows:
         if (
             vbucket in finding.vbuckets
             and connection in finding.connections

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from rich.style import Style
 from textual.geometry import Size
-from textual.strip import Strip
 
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.rule import SEVERITIES
+from dcpinspect.output.render.finding_text import with_their_effects
 from dcpinspect.text import cells, one_line, wrap
 from dcpinspect.tui.advice import for_keys
-from dcpinspect.tui.line_view import LineView, Piece, strip, visible_width
-from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.line_view import LineView, Piece
 
 _INDENT = 4
 """Width of what stands before the sentence of the chosen finding, in columns."""
+_NEXT = "Next: "
 WIDE = 100
 """Width in columns from which rules, places and sentences stand below each other."""
 _WIDEST = 30
 """Greatest width of the column of rules, and of that of places, in columns."""
-
-
-class _Item(NamedTuple):
-    """A line of the list."""
-
-    finding: int
-    is_effect: bool = False
-    """Whether the finding is an effect of the nearest finding above that is a cause."""
 
 
 class FindingList(LineView, can_focus=True, inherit_bindings=False):
@@ -37,9 +28,9 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     sentence and what to do.
     """
 
-    def __init__(self, glyphs: Glyphs, *, is_alone: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, *, is_alone: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         """Makes the list. ``is_alone``: it has causes only, and the chosen one is told in full."""
-        super().__init__(glyphs, id=id)
+        super().__init__(id=id)
         self._is_alone = is_alone
         self.findings: Sequence[Finding] = ()
         self.is_final = False
@@ -47,7 +38,9 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         """Place of the message in the evidence that ``]`` and ``[`` selected; None if these keys
         were not pressed.
         """
-        self._items: list[_Item] = []
+        self._items: list[Finding] = []
+        self._effects: set[str] = set()
+        """Ids of the effects, each of which stands below its cause."""
         self._columns = 0, 0
         """Width of the columns of rules and of places."""
 
@@ -55,22 +48,18 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         """Shows the findings so far; the cursor stays on its finding."""
         before = self.shown_finding
         self.findings, self.is_final = findings, is_final
-        causes = {finding.id for finding in findings if finding.effect_of is None}
-        effects: dict[str, list[_Item]] = {}
-        for number, finding in enumerate(findings if not self._is_alone else ()):
-            if finding.effect_of in causes:
-                effects.setdefault(finding.effect_of, []).append(_Item(number, is_effect=True))
+        causes, effects_of = with_their_effects(findings)
+        effects_of = {} if self._is_alone else effects_of
         self._items = [
             item
-            for severity in SEVERITIES
-            for number, finding in enumerate(findings)
-            if finding.severity == severity and finding.effect_of not in causes
-            for item in (_Item(number), *effects.get(finding.id, ()))
+            for cause in sorted(causes, key=lambda cause: SEVERITIES.index(cause.severity))
+            for item in (cause, *effects_of.get(cause.id, ()))
         ]
+        self._effects = {effect.id for effects in effects_of.values() for effect in effects}
         rules, spots = map(self._rule, self._items), map(self._where, self._items)
         self._columns = _widest(rules), _widest(spots)
         self._lay_out()
-        keys = [_key_of(findings[item.finding]) for item in self._items]
+        keys = [*map(_key_of, self._items)]
         key = None if before is None else _key_of(before)
         self.set_cursor(keys.index(key) if key in keys else self.at)
 
@@ -90,7 +79,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     def is_bad(self, place: int) -> bool:
         """Whether the item is an error or a warning that is no effect."""
         item = self._items[place]
-        return not item.is_effect and self.findings[item.finding].severity != "note"
+        return item.id not in self._effects and item.severity != "note"
 
     def set_cursor(self, place: int) -> None:
         """Moves the cursor to an item."""
@@ -127,13 +116,13 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     def _lines_in_full(self, place: int) -> list[str]:
         """Returns what a finding says and what to do, in lines."""
-        finding = self.findings[self._items[place].finding]
+        finding = self._items[place]
         width = self.scrollable_content_region.width - _INDENT - 2
         if width < 1:
             return []
         lines = wrap(one_line(finding.what or finding.message), width)
         return (
-            [*lines, *wrap(f"Next: {one_line(for_keys(finding.next))}", width)]
+            [*lines, *wrap(f"{_NEXT}{one_line(for_keys(finding.next))}", width)]
             if finding.next
             else lines
         )
@@ -141,7 +130,9 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     @property
     def finding(self) -> int | None:
         """Number of the finding under the cursor."""
-        return self._items[self.at].finding if self.at < len(self._items) else None
+        here = self.shown_finding
+        numbers = (at for at, one in enumerate(self.findings) if one is here)
+        return next(numbers, None)
 
     @property
     def vbucket(self) -> int | None:
@@ -153,12 +144,13 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     @property
     def shown_finding(self) -> Finding | None:
         """The finding under the cursor."""
-        return self.findings[self.finding] if self.finding is not None else None
+        return self._items[self.at] if self.at < len(self._items) else None
 
     def select(self, finding: int) -> None:
         """Moves the cursor to a finding."""
-        numbers = [item.finding for item in self._items]
-        self.set_cursor(numbers.index(finding) if finding in numbers else self.at)
+        ids = [item.id for item in self._items]
+        target = self.findings[finding].id
+        self.set_cursor(ids.index(target) if target in ids else self.at)
 
     def on_resize(self) -> None:
         """Wraps the texts to the new width."""
@@ -168,66 +160,50 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     # -- drawing
     # ------------------------------------------------------------------------------------------
 
-    def render_line(self, y: int) -> Strip:
-        """Draws one visible line."""
-        line, base, width = int(self.scroll_offset.y) + y, self.rich_style, visible_width(self)
-        if not self._items and line == 0:
-            return strip(
-                [(" no findings" if self.is_final else " no findings so far", base)], width, base
-            )
-        number = self.place_at(0, line)
-        if number is None:
-            return Strip.blank(width, base)
-        style = base + self.cursor_style() if number == self.at else base
-        if (below := line - self.lines_of(number)[0]) > 0:
-            text = self.more[number][below - 1]
-            cursor = (self._glyphs.cursor if number == self.at else " ", style)
-            head, colon, action = text.partition("Next: ")
-            pieces = (
-                [(f"{' ' * _INDENT}", style), ("Next: ", style + Style(bold=True)), (action, style)]
-                if colon and not head
-                else None
-            )
-            return strip([cursor, *(pieces or [(f"{' ' * _INDENT}{text}", style)])], width, style)
-        return strip(
-            [
-                (self._glyphs.cursor if number == self.at else " ", style),
-                *self._pieces(number, style),
-            ],
-            width,
-            style,
-        )
+    def empty_line(self, line: int) -> str:
+        """Says that nothing was found."""
+        return "" if line else " no findings" if self.is_final else " no findings so far"
+
+    def pieces(self, place: int, part: int, style: Style) -> Iterator[Piece]:
+        """Yields the line of a finding, or one of those that tell it in full."""
+        if not part:
+            yield from self._pieces(place, style)
+            return
+        text = self.more[place][part - 1]
+        yield " " * _INDENT, style
+        if text.startswith(_NEXT):
+            yield _NEXT, style + Style(bold=True)
+        yield text.removeprefix(_NEXT), style
 
     def _pieces(self, place: int, style: Style) -> Iterator[Piece]:
-        item = self._items[place]
-        finding, strong = self.findings[item.finding], style + Style(bold=True)
+        finding, strong = self._items[place], style + Style(bold=True)
+        is_effect = finding.id in self._effects
         dim = style if place == self.at else self.dim_style()
-        glyph = " " if item.is_effect else self._glyphs.of_severity(finding.severity)
+        glyph = " " if is_effect else self._glyphs.of_severity(finding.severity)
         sign_style = self.sign_style(finding.severity, style, is_here=place == self.at)
-        if item.is_effect:  # it is not counted, so it has no sign of its own
+        if is_effect:  # it is not counted, so it has no sign of its own
             style = strong = sign_style = dim
         # on a narrow screen, sentences need the room
         rule, where_ = self._columns if self.size.width >= WIDE else (0, 0)
         yield " ", style
         yield glyph, sign_style
-        yield f" {_padded(self._rule(item), rule)}", strong
-        yield f"  {_padded(self._where(item), where_)}", dim
+        yield f" {_padded(self._rule(finding), rule)}", strong
+        yield f"  {_padded(self._where(finding), where_)}", dim
         if not self.more.get(place):
             yield f"  {one_line(finding.what or finding.message)}", style
 
-    def _rule(self, item: _Item) -> str:
-        rule = self.findings[item.finding].rule
-        return f"{self._glyphs.effect} {rule}" if item.is_effect else rule
+    def _rule(self, finding: Finding) -> str:
+        effect = f"{self._glyphs.effect} " if finding.id in self._effects else ""
+        return f"{effect}{finding.rule}"
 
-    def _where(self, item: _Item) -> str:
+    def _where(self, finding: Finding) -> str:
         """Returns the vbuckets and connections of a finding, and how often it was."""
-        finding = self.findings[item.finding]
         times = f", {finding.count:,} times" if finding.count > 1 else ""
         return f"{where(finding)}{times}"
 
 
 def _widest(texts: Iterable[str]) -> int:
-    return min(max(map(cells, texts), default=0), _WIDEST)
+    return max((size for size in map(cells, texts) if size <= _WIDEST), default=0)
 
 
 def _padded(text: str, width: int) -> str:

@@ -17,12 +17,12 @@ from textual.widgets import Static
 from dcpinspect.findings.finding import Finding
 from dcpinspect.output.render.message_lines import counted
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
+from dcpinspect.text import entries, words_of
 from dcpinspect.tui.export_choices import Choice, messages
 from dcpinspect.tui.finding_details import AROUND, about, in_words
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.line_view import LineView
 from dcpinspect.tui.results import Results, rows_of
-from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.view import Spot, View
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 class FindingsView(View):
     """A list of findings, and below a title the full text about one of them."""
 
-    def __init__(self, host: Navigation, glyphs: Glyphs) -> None:
-        super().__init__(host, glyphs, "findings")
-        self.list = FindingList(glyphs, id="finding-list")
+    def __init__(self, host: Navigation) -> None:
+        super().__init__(host, "findings")
+        self.list = FindingList(id="finding-list")
         self.others: Sequence[int] = ()
         """Numbers of all findings about the message that the user came from."""
         self._scrolled, self._about = (
@@ -231,35 +231,28 @@ class FindingsView(View):
         self.host.copy(self._text().plain)
 
 
-FIELDS: dict[str, tuple[str, ...]] = {
-    "bad-stream-range": ("start_seqno",),
-    "seqno-not-increasing": ("by_seqno",),
-    "seqno-outside-snapshot": ("by_seqno",),
-    "seqno-below-request-start": ("by_seqno",),
-    "seqno-repeated-after-advanced": ("by_seqno",),
-    "event-before-marker": ("by_seqno",),
-    "rollback": ("status", "start_seqno"),
-    "rollback-loop": ("status", "start_seqno"),
-    "rollback-not-followed": ("status", "start_seqno"),
-    "unknown-vbucket-uuid": ("vbucket_uuid",),
-    "orphaned-vbucket": ("end_reason", "start_seqno"),
-    "rollback-above-start": ("rollback_seqno",),
-    "stream-refused": ("status",),
-    "stream-end-reason": ("end_reason",),
-    "opaque-mismatch": ("opaque",),
-    "marker-range-inverted": ("start_seqno",),
-    "marker-overlap": ("start_seqno",),
-    "marker-behind": ("end_seqno",),
-    "undefined-datatype": ("datatype",),
-    "cas-zero": ("cas",),
-    "cas-ahead": ("cas",),
-    "cas-regress": ("cas",),
-    "diverging-history": ("by_seqno",),
-    "failover-log-order": ("failover_log",),
-    "control-rejected": ("key",),
-    "control-unknown-key": ("key",),
-    "json-bit-not-json": ("value",),
-    "bad-snappy": ("value",),
-    "bad-xattr-section": ("value",),
+FIELDS = {
+    rule: words_of(fields)
+    for fields, rules in entries(
+        """
+        by_seqno: seqno-not-increasing seqno-outside-snapshot seqno-below-request-start
+            seqno-repeated-after-advanced event-before-marker diverging-history
+        start_seqno: bad-stream-range marker-range-inverted marker-overlap
+        end_seqno: marker-behind
+        status start_seqno: rollback rollback-loop rollback-not-followed
+        status: stream-refused
+        rollback_seqno: rollback-above-start
+        vbucket_uuid: unknown-vbucket-uuid
+        end_reason start_seqno: orphaned-vbucket
+        end_reason: stream-end-reason
+        opaque: opaque-mismatch
+        datatype: undefined-datatype
+        cas: cas-zero cas-ahead cas-regress
+        failover_log: failover-log-order
+        key: control-rejected control-unknown-key
+        value: json-bit-not-json bad-snappy bad-xattr-section
+        """
+    )
+    for rule in words_of(rules)
 }
 """Fields that each rule is about; the cursor goes to the first of them that the message has."""

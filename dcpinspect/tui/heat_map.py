@@ -29,7 +29,6 @@ from dcpinspect.tui.heat import (
 )
 from dcpinspect.tui.line_view import LineView, Piece, flowed, strip
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_cells import FEW
 
 LABEL = 10
@@ -59,8 +58,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     HEAD = 2
 
-    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(glyphs, id=id)
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
         self._heat, self._results, self._first_ns, self._last_ns = Heat(), Results(), 0, 0
         self._numbers: list[int] = []
         self.form = HeatForm()

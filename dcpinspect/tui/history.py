@@ -55,15 +55,18 @@ class History:
         if self._path is None:
             return []
         try:
-            with os.fdopen(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    return []
-                lines = file.read(_SIZE).decode("utf-8", "replace").splitlines()
+            lines = file_begin(self._path, _SIZE).decode("utf-8", "replace").splitlines()
         except OSError:
             return []
         return [text for line in lines if (text := _text(line)) is not None and _is_kept(text)][
             -self._most :
         ]
+
+
+def file_begin(path: Path, size: int) -> bytes:
+    """Returns the first bytes of a file; of a pipe or a device none, because they may not end."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        return file.read(size) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
 
 
 def replace_file(path: Path, text: str) -> None:

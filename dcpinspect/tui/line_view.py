@@ -19,7 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dcpinspect.text import one_line
+from dcpinspect.text import one_line, wrap
 from dcpinspect.tui import theme
 from dcpinspect.tui.theme import Glyphs
 
@@ -59,14 +59,17 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     class Opened(CursorEvent):
         """Sent at Enter, and at a click on the place of the cursor."""
 
-    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._glyphs = glyphs
         self._of_drawing: tuple[Style, Region] | None = None
         self.more: dict[int, list[str]] = {}
         """Further lines of places that have several, by rising place; each place of such a view has
         a line of its own.
         """
+
+    @property
+    def _glyphs(self) -> Glyphs:
+        return theme.glyphs_of(self.app)
 
     @property
     def count(self) -> int:
@@ -217,6 +220,38 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     # -- drawing
     # ------------------------------------------------------------------------------------------
 
+    @property
+    def head(self) -> str:
+        """The line at the top that does not scroll, if there is one."""
+        return ""
+
+    def empty_line(self, line: int) -> str:
+        """Returns a line of what is shown where there are no places."""
+        del line
+        return ""
+
+    def pieces(self, place: int, part: int, style: Style) -> Iterable[Piece]:
+        """Returns a line of a place, behind the sign of the cursor. ``part``: the number of the
+        line, of a place that has several. ``style``: has the colour of the cursor where it is.
+        """
+        raise NotImplementedError
+
+    def render_line(self, y: int) -> Strip:
+        """Draws one visible line."""
+        base, width = self.rich_style, visible_width(self)
+        line = int(self.scroll_offset.y) + y - self.HEAD
+        place = self.place_at(0, line)
+        if y < self.HEAD or place is None:
+            text = "" if self.count else self.empty_line(line)
+            head = [(self.head, self.dim_style()) if y < self.HEAD else (text, base)]
+            return strip(head, width, base)
+        is_here = place == self.at
+        style = base + self.cursor_style() if is_here else base
+        cursor = (self._glyphs.cursor if is_here else " ", style)
+        return strip(
+            [cursor, *self.pieces(place, line - self.lines_of(place)[0], style)], width, style
+        )
+
     def render_lines(self, crop: Region) -> list[Strip]:
         """Draws the lines as Textual does, with style and region worked out once: for each line
         this would take longer than the line.
@@ -316,3 +351,15 @@ def flowed(title: Text, entries: Iterable[Text], width: int) -> Text:
         flowed_text.append_text(entry)
         used += entry.cell_len + (3 if used else 0)
     return flowed_text
+
+
+def labelled(
+    label: str, text: str, room: int, width: int, style: str | Style = "", *, indent: int = 0
+) -> Text:
+    """Returns a text behind a label that takes ``room`` columns, in lines of ``width`` columns.
+    ``style``: of the label. ``indent``: of further lines.
+    """
+    lines = Text()
+    for line in wrap(f"{label:<{room}}{text}", width, " " * (room + indent)):
+        lines.append(line[:room], style).append(f"{line[room:]}\n")
+    return lines

@@ -9,13 +9,13 @@ from textual.containers import Horizontal, Vertical
 
 from dcpinspect.protocol.message import Message
 from dcpinspect.text import clip, one_line, wrap
+from dcpinspect.tui import theme
 from dcpinspect.tui.byte_pane import BytePane
 from dcpinspect.tui.field_links import Link
 from dcpinspect.tui.field_tree import FieldTree
 from dcpinspect.tui.frame import Line
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.line_view import LineView
-from dcpinspect.tui.theme import Glyphs
 
 ROOMY = 132
 """Width in columns from which 16 bytes a line fit beside the fields."""
@@ -32,12 +32,11 @@ class MessagePanes(Vertical):
     other.
     """
 
-    def __init__(self, inspection: Inspection, glyphs: Glyphs) -> None:
+    def __init__(self, inspection: Inspection) -> None:
         super().__init__(id="lower")
         self._inspection = inspection
-        self._glyphs = glyphs
-        self.fields = FieldTree(glyphs, id="field-tree")
-        self.bytes = BytePane(glyphs, id="byte-pane")
+        self.fields = FieldTree(id="field-tree")
+        self.bytes = BytePane(id="byte-pane")
         self.details = Horizontal(id="details")
         self.title = Line(id="message-title")
         self._why, self._note = Line(id="message-finding"), Line(id="message-note")
@@ -69,25 +68,19 @@ class MessagePanes(Vertical):
         for severity in ("error", "warning", "note"):
             self._why.set_class(finding is not None and finding.severity == severity, severity)
         more = len(self._inspection.results.marked.finding_numbers(row)) - 1
+        glyphs, width = theme.glyphs_of(self.app), self.size.width - 1
+        sign = glyphs.of_severity(finding.severity if finding is not None else None)
         text = "" if finding is None else f"{finding.rule}: {one_line(finding.message)}"
-        lines = wrap(
-            f"{text}{f' (and {more} more; e shows them)' if more > 0 else ''}", self.size.width - 6
-        )
+        hint = f" (and {more} more; e shows them)" if more > 0 else ""
+        lines = wrap(f"   {sign} {text}{hint}", width, " " * 5)
         most = SENTENCE if self.screen.has_class("-tall") else 1
         if len(lines) > most:
-            lines[most - 1 :] = [clip(f"{lines[most - 1]} {lines[most]}", self.size.width - 6)]
+            lines[most - 1 :] = [clip(f"{lines[most - 1]} {lines[most].strip()}", width)]
         self._why.styles.height = len(lines)
-        sign = self._glyphs.of_severity(finding.severity if finding is not None else None)
-        self._why.update(
-            Text(
-                "\n".join(
-                    f"   {'' if number else sign:<1} {line}" for number, line in enumerate(lines)
-                )
-            )
-        )
+        self._why.update(Text("\n".join(lines)))
         note = self._inspection.notes.text(row)
         self._note.set_class(bool(note), "on")
-        self._note.update(Text(f"   {self._glyphs.remark} {one_line(note)}"))
+        self._note.update(Text(f"   {glyphs.remark} {one_line(note)}"))
 
     def fit(self, *, is_beside: bool) -> None:
         """Chooses 16 bytes a line if there is room, and puts bytes below the fields if they do not

@@ -7,7 +7,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from textual.widgets import ContentSwitcher
@@ -21,7 +22,6 @@ from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.key_bindings import VIEWS
 from dcpinspect.tui.notes import Notes
 from dcpinspect.tui.place_syntax import Target, parse_place
-from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.view import Spot, View
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ class Navigation(ContentSwitcher):
     def __init__(
         self,
         inspection: Inspection,
-        glyphs: Glyphs,
         new_packets: Callable[[], PacketsView],
         say: Callable[[str], None],
         switched: Callable[[], None],
@@ -58,7 +57,6 @@ class Navigation(ContentSwitcher):
         super().__init__(id="views")
         self.inspection = inspection
         self.show_status = say
-        self._glyphs = glyphs
         self._new_packets = new_packets
         self._switched = switched
         self._jumps = Jumps()
@@ -66,47 +64,27 @@ class Navigation(ContentSwitcher):
         self.has_view = asyncio.Event()
         """Set once a view is shown, which takes the keys."""
 
-    @cached_property
-    def overview(self) -> OverviewView:
-        """The capture at a glance."""
-        from dcpinspect.tui.overview_view import OverviewView
+    if TYPE_CHECKING:
+        overview: OverviewView
+        packets: PacketsView
+        vbuckets: VbucketsView
+        timeline: TimelineView
+        findings: FindingsView
+        stats: StatsView
+    else:
 
-        return OverviewView(self, self._glyphs)
-
-    @cached_property
-    def packets(self) -> PacketsView:
-        """The view of packets."""
-        view = self._new_packets()
-        view.filtering.catch_up()
-        return view
-
-    @cached_property
-    def vbuckets(self) -> VbucketsView:
-        """The view of vbuckets."""
-        from dcpinspect.tui.vbuckets_view import VbucketsView
-
-        return VbucketsView(self, self._glyphs)
-
-    @cached_property
-    def timeline(self) -> TimelineView:
-        """The streams of one vbucket."""
-        from dcpinspect.tui.timeline_view import TimelineView
-
-        return TimelineView(self, self._glyphs)
-
-    @cached_property
-    def findings(self) -> FindingsView:
-        """The view of findings."""
-        from dcpinspect.tui.findings_view import FindingsView
-
-        return FindingsView(self, self._glyphs)
-
-    @cached_property
-    def stats(self) -> StatsView:
-        """The view of statistics."""
-        from dcpinspect.tui.stats_view import StatsView
-
-        return StatsView(self, self._glyphs)
+        def __getattr__(self, name: str) -> View:
+            """Makes a view when it is first asked for: its module has a class of its name."""
+            if name not in VIEWS:
+                raise AttributeError(name)
+            if name == "packets":
+                view = self._new_packets()
+                view.filtering.catch_up()
+            else:
+                module = import_module(f"dcpinspect.tui.{name}_view")
+                view = getattr(module, f"{name.capitalize()}View")(self)
+            self.__dict__[name] = view
+            return view
 
     def has(self, view: str) -> bool:
         """Whether a view was made."""
@@ -393,43 +371,31 @@ class Navigation(ContentSwitcher):
             self.show_status(str(error))
 
     def _go_to(self, place: Target) -> None:
-        if place.row is not None:
-            self.to_row(place.row)
-        elif place.vbucket is not None:
+        number = place.number
+        if place.kind == "row":
+            self.to_row(number)
+        elif place.kind == "vbucket":
             vbuckets = self.inspection.results.vbuckets
-            if place.vbucket not in vbuckets:
-                self.show_status(
-                    "there is no vbucket "
-                    f"{place.vbucket}{f'; there are {ranges(vbuckets)}' if vbuckets else ''}"
-                )
+            if number not in vbuckets:
+                hint = f"; there are {ranges(vbuckets)}" if vbuckets else ""
+                self.show_status(f"there is no vbucket {number}{hint}")
             elif self.current == "vbuckets" and place.seqno is None:
-                self.vbuckets.map.move_to(place.vbucket)
+                self.vbuckets.map.move_to(number)
             else:
-                self.to_vbucket(place.vbucket, place.seqno)
-        elif place.mark is not None:
-            if 1 <= place.mark <= len(self.marks):
-                self.to_row(self.marks[place.mark - 1])
+                self.to_vbucket(number, place.seqno)
+        elif place.kind == "mark":
+            if 1 <= number <= len(self.marks):
+                self.to_row(self.marks[number - 1])
             else:
-                self.show_status(
-                    f"there is no mark {place.mark}; {len(self.marks):,} rows are marked"
-                )
-        elif place.rule is not None:
-            numbers = [
-                number
-                for number, finding in enumerate(self.inspection.results.findings)
-                if finding.rule == place.rule
-            ]
-            if numbers:
-                self.to_finding(numbers[0])
+                self.show_status(f"there is no mark {number}; {len(self.marks):,} rows are marked")
+        elif place.kind == "rule":
+            rules = [finding.rule for finding in self.inspection.results.findings]
+            if place.rule in rules:
+                self.to_finding(rules.index(place.rule))
             else:
                 self.show_status(f"no finding of the rule {place.rule}")
         else:
-            noun, number = (
-                ("last_frame", place.frame)
-                if place.frame is not None
-                else ("time_ns", place.time_ns)
-            )
-            self._to_first(f"{noun} >= {number}")
+            self._to_first(f"{'last_frame' if place.kind == 'frame' else 'time_ns'} >= {number}")
 
 
 MOST_JUMPS = 200

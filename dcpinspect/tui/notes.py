@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.tui.history import replace_file
+from dcpinspect.tui.history import file_begin, replace_file
 
 SCHEMA = "dcpinspect.notes/1"
 SUFFIX = ".dcpinspect.json"
@@ -167,8 +167,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     that is not ours.
     """
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            saved = json.loads(file.read(_SIZE))
+        saved = json.loads(file_begin(path, _SIZE))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError):

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+from rich.filesize import decimal
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -26,7 +27,6 @@ from dcpinspect.text import cells, escape
 from dcpinspect.tui.base_app import Opening, ThemedApp
 from dcpinspect.tui.dialogs import PickList
 from dcpinspect.tui.history import Memory
-from dcpinspect.tui.theme import Glyphs
 
 NO_RIGHT = "no right to capture; start again with sudo"
 MOST = 100
@@ -34,7 +34,6 @@ MOST = 100
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 """Folder of the samples, where the package is beside them."""
 HINT = "Enter opens   ↑ ↓ choose   Tab completes the path   ? help   Esc leaves"
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 class Offer(Option):
@@ -60,7 +59,7 @@ class OpenScreen(ModalScreen[Opening | None]):
         Binding("tab", "complete", priority=True),
     ]
 
-    def __init__(self, recent: Sequence[str], glyphs: Glyphs, *, said: str = "") -> None:
+    def __init__(self, recent: Sequence[str], *, said: str = "") -> None:
         """Makes the screen. ``recent``: paths, the newest first. ``said``: why an earlier choice
         could not be opened.
         """
@@ -74,7 +73,7 @@ class OpenScreen(ModalScreen[Opening | None]):
             compact=True,
             id="open-path",
         )
-        self._list = PickList(glyphs, can_focus=False, id="open-list")
+        self._list = PickList(can_focus=False, id="open-list")
         self._word = Static(Text(said), id="open-said", classes="error" if said else "")
 
     def compose(self) -> ComposeResult:
@@ -269,7 +268,7 @@ def _described(path: str, width: int) -> Text:
     about = ""
     with suppress(OSError):
         status = os.stat(path)
-        about = f"{_size(status.st_size)}, {_age(time.time() - status.st_mtime)}"
+        about = f"{decimal(status.st_size)}, {_age(time.time() - status.st_mtime)}"
     home = os.path.expanduser("~")
     folder = (
         f"~{folder[len(home) :]}"
@@ -282,14 +281,6 @@ def _described(path: str, width: int) -> Text:
     return Text.assemble(
         " ", (name, "bold"), f"  {about}  ", (folder, "dim"), no_wrap=True, overflow="ellipsis"
     )
-
-
-def _size(count: float) -> str:
-    for unit in _UNITS:
-        if count < 1024 or unit == _UNITS[-1]:
-            return f"{count:,.0f} {unit}"
-        count /= 1024
-    return ""
 
 
 def _age(seconds: float) -> str:
@@ -322,6 +313,4 @@ class StartApp(ThemedApp):
 
     def on_mount(self) -> None:
         """Shows the screen that opens captures, which is the only one."""
-        self.push_screen(
-            OpenScreen(self.memory.captures.texts[::-1], self.glyphs, said=self._why), self.exit
-        )
+        self.push_screen(OpenScreen(self.memory.captures.texts[::-1], said=self._why), self.exit)

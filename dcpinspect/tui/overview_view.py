@@ -25,7 +25,6 @@ from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.line_view import LineView
 from dcpinspect.tui.rate import Rate
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_map import VbucketMap
 from dcpinspect.tui.view import Spot, View
 
@@ -45,18 +44,18 @@ _BESIDE = 42
 class OverviewView(View):
     """Parts that each lead to another view."""
 
-    def __init__(self, host: Navigation, glyphs: Glyphs) -> None:
-        super().__init__(host, glyphs, "overview")
+    def __init__(self, host: Navigation) -> None:
+        super().__init__(host, "overview")
         self._said, self._legend = Static(id="overview-verdict"), Static(id="overview-legend")
-        self.findings = FindingList(glyphs, is_alone=True, id="overview-findings")
-        self.map = VbucketMap(glyphs, id="overview-map")
+        self.findings = FindingList(is_alone=True, id="overview-findings")
+        self.map = VbucketMap(id="overview-map")
         self._below, self._map_side, self._beside = (
             Container(id="overview-below"),
             Vertical(id="overview-map-side"),
             Vertical(),
         )
-        self.rate = Rate(glyphs, id="overview-rate")
-        self.connections = ConnectionList(glyphs, id="overview-connections")
+        self.rate = Rate(id="overview-rate")
+        self.connections = ConnectionList(id="overview-connections")
         self._parts: Sequence[LineView] = (self.findings, self.map, self.connections)
         self._here: LineView = self.findings
         self._verdict_text = Text()

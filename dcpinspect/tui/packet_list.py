@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,6 @@ from rich.style import Style
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
-from textual.strip import Strip
 
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.output.render.message_lines import ALL_KNOWN, Lines, TimeFormat
@@ -23,9 +23,8 @@ from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui import theme
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.line_view import LineView, Piece, strip, visible_width
+from dcpinspect.tui.line_view import LineView, Piece, visible_width
 from dcpinspect.tui.row_index import RowIndex
-from dcpinspect.tui.theme import Glyphs
 
 PAGE = 32
 """Number of rows that are looked up at once."""
@@ -96,8 +95,8 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     class Changed(Message):
         """Sent when there are more rows, or other rows."""
 
-    def __init__(self, inspection: Inspection, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(glyphs, id=id)
+    def __init__(self, inspection: Inspection, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
         self._inspection = inspection
         self.index = RowIndex()
         self._first = 1
@@ -318,54 +317,42 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         if self.row:
             self.scroll_to_cursor()
 
-    def render_line(self, y: int) -> Strip:
-        """Draws one visible line."""
-        line = int(self.scroll_offset.y) + y
-        base = self.rich_style
-        if line >= self.count:
-            words = "" if self.count else self.why_empty
-            lines = textwrap.wrap(words, max(20, visible_width(self) - 4))
-            return strip(
-                [(f"  {lines[y]}" if y < len(lines) else "", base)], visible_width(self), base
-            )
-        row, text, kind, color = self._line(line)
+    def empty_line(self, line: int) -> str:
+        """Returns a line of why there are no rows."""
+        lines = textwrap.wrap(self.why_empty, max(20, visible_width(self) - 4))
+        return f"  {lines[line]}" if line < len(lines) else ""
+
+    def pieces(self, place: int, part: int, style: Style) -> Iterator[Piece]:
+        """Yields signs, and the line of a message."""
+        del part
+        row, text, kind, color = self._line(place)
         finding = self._inspection.results.finding(row)
         severity = None if finding is None else finding.severity
-        style = base + (Style(color=color) if color else theme.style_of(self.app, f"kind-{kind}"))
-        if row == self.guest:
-            style += Style(dim=True)
-        is_cursor = row == self.row
-        if is_cursor:
-            style += self.cursor_style()
-        glyph_style = style
+        is_here = place == self.at
+        style = self.rich_style + Style(dim=row == self.guest or None)
+        style += Style(color=color) if color else theme.style_of(self.app, f"kind-{kind}")
+        style += self.cursor_style() if is_here else Style()
+        sign_style = style
         if severity is not None:
-            glyph_style = self.sign_style(severity, style, is_here=is_cursor)
+            sign_style = self.sign_style(severity, style, is_here=is_here)
         notes = self._inspection.notes
         note = notes.text(row)
         mark = self._glyphs.remark if note else self._glyphs.mark if row in notes.of else " "
-        mark_style = style if is_cursor else style + theme.style_of(self.app, "chart-bar")
-        pieces: list[Piece] = [
-            (self._glyphs.cursor if is_cursor else " ", style),
-            (self._glyphs.of_severity(severity), glyph_style),
-            (mark, mark_style),
-        ]
+        mark_style = style if is_here else style + theme.style_of(self.app, "chart-bar")
+        yield self._glyphs.of_severity(severity), sign_style
+        yield mark, mark_style
         rule = f" {finding.rule} " if finding is not None and finding.severity != "note" else ""
-        width = visible_width(self) - GUTTER - len(rule)
-        if rule and width >= self._lines.summary_at - SEQNO:
-            text = clip(text, width)
-            pieces += [(text + " " * (width - cells(text)), style), (rule, glyph_style)]
+        width, at_end = visible_width(self) - GUTTER, ("", style)
+        if rule and width - len(rule) >= self._lines.summary_at - SEQNO:
+            at_end = rule, sign_style
         elif note and width > self._lines.summary_at:
-            remark = clip(
-                f" {self._glyphs.remark} {note} ", max(width - self._lines.summary_at, width // 3)
-            )
-            text = clip(text, width - cells(remark))
-            pieces += [
-                (text + " " * (width - cells(remark) - cells(text)), style),
-                (remark, mark_style),
-            ]
-        else:
-            pieces.append((text, style))
-        return strip(pieces, visible_width(self), style)
+            remark = f" {self._glyphs.remark} {note} "
+            at_end = clip(remark, max(width - self._lines.summary_at, width // 3)), mark_style
+        if at_end[0]:
+            text = clip(text, width - cells(at_end[0]))
+            text += " " * (width - cells(at_end[0]) - cells(text))
+        yield text, style
+        yield at_end
 
     @property
     def why_empty(self) -> str:

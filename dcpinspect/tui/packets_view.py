@@ -31,7 +31,6 @@ from dcpinspect.tui.message_panes import MessagePanes
 from dcpinspect.tui.packet_list import PacketList
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.row_search import Search
-from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.view import Spot, View
 
 if TYPE_CHECKING:
@@ -59,14 +58,14 @@ FOLLOWED = 0.5
 class PacketsView(View):
     """The list above, fields and bytes below or beside it."""
 
-    def __init__(self, host: Navigation, glyphs: Glyphs, bar: FilterBar) -> None:
-        super().__init__(host, glyphs, "packets")
+    def __init__(self, host: Navigation, bar: FilterBar) -> None:
+        super().__init__(host, "packets")
         self._inspection = host.inspection
         self.bar = bar
-        self.list = PacketList(self._inspection, glyphs, id="packet-list")
+        self.list = PacketList(self._inspection, id="packet-list")
         self.filtering = Filtering(self.list, bar, host)
         self.search = Search(self.list, host)
-        self.panes = MessagePanes(self._inspection, glyphs)
+        self.panes = MessagePanes(self._inspection)
         self.fields, self.bytes = self.panes.fields, self.panes.bytes
         self.split, self._upper = Container(id="split"), Vertical(id="upper")
         self._heading, self._beside = Line(id="list-heading"), Line(id="list-divider")
@@ -467,7 +466,7 @@ class PacketsView(View):
             return
         if not form:
             self.app.push_screen(
-                ChoiceDialog(f"copy row {row:,} as", FORMS, self._glyphs),
+                ChoiceDialog(f"copy row {row:,} as", FORMS),
                 lambda form: self.action_copy_as(form) if form else None,
             )
             return

@@ -5,29 +5,33 @@ a rule.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Literal, NamedTuple
 
 from dcpinspect.errors import UsageError
 from dcpinspect.findings.registry import RULES
-from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import clip, did_you_mean, escape
 
 FORMS = "a row 1047, frame f988, vb417, vb417@842, time 12.5s or 14:03:22, mark m2, or a rule"
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where to go: exactly one of the fields is set, or ``vbucket`` and ``seqno``."""
+class Target(NamedTuple):
+    """Where to go."""
 
-    row: int | None = None
-    frame: int | None = None
-    vbucket: int | None = None
+    kind: Literal["row", "frame", "vbucket", "mark", "time", "rule"]
+    number: int = 0
+    """Of a time: nanoseconds since 1970."""
     seqno: int | None = None
-    time_ns: int | None = None
-    """Nanoseconds since 1970."""
-    rule: str | None = None
-    mark: int | None = None
-    """Number of the mark, from 1."""
+    rule: str = ""
+
+
+_NUMBERED: Mapping[Literal["row", "frame", "vbucket", "mark"], str] = {
+    "row": r"(\d{1,18})",
+    "frame": r"f(\d{1,18})",
+    "mark": r"m(\d{1,9})",
+    "vbucket": r"vb?(\d{1,5})(?:@(\d{1,20}))?",
+}
 
 
 def parse_place(text: str, first_ns: int) -> Target:
@@ -35,18 +39,13 @@ def parse_place(text: str, first_ns: int) -> Target:
     ``12.5s`` counts. Raises UsageError.
     """
     word = _short(text.strip().lower().removeprefix(":").replace(",", "").replace("_", ""))
-    if re.fullmatch(r"\d{1,18}", word, re.ASCII):
-        return Target(row=int(word))
-    if match := re.fullmatch(r"f(\d{1,18})", word, re.ASCII):
-        return Target(frame=int(match[1]))
-    if match := re.fullmatch(r"m(\d{1,9})", word, re.ASCII):
-        return Target(mark=int(match[1]))
-    if match := re.fullmatch(r"vb?(\d{1,5})(?:@(\d{1,20}))?", word, re.ASCII):
-        return Target(vbucket=int(match[1]), seqno=int(match[2]) if match[2] else None)
+    for kind, form in _NUMBERED.items():
+        if match := re.fullmatch(form, word, re.ASCII):
+            seqno = match[2] if kind == "vbucket" else None
+            return Target(kind, int(match[1]), int(seqno) if seqno else None)
     if match := re.fullmatch(r"(\d{1,9})(?:\.(\d{1,9}))?s", word, re.ASCII):
-        return Target(
-            time_ns=first_ns + int(match[1]) * 10**9 + int((match[2] or "0").ljust(9, "0"))
-        )
+        since_ns = int(match[1]) * 10**9 + int((match[2] or "0").ljust(9, "0"))
+        return Target("time", first_ns + since_ns)
     if match := re.fullmatch(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?", word, re.ASCII):
         hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
         if hour > 23 or minute > 59 or second > 59:
@@ -54,10 +53,10 @@ def parse_place(text: str, first_ns: int) -> Target:
         day = datetime.fromtimestamp(first_ns // 10**9, UTC).replace(
             hour=hour, minute=minute, second=second
         )
-        return Target(time_ns=int(day.timestamp()) * 10**9 + int((match[4] or "0").ljust(9, "0")))
+        return Target("time", int(day.timestamp()) * 10**9 + int((match[4] or "0").ljust(9, "0")))
     rule = text.strip().removeprefix(":")
     if rule in RULES:
-        return Target(rule=rule)
+        return Target("rule", rule=rule)
     advice = (
         did_you_mean(text.strip(), RULES)
         or "; give 1047, f988, vb417@842, 12.5s, 14:03:22, m2 or a rule"

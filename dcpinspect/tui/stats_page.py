@@ -5,6 +5,7 @@ the tables of ``dcpinspect stats``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,6 @@ from dcpinspect.tui.charts import (
     Happened,
     Line,
     chart,
-    marked,
     short,
     spark,
     until,
@@ -114,9 +114,8 @@ def _windows(
         title = f"connection {connection}: bytes not acknowledged, at most {most:,}{share}"
         if len(title) > width:
             title = title.replace("connection", "con").replace("its window of", "window")
-        since = _since_begin(start_ns, ends)
-        lines = chart(title, values, span_ns, since, width=width, height=HEIGHT, limit=window)
-        yield from _with_marks(lines, connection, since, ends, width, events)
+        drawn = connection, title, values, start_ns, span_ns
+        yield from _of_connection(*drawn, ends, width, events, limit=window)
     if len(charts.windows) > WINDOWS:
         yield f"and {len(charts.windows) - WINDOWS} more connections with windows, see below", ""
 
@@ -134,46 +133,45 @@ def _round_trips(
         if not row.any():
             continue
         values, span_ns = until(row, start_ns, series_span_ns, ends[1], is_sum=False)
-        since = _since_begin(start_ns, ends)
         title = f"connection {connection}: {what}, at most {int(values.max()) / 1000:,.0f} us"
-        lines = chart(title, values, span_ns, since, width=width, height=HEIGHT, each=1000)
-        yield from _with_marks(lines, connection, since, ends, width, events)
+        drawn = connection, title, values, start_ns, span_ns
+        yield from _of_connection(*drawn, ends, width, events, each=1000)
     if len(slowest) > WINDOWS:
         yield f"and {len(slowest) - WINDOWS} more, which took less", ""
 
 
-def _with_marks(
-    lines: Sequence[str],
+def _of_connection(
     connection: int,
-    since: tuple[int, int],
+    title: str,
+    values: IntArray,
+    start_ns: int,
+    span_ns: int,
     ends: tuple[int, int],
     width: int,
     events: Sequence[Happened],
+    *,
+    each: float = 1,
+    limit: int | None = None,
 ) -> Iterator[Line]:
-    """Yields a chart, a line with a sign below each column that has findings, and the findings in
-    words, each in its colour.
-    """
-    begin, end = since
-    happenings = [
+    """Yields a chart with signs of the connection's findings, and the first of each rule in words."""
+    since = start_ns - ends[0], max(start_ns, ends[1]) - ends[0]
+    findings = [
         happened
         for happened in events
-        if happened.connection == connection and begin <= happened.time_ns - ends[0] <= end
+        if happened.connection == connection and since[0] <= happened.time_ns - ends[0] <= since[1]
     ]
-    yield from marked(lines, happenings, since, ends[0], width)
-    for happened in happenings[:MARKED]:
-        yield (
-            f"{'':>{LABEL}}{happened.sign} {(happened.time_ns - ends[0]) / 1e9:.3f} s  {happened.text}",
-            happened.severity,
-        )
-    if len(happenings) > MARKED:
-        yield f"{'':>{LABEL}}and {len(happenings) - MARKED} more", ""
+    form: dict[str, Any] = {"width": width, "height": HEIGHT, "limit": limit, "first_ns": ends[0]}
+    yield from chart(title, values, span_ns, since, each=each, events=findings, **form)
+    first_of = {happened.text.partition(":")[0]: happened for happened in reversed(findings)}
+    worded = sorted(first_of.values(), key=findings.index)
+    for happened in worded[:MARKED]:
+        since_ns = happened.time_ns - ends[0]
+        text = f"{'':>{LABEL}}{happened.sign} {since_ns / 1e9:.3f} s  {happened.text}"
+        yield text, happened.severity
+    if len(worded) > MARKED:
+        yield f"{'':>{LABEL}}and {len(worded) - MARKED} more", ""
 
 
 def _count_text(number: int) -> str:
     """Writes a number as other views do where it fits in seven letters, else in short."""
     return f"{number:,}" if number < 1_000_000 else short(number)
-
-
-def _since_begin(start_ns: int, ends: tuple[int, int]) -> tuple[int, int]:
-    """Returns when the first span begins and the capture ends, in nanoseconds since it began."""
-    return start_ns - ends[0], max(start_ns, ends[1]) - ends[0]

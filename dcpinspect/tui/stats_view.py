@@ -12,11 +12,9 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from dcpinspect.output.render.coverage_text import coverage_table
-from dcpinspect.text import one_line
-from dcpinspect.tui.charts import Happened, painted
+from dcpinspect.tui.charts import happenings, painted
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.stats_page import page
-from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.view import View
 
 if TYPE_CHECKING:
@@ -26,8 +24,8 @@ if TYPE_CHECKING:
 class StatsView(View, VerticalScroll, can_focus=True, inherit_bindings=False):
     """Charts, then the tables of ``dcpinspect stats`` and of ``--stats``."""
 
-    def __init__(self, host: Navigation, glyphs: Glyphs) -> None:
-        super().__init__(host, glyphs, "stats")
+    def __init__(self, host: Navigation) -> None:
+        super().__init__(host, "stats")
         self._results = Results()
         self._text = Static(id="stats-text")
 
@@ -65,32 +63,14 @@ class StatsView(View, VerticalScroll, can_focus=True, inherit_bindings=False):
             results.statistics,
             self.host.inspection.ends,
             width=max(20, self.size.width - 3),
-            events=self._happenings(),
+            events=happenings(results.findings, self._glyphs),
         )
-        text.append_text(painted(lines, self.app, self._glyphs))
+        text.append_text(painted(lines, self.app))
         if results.coverage is not None:
             text.append("\n")
             for line in coverage_table(results.coverage):
                 text.append(f"{line}\n")
         self._text.update(text)
-
-    def _happenings(self) -> list[Happened]:
-        """Returns errors and warnings, each with its first place in a connection."""
-        happenings: dict[tuple[int, str], Happened] = {}
-        for finding in self._results.findings:
-            is_counted = finding.severity != "note" and finding.effect_of is None
-            for case in finding.case_of_each if is_counted else ():
-                for spot in case.places:
-                    text = f"{case.rule}: {one_line(case.message)}"
-                    happened = Happened(
-                        spot.connection,
-                        spot.time_ns,
-                        self._glyphs.of_severity(finding.severity),
-                        finding.severity,
-                        text,
-                    )
-                    happenings.setdefault((spot.connection, case.rule), happened)
-        return sorted(happenings.values(), key=lambda happened: happened.time_ns)
 
     def action_step(self, lines: int) -> None:
         """Scrolls down by so many lines, or up."""

@@ -22,9 +22,11 @@ from textual.strip import Strip
 from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.glossary import CONVENTION_TEXTS
 from dcpinspect.output.render.lanes import (
+    ASCII,
     EVENTS,
     LETTERS,
     TICK,
+    UNICODE,
     Glyphs,
     Lanes,
     Scale,
@@ -34,11 +36,9 @@ from dcpinspect.output.render.lanes import (
     paints_of,
 )
 from dcpinspect.output.render.message_lines import counted
-from dcpinspect.output.render.shape import Shape
 from dcpinspect.output.render.timeline_text import LABEL, apart, lasting, numbers, seconds
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.streams import words as w
-from dcpinspect.streams.story import StreamStory
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import cells, clip, wrap
 from dcpinspect.tui import theme
@@ -87,9 +87,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"lanes--column"}
     HEAD = 2
 
-    def __init__(self, lane_glyphs: Glyphs, glyphs: theme.Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(glyphs, id=id)
-        self._lane_glyphs = lane_glyphs
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
         self.told: Tracks | None = None
         self.waiting = ""
         """Why the vbucket is not drawn, in words: it is being read, or reading was stopped."""
@@ -108,6 +107,11 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         self._drawn: dict[int, Lanes] = {}
         self._high = 1
 
+    @property
+    def lane_glyphs(self) -> Glyphs:
+        """The characters that lanes are drawn with."""
+        return ASCII if self._glyphs is theme.ASCII else UNICODE
+
     # -- what is shown
     # ------------------------------------------------------------------------------------
 
@@ -125,16 +129,6 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     def track(self) -> Track | None:
         """Stream that the cursor is in."""
         return self.tracks[self.stream] if self.stream < len(self.tracks) else None
-
-    @property
-    def story(self) -> StreamStory | None:
-        """What is known of the stream that the cursor is in."""
-        return None if self.track is None else self.track.story
-
-    @property
-    def shape(self) -> Shape | None:
-        """Shape, on the shown axis, of the stream that the cursor is in."""
-        return None if self.track is None else self.track.shapes[self.axis]
 
     def wait(self, vbucket: int, why: str) -> None:
         """Shows that a vbucket is still to be drawn, and hides the one before at once."""
@@ -398,24 +392,23 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     @property
     def item_row(self) -> int:
         """Row of the first item at the cursor; 0 if it is on an event, or no item is there."""
-        shape = self.shape
-        if shape is None or self.story is None or self.chosen_row:
+        if self.track is None or self.chosen_row:
             return 0
+        shape = self.track.shapes[self.axis]
         low, high = (np.uint64(bound) for bound in self.span)
         is_here = (shape.item_last >= low) & (shape.item_first <= high)
-        return int(self.story.item_row[is_here].min(initial=1 << 62)) if is_here.any() else 0
+        return int(self.track.story.item_row[is_here].min(initial=1 << 62)) if is_here.any() else 0
 
     def spoken(self) -> str:
         """Describes what is at the cursor."""
-        track, story, shape = self.track, self.story, self.shape
+        track = self.track
         if self.waiting:
             return f"vb {self.vbucket}: {self.waiting}"
-        if track is None or story is None or shape is None:
-            return (
-                "no stream of this vbucket"
-                if self.told is not None
-                else "choose a vbucket (2, or v on a message)"
-            )
+        if self.told is None:
+            return "choose a vbucket (2, or v on a message)"
+        if track is None:
+            return "no stream of this vbucket"
+        story, shape = track.story, track.shapes[self.axis]
         phrases = [
             f"stream {track.name} of connection {track.connection}",
             self._position_in_words(),
@@ -439,12 +432,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         if len(gaps):
             order = np.array([_WORST.index(cause) for cause in range(len(w.CAUSES))])
             worst = int(gaps[np.argmax(order[story.cause[gaps]])])
-            low_missing, high_missing = int(story.after[worst]) + 1, int(story.before[worst]) - 1
-            missing = (
-                f"seqno {low_missing}"
-                if low_missing == high_missing
-                else f"seqnos {low_missing}–{high_missing}"
-            )
+            missing = _seqnos(int(story.after[worst]) + 1, int(story.before[worst]) - 1)
             phrases.append(f"{missing} did not come, {w.CAUSES[int(story.cause[worst])]}")
         return " · ".join(phrases)
 
@@ -456,7 +444,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
                 if low == high
                 else f"{lasting(high - low + 1)} from {self._number(low)} s on"
             )
-        return f"seqno {low}" if low == high else f"seqnos {low}–{high}"
+        return _seqnos(low, high)
 
     def _number(self, at: int) -> str:
         return (
@@ -534,7 +522,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
                 self.tracks[place].shapes[self.axis],
             )
             drawn = self._drawn[place] = lanes(
-                shape, self.scale, glyphs=self._lane_glyphs, apart=apart_by, high=self._high
+                shape, self.scale, glyphs=self.lane_glyphs, apart=apart_by, high=self._high
             )
         return drawn
 
@@ -574,25 +562,12 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         """Returns the glyph and the colour of each column."""
         of_column = self._stretched
         text = np.array(list(cells))[of_column]
-        is_repeated = np.diff(of_column, prepend=-1) == 0
+        is_repeated, glyphs = np.diff(of_column, prepend=-1) == 0, self.lane_glyphs
         if row.lane in ("axis", "events"):
-            marks = (
-                np.isin(
-                    text,
-                    [
-                        *EVENTS,
-                        self._lane_glyphs.tick,
-                        self._lane_glyphs.end,
-                        self._lane_glyphs.back,
-                    ],
-                )
-                & is_repeated
-            )
-            later = np.append(text[1:], " ")
-            text[marks] = np.where(
-                (later[marks] == " ") | (row.lane == "events"), " ", self._lane_glyphs.line
-            )
-        return text, paints_of(row.lane, text.tolist(), self._lane_glyphs)
+            marks = is_repeated & np.isin(text, [*EVENTS, glyphs.tick, glyphs.end, glyphs.back])
+            is_last = np.append(text[1:], " ")[marks] == " "
+            text[marks] = np.where(is_last | (row.lane == "events"), " ", glyphs.line)
+        return text, paints_of(row.lane, text.tolist(), glyphs)
 
     def _labels(self, row: Row, text: npt.NDArray[np.str_]) -> Iterator[tuple[int, str]]:
         """Yields words that fit into the bars of a lane: the first column, and the words with a
@@ -618,21 +593,15 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
                     f"{int(story_bars.first[bar])}–{int(story_bars.last[bar])} "
                     f"{w.SNAPSHOT_TYPES[int(story_bars.type[bar])]}"
                 )
-                long = " · ".join((kind, *_more(track.story.snapshots, int(story_bars.row[bar]))))
-                word = next(
-                    (
-                        f" {word_shown} "
-                        for word_shown in (long, kind)
-                        if len(word_shown) + 4 <= label_width
-                    ),
-                    "",
-                )
-                if word:
-                    yield int(first[index]) + (label_width - len(word)) // 2, word
+                more = _more(track.story.snapshots, int(story_bars.row[bar]))
+                for words in (" · ".join((kind, *more)), kind):
+                    if len(words) + 4 <= label_width:
+                        yield int(first[index]) + (label_width - len(words) - 2) // 2, f" {words} "
+                        break
 
     def _findings(self, place: int, base: Style) -> list[Piece]:
         pieces: list[Piece] = [(" ", base)] * self._columns
-        signs = {"error": self._lane_glyphs.error, "warning": self._lane_glyphs.warning}
+        signs = {"error": self.lane_glyphs.error, "warning": self.lane_glyphs.warning}
         marks = self.tracks[place].found_at(self.axis)
         # an error stands before a warning
         for position, severity in sorted(marks, key=itemgetter(1), reverse=True):
@@ -660,7 +629,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         # background, so that their content stays visible.
         edge = high if high - low <= _NARROW else low + 1
         cursor_strip = _over(line.crop(low, edge), self.cursor_style())
-        sign = (self._lane_glyphs.error, self._lane_glyphs.warning)
+        sign = (self.lane_glyphs.error, self.lane_glyphs.warning)
         if line.crop(low, low + 1).text in sign:
             # the cursor's colour would hide that of the sign
             [(text, style, _), *_] = line.crop(low, low + 1)
@@ -701,6 +670,10 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
                 break
             phrases[left_out] = ""
         return _joined(phrases)
+
+
+def _seqnos(low: int, high: int) -> str:
+    return f"seqno {low}" if low == high else f"seqnos {low}–{high}"
 
 
 def _joined(parts: Mapping[str, str]) -> str:

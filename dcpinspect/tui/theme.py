@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.segment import Segment
 from rich.style import Style
@@ -19,6 +19,9 @@ from dcpinspect.output.render.lanes import LOUD
 from dcpinspect.output.render.palette import PAINTS
 from dcpinspect.protocol.message import Severity
 from dcpinspect.text import cells, did_you_mean, escape
+
+if TYPE_CHECKING:
+    from dcpinspect.tui.base_app import ThemedApp
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,11 @@ class Glyphs:
             if severity is None
             else {"error": self.error, "warning": self.warning, "note": self.note}[severity]
         )
+
+
+def glyphs_of(app: App[Any]) -> Glyphs:
+    """Returns the characters that an application draws with."""
+    return cast("ThemedApp", app).glyphs
 
 
 def variables(theme: Theme, *, has_color: bool) -> dict[str, str]:

@@ -15,7 +15,7 @@ from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.output.render.lanes import ASCII, LETTERS, UNICODE, Sign, legend, legend_lines
+from dcpinspect.output.render.lanes import LETTERS, Sign, legend, legend_lines
 from dcpinspect.text import clip, wrap
 from dcpinspect.tui import theme
 from dcpinspect.tui.event_list import EventList
@@ -51,11 +51,9 @@ class TimelineView(View):
     in the list.
     """
 
-    def __init__(self, host: Navigation, glyphs: theme.Glyphs) -> None:
-        super().__init__(host, glyphs, "timeline")
-        self._lane_glyphs = lane_glyphs = ASCII if glyphs is theme.ASCII else UNICODE
-        self.lanes = Timeline(lane_glyphs, glyphs, id="lanes")
-        self.events = EventList(glyphs, id="events")
+    def __init__(self, host: Navigation) -> None:
+        super().__init__(host, "timeline")
+        self.lanes, self.events = Timeline(id="lanes"), EventList(id="events")
         self._asked: _Asked | None = None
         """The request that is being read."""
         self._spoken, self._legend = Static(id="spoken"), Static(id="lanes-legend")
@@ -101,7 +99,7 @@ class TimelineView(View):
 
     def _signs(self) -> list[list[Sign]]:
         """Returns the meanings of all signs: of lanes, of gaps, of events, of findings."""
-        glyphs = self._lane_glyphs
+        glyphs = self.lanes.lane_glyphs
         signs = zip((glyphs.error, glyphs.warning), ("error", "warning"), strict=True)
         findings = [Sign(glyph, f"severity-{word}", word) for glyph, word in signs]
         effect = Sign(self._glyphs.effect, "", "effect of the finding above")
@@ -302,7 +300,7 @@ class TimelineView(View):
         """Returns the legend of lanes and gaps."""
         lines = [
             "".join(text for text, _ in line)
-            for signs in self._signs()
+            for signs in legend(self.lanes.lane_glyphs)
             for line in legend_lines(signs, 70)
         ]
         return [*lines, f"a cell shows its worst gap, in this order: {' '.join(LETTERS.values())}"]

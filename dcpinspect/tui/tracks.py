@@ -153,15 +153,12 @@ def tracks_of(
     tracks = []
     for story_number, story in enumerate(stream_stories):
         own_notes = notes.get(story_number, ())
-        on_seqnos = [
-            Mark(own_note.seqno, own_note.letter, own_note.row, own_note.text)
-            for own_note in own_notes
-            if own_note.seqno is not None
+        noted_marks = [
+            (note.seqno, Mark(max(0, note.time_ns - first_ns), note.letter, note.row, note.text))
+            for note in own_notes
         ]
-        in_time = [
-            Mark(max(0, own_note.time_ns - first_ns), own_note.letter, own_note.row, own_note.text)
-            for own_note in own_notes
-        ]
+        in_time = [mark for _, mark in noted_marks]
+        on_seqnos = [mark._replace(at=at) for at, mark in noted_marks if at is not None]
         until_ns = lasted_until(story.stream, links[story.key[0]])
         tracks.append(
             Track(
@@ -348,7 +345,6 @@ def _placed(found: Sequence[TrackEvent], track: Track, number: int) -> list[Trac
 
 def _connections(inspection: Inspection, numbers: set[int]) -> Iterator[tuple[int, str]]:
     table = inspection.results.records["connections"]
-    columns = (table.values(name) for name in ("connection", "client", "server", "name"))
-    for number, client, server, title in zip(*columns, strict=True):
+    for number, client, server, title in table.rows("connection", "client", "server", "name"):
         if number in numbers:
             yield number, f"{client} → {server}{f'  {escape(title)}' if title else ''}"

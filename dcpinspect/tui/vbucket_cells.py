@@ -29,7 +29,7 @@ class Cells:
     """The state of each vbucket, from the table of vbuckets."""
 
     def __init__(self, vbuckets: Records | None) -> None:
-        rows = [] if vbuckets is None else _rows(vbuckets)
+        rows = [] if vbuckets is None else vbuckets.row_dicts()
         self.by_number: dict[int, list[Mapping[str, Any]]] = {}
         for row in rows:
             self.by_number.setdefault(row["vbucket"], []).append(row)
@@ -120,11 +120,3 @@ def whole_numbers(records: Records, name: str) -> IntArray:
         if isinstance(column, NumberColumn)
         else np.array(records.values(name), np.int64)
     )
-
-
-def _rows(records: Records) -> list[dict[str, Any]]:
-    names = [column.name for column in records.table.columns]
-    return [
-        dict(zip(names, row, strict=True))
-        for row in zip(*(records.values(name) for name in names), strict=True)
-    ]

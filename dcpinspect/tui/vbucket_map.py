@@ -16,7 +16,6 @@ from dcpinspect.text import clip
 from dcpinspect.tui import theme
 from dcpinspect.tui.line_view import LineView, Piece, flowed, strip
 from dcpinspect.tui.results import STALLS, Results
-from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_cells import Cells
 
 LABEL = 5
@@ -60,32 +59,27 @@ def fitting(count: int, width: int, height: int, word_cell: int = 0) -> Layout:
         return Layout(
             1, -(-count // -(-count // across)), max(1, min(width // across, word_cell)), 1, True
         )
-    layouts = []
     for share in _EACH:
-        for across in _ACROSS:
-            wide = min((width - LABEL - (across - 1) // GROUP) // across, WIDEST)
-            layout = Layout(share, across, wide)
-            if wide >= 1 and layout.lines(count) <= height:
-                high = max(1, min(height // layout.lines(count), HIGHEST, wide // 2))
-                layouts.append(
-                    (
-                        -share,
-                        wide > 1,
-                        across.bit_count() == 1,
-                        wide * high,
-                        layout._replace(high=high),
-                    )
-                )
+        layouts = [
+            layout._replace(high=max(1, min(height // lines, HIGHEST, layout.wide // 2)))
+            for across in _ACROSS
+            for wide in (min((width - LABEL - (across - 1) // GROUP) // across, WIDEST),)
+            for layout in (Layout(share, across, wide),)
+            if wide >= 1 and (lines := layout.lines(count)) <= height
+        ]
         if layouts:
-            break
-    return max(layouts)[-1] if layouts else Layout(_EACH[-1], GROUP)
+            return max(
+                layouts,
+                key=lambda one: (one.wide > 1, one.across.bit_count() == 1, one.wide * one.high),
+            )
+    return Layout(_EACH[-1], GROUP)
 
 
 class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     """All vbuckets of a bucket, or only those with streams if they are few."""
 
-    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(glyphs, id=id)
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
         self.cells = Cells(None)
         self.form = Layout()
         self._vbucket: int | None = None
@@ -272,27 +266,15 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             if cell_style is not base:  # the cursor's colour would hide that of the sign
                 style = theme.sign_on_cursor(style, base) if style.reverse else Style()
             return [(" ", cell_style), (sign, cell_style + style), (words, cell_style), *gap]
-        is_letter = bool(style.reverse)
-        text = (
-            sign.center(bar_width)
-            if is_letter and part == (self.form.high - 1) // 2
-            else " " * bar_width
-            if is_letter
-            else sign * bar_width
-        )
+        is_letter, is_middle = bool(style.reverse), part == (self.form.high - 1) // 2
         if place == self.at and self.has_focus and not (is_letter and wide == 1):
-            if is_letter and part == 0:
-                # the cursor's colour would hide that of the sign: it stands beside it
-                side = " " * ((bar_width - 1) // 2), cell_style
-                end = " " * (wide - len(side[0]) - 1), cell_style
-                return [side, (sign, theme.sign_on_cursor(style, base)), end]
-            text, style = (
-                (f"{sign}".center(bar_width), Style(reverse=False, bold=True))
-                if part == 0
-                else (" " * bar_width, Style())
-            )
-            return [(text, cell_style + style), *gap]
-        return [(text, base + style), *gap]
+            # the cursor's colour would hide that of a letter: it stands beside it
+            sign_style = theme.sign_on_cursor(style, base) if is_letter else cell_style
+            before = (bar_width - 1) // 2 if is_middle else wide
+            after = " " * (wide - before - 1), cell_style
+            return [(" " * before, cell_style), (sign * is_middle, sign_style), after]
+        text = sign.center(bar_width) if is_middle else " " * bar_width
+        return [(text if is_letter else sign * bar_width, base + style), *gap]
 
     # -- words
     # --------------------------------------------------------------------------------------------

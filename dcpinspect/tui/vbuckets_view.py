@@ -14,13 +14,12 @@ from textual.widgets import Static
 
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.output.render.message_lines import counted
-from dcpinspect.text import escape, one_line, wrap
+from dcpinspect.text import escape, one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.export_choices import Choice, of_vbucket
 from dcpinspect.tui.heat_map import HeatMap
-from dcpinspect.tui.line_view import LineView
+from dcpinspect.tui.line_view import LineView, labelled
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_cells import state_words
 from dcpinspect.tui.vbucket_map import VbucketMap
 from dcpinspect.tui.view import Spot, View
@@ -39,12 +38,12 @@ class VbucketsView(View):
     the cursor.
     """
 
-    def __init__(self, host: Navigation, glyphs: Glyphs) -> None:
-        super().__init__(host, glyphs, "vbuckets")
+    def __init__(self, host: Navigation) -> None:
+        super().__init__(host, "vbuckets")
         self.form: VbucketsForm = "map"
         """The form that is shown."""
-        self.map = VbucketMap(glyphs, id="map")
-        self.heat = HeatMap(glyphs, id="heat")
+        self.map = VbucketMap(id="map")
+        self.heat = HeatMap(id="heat")
         self._side = VerticalScroll(id="vbuckets-side", can_focus=False)
         self._legend, self._worst, self._about = (
             Static(id="vbuckets-legend"),
@@ -127,6 +126,7 @@ class VbucketsView(View):
         width = max(10, self._side.scrollable_content_region.width or self.app.size.width - 2)
         worst = Text() if is_narrow or is_few or not is_map else self.map.worst_text()
         self._worst.display = bool(worst)
+        worst.rstrip()
         self._worst.update(worst)
         if is_map:
             number, results = self.map.vbucket, self.host.inspection.results
@@ -226,9 +226,9 @@ def about_vbucket(
     """Returns what is known of a vbucket for each of its clients, then its ``findings``. Without a
     ``width``: in one line each, without what is not there.
     """
-    out = Text(f"vb {number}", "bold")
+    out = Text().append(f"vb {number}", "bold")
     if not rows:
-        return out.append("  not requested in this capture", "not bold")
+        return out.append("  not requested in this capture")
     for number_of_row, row in enumerate(rows):
         if not width:
             facts = [
@@ -241,23 +241,16 @@ def about_vbucket(
                 for finding in findings
                 if finding.severity != "note"
             ]
-            out.append(f"{chr(10) if number_of_row else '  '}{' · '.join(facts)}", "not bold")
+            out.append(f"{chr(10) if number_of_row else '  '}{' · '.join(facts)}")
         else:
             out.append("\n")
             for name, text in _facts(row, end_reason_of(row)):
-                for line, fact_line in enumerate(wrap(text, width - _NAME)):
-                    out.append_text(
-                        Text.assemble(
-                            (f"{'' if line else name:<{_NAME}}", "not bold dim"),
-                            (f"{fact_line}\n", "not bold"),
-                        )
-                    )
+                out.append_text(labelled(name, text, _NAME, width, "dim"))
+    out.append("\n" if findings and width else "")
     for finding in findings if width else ():
-        for line, text in enumerate(
-            wrap(f"{finding.rule}: {one_line(finding.message)}", width - 2)
-        ):
-            sign, style = (" ", Style()) if line else sign_of(finding)
-            out.append(f"\n{sign} ", style).append(text, "not bold")
+        sign, style = sign_of(finding)
+        text = f"{finding.rule}: {one_line(finding.message)}"
+        out.append_text(labelled(sign, text, 2, width, style))
     return out
 
 
@@ -267,25 +260,13 @@ def _facts(row: Mapping[str, Any], end_reason: str | None) -> Iterator[tuple[str
     reason = f": {end_reason}" if end_reason else ""
     is_all = before.startswith(verdict)
     yield "state", f"{before}{reason}" if is_all else f"{verdict}{reason}, {before} before"
-    yield (
-        "seqnos",
-        "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}",
-    )
+    first, last = row["first_seqno"], row["last_seqno"]
+    yield "seqnos", "none" if last is None else f"{first}–{last}"
     if row["high_seqno"] is not None:
         yield "server has", f"{row['high_seqno']:,}"
     yield "items", f"{row['items']:,}, {row['bytes']:,} bytes"
-    yield (
-        "streams",
-        ", ".join(
-            filter(
-                None,
-                [
-                    str(row["streams"]),
-                    counted(row["rollbacks"], "rollback") if row["rollbacks"] else "",
-                ],
-            )
-        ),
-    )
+    rollbacks = f", {counted(row['rollbacks'], 'rollback')}" if row["rollbacks"] else ""
+    yield "streams", f"{row['streams']}{rollbacks}"
     yield "connections", ranges(row["connections"])
     yield "snapshots", f"{row['snapshots']:,}"
     seqnos = row["gap_seqnos"] or {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from textual.widget import Widget
 
 from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.tui import theme
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.theme import Glyphs
 
@@ -44,11 +45,14 @@ class View(Widget):
 
     DEFAULT_CSS = "View { width: 1fr; height: 1fr; layout: vertical; overflow: hidden hidden; }"
 
-    def __init__(self, host: Navigation, glyphs: Glyphs, name: str) -> None:
+    def __init__(self, host: Navigation, name: str) -> None:
         """Makes the view. ``host``: the holder of the views, which leads to other views."""
         super().__init__(id=name)
         self.host = host
-        self._glyphs = glyphs
+
+    @property
+    def _glyphs(self) -> Glyphs:
+        return theme.glyphs_of(self.app)
 
     @property
     def keyboard(self) -> Widget:

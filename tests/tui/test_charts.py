@@ -53,23 +53,23 @@ def test_columns_are_as_high_as_their_share_and_nothing_is_only_for_nothing(
 def test_a_chart_keeps_to_its_width(
     values: np.ndarray[tuple[int], np.dtype[np.int64]], width: int, height: int, limit: int | None
 ) -> None:
-    lines = chart(
-        "title",
-        values,
-        100_000_000,
-        (500_000_000, 12_250_000_000),
-        width=width,
-        height=height,
-        limit=limit,
-    )
+    ends = 500_000_000, 12_250_000_000
+    drawn = chart("title", values, 100_000_000, ends, width=width, height=height, limit=limit)
+    lines = [line for line, _ in drawn]
     assert len(lines) == height + 2
     assert all(cells(line) <= width for line in lines)
 
 
 def test_a_limit_is_a_line_of_its_own() -> None:
-    lines = chart("of four", np.array([1, 2, 4]), 1, (0, 2), width=12, height=4, limit=4)
-    assert lines[1:-1] == ["       4 ──█", "           █", "          ██", "       0 ███"]
-    assert chart("more", np.array([8]), 2, (0, 1), width=10, height=2, limit=4)[1:-1] == [
+    four = chart("of four", np.array([1, 2, 4]), 1, (0, 2), width=12, height=4, limit=4)
+    assert [line for line, _ in four][1:-1] == [
+        "       4 ──█",
+        "           █",
+        "          ██",
+        "       0 ███",
+    ]
+    more = chart("more", np.array([8]), 2, (0, 1), width=10, height=2, limit=4)
+    assert [line for line, _ in more][1:-1] == [
         "       8 █",
         "       0 █",
     ]
