@@ -230,9 +230,9 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
                 yield Row(number, "")
             for line in range(len(self._title(track))):
                 yield Row(number, "title", line)
-            for lane in track.words:
-                # events are letters, and every stream of one kind of gap says it in its title
-                for lane_line in range(self._high if lane == "items" else 1):
+            for lane, words in track.words.items():
+                # what is not there, the title says
+                for lane_line in range(self._high if lane == "items" else words != "none"):
                     yield Row(number, lane, lane_line)
             if track.found_at("seqno"):
                 yield Row(number, "findings")
