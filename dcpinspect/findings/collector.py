@@ -553,7 +553,7 @@ class Collector(Portable):
 
     def _in_order(self, finding: Finding) -> tuple[object, ...]:
         rule = self._rules.get(finding.rule)
-        cost = rule.cost_of(finding.cause) if rule is not None else None
+        cost = rule.cost_of(finding.cause, finding.over) if rule is not None else None
         return (
             SEVERITIES.index(finding.severity),
             cost is None,
