@@ -130,9 +130,9 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     @property
     def finding(self) -> int | None:
         """Number of the finding under the cursor."""
-        here = self.shown_finding
-        numbers = (at for at, one in enumerate(self.findings) if one is here)
-        return next(numbers, None)
+        finding = self.shown_finding
+        ids = [finding.id for finding in self.findings]
+        return None if finding is None else ids.index(finding.id)
 
     @property
     def vbucket(self) -> int | None:

@@ -240,16 +240,16 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         """Draws one visible line."""
         base, width = self.rich_style, visible_width(self)
         line = int(self.scroll_offset.y) + y - self.HEAD
-        place = self.place_at(0, line)
-        if y < self.HEAD or place is None:
+        number = self.place_at(0, line)
+        if y < self.HEAD or number is None:
             text = "" if self.count else self.empty_line(line)
             head = [(self.head, self.dim_style()) if y < self.HEAD else (text, base)]
             return strip(head, width, base)
-        is_here = place == self.at
+        is_here = number == self.at
         style = base + self.cursor_style() if is_here else base
         cursor = (self._glyphs.cursor if is_here else " ", style)
         return strip(
-            [cursor, *self.pieces(place, line - self.lines_of(place)[0], style)], width, style
+            [cursor, *self.pieces(number, line - self.lines_of(number)[0], style)], width, style
         )
 
     def render_lines(self, crop: Region) -> list[Strip]:

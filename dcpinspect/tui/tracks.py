@@ -158,7 +158,7 @@ def tracks_of(
             for note in own_notes
         ]
         in_time = [mark for _, mark in noted_marks]
-        on_seqnos = [mark._replace(at=at) for at, mark in noted_marks if at is not None]
+        on_seqnos = [mark._replace(at=seqno) for seqno, mark in noted_marks if seqno is not None]
         until_ns = lasted_until(story.stream, links[story.key[0]])
         tracks.append(
             Track(
