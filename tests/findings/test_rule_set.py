@@ -38,6 +38,7 @@ def test_a_rule_of_another_set_is_found_when_only_it_is_wanted() -> None:
     stream.snapshot(0, 8, "memory")
     stream.mutation(8, "a")
     stream.end()
+    first.close("client")
     second.stream(7, start=11)
     assert [one.rule for one in findings(first, second, rules=["resume-skipped"])] == [
         "resume-skipped"
