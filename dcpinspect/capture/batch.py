@@ -10,7 +10,7 @@ import numpy as np
 from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 
-MOST_OPEN = 64
+MOST_OPEN = 256
 """Greatest number of files that are read beside each other. When more begin before these end, they
 wait for the end of one.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field, replace
@@ -39,6 +40,7 @@ has 200,000 packets in what is read at once.
 """
 EARLIEST, LATEST = -(1 << 63), (1 << 63) - 1
 """Times before and after all others."""
+_END = LATEST, 1 << 62
 _LEAST_BATCH = 1 << 18
 _PEEK = 1 << 16
 _COLUMNS = ("offset", "captured", "wire", "time_ns", "link_type")
@@ -111,6 +113,8 @@ class Capture(AbstractContextManager["Capture", None]):
         _check_named_once(paths)
         self.files = [CaptureFile(path) for path in paths]
         """Files in reading order; ``PacketBatch.file`` is a place in this list."""
+        self.is_crowded = False
+        """Whether more files overlapped than are read beside each other, and one began late."""
         self.on_problem: Callable[[FileDamage], object] = lambda _: None
         """Called with each damaged place that is met."""
         self._left_out: list[FileDamage] = []
@@ -236,7 +240,7 @@ class Capture(AbstractContextManager["Capture", None]):
     def _read(self) -> Iterator[PacketBatch]:
         """Yields the packets of all files in order of time; those of one file stay in its order."""
         packets = begun = read_before = 0
-        clock = CaptureClock()
+        clock, most_open = CaptureClock(), _most_open()
         open_files: list[_OpenFile] = []
         while open_files or begun < len(self.files):
             for file in [file for file in open_files if not len(file)]:
@@ -247,11 +251,14 @@ class Capture(AbstractContextManager["Capture", None]):
                     open_files.remove(file)
                     self._readers.pop(file.number).close()
             self.position = read_before + sum(file.reader.source.position for file in open_files)
-            limits = [file.frontier for file in open_files if not file.is_over]
-            if begun < len(self.files) and len(open_files) < MOST_OPEN:
-                limits.append((self._first_ns[begun], begun))
-            limit = min(limits, default=(LATEST, len(self.files)))
-            stretches = [stretch for file in open_files if (stretch := file.packets_until(limit))]
+            frontiers = [file.frontier for file in open_files if not file.is_over]
+            next_begin = (self._first_ns[begun], begun) if begun < len(self.files) else _END
+            limit = min([*frontiers, next_begin])
+            stretches = _stretches(open_files, limit)
+            if not stretches and limit == next_begin != _END and len(open_files) >= most_open:
+                self.is_crowded = True
+                limit = min(frontiers, default=_END)
+                stretches = _stretches(open_files, limit)
             for batch in _merged(stretches):
                 numbered = replace(batch, first_packet=packets)
                 clock.note(numbered)
@@ -259,7 +266,7 @@ class Capture(AbstractContextManager["Capture", None]):
                 packets += len(batch)
                 for number, count in zip(*np.unique(batch.files, return_counts=True), strict=True):
                     self.files[number].packets += int(count)
-            if not stretches and begun < len(self.files) and limit == limits[-1]:
+            if not stretches and limit == next_begin != _END:
                 lanes = {file.lane for file in open_files}
                 lane = next(number for number in range(MOST_OPEN) if number not in lanes)
                 open_files.append(self._begin(begun, lane))
@@ -362,6 +369,23 @@ class _OpenFile:
         assert self._packets is not None
         self._done = end
         return _rows(self._packets, rows), self._order_ns[rows]
+
+
+def _most_open() -> int:
+    """Returns how many files may be open at once: the system may allow few."""
+    if sys.platform == "win32":
+        return MOST_OPEN
+    import resource  # deferred: Windows lacks it
+
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, min(MOST_OPEN, allowed // 2)) if allowed > 0 else MOST_OPEN
+
+
+def _stretches(
+    open_files: Sequence[_OpenFile], limit: tuple[int, int]
+) -> list[tuple[PacketBatch, IntArray]]:
+    """Returns the packets of each file up to a time and a number of a file."""
+    return [stretch for file in open_files if (stretch := file.packets_until(limit))]
 
 
 def _rows(batch: PacketBatch, rows: slice) -> PacketBatch:

@@ -168,6 +168,11 @@ def _lost(reading: Reading) -> Iterator[str]:
     yield from lost[:MAX_LINES]
     if len(lost) > MAX_LINES:
         yield "more connections lost bytes; --stats lists all"
+    if getattr(reading.capture, "is_crowded", False):
+        yield (
+            "more captures overlap in time than are read beside each other, so packets were read "
+            "late; to read all in order, first: mergecap -w OUT FILE…"
+        )
 
 
 def _left_out(reading: Reading, *, stats: bool) -> Iterator[str]:

@@ -4,9 +4,11 @@ import gzip
 import os
 import random
 import re
+import struct
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -151,6 +153,13 @@ def test_several_files_are_one_reading_in_order_of_time(tmp_path: Path) -> None:
     ]
 
 
+def with_other_blocks(packets: Sequence[Recorded]) -> bytes:
+    """A pcapng file with windows that have no packets."""
+    block = struct.pack("<II1200xI", 0x0BAD, 1212, 1212)
+    rest = b"".join(builders.enhanced(packet) for packet in packets[20:])
+    return builders.pcapng(packets[:20]) + 3 * block + rest
+
+
 @pytest.mark.parametrize("most_open", [64, 2])
 @pytest.mark.parametrize("seed", range(6))
 def test_files_that_overlap_in_time_are_read_packet_by_packet(
@@ -168,7 +177,7 @@ def test_files_that_overlap_in_time_are_read_packet_by_packet(
             Recorded(f"{name}{number}".encode(), 20, 10**18 + time * 1000)
             for number, time in enumerate(sorted(times) if chance.random() < 0.5 else times)
         ]
-        form = chance.choice([builders.pcap, builders.pcapng])
+        form = chance.choice([builders.pcap, with_other_blocks])
         (tmp_path / name).write_bytes(form(files[name]))
     read, places = [], []
     with open_capture([tmp_path / name for name in files], batch_bytes=300) as capture:
@@ -188,6 +197,7 @@ def test_files_that_overlap_in_time_are_read_packet_by_packet(
         names = [Path(file.name).name for file in capture.files]
         assert [file.packets for file in capture.files] == [40] * 5
         assert capture.packets == 200
+        assert capture.is_crowded == (most_open == 2)
     for text, (file, frame, place) in zip(read, places, strict=True):
         data = (tmp_path / names[file]).read_bytes()
         assert (names[file] + str(frame - 1), text) == (

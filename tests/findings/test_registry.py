@@ -24,8 +24,9 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.flow_control import FlowControl
 from dcpinspect.tables.messages import MessageBatch
+from tests import parted
 from tests.findings.checked import findings
-from tests.parted import Options, findings, whole
+from tests.parted import Options, whole
 from tests.peers.truth import SAMPLES
 from tests.reading.test_joining import batches_of, check
 from tests.streams.told import Told, capture, opened
@@ -151,7 +152,7 @@ def test_what_it_keeps_travels_with_the_parts_of_a_reading(tiny: Sequence[str]) 
     check(given, files, Options(list(tiny)), 3, random.Random("tiny"))
     (watched,) = [
         one
-        for one in findings(whole(given, files, Options(list(tiny))))
+        for one in parted.findings(whole(given, files, Options(list(tiny))))
         if one.rule == "tiny-watch"
     ]
     assert len(watched.cases) > 2

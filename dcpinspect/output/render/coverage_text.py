@@ -211,9 +211,10 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
     ``any_port``: how to search all ports, if this should be mentioned beside a port number.
     """
     names = ", ".join(
-        "standard input" if file.name == STDIN else escape(file.name)
-        for file in reading.capture.files
+        "standard input" if name == STDIN else escape(name) for name in reading.named[:MAX_PORTS]
     )
+    if len(reading.named) > MAX_PORTS:
+        names += f" and {len(reading.named) - MAX_PORTS:,} more"
     packets = reading.capture.packets
     if not packets:
         auto = "" if reading.options["find_ports"] else ", or --port auto"
