@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
-from dcpinspect.capture.batch import MOST_OPEN, PacketBatch
+from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.transport.headers import (
     ACK,
     ACKED,
@@ -76,13 +76,14 @@ class ClockStep(NamedTuple):
 
 class ClockSteps:
     """Takes known steps out of the times of captures, which then tell how much time passed. Each
-    file has its own clock.
+    file has its own clock, unless it goes on where the one before ended, as the files of a ring.
     """
 
     def __init__(self) -> None:
         self.steps: list[ClockStep] = []
         """The first steps."""
         self._clocks: dict[int, _FileClock] = {}
+        """By lane."""
         self._latest = _FileClock(self.steps)
 
     @property
@@ -98,20 +99,19 @@ class ClockSteps:
     def steady(self, batch: PacketBatch) -> PacketBatch:
         """Returns the batch with times of clocks that were not set."""
         if batch.pieces is None:
-            return self._clock(batch.file).steady(batch) if len(batch) else batch
+            return self._steady(batch, batch.lane) if len(batch) else batch
         time_ns, files = batch.time_ns.copy(), batch.files
-        for file in np.unique(files).tolist():
+        for file, lane in zip(batch.pieces.file.tolist(), batch.pieces.lane.tolist(), strict=True):
             rows = np.flatnonzero(files == file)
-            time_ns[rows] = self._clock(file).steady(batch.packets_of_file(rows, file)).time_ns
+            time_ns[rows] = self._steady(batch.packets_of_file(rows, file), lane).time_ns
         return replace(batch, time_ns=time_ns)
 
-    def _clock(self, file: int) -> _FileClock:
-        if file not in self._clocks:
-            if len(self._clocks) >= MOST_OPEN:
-                del self._clocks[min(self._clocks)]
-            self._clocks[file] = _FileClock(self.steps)
-        self._latest = self._clocks[file]
-        return self._latest
+    def _steady(self, batch: PacketBatch, lane: int) -> PacketBatch:
+        clock = self._clocks.get(lane)
+        if clock is None or not clock.goes_on(batch):
+            clock = self._clocks[lane] = _FileClock(self.steps)
+        self._latest = clock
+        return clock.steady(batch)
 
 
 class _FileClock:
@@ -127,6 +127,21 @@ class _FileClock:
         self._packets = 0
         self._heads: PacketBatch | None = None
         self._gap: _Pause | None = None
+
+    def goes_on(self, batch: PacketBatch) -> bool:
+        """Whether the packets have this clock: they are of its file, or of a connection that the
+        file had at its end.
+        """
+        if self._heads is None or batch.file == self._heads.file:
+            return True
+        both = _joined(
+            self._heads,
+            _heads(batch.packets_of_file(np.arange(min(BEHIND, len(batch))), batch.file), BEHIND),
+        )
+        headers = self._parser.columns(both)
+        ends = headers.tcp[:, [*range(PORTS + 2), NETWORK]]
+        is_before = headers.index < len(self._heads)
+        return bool((ends[is_before][:, None] == ends[~is_before]).all(axis=2).any())
 
     @property
     def may_be_set(self) -> bool:
@@ -277,4 +292,4 @@ def _joined(first: PacketBatch, second: PacketBatch) -> PacketBatch:
         for name in ("data", "offset", "captured", "wire", "time_ns", "link_type")
     }
     columns["offset"][len(first) :] += len(first.data)
-    return replace(first, **columns)
+    return replace(first, **columns, file=second.file)

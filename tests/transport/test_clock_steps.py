@@ -81,6 +81,20 @@ def test_findings_are_the_same_with_a_clock_that_was_set(
     assert told(after) == told(before)
 
 
+@pytest.mark.parametrize("end", [0.5, 0.6, 0.9], ids=["between", "inside", "late"])
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.name)
+def test_a_file_of_a_ring_goes_on_by_the_clock_of_the_one_before(
+    path: Path, end: float, tmp_path: Path
+) -> None:
+    data = later(packets_of(path), CUTS["forward"])
+    records = places(data)
+    at = records[int(len(records) * end)]
+    (tmp_path / "ring").mkdir()
+    (tmp_path / "ring" / "1.pcap").write_bytes(data[:at])
+    (tmp_path / "ring" / "2.pcap").write_bytes(data[:24] + data[at:])
+    assert told(tmp_path / "ring") == told(path)
+
+
 def test_a_clock_that_was_set_is_told_with_its_frame(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
