@@ -304,7 +304,9 @@ class Checker(Portable):
         *,
         is_whole: bool,
     ) -> tuple[Context, Collector]:
-        links = with_unseen_ends(links, self._tracker.conversation.sessions)
+        links = with_unseen_ends(
+            links, self._tracker.conversation.sessions, self._tracker.state.known_tables.losses
+        )
         # first, because it adds the connections without messages
         tables = self._tracker.tables(links)
         context = Context(self._tracker, links, copies)

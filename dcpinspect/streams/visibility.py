@@ -29,6 +29,7 @@ from dcpinspect.streams.records import (
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import KnownTables
 from dcpinspect.streams.tcp_facts import TcpConnection
+from dcpinspect.streams.verdicts import PATIENCE_NS
 
 Sight = Literal["complete", "lost", "unknown"]
 
@@ -36,28 +37,41 @@ _BEHIND = (0, 0)
 """Stands for what was lost behind the last message, where nobody knows how much that is."""
 EVER = GREATEST
 """A time later than any message."""
+_ANSWER_NS = 10_000_000
+"""Nanoseconds within which the next packet of a connection comes while somebody speaks on it."""
+_SEVERAL = 2
+"""Directions with holes at one time that show that the capture lacks all packets of that time."""
 
 
 def with_unseen_ends(
-    links: Sequence[TcpConnection], sessions: Mapping[int, Session]
+    links: Sequence[TcpConnection], sessions: Mapping[int, Session], losses: ByteLosses
 ) -> list[TcpConnection]:
     """Returns connections; of those that ended, though the capture has no FIN or RST of them, what
     was said last is lost.
 
     Another connection has their addresses. Or their client came to the server again under the name
-    that it had, and nothing is heard of them since.
+    that it had, and nothing is heard of them since. Or they fell silent for good while packets of
+    others were lost (``losses``): what was lost of them has nothing behind it that shows a hole.
     """
     came_again: dict[tuple[str, ...], int] = {(): 0}
     for link in links:
         name = _name_of(link, sessions)
         came_again[name] = max(came_again.get(name, 0), link.first_ns)
     del came_again[()]
+    last_ns = np.array([link.last_ns for link in links], dtype=np.int64)
+    # a hole of the connection itself is over by its last packet
+    lost_then = np.searchsorted(np.sort(losses.before_time), last_ns + _ANSWER_NS, "right")
+    lost_then -= np.searchsorted(np.sort(losses.after_time), last_ns, "right")
+    is_cut = (lost_then >= _SEVERAL) & (last_ns < last_ns.max(initial=0) - PATIENCE_NS)
     return [
         replace(link, lost_at_end=(_BEHIND, _BEHIND))
         if link.closed == "replaced"
-        or (not link.closed and link.last_ns < came_again.get(_name_of(link, sessions), 0))
+        or (
+            not link.closed
+            and (falls_silent or link.last_ns < came_again.get(_name_of(link, sessions), 0))
+        )
         else link
-        for link in links
+        for link, falls_silent in zip(links, is_cut.tolist(), strict=True)
     ]
 
 

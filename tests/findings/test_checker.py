@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,9 @@ from dcpinspect.findings.rule import FAMILIES, SEVERITIES
 from dcpinspect.reading.reading import Reading
 from tests.catalogue import each
 from tests.encode import encode
-from tests.findings.checked import findings
+from tests.findings.checked import findings, found_in
 from tests.peers.truth import SAMPLES
-from tests.streams.told import opened
+from tests.streams.told import Told, opened, packets
 
 SOUND = ("any.pcap", "capture-loss.pcap", "lossy.pcap", "midstream.pcap", "snapshots.pcap")
 """Captures of servers and clients that do nothing wrong, with what captures lack."""
@@ -175,3 +177,35 @@ def test_what_came_last_on_a_connection_whose_end_was_not_captured_is_not_known(
     rules = {one.rule for one in findings(first, again) if one.severity != "note"}
     unsure = {"noop-unanswered", "resume-skipped"} if ends == "fin" else set()
     assert rules == {"stream-end-reason", *unsure}
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_connection_that_falls_silent_while_others_lose_packets_may_have_gone_on(
+    is_lost: bool,
+) -> None:
+    silent = opened("c:1", set_noop_interval="1", enable_noop="true")
+    silent.noop()
+    silent.send("server", encode("dcp_noop", opaque=9))
+    first, (second, complete) = (
+        packets(silent),
+        (packets(_asks(lost=lost)) for lost in (True, False)),
+    )
+    lost_ns = min({one.time_ns for one in complete} - {one.time_ns for one in second})
+    both = [replace(one, time_ns=one.time_ns + lost_ns - first[-1].time_ns) for one in first]
+    both += second if is_lost else complete
+    found = found_in(sorted(both, key=lambda one: one.time_ns))
+    rules = {one.rule for one in found if one.severity != "note"}
+    assert rules == (set() if is_lost else {"noop-unanswered"})
+
+
+def _asks(*, lost: bool) -> Told:
+    """A client that asks how high a vbucket is; one of its requests and the answer may be lost."""
+    talk = opened("c:2", port=50_001)
+    talk.wait(1)
+    talk.high_seqnos({7: 10})
+    with talk.lost() if lost else nullcontext():
+        talk.high_seqnos({7: 10})
+    talk.high_seqnos({7: 10})
+    talk.wait(60)
+    talk.high_seqnos({7: 10})
+    return talk
