@@ -32,7 +32,6 @@ from dcpinspect.output.overview import Overview, overview, overview_records
 from dcpinspect.output.render.explanation import explained, messages_in
 from dcpinspect.output.render.field_table import field_table
 from dcpinspect.output.render.info_text import info_lines
-from dcpinspect.output.render.message_lines import counted
 from dcpinspect.output.render.vbucket_history import VbucketHistory
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import FieldValue, Message
@@ -45,7 +44,7 @@ from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.tables.schema import BY_NAME, COLUMNS, ON_REQUEST, column_name
-from dcpinspect.text import did_you_mean, escape
+from dcpinspect.text import counted, did_you_mean, escape
 from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
 
 if TYPE_CHECKING:

@@ -236,6 +236,11 @@ HEADINGS = {
 _ALIKE, _MOST = 0.65, 3
 
 
+def counted(number: int, noun: str) -> str:
+    """Counts a noun: ``1 vbucket``, ``2 vbuckets``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def did_you_mean(name: str, known_names: Iterable[str]) -> str:
     """Returns a clause for an error: a question with the known names like ``name``, or nothing."""
     import difflib  # deferred: only a mistake needs it

@@ -26,11 +26,11 @@ from dcpinspect.output.export.json_table import plain_json, rfc3339
 from dcpinspect.output.render.event_lines import folded
 from dcpinspect.output.render.finding_text import EXAMPLES, report_lines
 from dcpinspect.output.render.glossary import GLOSSARY
-from dcpinspect.output.render.message_lines import counted, seqno_text, summary
+from dcpinspect.output.render.message_lines import seqno_text, summary
 from dcpinspect.tables.arrow import record_batch
 from dcpinspect.tables.record_rows import RecordSelection, parse_record_filter
 from dcpinspect.tables.schema import BY_NAME, column_name
-from dcpinspect.text import did_you_mean, escape, words_of
+from dcpinspect.text import counted, did_you_mean, escape, words_of
 
 INSTRUCTIONS = """\
 Reads packet captures of Couchbase's Database Change Protocol (DCP). Ask in this order: info, which lists the captures, or says what one \

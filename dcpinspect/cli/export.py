@@ -13,7 +13,7 @@ from dcpinspect.cli.output import STDOUT
 from dcpinspect.cli.read import CaptureSource, MessageChoices, show
 from dcpinspect.cli.subset import Packets
 from dcpinspect.cli.terminal import complain
-from dcpinspect.text import escape
+from dcpinspect.text import counted, escape
 
 if TYPE_CHECKING:
     from dcpinspect.reading.reading import Reading
@@ -31,7 +31,7 @@ class _Exported(CaptureSource):
     ) -> int:
         """Says how many messages were written, and everything else."""
         if self._output not in (*STDOUT, os.devnull):
-            complain(f"{shown:,} message{'' if shown == 1 else 's'} to {escape(self._output)}")
+            complain(f"{counted(shown, 'message')} to {escape(self._output)}")
         return super().report(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
 
 

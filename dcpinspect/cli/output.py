@@ -15,7 +15,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.output.export import bounded
 from dcpinspect.output.export.formats import FORMATS, TEXT, Format, format_of
 from dcpinspect.output.export.target import Target
-from dcpinspect.text import escape, to_ascii
+from dcpinspect.text import counted, escape, to_ascii
 
 STDOUT = ("-", "/dev/stdout")
 """Names of standard output."""
@@ -46,7 +46,7 @@ def open_output(
         target.guards_csv = guard
         yield target
     if bounded.command_bound.left_out:
-        more = f"{bounded.command_bound.left_out:,} more record{'' if bounded.command_bound.left_out == 1 else 's'}"
+        more = counted(bounded.command_bound.left_out, "more record")
         complain(f"{more} left out; ask for fewer rows or columns, or give a greater --max-bytes")
 
 

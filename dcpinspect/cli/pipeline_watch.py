@@ -22,7 +22,7 @@ from dcpinspect.cli.teller import AnnouncedFindings, Teller
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.watch import Telling
 from dcpinspect.errors import UsageError
-from dcpinspect.text import escape
+from dcpinspect.text import counted, escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,7 +123,6 @@ def watch(
     captures DIR…: Directories that captures come to. Files and patterns are possible, too.
     """
     # deferred: NumPy and the decoder, which --help and completion do not need
-    from dcpinspect.output.render.message_lines import counted
     from dcpinspect.spark.files import local_path
     from dcpinspect.spark.spark_session import check_installed
 

@@ -15,7 +15,7 @@ from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.terminal import columns_asked
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.text import escape, escape_rest, one_line
+from dcpinspect.text import counted, escape, escape_rest, one_line
 
 if TYPE_CHECKING:
     from dcpinspect.capture.recent_packets import RecentPackets
@@ -249,7 +249,6 @@ class Teller:
     @property
     def summary(self) -> list[str]:
         """The number of told findings, in words, and of further ones of the same kinds."""
-        from dcpinspect.output.render.message_lines import counted
 
         counts = ", ".join(counted(count, name) for name in LEVELS if (count := self.counts[name]))
         left_out = sum(lines.left_out for lines in self._kinds.values())

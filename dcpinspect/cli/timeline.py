@@ -15,7 +15,7 @@ from dcpinspect.cli.remarks import refuse_unless_damaged, remarks
 from dcpinspect.cli.terminal import wants_ascii
 from dcpinspect.errors import UsageError
 from dcpinspect.output.export.formats import JSON, TEXT
-from dcpinspect.text import escape, escape_rest, wrap
+from dcpinspect.text import counted, escape, escape_rest, wrap
 
 if TYPE_CHECKING:
     from dcpinspect.output.export.formats import Format
@@ -289,7 +289,6 @@ class _Picture:
         self._write_line(f"check --vbucket {history.vbucket} says whether anything is wrong", "dim")
 
     def _heading(self, scale: Scale) -> str:
-        from dcpinspect.output.render.message_lines import counted
         from dcpinspect.tables.times import in_words
 
         history = self._history

@@ -20,7 +20,7 @@ from dcpinspect.cli.read import CaptureSource
 from dcpinspect.cli.teller import Teller, TellingStyle
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
-from dcpinspect.text import did_you_mean, escape
+from dcpinspect.text import counted, did_you_mean, escape
 
 if TYPE_CHECKING:
     from dcpinspect.capture.batch import PacketBatch
@@ -108,7 +108,6 @@ class LiveWatch:
 
     def summary(self) -> str:
         """Summarizes the reading so far on one line."""
-        from dcpinspect.output.render.message_lines import counted
 
         reading = self._reading
         assert reading.tracker is not None

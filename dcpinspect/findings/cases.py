@@ -14,6 +14,7 @@ from dcpinspect.arrays import unique
 from dcpinspect.findings.finding import Finding, MessagePlace, ranges
 from dcpinspect.findings.heaps import MOST_ADVICE, Heap, as_rows
 from dcpinspect.findings.rule import Rule
+from dcpinspect.text import counted
 
 MOST_PLACES = 24
 """Messages that a finding of several cases names: each case has its turn."""
@@ -283,11 +284,6 @@ def added_up(messages: Sequence[str]) -> str:
 def number(text: str) -> int:
     """The number that ``counted`` wrote."""
     return int(text.replace(",", ""))
-
-
-def counted(count: int, noun: str) -> str:
-    """Counts a noun: ``1 hole``, ``2 holes``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray
 from dcpinspect.coverage import UNPLACED, DirectionCoverage, Sizes
-from dcpinspect.findings.cases import counted, duration
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import FindingKey, Occurrence, Whose, captured
 from dcpinspect.findings.rule import SIDES, rules
@@ -22,6 +22,7 @@ from dcpinspect.streams.copies import RECORDED, TRANSLATION, Copy
 from dcpinspect.streams.session import MOST_WINDOW, window_asked
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import DIRECTIONS
+from dcpinspect.text import counted
 
 RULES = rules(
     """

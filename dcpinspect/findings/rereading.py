@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dcpinspect.arrays import BoolArray
-from dcpinspect.findings.cases import counted
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
@@ -18,6 +17,7 @@ from dcpinspect.protocol.flags import CACHE_TRANSFER, FROM_LATEST, TAKEOVER
 from dcpinspect.streams import words as w
 from dcpinspect.streams.records import CUT_VALUE, LEAST, Stream
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO, ENDED
+from dcpinspect.text import counted
 
 RESTART, RE_READ = "restart", "re-read"
 """Causes: the client asks from 0, or from a seqno below what it has received."""

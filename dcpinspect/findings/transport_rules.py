@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dcpinspect.findings.cases import counted, duration
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Candidates, MessagePlace, Occurrence
@@ -22,6 +22,7 @@ from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.streams.followers import PerConnection
 from dcpinspect.streams.tcp_facts import TcpConnection, ZeroWindow, host_of
+from dcpinspect.text import counted
 from dcpinspect.transport.flow_records import SHUT_NS
 from dcpinspect.transport.tcp_openings import ERRORS, OTHER_ERROR, REFUSED, SILENT, UNANSWERED
 

@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from dcpinspect.coverage import Coverage
-from dcpinspect.output.render import message_lines
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.table_columns import INFO
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.record_tables import Records
+from dcpinspect.text import counted
 
 Overview = dict[str, Any]
 """A record of ``INFO``: values by the names of its columns."""
@@ -29,14 +29,14 @@ def overview(reading: Reading) -> Overview:
     assert reading.tracker is not None
     # no comparison of streams, which would read the captures again: only gaps need it
     every_link = reading.engine.links
-    tracker, counted = reading.tracker.counted(every_link)
-    tables, copies = tracker.tables(counted), reading.tracker.left_out(every_link)
+    tracker, own_links = reading.tracker.counted(every_link)
+    tables, copies = tracker.tables(own_links), reading.tracker.left_out(every_link)
     coverage = reading.coverage.without(
         copies, Counter(link.unopened for link in every_link if link.number in copies)
     )
     foreign = {connection for connection, _ in coverage.ways(lambda all_: ~all_.is_own)}
     http = {connection for connection, _ in coverage.ways(lambda all_: all_.http > 0)}
-    links = [link for link in counted if link.number not in foreign]
+    links = [link for link in own_links if link.number not in foreign]
     streams = list(tables.streams.rows("connection", "vbucket", "answer"))
     vbuckets: dict[int, set[int]] = {}
     for connection, vbucket, _ in streams:
@@ -186,12 +186,9 @@ def _below(links: Sequence[TcpConnection], http: Collection[int]) -> Iterator[st
                     f"{shut.time_ns / 1e9:.1f} s: its TCP window is 0"
                 )
     for proxy, numbers in proxies.items():
-        yield (
-            f"the proxy {proxy} sends PROXY headers on "
-            f"{message_lines.counted(len(numbers), 'connection')}"
-        )
+        yield (f"the proxy {proxy} sends PROXY headers on {counted(len(numbers), 'connection')}")
     if http:
-        yield f"HTTP on {message_lines.counted(len(http), 'connection')}, as health probes send it"
+        yield f"HTTP on {counted(len(http), 'connection')}, as health probes send it"
 
 
 def _is_opened(session: Session | None) -> bool:

@@ -13,7 +13,6 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.findings.finding_records import finding_records, with_counts
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.findings.rule import SEVERITIES
-from dcpinspect.output.render.message_lines import counted
 from dcpinspect.output.render.verdict import damage_of
 from dcpinspect.reading.joining import SET_APART, MergedReading
 from dcpinspect.spark import delta
@@ -26,7 +25,7 @@ from dcpinspect.spark.scan import ADDRESS_BYTES
 from dcpinspect.spark.spark_schema import BAD, CAPTURES, CONNECTIONS, PATHS, spark_table
 from dcpinspect.streams.tables import NAMES
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import escape
+from dcpinspect.text import counted, escape
 from dcpinspect.transport.connections import endpoint_text
 
 

@@ -22,10 +22,9 @@ from textual.screen import Screen
 
 from dcpinspect.arrays import give_back
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.output.render.message_lines import counted
 from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tables.filter_tree import FilterSource
-from dcpinspect.text import clip, escape
+from dcpinspect.text import clip, counted, escape
 from dcpinspect.tui import frame
 from dcpinspect.tui.base_app import ThemedApp
 from dcpinspect.tui.commands import commands

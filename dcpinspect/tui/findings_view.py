@@ -15,9 +15,8 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from dcpinspect.findings.finding import Finding
-from dcpinspect.output.render.message_lines import counted
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
-from dcpinspect.text import entries, words_of
+from dcpinspect.text import counted, entries, words_of
 from dcpinspect.tui.export_choices import Choice, messages
 from dcpinspect.tui.finding_details import AROUND, about, in_words
 from dcpinspect.tui.finding_list import FindingList

@@ -13,9 +13,8 @@ from textual.style import Style
 from textual.visual import VisualType
 from textual.widgets import Static
 
-from dcpinspect.output.render.message_lines import counted
 from dcpinspect.protocol.message import Severity
-from dcpinspect.text import cells, clip, escape, words_of
+from dcpinspect.text import cells, clip, counted, escape, words_of
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.key_bindings import TYPING, VIEWS, footer
 from dcpinspect.tui.progress_text import time_left

@@ -14,9 +14,8 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from dcpinspect.output.render.lanes import Scale
-from dcpinspect.output.render.message_lines import counted
 from dcpinspect.output.render.timeline_text import lasting, numbers, seconds
-from dcpinspect.text import clip
+from dcpinspect.text import clip, counted
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
 from dcpinspect.tui.heat import (

@@ -23,7 +23,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from dcpinspect.capture.folders import is_capture
-from dcpinspect.text import cells, escape
+from dcpinspect.text import cells, counted, escape
 from dcpinspect.tui.base_app import Opening, ThemedApp
 from dcpinspect.tui.dialogs import PickList
 from dcpinspect.tui.history import Memory
@@ -286,8 +286,7 @@ def _described(path: str, width: int) -> Text:
 def _age(seconds: float) -> str:
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
-            number = int(seconds // length)
-            return f"{number:,} {unit}{'' if number == 1 else 's'} old"
+            return f"{counted(int(seconds // length), unit)} old"
     return "new"
 
 

@@ -16,10 +16,9 @@ from textual.containers import Container, Vertical
 from textual.widgets import Static
 
 from dcpinspect.output.render.finding_text import with_their_effects
-from dcpinspect.output.render.message_lines import counted
 from dcpinspect.output.render.verdict import NOTHING, verdict
 from dcpinspect.protocol.message import Severity
-from dcpinspect.text import one_line
+from dcpinspect.text import counted, one_line
 from dcpinspect.tui.connection_list import ConnectionList, Talk, talks
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.line_view import LineView

@@ -35,12 +35,11 @@ from dcpinspect.output.render.lanes import (
     lanes,
     paints_of,
 )
-from dcpinspect.output.render.message_lines import counted
 from dcpinspect.output.render.timeline_text import LABEL, apart, lasting, numbers, seconds
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import cells, clip, wrap
+from dcpinspect.text import cells, clip, counted, wrap
 from dcpinspect.tui import theme
 from dcpinspect.tui.line_view import LineView, Piece, strip, visible_width
 from dcpinspect.tui.tracks import Axis, Track, Tracks

@@ -13,8 +13,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from dcpinspect.findings.finding import Finding, ranges
-from dcpinspect.output.render.message_lines import counted
-from dcpinspect.text import escape, one_line
+from dcpinspect.text import counted, escape, one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.export_choices import Choice, of_vbucket
 from dcpinspect.tui.heat_map import HeatMap

@@ -12,7 +12,7 @@ from dcpinspect.findings.logs.log_events import LogEvent, redacted
 from dcpinspect.findings.logs.log_lines import TextFile
 from dcpinspect.findings.logs.memcached import MemcachedLog
 from dcpinspect.findings.logs.server_statistics import Statistics
-from dcpinspect.text import escape
+from dcpinspect.text import counted, escape
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
@@ -90,10 +90,7 @@ class LogReading:
     @property
     def summary(self) -> str:
         """A line that says how much of the file was used."""
-        phrases = [
-            f"{self.lines:,} line{'' if self.lines == 1 else 's'}",
-            f"{self.events:,} record{'' if self.events == 1 else 's'}",
-        ]
+        phrases = [counted(self.lines, "line"), counted(self.events, "record")]
         if self.unknown:
             phrases.append(f"{self.unknown:,} about DCP in no known form")
         if self.foreign:

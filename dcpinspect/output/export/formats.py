@@ -15,7 +15,7 @@ from dcpinspect.capture.folders import has_name_of_capture
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.export.target import ARROW_STREAM, TableWriter, Target
-from dcpinspect.text import escape, words_of
+from dcpinspect.text import counted, escape, words_of
 
 if TYPE_CHECKING:
     from dcpinspect.output.export.json import JsonArray
@@ -136,7 +136,6 @@ class Text(Format):
 
     def table(self, target: Target, schema: Any, *, has_escapes: bool = False) -> TableWriter:
         """Writes aligned columns, the heading first."""
-        from dcpinspect.output.render.message_lines import counted
         from dcpinspect.output.render.table import TextTable
 
         table = TextTable(schema, width=target.width(), has_escapes=has_escapes)

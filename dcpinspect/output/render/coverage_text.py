@@ -15,7 +15,7 @@ from dcpinspect.capture.packet_walk import InterfaceCounts
 from dcpinspect.coverage import OTHER, UNPLACED, Coverage, DirectionCoverage
 from dcpinspect.protocol.foreign import HTTP, MEMCACHED_TEXT, TLS
 from dcpinspect.tables.messages import DIRECTIONS
-from dcpinspect.text import escape
+from dcpinspect.text import counted, escape
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.headers import USED
 
@@ -65,7 +65,7 @@ def coverage_table(coverage: Coverage, files: Sequence[CaptureFile] = ()) -> Ite
         )
         yield (
             f"{other_sums['captured']:>12,} bytes captured of "
-            f"{_counted(connections, 'connection')} of other protocols"
+            f"{counted(connections, 'connection')} of other protocols"
         )
 
 
@@ -131,7 +131,7 @@ def drops(files: Sequence[CaptureFile], limit: int = 10) -> Iterator[str]:
     if len(lost) > limit:
         yield (
             f"{sum(count for _, count in lost[limit:]):>12,} dropped at "
-            f"{_counted(len(lost) - limit, 'more interface')}"
+            f"{counted(len(lost) - limit, 'more interface')}"
         )
 
 
@@ -168,7 +168,7 @@ def _ends_text(direction: DirectionCoverage) -> str:
 def _loss_texts(direction: DirectionCoverage, coverage: Coverage, told: set[str]) -> Iterator[str]:
     cut = f", {direction.cut:,} of them cut off by the snapshot length" if direction.cut else ""
     where = (
-        f"{_counted(direction.holes, 'hole')}{_first_place(direction, direction.first_hole)}{cut}"
+        f"{counted(direction.holes, 'hole')}{_first_place(direction, direction.first_hole)}{cut}"
         if direction.packets
         else "nor is any packet of this direction"
     )
@@ -176,7 +176,7 @@ def _loss_texts(direction: DirectionCoverage, coverage: Coverage, told: set[str]
         yield f"{direction.lost:,} bytes are not in the capture ({where})"
     if direction.filled:
         yield (
-            f"{_counted(direction.filled, 'byte')} came too late to be "
+            f"{counted(direction.filled, 'byte')} came too late to be "
             f"read{f' ({where})' if not direction.lost else ''}"
         )
     if direction.skipped:
@@ -188,7 +188,7 @@ def _loss_texts(direction: DirectionCoverage, coverage: Coverage, told: set[str]
     if direction.unfinished:
         yield f"{direction.unfinished:,} bytes of a message whose end is not in the capture"
     if direction.late > direction.filled:
-        yield f"{_counted(direction.late - direction.filled, 'byte')} {UNPLACED}"
+        yield f"{counted(direction.late - direction.filled, 'byte')} {UNPLACED}"
     if direction.not_decodable:
         advice = foreign(direction.protocol, coverage, direction.connection)
         what = advice.partition(",")[0] if advice in told else advice or direction.protocol
@@ -199,10 +199,6 @@ def _loss_texts(direction: DirectionCoverage, coverage: Coverage, told: set[str]
 def _first_place(direction: DirectionCoverage, first: int | None, comma: str = ",") -> str:
     """Returns where the first of several places is; empty for several connections together."""
     return f"{comma} first at byte {first or 0:,}" if direction.connection else ""
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def nothing_found(reading: Reading, *, any_port: str = "") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dcpinspect.text import clip, escape_rest
+from dcpinspect.text import clip, counted, escape_rest
 
 if TYPE_CHECKING:
     from dcpinspect.diff.difference_columns import DifferenceRow, Differences
@@ -55,12 +55,12 @@ def summary(
     from dcpinspect.diff.difference_columns import VERDICT_OF
 
     for side, name in zip(("a", "b"), names, strict=True):
-        counted = (
-            f"{_count(comparison.events[side], 'event')} of "
-            f"{_count(comparison.vbuckets[side], 'vbucket')}"
+        events_of_vbuckets = (
+            f"{counted(comparison.events[side], 'event')} of "
+            f"{counted(comparison.vbuckets[side], 'vbucket')}"
         )
-        yield f"{side.upper()}  {counted}  {clip(escape_rest(name), _LONGEST)}"
-    yield f"{_count(comparison.common, 'event')} on both sides"
+        yield f"{side.upper()}  {events_of_vbuckets}  {clip(escape_rest(name), _LONGEST)}"
+    yield f"{counted(comparison.common, 'event')} on both sides"
     yield ""
     alike = "A and B do not differ, as far as both captures tell."
     if comparison.why_nothing and not paths:
@@ -74,8 +74,8 @@ def summary(
         for kind, lacks in kinds:
             events, vbuckets = comparison.counts[kind, lacks]
             line = _SAYS[kind].format(
-                events=_count(events, "event"),
-                vbuckets=_count(vbuckets, "vbucket"),
+                events=counted(events, "event"),
+                vbuckets=counted(vbuckets, "vbucket"),
                 lacks=(lacks or "").upper(),
                 has="A" if lacks == "b" else "B",
             )
@@ -103,8 +103,8 @@ def _ahead(comparison: Differences) -> Iterator[str]:
                 f"{getattr(vbucket, other_side)}"
             )
             lines.append(
-                f"  {side.upper()} on {_count(len(leads), 'vbucket')}, by up to "
-                f"{_count(most, 'seqno')} ({where})"
+                f"  {side.upper()} on {counted(len(leads), 'vbucket')}, by up to "
+                f"{counted(most, 'seqno')} ({where})"
             )
     if lines:
         yield ""
@@ -141,7 +141,7 @@ def _same_connections(paths: Sequence[DifferenceRow]) -> Iterator[str]:
         for path in rows:
             yield f"    {_WAYS[path['direction']]}: {_direction_text(path)}"
     if len(paths_by_connections) > PATHS:
-        yield f"  {_count(len(paths_by_connections) - PATHS, 'more connection')}: --paths lists all"
+        yield f"  {counted(len(paths_by_connections) - PATHS, 'more connection')}: --paths lists all"
 
 
 def _direction_text(path: DifferenceRow) -> str:
@@ -151,12 +151,12 @@ def _direction_text(path: DifferenceRow) -> str:
     ]
     if path["lost"]:
         facts.append(
-            f"lost there and sent again {_count(path['lost'], 'time')}, "
-            f"{_count(path['lost_bytes'], 'byte')}"
+            f"lost there and sent again {counted(path['lost'], 'time')}, "
+            f"{counted(path['lost_bytes'], 'byte')}"
         )
     missed = [(side.upper(), path[f"{side}_missed_bytes"]) for side in ("a", "b")]
     facts += [
-        f"{_count(count, 'byte')} of capture loss in {side}" for side, count in missed if count
+        f"{counted(count, 'byte')} of capture loss in {side}" for side, count in missed if count
     ]
     if path["answers"]:
         answerer = "server" if path["direction"] == "c2s" else "client"
@@ -173,14 +173,14 @@ def _caveats(comparison: Differences) -> Iterator[str]:
     lines = [
         (
             f"The capture of {side.upper()} does not tell the history of "
-            f"{_count(count, 'vbucket')}; it is taken from other streams."
+            f"{counted(count, 'vbucket')}; it is taken from other streams."
         )
         for side, count in comparison.assumed.items()
         if count
     ]
     if comparison.doubted:
         lines.append(
-            f"Of {_count(comparison.doubted, 'vbucket')} there are several to choose from: "
+            f"Of {counted(comparison.doubted, 'vbucket')} there are several to choose from: "
             "what differs there is not told."
         )
     if not comparison.are_shown_alike and comparison.common:
@@ -203,7 +203,3 @@ def _examples(rows: Sequence[DifferenceRow]) -> str:
         seqnos = "" if first is None else f" {first}" if first == last else f" {first}–{last}"
         examples.append(f"vb {row['vbucket']}{seqnos}")
     return ", ".join(examples) + (" …" if len(rows) > EXAMPLES else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -17,7 +17,7 @@ from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.verdict import LookedAt, clock, verdict
 from dcpinspect.reading.numbering import STEP
 from dcpinspect.streams.tcp_facts import TcpConnection
-from dcpinspect.text import MOST_NAME, clip, escape, escape_rest
+from dcpinspect.text import MOST_NAME, clip, counted, escape, escape_rest
 
 TextPaint = Callable[[str, str], str]
 
@@ -369,9 +369,8 @@ def effects_in_words(effects: Sequence[Finding]) -> str:
     counts: Counter[str] = Counter()
     for effect in effects:
         counts[effect.rule] += effect.count
-    count = counts.total()
     rules = ", ".join(f"{number:,} {rule}" for rule, number in counts.most_common())
-    return f"{count:,} other finding{'' if count == 1 else 's'}: {rules}"
+    return f"{counted(counts.total(), 'other finding')}: {rules}"
 
 
 def sentence(finding: Finding) -> str:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dcpinspect.findings.finding import ranges
-from dcpinspect.output.render.message_lines import counted, share_of
-from dcpinspect.text import cells, escape
+from dcpinspect.output.render.message_lines import share_of
+from dcpinspect.text import cells, counted, escape
 
 MOST = 3
 """Number of clients and servers that have a line each."""

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.output.render.message_lines import counted, seconds_text
+from dcpinspect.output.render.message_lines import seconds_text
 from dcpinspect.output.render.sparkline import sparkline
 from dcpinspect.output.render.timeline_text import lasting
 from dcpinspect.tables.record_tables import Records, time_text
-from dcpinspect.text import cells, clip, escape
+from dcpinspect.text import cells, clip, counted, escape
 
 COMMANDS = 4
 """Number of commands that have a column; other commands are only in the sums."""

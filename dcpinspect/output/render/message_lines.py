@@ -68,11 +68,6 @@ ALL_KNOWN = 5_000
 """Number of messages below which a first batch is taken for all: columns need no room for more."""
 
 
-def counted(number: int, noun: str) -> str:
-    """Counts a noun: ``1 vbucket``, ``2 vbuckets``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def share_of(share: int, total: int) -> str:
     """Returns a share of bytes in words, rounded down: 100 % only if nothing is left out."""
     return f"{share * 1000 // total / 10:g} %" if total else "none"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dcpinspect.output.render.message_lines import counted
-from dcpinspect.text import escape
+from dcpinspect.text import counted, escape
 
 MAX_LINES = 10
 """Number of points, and of damaged places, that are listed."""
@@ -77,8 +76,7 @@ def watched_line(record: Mapping[str, Any]) -> str:
 def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
     """Yields the lines about an output, from its summary."""
     yield (
-        f"{record['runs']:,} run{'' if record['runs'] == 1 else 's'}, the newest by dcpinspect "
-        f"{escape(record['program'])}"
+        f"{counted(record['runs'], 'run')}, the newest by dcpinspect {escape(record['program'])}"
     )
     yield "captures: " + (
         ", ".join(f"{count:,} {state}" for state, count in record["captures"].items() if count)
@@ -98,14 +96,12 @@ def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
     if record["consumers"]:
         yield "clients, over all connections, nodes and captures:"
     for consumer in record["consumers"][:MAX_LINES]:
-        count = len(consumer["connections"])
         servers = ", ".join(consumer["servers"][:4]) + (
             ", …" if len(consumer["servers"]) > 4 else ""
         )
-        vbuckets = f"{consumer['vbuckets']:,} vbucket{'' if consumer['vbuckets'] == 1 else 's'}"
         yield (
-            f"  {escape(consumer['client'])}: {vbuckets} over {count:,} "
-            f"connection{'' if count == 1 else 's'} to {servers}"
+            f"  {escape(consumer['client'])}: {counted(consumer['vbuckets'], 'vbucket')} over "
+            f"{counted(len(consumer['connections']), 'connection')} to {servers}"
         )
     if len(record["consumers"]) > MAX_LINES:
         yield f"  and {len(record['consumers']) - MAX_LINES:,} more; the table vbuckets has all"

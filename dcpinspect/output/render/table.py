@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcpinspect.output.render.glossary import CONVENTION_TEXTS
-from dcpinspect.output.render.message_lines import counted
 from dcpinspect.output.render.palette import PAINTS
-from dcpinspect.text import cells, clip, escape, escape_rest, wrap
+from dcpinspect.text import cells, clip, counted, escape, escape_rest, wrap
 
 Safe = Callable[[str], str]
 """Returns a text in a form that is safe to print."""

@@ -16,10 +16,10 @@ from dcpinspect.output.render.event_lines import (
     folded,
     noted,
 )
-from dcpinspect.output.render.message_lines import counted
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.items import VbucketItems
 from dcpinspect.streams.story import StreamStory, stories
+from dcpinspect.text import counted
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.column_types import RowNumbers

@@ -15,7 +15,8 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.output.render.message_lines import counted, share_of
+from dcpinspect.output.render.message_lines import share_of
+from dcpinspect.text import counted
 
 if TYPE_CHECKING:
     from dcpinspect.reading.joining import MergedReading

@@ -19,7 +19,6 @@ from dcpinspect.arrays import IntArray, unique
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.finding_text import GLYPHS
 from dcpinspect.output.render.lanes import Scale, events_legend
-from dcpinspect.output.render.message_lines import counted
 from dcpinspect.output.render.palette import PAINTS
 from dcpinspect.output.render.shape import Shape, by_seqno
 from dcpinspect.output.render.verdict import LETTERS, stood
@@ -28,7 +27,7 @@ from dcpinspect.output.statistics import Charts, CommandRate
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import escape
+from dcpinspect.text import counted, escape
 
 Element = ElementTree.Element
 
