@@ -21,6 +21,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import case_of, shape, together
+from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Candidates, Finding, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.heaps import SHOWN, Heap, as_rows
 from dcpinspect.findings.rule import SEVERITIES, Rule
@@ -553,7 +554,8 @@ class Collector(Portable):
 
     def _in_order(self, finding: Finding) -> tuple[object, ...]:
         rule = self._rules.get(finding.rule)
-        cost = rule.cost_of(finding.cause, finding.over) if rule is not None else None
+        has_cost = rule is not None and (finding.severity != "note" or isinstance(rule.cost, Cost))
+        cost = rule.cost_of(finding.cause, finding.over) if rule is not None and has_cost else None
         return (
             SEVERITIES.index(finding.severity),
             cost is None,

@@ -134,7 +134,7 @@ def test_in_a_pipe_no_line_is_wrapped(capsys: pytest.CaptureFixture[str]) -> Non
         ),
         (
             "q06b-http-probe",
-            "nothing to decode; 385 bytes of another protocol",
+            "nothing to decode (385 bytes of another protocol)",
             "HTTP on 5 connections, as health probes send it",
         ),
     ],

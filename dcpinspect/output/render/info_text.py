@@ -244,7 +244,8 @@ def _complete(info: dict[str, Any]) -> str:
     if info["tls_bytes"]:
         undecoded.append("TLS is not decrypted")
     if info["captured_bytes"] == info["foreign_bytes"]:
-        return "; ".join(["nothing to decode", *lacks, *undecoded])
+        foreign = f" ({', '.join(undecoded)})" if undecoded else ""
+        return "; ".join([f"nothing to decode{foreign}", *lacks])
     plain = info["captured_bytes"] - info["tls_overhead_bytes"]
     decoded = f"{share_of(info['decoded_bytes'], plain)} of {counted(plain, 'byte')} decoded"
     share = f"{decoded} ({', '.join(undecoded)})" if undecoded else decoded
