@@ -36,7 +36,7 @@ def test_a_log_and_statistics_may_be_in_one_file(tmp_path: Path) -> None:
 def test_what_could_not_be_used_is_counted(tmp_path: Path) -> None:
     reading, found = read(
         tmp_path / "a\x1b.log",
-        b"\xff\xfe\x00\n" + b"x" * 100_000 + b"\n" + producer("Something new").encode(),
+        b"\xff\x00\n" + b"x" * 100_000 + b"\n" + producer("Something new").encode(),
     )
     assert found == []
     assert reading.summary == (

@@ -120,7 +120,7 @@ def test_what_a_stream_asked_for_and_how_far_it_came() -> None:
 def test_snapshots_alternate_and_show_what_did_not_come() -> None:
     assert (
         drawn(made(snapshots=[(0, 3, 3, "disk"), (4, 6, 6, "disk"), (7, 9, 7, "memory")])).snapshots
-        == "▓▓▓▓███░··"
+        == "▓▓▓▓███░╌╌"
     )
     assert (
         drawn(
@@ -128,7 +128,7 @@ def test_snapshots_alternate_and_show_what_did_not_come() -> None:
         ).snapshots
         == "░░░░▒▒▒hhh"
     )
-    assert drawn(made(snapshots=[(1, 5, 5, "oso"), (8, 8, 7, "memory")])).snapshots == " ≈≈≈≈≈  · "
+    assert drawn(made(snapshots=[(1, 5, 5, "oso"), (8, 8, 7, "memory")])).snapshots == " ≈≈≈≈≈  ╌ "
 
 
 def test_density_is_the_share_of_a_cells_seqnos() -> None:
