@@ -114,6 +114,11 @@ class PacketBatch:
             return np.full(len(self), self.file)
         return self.pieces.file[self.pieces.piece_at(self.offset)]
 
+    def bytes_of(self, index: int) -> bytes:
+        """Returns the captured bytes of one packet."""
+        start = int(self.offset[index])
+        return self.data[start : start + int(self.captured[index])].tobytes()
+
     @property
     def lanes(self) -> IntArray | None:
         """The lane of each packet's file; None: all are 0."""

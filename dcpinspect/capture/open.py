@@ -295,6 +295,9 @@ class Capture(AbstractContextManager["Capture", None]):
         file.notes = reader.format.notes
         file.secrets = reader.format.secrets
         file.unread = reader.format.unread
+        if len(self.files) > 1 and reader.first_time() != self._first_ns[number]:
+            what = "was replaced by another capture before it was read"
+            self._note_damages(number, [(0, what)])
         return _OpenFile(number, lane, reader)
 
     def _note_damages(self, number: int, damages: Sequence[tuple[int, str]]) -> None:

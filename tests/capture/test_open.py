@@ -212,6 +212,18 @@ def test_files_that_overlap_in_time_are_read_packet_by_packet(
         assert read == [text for *_, text in sorted(order)]
 
 
+def test_a_file_that_is_replaced_before_its_turn_is_told(tmp_path: Path) -> None:
+    """As of a ring that goes on being written."""
+    for number in range(3):
+        (tmp_path / str(number)).write_bytes(builders.pcap(PACKETS[15 * number : 15 * number + 15]))
+    with open_capture([tmp_path / str(number) for number in range(3)]) as capture:
+        (tmp_path / "2").write_bytes(builders.pcap(PACKETS[45:]))
+        assert sum(map(len, capture)) == 30 + len(PACKETS[45:])
+        (problem,) = capture.problems
+    assert problem.file == str(tmp_path / "2")
+    assert problem.what == "was replaced by another capture before it was read"
+
+
 def test_batches_stay_valid_after_the_next_one(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(builders.pcap(PACKETS))
     batches = list(open_capture(tmp_path / "x", batch_bytes=300))

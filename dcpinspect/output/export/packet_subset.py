@@ -90,6 +90,8 @@ class _File:
     spool: IO[bytes] | None = None
     writer: PcapNgWriter | None = None
     packets: int = 0
+    first: bytes = b""
+    """The bytes of its first packet."""
     runs: list[tuple[int, int]] = field(default_factory=list)
     """Runs of packets that follow each other: how many packets of the file are before each one, and
     the number of its first packet over the whole reading.
@@ -416,6 +418,8 @@ class Subset:
                     spool = self._stack.enter_context(named_file(".pcapng"))
                     self._files[-1].spool, self._files[-1].writer = spool, PcapNgWriter(spool)
             rows, file = np.flatnonzero(files == number), self._files[number]
+            if not file.packets:
+                file.first = packets.bytes_of(int(rows[0]))
             file.note(numbers[rows])
             if file.writer is not None and file.spool is not None:
                 try:
@@ -441,6 +445,10 @@ class Subset:
         with open_capture(names, batch_bytes=batch_bytes) as capture:
             for batch in capture:
                 self.position = capture.position
+                for number, row in zip(*np.unique(batch.files, return_index=True), strict=True):
+                    is_begin = capture.files[number].packets == 0
+                    if is_begin and self._files[number].first != batch.bytes_of(int(row)):
+                        raise _changed(capture.files[number].name)
                 # comments may quote anything
                 yield batch if self._wishes.redactor is None else replace(batch, options=None)
                 done = batch.first_packet + len(batch)
@@ -451,10 +459,14 @@ class Subset:
                 for name, file, again in zip(names, self._files, capture.files, strict=True)
                 if again.packets < file.packets
             )
-        raise OutputError(
-            f"{escape(next(fewer))}: changed while it was read, so its packets are not those that "
-            "were shown; nothing was written"
-        )
+        raise _changed(next(fewer))
+
+
+def _changed(name: str) -> OutputError:
+    return OutputError(
+        f"{escape(name)}: changed while it was read, so its packets are not those that "
+        "were shown; nothing was written"
+    )
 
 
 def _joined(batch: PacketBatch, rows: IntArray, made: PacketBatch) -> tuple[PacketBatch, IntArray]:

@@ -249,6 +249,23 @@ def test_times_lengths_and_link_types_stay(tmp_path: Path) -> None:
     assert cut in packets_in(tmp_path / "y")
 
 
+@pytest.mark.parametrize("other", ["large.pcapng.gz", "upr.pcap"], ids=["longer", "earlier"])
+def test_a_file_that_was_replaced_meanwhile_is_told(other: str, tmp_path: Path) -> None:
+    paths = [tmp_path / "x.pcap", tmp_path / "y.pcap"]
+    for path, name in zip(paths, ("rollback.pcap", "snapshots.pcap"), strict=True):
+        shutil.copy(SAMPLES / name, path)
+    with Subset() as chosen, Reading([*map(str, paths)], keeper=chosen) as reading:
+        chosen.follow(reading)
+        for batch in reading:
+            chosen.choose(batch, everything(batch))
+        shutil.copy(SAMPLES / other, paths[1])
+        with (
+            (tmp_path / "z").open("wb") as file,
+            pytest.raises(OutputError, match=r"y\.pcap: changed while it was read"),
+        ):
+            chosen.write(file)
+
+
 def test_a_file_that_lost_packets_meanwhile_is_told(tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
     shutil.copy(SAMPLES / "tour.pcapng", path)
