@@ -46,7 +46,8 @@ class TextFile(AbstractContextManager["TextFile", None]):
         self._buffer = memoryview(bytearray(READ))
         self._decoder: codecs.IncrementalDecoder | None = None
         self._ahead = self._read()
-        if self._ahead.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        is_marked = self._ahead.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        if is_marked and b"\0" in self._ahead[:64]:  # half of a text in English
             self._decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
             self._ahead = self._decoder.decode(self._ahead).encode() or self._read()
 
