@@ -28,7 +28,7 @@ def test_a_compressed_file_is_unpacked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
-@pytest.mark.parametrize("size", [3, 1 << 16])
+@pytest.mark.parametrize("size", [5, 1 << 16])
 def test_utf_16_as_of_powershell_is_read(
     encoding: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
