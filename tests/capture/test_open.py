@@ -179,7 +179,8 @@ def test_files_that_overlap_in_time_are_read_packet_by_packet(
         ]
         form = chance.choice([builders.pcap, with_other_blocks])
         (tmp_path / name).write_bytes(form(files[name]))
-    read, places = [], []
+    read: list[str] = []
+    places: list[tuple[int, int, int]] = []
     with open_capture([tmp_path / name for name in files], batch_bytes=300) as capture:
         for batch in capture:
             assert batch.packets.tolist() == list(range(len(read), len(read) + len(batch)))
@@ -207,8 +208,8 @@ def test_files_that_overlap_in_time_are_read_packet_by_packet(
     if most_open == 64:
         order = []
         for number, name in enumerate(names):
-            times = accumulate((packet.time_ns for packet in files[name]), max)
-            order += [(time, number, at, f"{name}{at}") for at, time in enumerate(times)]
+            latest = accumulate((packet.time_ns for packet in files[name]), max)
+            order += [(time, number, at, f"{name}{at}") for at, time in enumerate(latest)]
         assert read == [text for *_, text in sorted(order)]
 
 

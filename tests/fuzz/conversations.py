@@ -21,7 +21,6 @@ import numpy as np
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.findings.finding import Finding
-from dcpinspect.output.export.atomic import AtomicFile
 from dcpinspect.output.export.formats import Csv, NdJson, Text
 from dcpinspect.output.export.json_table import plain_json
 from dcpinspect.output.export.message_writers import WriterOptions
@@ -105,16 +104,10 @@ def joined(programs: Sequence[bytes]) -> bytes:
     return b"\xff\xff\0".join(programs)
 
 
-@cache
-def nowhere() -> AtomicFile:
-    return AtomicFile("/dev/null")
-
-
 class Kept(Target):
     """What was written, in memory."""
 
     def __init__(self) -> None:
-        super().__init__(nowhere())
         self.text = bytearray()
 
     def write(self, data: bytes | memoryview) -> int:

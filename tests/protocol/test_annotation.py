@@ -26,7 +26,7 @@ def test_bytes_are_taken_whole_or_not_at_all_and_held_up_to_the_first_missing_on
 
 def test_a_problem_names_its_rule_and_place() -> None:
     annotation = Annotation(b"", Context(), [])
-    annotation.problem("truncated", "error", "header", 0, "header ends 24 bytes early")
+    annotation.problem("truncated", "header", 0, "header ends 24 bytes early")
     assert [
         (problem.rule, problem.field, problem.offset) for problem in annotation.message.problems
     ] == [("truncated", "header", 0)]

@@ -20,10 +20,11 @@ def batch(first: int, count: int) -> Any:
 
 def written(name: str, *batches: Any) -> io.BytesIO:
     sink = io.BytesIO()
+    target: Any = sink
     file = (
-        ParquetFile(sink, SCHEMA)
+        ParquetFile(target, SCHEMA)
         if name == "parquet"
-        else ArrowFile(sink, SCHEMA, is_stream=name == "arrows")
+        else ArrowFile(target, SCHEMA, is_stream=name == "arrows")
     )
     for one in batches:
         file.write(one)
@@ -50,7 +51,7 @@ def test_what_is_written_is_read_again(name: str, count: int) -> None:
 
 def test_row_groups_are_written_while_rows_come() -> None:
     half = GROUP_ROWS // 2
-    sink = io.BytesIO()
+    sink: Any = io.BytesIO()
     file = ParquetFile(sink, SCHEMA)
     sizes = []
     for i in range(5):
@@ -71,7 +72,9 @@ def test_what_the_sink_raises_comes_through() -> None:
         def write(self, _: Any, /) -> int:
             raise BrokenPipeError
 
-    file = ParquetFile(io.BytesIO(), SCHEMA)
+    sink: Any = io.BytesIO()
+    file = ParquetFile(sink, SCHEMA)
     file.close()
+    full: Any = Full()
     with pytest.raises(BrokenPipeError):
-        ParquetFile(Full(), SCHEMA)
+        ParquetFile(full, SCHEMA)
