@@ -57,7 +57,6 @@ QUERY_S = 60
 """Seconds after which a query ends without an answer."""
 _VALUE = 2000
 """Number of bytes of a document that a message shows."""
-_GREATEST_ROW = (1 << 63) - 1
 _USUAL_COLUMNS = words_of(
     "row time connection direction name status_name vbucket sid by_seqno opaque key problem"
 )
@@ -247,7 +246,7 @@ class Tools:
         """One message with every field: offset, bytes, value, meaning, and what is wrong; and the
         findings that name its row.
         """
-        message = self._recording.annotate(min(row, _GREATEST_ROW))
+        message = self._recording.annotate(row)
         cases, case_lines = self._cases(lambda case: row in [place.row for place in case.places])
         return Answer(
             "message",

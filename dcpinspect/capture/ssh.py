@@ -191,7 +191,7 @@ class RemoteInterface:
         lines = [
             line.strip()
             for line in self._said.decode(errors="replace").splitlines()
-            if line.strip()
+            if line.strip() and " listening on " not in line  # what it says at its start
         ]
         return escape(" ".join(lines[-2:])) if lines else "ssh has ended"
 

@@ -502,6 +502,8 @@ class _FoundRows:
     """Rows that were looked up, whose columns are gathered from the parts that they are in."""
 
     def __init__(self, view: _View, rows: Sequence[int] | RowNumbers) -> None:
+        if not isinstance(rows, np.ndarray) and len(rows):
+            view.place_of(max(rows))  # it may have more than 64 bits
         self.rows: RowNumbers = np.asarray(rows, np.int64)
         if len(self.rows):
             view.place_of(int(self.rows.min()))
