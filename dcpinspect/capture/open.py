@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -43,6 +44,7 @@ EARLIEST, LATEST = -(1 << 63), (1 << 63) - 1
 _END = LATEST, 1 << 62
 _LEAST_BATCH = 1 << 18
 _PEEK = 1 << 16
+_NUMBERS = re.compile(r"\d+")
 _COLUMNS = ("offset", "captured", "wire", "time_ns", "link_type")
 
 
@@ -242,6 +244,7 @@ class Capture(AbstractContextManager["Capture", None]):
         packets = begun = read_before = 0
         clock, most_open = CaptureClock(), _most_open()
         open_files: list[_OpenFile] = []
+        lanes: dict[str, int] = {}  # of the latest file of each ring, by its name without numbers
         while open_files or begun < len(self.files):
             for file in [file for file in open_files if not len(file)]:
                 if not file.is_over:
@@ -267,8 +270,11 @@ class Capture(AbstractContextManager["Capture", None]):
                 for number, count in zip(*np.unique(batch.files, return_counts=True), strict=True):
                     self.files[number].packets += int(count)
             if not stretches and limit == next_begin != _END:
-                lanes = {file.lane for file in open_files}
-                lane = next(number for number in range(MOST_OPEN) if number not in lanes)
+                series = _NUMBERS.sub("", self.files[begun].name)
+                taken = {file.lane for file in open_files}
+                free = next(lane for lane in range(MOST_OPEN) if lane not in taken)
+                lane = free if lanes.get(series, 0) in taken else lanes.get(series, free)
+                lanes[series] = lane
                 open_files.append(self._begin(begun, lane))
                 begun += 1
             elif self._follow:

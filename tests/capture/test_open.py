@@ -213,6 +213,21 @@ def test_files_that_overlap_in_time_are_read_packet_by_packet(
         assert read == [text for *_, text in sorted(order)]
 
 
+def test_files_of_two_rings_keep_their_lanes(tmp_path: Path) -> None:
+    """Whichever ring begins its next file first."""
+    times = {"a1": (0, 20), "b1": (1, 21), "b2": (30, 50), "a2": (31, 51)}
+    for name, seconds in times.items():
+        packets = [Recorded(name.encode(), 20, 10**9 * second) for second in seconds]
+        (tmp_path / name).write_bytes(builders.pcap(packets))
+    lanes = dict[str, set[int]]()
+    with open_capture([tmp_path / name for name in times]) as capture:
+        for batch in capture:
+            in_batch = batch.files * 0 if batch.lanes is None else batch.lanes
+            for number, lane in zip(batch.files.tolist(), in_batch.tolist(), strict=True):
+                lanes.setdefault(Path(capture.files[number].name).name[0], set()).add(lane)
+    assert lanes == {"a": {0}, "b": {1}}
+
+
 def test_a_file_that_is_replaced_before_its_turn_is_told(tmp_path: Path) -> None:
     """As of a ring that goes on being written."""
     for number in range(3):
