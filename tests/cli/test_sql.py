@@ -394,4 +394,4 @@ def test_records_of_a_log_are_a_table_beside_those_of_the_capture(
     assert (
         main(["sql", str(SAMPLES / "rollback.pcap"), "--log", str(tmp_path / "none"), query]) == 2
     )
-    assert "No such file" in capsys.readouterr().err
+    assert "there is no such file" in capsys.readouterr().err

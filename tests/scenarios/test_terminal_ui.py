@@ -64,7 +64,7 @@ def test_a_capture_is_chosen_and_opened_again_from_the_start_screen(tmp_path: Pa
         )  # the messages are seen again once the capture is open, and not while this view closes
         terminal.wait_without("HELLO")
         terminal.press("C-o")
-        terminal.wait("open a capture", "36 KiB")
+        terminal.wait("open a capture", "36.5 kB")
         terminal.press("Enter")
         terminal.wait("1 Packets", "HELLO")
         terminal.press("C-c")
