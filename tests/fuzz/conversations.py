@@ -107,6 +107,8 @@ def joined(programs: Sequence[bytes]) -> bytes:
 class Kept(Target):
     """What was written, in memory."""
 
+    is_stream = False
+
     def __init__(self) -> None:
         self.text = bytearray()
 
