@@ -726,5 +726,5 @@ def _chunk(
         octets,
         Segments(columns),
         is_start=is_start,
-        places=file_places,
+        places=None if file_places is None or not len(file_places) else file_places,
     )
