@@ -10,17 +10,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.capture.batch import MOST_OPEN, FilePieces, PacketBatch, pause
+from dcpinspect.capture.batch import MOST_OPEN, PacketBatch, pause
 from dcpinspect.capture.byte_source import STDIN, ByteSource, Storage, Window
 from dcpinspect.capture.clock import CaptureClock
 from dcpinspect.capture.encapsulations import UnreadLinkType
 from dcpinspect.capture.folders import FolderCapture, with_folders
 from dcpinspect.capture.mended import CERTAIN, NO_TERMINAL
+from dcpinspect.capture.merging import consecutive, merged_batches
 from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS, Format, InterfaceCounts, Walk
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng import PcapNg
@@ -45,7 +46,6 @@ _END = LATEST, 1 << 62
 _LEAST_BATCH = 1 << 18
 _PEEK = 1 << 16
 _NUMBERS = re.compile(r"\d+")
-_COLUMNS = ("offset", "captured", "wire", "time_ns", "link_type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +262,7 @@ class Capture(AbstractContextManager["Capture", None]):
                 self.is_crowded = True
                 limit = min(frontiers, default=_END)
                 stretches = _stretches(open_files, limit)
-            for batch in _merged(stretches):
+            for batch in merged_batches(stretches, MOST_PACKETS):
                 numbered = replace(batch, first_packet=packets)
                 clock.note(numbered)
                 yield numbered
@@ -377,7 +377,7 @@ class _OpenFile:
             return None
         assert self._packets is not None
         self._done = end
-        return _rows(self._packets, rows), self._order_ns[rows]
+        return consecutive(self._packets, rows), self._order_ns[rows]
 
 
 def _most_open() -> int:
@@ -395,72 +395,6 @@ def _stretches(
 ) -> list[tuple[PacketBatch, IntArray]]:
     """Returns the packets of each file up to a time and a number of a file."""
     return [stretch for file in open_files if (stretch := file.packets_until(limit))]
-
-
-def _rows(batch: PacketBatch, rows: slice) -> PacketBatch:
-    """Returns consecutive packets of a batch."""
-    files, frames = batch.files[rows], batch.frames[rows]
-    columns: dict[str, Any] = {name: getattr(batch, name)[rows] for name in _COLUMNS}
-    return replace(
-        batch,
-        **columns,
-        file=int(files[-1]),
-        first_frame=int(frames[0]),
-        frame=None if batch.frame is None else frames,
-        options=None if batch.options is None else batch.options[rows],
-    )
-
-
-def _merged(stretches: Sequence[tuple[PacketBatch, IntArray]]) -> Iterator[PacketBatch]:
-    """Yields packets of several files in their order, in batches of bounded size."""
-    if not stretches:
-        return
-    batch = stretches[0][0]
-    if len(stretches) > 1:
-        order = np.argsort(np.concatenate([order_ns for _, order_ns in stretches]), kind="stable")
-        batch = _joined([packets for packets, _ in stretches], order)
-    for start in range(0, len(batch), MOST_PACKETS):
-        yield _rows(batch, slice(start, min(start + MOST_PACKETS, len(batch))))
-
-
-def _joined(batches: Sequence[PacketBatch], order: IntArray) -> PacketBatch:
-    """Returns packets of several files as one batch, in this order."""
-    starts = np.array([batch.offset[0] for batch in batches])
-    ends = [
-        int(
-            batch.offset[-1]
-            + batch.captured[-1]
-            + (0 if batch.options is None else 3 + abs(batch.options[-1]))
-        )
-        for batch in batches
-    ]
-    pieces = [
-        batch.data[start:end] for start, end, batch in zip(starts, ends, batches, strict=True)
-    ]
-    begin = np.cumsum([0, *map(len, pieces[:-1])])
-    number = np.repeat(np.arange(len(batches)), [len(batch) for batch in batches])[order]
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(batch, name) for batch in batches])[order]
-        for name in _COLUMNS
-    }
-    columns["offset"] += (begin - starts)[number]
-    options = [
-        np.zeros(len(batch), np.int64) if batch.options is None else batch.options
-        for batch in batches
-    ]
-    return replace(
-        batches[0],
-        data=np.concatenate(pieces),
-        **columns,
-        frame=np.concatenate([batch.frames for batch in batches])[order],
-        options=np.concatenate(options)[order],
-        pieces=FilePieces(
-            begin,
-            np.array([batch.file for batch in batches]),
-            np.array([batch.file_offset for batch in batches]) + starts,
-            np.array([batch.lane for batch in batches]),
-        ),
-    )
 
 
 def _can_be_opened_again(path: str) -> bool:
