@@ -374,7 +374,7 @@ class Recording:
             with self._read(track=True) as reading, closing(reading.ahead()) as batches:
                 for batch in batches:
                     history.feed(batch.redacted(self._redactor))
-        history.read(reading)
+        history.read(reading, findings=self.findings())
         return history
 
     def report(self, path: Name, *, redact: bool = False, redact_salt: str | None = None) -> None:

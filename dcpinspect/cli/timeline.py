@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,11 +36,11 @@ WIDEST = 1000
 def timeline(
     context: typer.Context,
     captures: options.Captures,
-    vbucket: Annotated[int, {"min": 0, "max": 65535, "show_default": False}],
     times: options.Times,
     result: options.OutputFormat,
     redaction: options.Redaction,
     input_: options.Input,
+    vbucket: Annotated[int | None, {"min": 0, "max": 65535}] = None,
     connection: options.Connections = None,
     seqnos: str | None = None,
     filter_: Annotated[
@@ -49,11 +50,11 @@ def timeline(
     width: int | None = None,
     ascii_: options.Ascii = False,
 ) -> int:
-    """Show one vbucket: its streams along their seqnos, then every request, snapshot, gap and end
-    in order.
+    """Show one vbucket: its streams along their seqnos, then every request, snapshot, gap, end and
+    finding in order.
 
     Options:
-    --vbucket N: The vbucket.
+    --vbucket N: The vbucket. By default, it is the only one that was captured.
     --seqnos A-B: Draw these seqnos only. By default, all are drawn.
     --messages: Below each event, also print the messages of the vbucket, as read does.
     --width COLUMNS: The width of lines. By default, it is the width of the terminal.
@@ -68,8 +69,12 @@ def timeline(
     connections = options.connections_in(connection)
     only = options.record_filter(filter_, STREAMS, context.obj)
     span, redactor = times.span_of_whole(), redaction.redactor()
-    with Reading(captures, **input_.ports.reading_arguments()) as reading:
-        reading.track(redactor)
+    ports = input_.ports.reading_arguments()
+    if vbucket is None:
+        with Reading(captures, **ports) as reading:
+            vbucket = _only_vbucket(reading)
+    with Reading(captures, **ports) as reading:
+        reading.check(redactor=redactor, vbucket=vbucket)
         history = VbucketHistory(vbucket, connections)
         with (
             result.target(format_, captures) as target,
@@ -82,7 +87,10 @@ def timeline(
             bounds = (
                 span.within(reading.earliest_ns, reading.last_time_ns) if span is not None else None
             )
-            history.read(reading, only, bounds)
+            findings = reading.findings(
+                wanted=lambda case: vbucket in (case.vbuckets or (vbucket,))
+            )
+            history.read(reading, only, bounds, findings)
             if not history.streams and reading.messages:
                 refuse_unless_damaged(
                     reading, _why_nothing(reading, vbucket, connection, filter_, bounds)
@@ -94,6 +102,29 @@ def timeline(
                 is_ascii = ascii_ or wants_ascii()
                 _Picture(history, shown, target, width or target.width(), is_ascii).write(drawn)
         return remarks(reading, stats=input_.stats)
+
+
+def _only_vbucket(reading: Reading) -> int:
+    """Returns the vbucket of captures that have one. Raises UsageError, which leads on."""
+    capture = reading.named[0]
+    leads = "'dcpinspect vbuckets' lists them"
+    if reading.capture.size is not None:  # it can be read again
+        reading.track()
+        for _ in interrupts.batches(reading.capture, reading):
+            pass
+        vbuckets = sorted(set(reading.tables.streams.values("vbucket")))
+        if len(vbuckets) == 1:
+            return int(vbuckets[0])
+        if vbuckets:
+            from dcpinspect.findings.finding import ranges  # deferred: most name a vbucket
+
+            leads = (
+                f"there are {ranges(vbuckets)}, as in 'dcpinspect timeline {escape(capture)} "
+                f"--vbucket {vbuckets[0]}'; {leads}"
+            )
+        else:
+            leads = "there is no stream at all"
+    raise UsageError(f"--vbucket is missing; {leads}")
 
 
 def _format(context: typer.Context, result: options.OutputFormat, width: int | None) -> Format:
@@ -286,7 +317,12 @@ class _Picture:
             self._write_line(
                 f"{history.left_out} more system events and changes of state are not shown"
             )
-        self._write_line(f"check --vbucket {history.vbucket} says whether anything is wrong", "dim")
+        levels = Counter(event.severity for event in history.events if event.severity)
+        wrong = " and ".join(counted(number, level) for level, number in sorted(levels.items()))
+        does = "says what to do" if levels else "says more"
+        self._write_line(
+            f"{wrong or 'no errors or warnings'}; check --vbucket {history.vbucket} {does}", "dim"
+        )
 
     def _heading(self, scale: Scale) -> str:
         from dcpinspect.tables.times import in_words
@@ -322,7 +358,8 @@ class _Picture:
             ):
                 self._write_line(waiting[2])
                 waiting = next(messages, None)
-            style = self._style_of(_PAINTS.get(event.kind, ""))
+            paint = _PAINTS.get(event.kind, f"severity-{event.severity}" if event.severity else "")
+            style = self._style_of(paint)
             for line in lines.lines_of(event):
                 self._write_line(line, f"bold {style}" if event.kind in _BOLD else style)
         while waiting is not None:

@@ -55,14 +55,17 @@ class Checker(Portable):
         *,
         with_keys: bool = True,
         with_rows: bool = False,
+        vbucket: int | None = None,
     ) -> None:
         """``rules``: ids of the rules that are wanted. ``with_keys``: findings may name documents
         that batches do not show.
 
-        ``with_rows``: findings get the rows of all messages that show them.
+        ``with_rows``: findings get the rows of all messages that show them. ``vbucket``: only
+        findings about this one are wanted; to read the values of all takes longer than the rest.
         """
         rule_names = set(rules)
         self._with_keys = with_keys
+        self._vbucket = vbucket
         self.evidence: LogEvidence | None = None
         """Logs and checkpoints that are looked at beside the captures; None without any."""
         self._rules = {rule.id: rule for rule in RULES.values() if rule.id in rule_names}
@@ -144,7 +147,7 @@ class Checker(Portable):
             candidates
             for rule_set in self._sets
             if rule_set.look is not None
-            for candidates in rule_set.look(batch)
+            for candidates in rule_set.look(batch, self._vbucket)
         ]
 
     def gather(self, batch: MessageBatch) -> None:

@@ -80,8 +80,10 @@ class RuleSet:
     """Rules that look at the same thing. A set has ``look``, ``watcher`` or ``findings``."""
 
     rules: Sequence[Rule]
-    look: Callable[[MessageBatch], Iterable[Candidates]] | None = None
-    """Returns messages that are wrong by themselves, in any thread: it looks at nothing else."""
+    look: Callable[[MessageBatch, int | None], Iterable[Candidates]] | None = None
+    """Returns messages that are wrong by themselves, in any thread: it looks at nothing else. With
+    a vbucket, values of the others are not read.
+    """
     watcher: type[Watcher] | None = None
     """The class that goes along with the messages."""
     findings: Callable[[ReadingEnd], Iterable[Occurrence]] | None = None

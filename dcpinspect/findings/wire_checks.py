@@ -46,11 +46,16 @@ HUGE_SEQNO = np.uint64(1 << 48)
 _SEQNO_BEARERS = np.flatnonzero(opcodes_with(Trait.SEQNO)).tolist()
 
 
-def candidates(batch: MessageBatch) -> Iterator[Candidates]:
-    """Yields all messages that break a rule of this module, rule by rule, with rows in order."""
+def candidates(batch: MessageBatch, vbucket: int | None = None) -> Iterator[Candidates]:
+    """Yields all messages that break a rule of this module, rule by rule, with rows in order.
+
+    ``vbucket``: values of other ones are not read; None: all are.
+    """
     is_readable = readable(batch)
+    is_read = is_readable if vbucket is None else is_readable & (batch.vbucket.values == vbucket)
     looks = (
         _malformed(batch, is_readable),
+        broken_values(batch, is_read),
         _flags(batch, is_readable),
         _numbers(batch, is_readable),
         _logs(batch, is_readable),
@@ -70,7 +75,6 @@ def _malformed(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates
     yield from _layouts(batch, looked_at)
     for severity, rows in faulty_frames(batch, looked_at).items():
         yield Candidates("bad-framing-extras", np.array(rows, dtype=np.int64), severity=severity)
-    yield from broken_values(batch, looked_at)
 
 
 def _candidates(

@@ -197,12 +197,14 @@ class Reading(AbstractContextManager["Reading", None]):
         redactor: Redactor | None = None,
         with_rows: bool = False,
         evidence: LogEvidence | None = None,
+        vbucket: int | None = None,
     ) -> None:
         """Looks for what is wrong from now on; call this before the first batch.
 
         ``rules``: ids of the rules that are wanted; else all but the lint rules. ``redactor``: as
         the attribute. ``with_rows``: findings get the rows of all messages that show them.
-        ``evidence``: logs and checkpoints to look at beside the captures.
+        ``evidence``: logs and checkpoints to look at beside the captures. ``vbucket``: only
+        findings about this one will be asked for.
         """
         from dcpinspect.findings.checker import Checker  # deferred, as above
         from dcpinspect.findings.registry import ORDINARY
@@ -214,6 +216,7 @@ class Reading(AbstractContextManager["Reading", None]):
             ORDINARY if rules is None else rules,
             with_keys=redactor is None,
             with_rows=with_rows,
+            vbucket=vbucket,
         )
         self.checker.evidence = evidence
 

@@ -513,7 +513,7 @@ class ExplainedGaps:
     def _marker(self, gap: Gap) -> str:
         snapshot = self._snapshots[gap.snapshot]
         start, end = _plain(snapshot.start), _plain(snapshot.end)
-        return f"the marker {start}-{end} in row {snapshot.place.row}"
+        return f"the marker {start}–{end} in row {snapshot.place.row}"
 
     def _no_cause(self, gap: Gap) -> str:
         if gap.snapshot < 0:
@@ -550,7 +550,7 @@ class ExplainedGaps:
             f", with room for {most} of the {seqnos} seqnos at most" if most < seqnos else ""
         )
         return (
-            f"{lost_text} {start}-{max(start, end - 1)} of {direction} could not be read, "
+            f"{lost_text} {start}–{max(start, end - 1)} of {direction} could not be read, "
             f"{between}{room_text}"
         )
 
@@ -606,7 +606,7 @@ _REASONS = (
 )
 """Why an event that another stream shows did not have to come, as ``disputes`` numbers the reasons.
 """
-_MARKER = "the marker {first}-{end} in row {row}"
+_MARKER = "the marker {first}–{end} in row {row}"
 _DEDUPLICATED = [
     f"{range_text}{how}"
     for range_text in (

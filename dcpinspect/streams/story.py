@@ -20,7 +20,8 @@ from dcpinspect.tables.record_tables import Records, WordColumn
 from dcpinspect.text import words_of
 
 EVENTS = words_of(
-    "request first-seen snapshot gap system-event vbucket-state stream-end connection-closed state"
+    "request first-seen snapshot gap system-event vbucket-state stream-end connection-closed state "
+    "finding"
 )
 """What can happen to a stream; "state": how the stream is when the capture ends."""
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,11 +81,61 @@ def test_what_no_message_shows_has_no_row_and_stands_behind_the_messages_before_
     assert lines[closed - 1].split()[0] == "79"
 
 
-def test_what_came_is_not_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_stands_where_it_happened(capsys: pytest.CaptureFixture[str]) -> None:
     *_, last = shown(capsys, ROLLBACK, "--vbucket", "7").splitlines()
-    assert last == "check --vbucket 7 says whether anything is wrong"
-    main(["check", ROLLBACK, "--vbucket", "7"])
-    assert "rollback: " in capsys.readouterr().out
+    assert last == "no errors or warnings; check --vbucket 7 says more"
+    for vbucket, connection in (("42", ()), ("45", ("--connection", "1"))):
+        orphans = [str(SAMPLES / "orphans.pcap"), "--vbucket", vbucket]
+        *_, end, found, last = shown(capsys, *orphans, *connection).splitlines()
+        assert found.startswith(f"{end[: end.index('stream')]}✖ orphaned-vbucket: ended ")
+        assert last == f"1 error; check --vbucket {vbucket} says what to do"
+        told = json.loads(shown(capsys, *orphans, "--format", "json"))["events"]
+        main(["check", *orphans, "--format", "json"])
+        finding, *_ = json.loads(capsys.readouterr().out)
+        assert [
+            (event["row"], event["severity"], event["text"])
+            for event in told
+            if event["event"] == "finding"
+        ] == [(finding["rows"][0], "error", f"orphaned-vbucket: {finding['message']}")]
+
+
+def test_an_effect_names_its_cause_and_no_other_vbucket_is_told_of(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    capture = str(SAMPLES / "tour.pcapng")
+    main(["check", capture, "--format", "json"])
+    found = [one for one in json.loads(capsys.readouterr().out) if one["severity"] != "note"]
+    for vbucket in {one["vbuckets"][0] for one in found if len(one["vbuckets"]) == 1}:
+        events = json.loads(shown(capsys, capture, "--vbucket", str(vbucket), "--format", "json"))
+        told = {
+            event["text"].partition(":")[0]
+            for event in events["events"]
+            if event["event"] == "finding"
+        }
+        assert told == {
+            one["rule"] for one in found if not one["vbuckets"] or vbucket in one["vbuckets"]
+        }
+
+
+def test_one_vbucket_needs_no_name_and_of_several_one_is_proposed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stuck = str(SAMPLES / "real-server" / "stuck.pcap.gz")
+    assert shown(capsys, stuck) == shown(capsys, stuck, "--vbucket", "0")
+    assert main(["timeline", ROLLBACK]) == 2
+    said = capsys.readouterr().err
+    assert said == (
+        f"dcpinspect: --vbucket is missing; there are 7–10, as in 'dcpinspect timeline {ROLLBACK} "
+        "--vbucket 7'; 'dcpinspect vbuckets' lists them\n"
+    )
+    piped = subprocess.run(
+        [sys.executable, "-m", "dcpinspect", "timeline", "-"],
+        input=Path(ROLLBACK).read_bytes(),
+        capture_output=True,
+        check=False,
+    )
+    assert piped.returncode == 2
+    assert piped.stderr == b"dcpinspect: --vbucket is missing; 'dcpinspect vbuckets' lists them\n"
 
 
 def test_one_connection_some_seqnos_any_width_and_ascii(capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,7 +216,6 @@ def test_a_file_has_whole_lines(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ),
         (["--vbucket", "7", "--format", "json", "--messages"], "--messages: json does not use it"),
         (["--vbucket", "70000"], "--vbucket 70000: write a whole number from 0 to 65535"),
-        ([], "--vbucket is missing; 'dcpinspect vbuckets CAPTURE' lists them"),
     ],
 )
 def test_bad_usage_is_one_line(

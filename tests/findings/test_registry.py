@@ -34,7 +34,7 @@ from tests.streams.told import Told, capture, opened
 PACKAGE = Path(dcpinspect.__file__).parent
 
 
-def _prepares(batch: MessageBatch) -> Iterator[Candidates]:
+def _prepares(batch: MessageBatch, _: int | None) -> Iterator[Candidates]:
     rows = np.flatnonzero(batch.decoded.opcode == Opcode.DCP_MUTATION)
     if len(rows):
         yield Candidates("tiny-look", rows, lambda row: f"a mutation of {batch.key_of(row)!r}")

@@ -92,7 +92,7 @@ WALKS = (
                 "On each connection, the client is rolled back to 0 (`R`), starts again, and "
                 "closes (`C`) before the"
                 " disk snapshot 0–90 is complete.",
-                ("rollback to 0", "disk snapshot 0-90", "connection closed"),
+                ("rollback to 0", "disk snapshot 0–90", "connection closed"),
             ),
             Step(("e",), "`e`", "The findings about it.", ("rollback",)),
         ),

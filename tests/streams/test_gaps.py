@@ -95,12 +95,12 @@ def test_the_evidence_says_on_which_side_of_the_marker_it_lies(
     row = [snapshot["row"] for snapshot in tables(talk).snapshots]
     assert [gap["evidence"] for gap in tables(talk).gaps] == [
         (
-            "between 0, where the stream begins, and the first event of the marker 100-200 in row "
+            "between 0, where the stream begins, and the first event of the marker 100–200 in row "
             f"{row[0]}{rest}"
         ),
-        f"within the marker 100-200 in row {row[0]}{rest}",
-        f"between what came before and the first event of the marker 210-300 in row {row[1]}{rest}",
-        f"within the marker 210-300 in row {row[1]}{rest}",
+        f"within the marker 100–200 in row {row[0]}{rest}",
+        f"between what came before and the first event of the marker 210–300 in row {row[1]}{rest}",
+        f"within the marker 210–300 in row {row[1]}{rest}",
     ]
 
 
@@ -132,7 +132,7 @@ def test_a_marker_that_begins_right_behind_what_came_has_the_gap_within() -> Non
     stream.mutation(5, "a")
     stream.snapshot(6, 9, "memory", "checkpoint")
     stream.mutation(8, "b")
-    assert tables(talk).gaps[1]["evidence"].startswith("within the marker 6-9 in row")
+    assert tables(talk).gaps[1]["evidence"].startswith("within the marker 6–9 in row")
 
 
 def test_from_the_latest_seqno_on_a_stream_begins_at_its_first_marker() -> None:
@@ -141,7 +141,7 @@ def test_from_the_latest_seqno_on_a_stream_begins_at_its_first_marker() -> None:
     stream.snapshot(100, 200, "memory", "checkpoint")
     stream.mutation(150, "a")
     found = only(talk)
-    assert (found["after_seqno"], found["evidence"][:24]) == (100, "within the marker 100-20")
+    assert (found["after_seqno"], found["evidence"][:24]) == (100, "within the marker 100–20")
 
 
 def test_from_disk_the_evidence_names_compaction_too() -> None:
@@ -252,7 +252,7 @@ def test_what_no_marker_covers_is_unexplained() -> None:
     stream.mutation(9, "b")
     first, second = tables(talk).gaps
     assert (first["cause"], second["cause"]) == ("deduplicated", "unexplained")
-    assert "the second is outside of the marker 0-5 in row" in second["evidence"]
+    assert "the second is outside of the marker 0–5 in row" in second["evidence"]
 
 
 def test_what_lies_behind_an_event_outside_of_its_marker_is_unexplained() -> None:
@@ -301,7 +301,7 @@ def test_seqno_advanced_and_the_end_of_what_came_in_no_order_are_edges_of_what_f
     found = tables(talk).gaps[-1]
     assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (3, 12, "deduplicated")
     assert found["evidence"].startswith(
-        "between what came before and the first event of the marker 10-12"
+        "between what came before and the first event of the marker 10–12"
     )
 
 
@@ -427,7 +427,7 @@ def test_a_request_with_options_alone_names_no_collections() -> None:
 def cause_of(
     flags: int, kinds: int = MEMORY | CHECKPOINT, *, visible: int | None = None, **facts: bool
 ) -> str:
-    """The cause of a gap from 4 to 6 in the marker 0-9 of a stream of which all is known, except
+    """The cause of a gap from 4 to 6 in the marker 0–9 of a stream of which all is known, except
     for what ``facts`` say.
     """
     snapshots, gaps = Snapshots.zeros(1), Gaps.zeros(1)

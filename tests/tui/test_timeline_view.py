@@ -132,7 +132,7 @@ def test_the_list_follows_the_cursor_along_the_axis() -> None:
         chosen = app.navigation.timeline.events.event
         assert chosen is not None
         assert chosen.seqno <= 45
-        assert chosen.event.text.startswith(("memory snapshot 41-60", "6 gaps"))
+        assert chosen.event.text.startswith(("memory snapshot 41–60", "6 gaps"))
 
     play("rollback.pcap", scene)
 

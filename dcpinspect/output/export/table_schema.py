@@ -318,6 +318,7 @@ def timeline_schema() -> dict[str, Any]:
         "sid": maybe("integer"),
         "stream": {"type": "integer"},
         "event": {"enum": list(EVENTS)},
+        "severity": {"enum": ["error", "warning", None], "description": "of a finding"},
         "text": _TEXT,
     }
     columns = record(" ".join(connection), **connection)

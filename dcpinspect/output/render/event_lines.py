@@ -5,7 +5,7 @@ with their evidence, and ends.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
@@ -13,17 +13,20 @@ import numpy as np
 import orjson
 
 from dcpinspect.arrays import IntArray
+from dcpinspect.findings.finding import Finding
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.message_lines import seconds_text, summary
+from dcpinspect.output.render.palette import GLYPHS
 from dcpinspect.output.render.shape import begun
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import ENDLESS
+from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.story import StreamStory
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.words import CAUSES, LOSS, NO_STREAM_END, ROLLBACK, UNEXPLAINED
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.text import escape, wrap
+from dcpinspect.text import escape, one_line, wrap
 
 _OVER = ("ended", "rolled-back", "refused")
 """Verdicts that have an event of their own."""
@@ -49,6 +52,8 @@ class VbucketEvent(NamedTuple):
     time_ns: int | None = None
     gap: Mapping[str, Any] | None = None
     """Row of the gap in the table of gaps."""
+    severity: Severity | None = None
+    """Of a finding."""
 
     def record(self) -> dict[str, Any]:
         """Returns the event in its JSON form."""
@@ -61,6 +66,7 @@ class VbucketEvent(NamedTuple):
             "sid": self.sid,
             "stream": self.stream,
             "event": self.kind,
+            "severity": self.severity,
             "text": self.text,
         }
 
@@ -123,16 +129,54 @@ def by_stream(
     return noted_by_stream
 
 
+def of_findings(
+    streams: Sequence[StreamStory], findings: Iterable[Finding], vbucket: int
+) -> Iterator[VbucketEvent]:
+    """Yields errors and warnings about the vbucket, and about connections of its streams, each
+    where its first message is.
+    """
+    rules = {finding.id: finding.rule for finding in findings}
+    for finding in findings:
+        for case in finding.case_of_each if finding.severity != "note" else ():
+            if vbucket not in (case.vbuckets or (vbucket,)):
+                continue
+            for place in case.places:
+                begun_streams = [
+                    (case.sid in (None, story.stream["sid"]), story.stream["open_row"], story)
+                    for story in streams
+                    if story.key[0] == place.connection
+                ]
+                before = [begun for begun in begun_streams if begun[1] <= place.row]
+                if begun_streams:
+                    _, _, story = max(before or begun_streams[:1], key=lambda begun: begun[:2])
+                    times = f" ({case.count:,} times)" if case.count > 1 else ""
+                    cause = rules.get(finding.effect_of or "")
+                    yield VbucketEvent(
+                        place.row,
+                        4,
+                        story.stream["connection"],
+                        story.stream["stream"],
+                        story.stream["sid"],
+                        "finding",
+                        f"{case.rule}: {one_line(case.message)}{times}"
+                        f"{f'; follows from {cause}' if cause else ''}",
+                        place.time_ns,
+                        severity=case.severity,
+                    )
+                    break
+
+
 def events(
     streams: Sequence[StreamStory],
     noted: Mapping[int, Sequence[MessageEvent]],
     links: Mapping[int, TcpConnection],
     last_rows: Mapping[int, int],
+    found: Iterable[VbucketEvent] = (),
 ) -> list[VbucketEvent]:
     """Returns all events in order of rows; what no message shows comes in order of time.
 
     ``noted``: noted messages of each stream, by place. ``links``: the connections, by number.
-    ``last_rows``: row of the vbucket's last message on each connection.
+    ``last_rows``: row of the vbucket's last message on each connection. ``found``: findings.
     """
     all_events: list[VbucketEvent] = []
     for stream_index, story in enumerate(streams):
@@ -145,12 +189,14 @@ def events(
             all_events.append(
                 latest._replace(place=5, kind="state", text=text, time_ns=link.last_ns, gap=None)
             )
+    all_events += found
     timed = sorted((event.time_ns, event.row) for event in all_events if event.time_ns is not None)
     times, rows = [time_ns for time_ns, _ in timed], [*accumulate((row for _, row in timed), max)]
 
     def place(event: VbucketEvent) -> tuple[int, int, int]:
         if event.kind not in WITHOUT_MESSAGE or event.time_ns is None:
-            return event.row, event.place, 0
+            since_ns = event.time_ns if event.kind == "finding" else None
+            return event.row, event.place, since_ns or 0
         return rows[bisect_right(times, event.time_ns) - 1], event.place, event.time_ns
 
     return sorted(all_events, key=place)
@@ -235,7 +281,7 @@ def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
     if stream["vbucket_uuid"]:
         texts.append(f"uuid 0x{stream['vbucket_uuid']:016x}")
     if stream["snapshot_start"] or stream["snapshot_end"]:
-        texts.append(f"snapshot {stream['snapshot_start']}-{stream['snapshot_end']}")
+        texts.append(f"snapshot {stream['snapshot_start']}–{stream['snapshot_end']}")
     texts += stream["request_flags"]
     if stream["filter"] is not None:
         texts.append(escape(orjson.dumps(stream["filter"])))
@@ -305,7 +351,7 @@ def _came(row: Mapping[str, Any], story: StreamStory, entries: IntArray) -> str:
 
 def _snapshot(row: Mapping[str, Any]) -> str:
     flags = [flag for flag in row["flags"] if flag != row["type"]]
-    span = "" if row["start_seqno"] is None else f" {row['start_seqno']}-{row['end_seqno']}"
+    span = "" if row["start_seqno"] is None else f" {row['start_seqno']}–{row['end_seqno']}"
     kind = "out-of-order" if row["type"] == "oso" else row["type"]
     texts = [
         f"{kind} snapshot{span}",
@@ -409,7 +455,8 @@ class EventLines:
 
     def lines_of(self, event: VbucketEvent) -> list[str]:
         """Returns the lines of an event; those after the first are indented."""
-        return self._line(self._cells(event), event.text)
+        sign = f"{GLYPHS[event.severity]} " if event.severity is not None else ""
+        return self._line(self._cells(event), sign + event.text)
 
 
 _HEADINGS = ("Row", "Time", "Con", "Stream")

@@ -14,6 +14,7 @@ from itertools import groupby
 from dcpinspect.findings.finding import Finding, MessagePlace, connections_of, ranges
 from dcpinspect.findings.lint import Verdict
 from dcpinspect.findings.rule import SEVERITIES
+from dcpinspect.output.render.palette import GLYPHS
 from dcpinspect.output.render.verdict import LookedAt, clock, verdict
 from dcpinspect.reading.numbering import STEP
 from dcpinspect.streams.tcp_facts import TcpConnection
@@ -21,7 +22,6 @@ from dcpinspect.text import MOST_NAME, clip, counted, escape, escape_rest
 
 TextPaint = Callable[[str, str], str]
 
-GLYPHS = {"error": "✖", "warning": "!", "note": "·"}
 STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 SCREEN = 25
 """Number of lines of a report for a screen, unless everything is asked for."""

@@ -32,6 +32,8 @@ class PaletteColor:
     """
 
 
+GLYPHS = {"error": "✖", "warning": "!", "note": "·"}
+"""Signs of severities."""
 _PLAIN = PaletteColor("#e0e0e0", "#202428", "")
 _GREY = PaletteColor("#8b929c", "#565d66", "bright_black")
 _GREEN = PaletteColor("#4fc08d", "#136b41", "green")

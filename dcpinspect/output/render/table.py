@@ -31,8 +31,10 @@ PLANS = ("explain_value", "plan")
 """Names, in DuckDB and Spark, of the column with the answer to ``explain``. Its text has several
 lines; nobody else chooses such names.
 """
-_NOT_PLAIN = r"[^ -\[\]-~]"
-"""Matches characters that ``escape`` may change, or that may not be one column wide."""
+_NOT_PLAIN = r"[^ -\[\]-~–]"
+"""Matches characters that ``escape`` may change, or that may not be one column wide. Ranges have
+dashes.
+"""
 
 
 class TextTable:
@@ -152,7 +154,9 @@ class TextTable:
         if self._width is None:
             return list(lines.to_pylist())
         return [
-            line if len(line) <= self._width and line.isascii() else clip(line, self._width)
+            line
+            if len(line) <= self._width and line.replace("–", "-").isascii()
+            else clip(line, self._width)
             for line in lines.to_pylist()
         ]
 
@@ -188,7 +192,7 @@ def _is_plain(texts: Any) -> bool:
 
 def _widest(texts: Any) -> int:
     if _is_plain(texts):
-        return pc.max(pc.binary_length(texts)).as_py() or 0
+        return pc.max(pc.utf8_length(texts)).as_py() or 0
     return max(map(cells, texts.to_pylist()))
 
 

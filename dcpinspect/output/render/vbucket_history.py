@@ -15,6 +15,7 @@ from dcpinspect.output.render.event_lines import (
     events,
     folded,
     noted,
+    of_findings,
 )
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.items import VbucketItems
@@ -22,6 +23,7 @@ from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.text import counted
 
 if TYPE_CHECKING:
+    from dcpinspect.findings.finding import Finding
     from dcpinspect.protocol.column_types import RowNumbers
     from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.filter import Filter
@@ -74,10 +76,14 @@ class VbucketHistory:
         return rows
 
     def read(
-        self, reading: Reading, only: Filter | None = None, bounds: tuple[int, int] | None = None
+        self,
+        reading: Reading,
+        only: Filter | None = None,
+        bounds: tuple[int, int] | None = None,
+        findings: Sequence[Finding] = (),
     ) -> None:
         """Finds the streams and events, once the reading has come to its end. ``only``: streams for
-        which this filter is true.
+        which this filter is true. ``findings``: those that are told of are among the events.
         """
         self.bounds, self._first_ns = bounds, reading.first_time_ns
         tables = reading.tables
@@ -90,11 +96,12 @@ class VbucketHistory:
         }
         links = {link.number: link for link in reading.links}
         self.noted = by_stream(self.streams, self._noted)
+        found = of_findings(self.streams, findings, self.vbucket)
         all_events = [
             event._replace(time_ns=self._end_times.get(event.row))
             if event.kind == "stream-end"
             else event
-            for event in events(self.streams, self.noted, links, self._items.last_rows)
+            for event in events(self.streams, self.noted, links, self._items.last_rows, found)
         ]
         self.events = [
             event

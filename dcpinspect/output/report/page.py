@@ -19,14 +19,13 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.coverage_text import direction_cells
 from dcpinspect.output.render.finding_text import (
-    GLYPHS,
     by_packets,
     effects_in_words,
     message_of,
     place_of,
     told_of,
 )
-from dcpinspect.output.render.palette import PAINTS
+from dcpinspect.output.render.palette import GLYPHS, PAINTS
 from dcpinspect.output.render.table import table_texts
 from dcpinspect.output.report import report_pictures
 from dcpinspect.output.report.report_contents import Contents, places_of

@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from dcpinspect.arrays import IntArray, unique
 from dcpinspect.findings.rule import SEVERITIES
-from dcpinspect.output.render.finding_text import GLYPHS
 from dcpinspect.output.render.lanes import Scale, events_legend
-from dcpinspect.output.render.palette import PAINTS
+from dcpinspect.output.render.palette import GLYPHS, PAINTS
 from dcpinspect.output.render.shape import Shape, by_seqno
 from dcpinspect.output.render.verdict import LETTERS, stood
 from dcpinspect.output.report.report_contents import Timeline

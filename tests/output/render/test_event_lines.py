@@ -13,7 +13,7 @@ from tests.streams.test_story import twice, with_links
 from tests.streams.told import Told, opened
 
 DISK = (
-    "within the marker 0-9 in row 7, from disk: de-duplicated, purged by compaction, or hidden "
+    "within the marker 0–9 in row 7, from disk: de-duplicated, purged by compaction, or hidden "
     "from this client"
 )
 
@@ -30,12 +30,12 @@ def test_a_story_is_told_in_order_of_rows() -> None:
     first, _ = twice()
     assert texts(first) == [
         "5 request: request from 0: accepted; no end",
-        "7 snapshot: disk snapshot 0-9, checkpoint: complete, 3 items, 2 to 9",
+        "7 snapshot: disk snapshot 0–9, checkpoint: complete, 3 items, 2 to 9",
         f"8 gap: seqno 1 did not come, deduplicated: {DISK}",
         f"10 gap: seqnos 4 to 8 did not come, deduplicated: {DISK}",
-        "11 snapshot: memory snapshot 10-20, checkpoint: cut, 1 item, 12 to 12",
+        "11 snapshot: memory snapshot 10–20, checkpoint: cut, 1 item, 12 to 12",
         (
-            "12 gap: seqnos 10 to 11 did not come, deduplicated: within the marker 10-20 in row "
+            "12 gap: seqnos 10 to 11 did not come, deduplicated: within the marker 10–20 in row "
             "11: de-duplicated, or hidden from this client"
         ),
         "99 connection-closed: connection closed by the server, after seqno 12",
@@ -61,7 +61,7 @@ def test_items_outside_of_a_markers_range_are_not_of_its_snapshot() -> None:
         stream.mutation(seqno, "a")
     assert snapshots(talk) == [
         (
-            "memory snapshot 0-3: complete, 3 items, 1 to 3; then 6 items, 4 to 9, without a "
+            "memory snapshot 0–3: complete, 3 items, 1 to 3; then 6 items, 4 to 9, without a "
             "marker of their own"
         )
     ]
@@ -79,7 +79,7 @@ def test_a_snapshot_with_a_hole_has_reached_its_end_but_is_not_called_complete()
         stream.mutation(seqno, "c")
     assert snapshots(talk) == [
         (
-            "memory snapshot 0-9: end reached, seqnos 2 to 3 did not come (capture-loss), 7 "
+            "memory snapshot 0–9: end reached, seqnos 2 to 3 did not come (capture-loss), 7 "
             "items, 1 to 9"
         )
     ]
@@ -99,7 +99,7 @@ def test_what_was_asked_and_what_was_answered() -> None:
     request, gap, refused, unanswered, never = texts(talk)
     assert request == (
         "5 request: request from 30: rollback to 10; up to 90, uuid 0x0000000000000005, snapshot "
-        '20-40, {"uid":"\\\\u001b[31m"}'
+        '20–40, {"uid":"\\\\u001b[31m"}'
     )
     assert gap.startswith(
         "6 gap: seqnos 11 to 30 must be discarded where the client has them, rollback: "

@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 
 from dcpinspect.cli.main import main
 from dcpinspect.errors import UsageError
-from dcpinspect.output.render.finding_text import GLYPHS
+from dcpinspect.output.render.palette import GLYPHS
 from dcpinspect.output.report import written as module
 from dcpinspect.output.report.written import MOST_LINES, format_of, markdown, plain, written
 from tests.output.report.gathered import MARKUP, gathered, hostile, source
