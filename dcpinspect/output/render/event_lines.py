@@ -140,19 +140,19 @@ def of_findings(
         for case in finding.case_of_each if finding.severity != "note" else ():
             if vbucket not in (case.vbuckets or (vbucket,)):
                 continue
-            for place in case.places:
+            for message_place in case.places:
                 begun_streams = [
                     (case.sid in (None, story.stream["sid"]), story.stream["open_row"], story)
                     for story in streams
-                    if story.key[0] == place.connection
+                    if story.key[0] == message_place.connection
                 ]
-                before = [begun for begun in begun_streams if begun[1] <= place.row]
+                before = [begun for begun in begun_streams if begun[1] <= message_place.row]
                 if begun_streams:
                     _, _, story = max(before or begun_streams[:1], key=lambda begun: begun[:2])
                     times = f" ({case.count:,} times)" if case.count > 1 else ""
                     cause = rules.get(finding.effect_of or "")
                     yield VbucketEvent(
-                        place.row,
+                        message_place.row,
                         4,
                         story.stream["connection"],
                         story.stream["stream"],
@@ -160,7 +160,7 @@ def of_findings(
                         "finding",
                         f"{case.rule}: {one_line(case.message)}{times}"
                         f"{f'; follows from {cause}' if cause else ''}",
-                        place.time_ns,
+                        message_place.time_ns,
                         severity=case.severity,
                     )
                     break

@@ -96,12 +96,14 @@ class VbucketHistory:
         }
         links = {link.number: link for link in reading.links}
         self.noted = by_stream(self.streams, self._noted)
-        found = of_findings(self.streams, findings, self.vbucket)
+        finding_events = of_findings(self.streams, findings, self.vbucket)
         all_events = [
             event._replace(time_ns=self._end_times.get(event.row))
             if event.kind == "stream-end"
             else event
-            for event in events(self.streams, self.noted, links, self._items.last_rows, found)
+            for event in events(
+                self.streams, self.noted, links, self._items.last_rows, finding_events
+            )
         ]
         self.events = [
             event
