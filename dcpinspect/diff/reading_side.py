@@ -390,14 +390,15 @@ class ComparisonSide:
 
     def gap_table(self) -> Any:
         """Returns every gap, with its cause."""
-        gaps = self.tracker.tables(self.reading.engine.links).all_gaps
+        all_gaps = self.tracker.tables(self.reading.engine.links).all_gaps
+        gaps = all_gaps.table
         return pa.table(
             {
                 "stream": pa.array(gaps.stream, pa.int32()),
                 "vbucket": pa.array(self.places[gaps.stream], pa.uint32()),
                 "after": pa.array(unbiased(gaps.after), pa.uint64()),
                 "before": pa.array(unbiased(gaps.before), pa.uint64()),
-                "cause": pa.array(np.asarray(gaps.cause).astype(np.int8)),
+                "cause": pa.array(all_gaps.cause.astype(np.int8)),
                 "snapshot": pa.array(gaps.snapshot, pa.int32()),
             }
         )

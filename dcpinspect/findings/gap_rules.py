@@ -57,9 +57,8 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences. Of gaps that only differ by place, those that are shown are yielded,
     with the number of the others.
     """
-    context, gaps = finished.context, finished.tables.all_gaps
-    unexplained = gaps.unexplained
-    in_history = gaps.table[unexplained.in_history]
+    context, unexplained = finished.context, finished.tables.all_gaps.unexplained
+    in_history = unexplained.in_history
     seeing = np.array(
         [number for number in context.by_number if context.session(number).sees_every_seqno],
         np.int64,
@@ -67,7 +66,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     is_hidden = ~np.isin(context.streams.connection[in_history.stream], seeing)
     yield from _bulk(context, in_history[~is_hidden], "gap-in-history-snapshot", "warning")
     yield from _bulk(context, in_history[is_hidden], "gap-in-history-snapshot", "note")
-    yield from _bulk(context, gaps.table[unexplained.without_cause], "gap-unexplained", "note")
+    yield from _bulk(context, unexplained.without_cause, "gap-unexplained", "note")
     missing = groupby(sorted(unexplained.missing, key=_between), key=_between)
     yield from (
         _missing(context, list(alike), with_keys=finished.with_keys) for _, alike in missing
@@ -90,10 +89,7 @@ def _missing(context: Context, ones: list[MissingEvents], *, with_keys: bool) ->
     message = f"{missing_text} sent to {elsewhere(context, first.stream, first.other)}, not to "
     message += elsewhere(context, first.other, first.stream)
     gap_places = [
-        context.marker(missing_event.snapshot)
-        if missing_event.gap is None
-        else context.producer_place(missing_event.stream, missing_event.gap.ends)
-        for missing_event in ones
+        context.producer_place(missing_event.stream, missing_event.place) for missing_event in ones
     ]
     other_places = [
         context.producer_place(missing_event.other, missing_event.event.place)

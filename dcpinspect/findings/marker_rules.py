@@ -4,7 +4,7 @@ client resumed a stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 
@@ -21,11 +21,10 @@ from dcpinspect.protocol.flags import DISK, FROM_LATEST
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.versions import SEQNO_ADVANCED
 from dcpinspect.streams import words as w
-from dcpinspect.streams.gaps import ExtraGap
 from dcpinspect.streams.gaps_between_streams import resumed_gaps
 from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.record_codes import OSO_LAYOUT, UPR_LAYOUT
-from dcpinspect.streams.records import GREATEST, LEAST, Snapshots, Stream, Streams
+from dcpinspect.streams.records import GREATEST, LEAST, Gaps, Snapshots, Stream, Streams
 from dcpinspect.streams.tables import Tables
 from dcpinspect.streams.transitions import ENDED, INCOMPLETE
 from dcpinspect.streams.verdicts import PATIENCE_NS
@@ -235,7 +234,7 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
     gaps = tables.all_gaps.of_cause(w.RESUMED)
     for index, gap in enumerate((*gaps, *_of_programs(context))):
         number, after, before = gap.stream, plain(gap.after), plain(gap.before)
-        old = int(by_place[np.searchsorted(places_of, gap.rows[0])])
+        old = int(by_place[np.searchsorted(places_of, gap.begins.row)])
         is_renamed = index >= len(gaps)
         if is_renamed and not _is_renamed(context, old, number):
             continue
@@ -273,7 +272,7 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
         )
 
 
-def _of_programs(context: Context) -> Sequence[ExtraGap]:
+def _of_programs(context: Context) -> Gaps:
     """Returns gaps between the streams of one program on one host, whatever its connections are
     named; none where all have one name.
     """
@@ -284,7 +283,7 @@ def _of_programs(context: Context) -> Sequence[ExtraGap]:
             programs[number] = replace(owner, name=f"{owner.host} {session.agent}@{session.bucket}")
     names = {(programs[number].name, owner.name) for number, owner in context.owners.items()}
     if len({program for program, _ in names}) == len(names):
-        return ()
+        return Gaps.zeros(0)
     by_number, unread = context.by_number, context.unread_requests
     return resumed_gaps(
         context.streams, context.snapshots, programs, by_number, unread, context.sight

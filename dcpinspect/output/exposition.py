@@ -413,8 +413,8 @@ class Metrics:
         gaps, now_ns = tables.all_gaps, self._clock_ns or 0
         counts = tables.gap_counts.copy()
         # one that seems to come later is old: the clock was set back
-        is_new = np.abs(now_ns - gaps.last_time) < SETTLED_NS
-        np.subtract.at(counts, (gaps.stream[is_new], gaps.cause[is_new]), 1)
+        is_new = np.abs(now_ns - gaps.table.ends.time) < SETTLED_NS
+        np.subtract.at(counts, (gaps.table.stream[is_new], gaps.cause[is_new]), 1)
         return counts
 
     def _counted(self) -> Iterator[tuple[str, tuple[str, ...], Value]]:

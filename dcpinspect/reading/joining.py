@@ -32,7 +32,7 @@ from dcpinspect.streams.connections import replica_streams
 from dcpinspect.streams.disputes import Comparison, in_dispute
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.followers import PerConnection, Portable, table_of
-from dcpinspect.streams.gaps import ExtraGap, GapName
+from dcpinspect.streams.gaps import GapName
 from dcpinspect.streams.histories import Differ
 from dcpinspect.streams.records import Gaps, Streams
 from dcpinspect.streams.renumbering import in_order
@@ -184,12 +184,10 @@ class MergedReading:
         for number, thing in enumerate(self.things):
             owner[thing.streams] = number
             number_in_part[thing.streams] = np.arange(len(thing.streams))
-        resumed: list[list[ExtraGap]] = [[] for _ in self.things]
+        resumed = tables.all_gaps.of_cause(RESUMED)
+        owner_of_resumed = owner[kept_streams[resumed.stream]]
+        resumed.stream = number_in_part[kept_streams[resumed.stream]]
         comparisons: list[dict[GapName, Comparison]] = [{} for _ in self.things]
-        for gap in tables.all_gaps.of_cause(RESUMED):
-            resumed[owner[kept_streams[gap.stream]]].append(
-                replace(gap, stream=int(number_in_part[kept_streams[gap.stream]]))
-            )
         for (stream, row, after), tale in tables.all_gaps.named().items():
             comparisons[owner[kept_streams[stream]]][
                 int(number_in_part[kept_streams[stream]]), row, after
@@ -200,7 +198,7 @@ class MergedReading:
                 grown(is_copy, int(numbers.max(initial=0)) + 1)[numbers],
                 replicas[thing.streams],
                 lacks_history[streams.connection[thing.streams]],
-                resumed[number],
+                resumed[owner_of_resumed == number],
                 comparisons[number],
             )
             for number, (numbers, thing) in enumerate(zip(self.numbers, self.things, strict=True))

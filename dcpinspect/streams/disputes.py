@@ -25,7 +25,7 @@ from dcpinspect.streams.changes import ChangeEvent, Events
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import EventQuery, FoundEvents, Interval
 from dcpinspect.streams.grouping import GroupedRows, Groups
-from dcpinspect.streams.record_codes import OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.record_codes import IN_OSO, OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import GREATEST, LEAST, Gaps, Snapshot, Streams
 from dcpinspect.streams.session import COLLECTIONS, SYNC_WRITES, Session
 from dcpinspect.streams.state import KnownTables
@@ -135,7 +135,7 @@ class Disputes:
 
     def __init__(
         self,
-        gaps: tuple[Gaps, Gaps],
+        gaps: Gaps,
         cause: IntArray,
         tables: KnownTables,
         branches: IntArray,
@@ -143,17 +143,13 @@ class Disputes:
         first_row: int = 0,
         vbucket: int = 0,
     ) -> None:
-        """``gaps``: the gaps that the kernel wrote, with the causes ``cause``, and the gaps inside
-        OSO snapshots. ``branches``: by stream, the newest uuid of its failover log, 0 where none is
-        known. ``first_row``: only gaps that end in this row or later. ``vbucket``: only this
-        vbucket and higher ones.
+        """``gaps``: all gaps, with the causes ``cause``. ``branches``: by stream, the newest uuid of
+        its failover log, 0 where none is known. ``first_row``: only gaps that end in this row or
+        later. ``vbucket``: only this vbucket and higher ones.
         """
-        of_kernel, unordered = gaps
-        self._gaps = Gaps.joined(gaps)
+        self._gaps = gaps
         self._streams = tables.streams
         self._snapshots = tables.snapshots
-        cause = np.concatenate((cause, np.where(unordered.loss >= 0, w.LOSS, w.OUT_OF_ORDER)))
-        self._numbers = np.concatenate((np.arange(len(of_kernel)), -1 - np.arange(len(unordered))))
         self._snapshots_of = GroupedRows(tables.snapshots.stream, len(tables.streams))
         self._cause = cause
         lost = self._gaps[cause == w.LOSS]
@@ -214,18 +210,16 @@ class Disputes:
         left out.
 
         ``subscriptions``: by stream. ``found_events``: the events; None: the result says that
-        nothing was compared. Gaps have the kernel's numbers; gaps inside OSO snapshots count down
-        from -1.
+        nothing was compared.
         """
         comparisons: dict[int, Comparison] = {}
         events: dict[int, StreamEvents] = {}
         for gap, other_stream in self.pairs:
             stream, after = self._gaps[gap].stream, self._gaps[gap].after
-            name = int(self._numbers[gap])
             if found_events is None or not (
                 found_events.has_from(stream, after) and found_events.has_from(other_stream, after)
             ):
-                comparisons.setdefault(name, Comparison(-1, other_stream))
+                comparisons.setdefault(gap, Comparison(-1, other_stream))
                 continue
             for number in (stream, other_stream):
                 if number not in events:
@@ -234,8 +228,8 @@ class Disputes:
                 gap, other_stream, events[stream], events[other_stream], subscriptions[stream]
             )
             if comparison is not None:
-                comparisons[name] = (
-                    comparisons[name].or_rather(comparison) if name in comparisons else comparison
+                comparisons[gap] = (
+                    comparisons[gap].or_rather(comparison) if gap in comparisons else comparison
                 )
         return comparisons
 
@@ -257,7 +251,7 @@ class Disputes:
             return replace(comparison, seqnos=tuple(inside.seqno[missing].tolist()))
         reasons = self._reasons(gap, inside, own_events, other_events, subscription)
         explained = np.flatnonzero(reasons >= 0)
-        if self._numbers[gap] < 0 or not len(explained):
+        if self._gaps.flags[gap] & IN_OSO or not len(explained):
             return None
         # because of what is sent to whom; else the vbucket has them no more
         is_own = bool((reasons[explained] <= COMPLETED).any())

@@ -27,15 +27,18 @@ from dcpinspect.streams.record_codes import (
     AT_EDGE,
     BOTH_EVENTS,
     FROM_START,
+    IN_OSO,
     IN_RANGE,
     IS_ADVANCED,
     IS_LOST,
     IS_TAIL,
     NO_MARKER,
+    OF_RESUMPTION,
+    OF_ROLLBACK,
     OSO_LAYOUT,
     UPR_LAYOUT,
 )
-from dcpinspect.streams.records import FILE_SHIFT, LEAST, Gap, Gaps, Snapshots
+from dcpinspect.streams.records import FILE_SHIFT, LEAST, Gap, Gaps, MessageRow, Snapshots
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import KnownTables, unbiased
 from dcpinspect.streams.table_columns import GAPS
@@ -43,24 +46,6 @@ from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.record_tables import ColumnValues, LazyColumn, Records, WordColumn
 from dcpinspect.tables.sentences import Sentences
 from dcpinspect.text import escape
-
-
-@dataclass(frozen=True, slots=True)
-class ExtraGap:
-    """A gap between streams, or inside an OSO snapshot; the kernel writes neither."""
-
-    stream: int
-    after: int
-    """Seqno before the gap, biased; ``before``, the seqno behind it, is biased too."""
-    before: int
-    cause: int
-    rows: tuple[int, ...]
-    frame: int
-    """Frame of the first of ``rows``, with the number of its file."""
-    times: tuple[int, int]
-    """Capture times of the first and the last of ``rows``."""
-    snapshot: int = -1
-    loss: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +66,12 @@ class StreamFacts:
 
 @dataclass(frozen=True, slots=True)
 class UnexplainedGaps:
-    """The gaps that nothing explains. The numbers are those of gaps that the kernel wrote."""
+    """The gaps that nothing explains."""
 
-    in_history: RowNumbers
+    in_history: Gaps
     """Gaps between two events of a snapshot that has every change."""
     missing: Sequence[MissingEvents]
-    without_cause: RowNumbers
+    without_cause: Gaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +84,8 @@ class MissingEvents:
     """The first of them."""
     seqnos: tuple[int, ...]
     """The seqno of each, biased."""
-    gap: Gap | None
-    """The gap that lacks it, if the kernel wrote the gap."""
-    snapshot: int
-    """The OSO snapshot that lacks the event, if the kernel did not write the gap."""
+    place: MessageRow
+    """The message behind the gap, or the one that began the OSO snapshot that lacks the event."""
 
 
 GapName = tuple[int, int, int]
@@ -120,7 +103,7 @@ def as_integers(seqnos: npt.NDArray[np.float64]) -> IntArray:
 
 
 def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> IntArray:
-    """Returns the number of the cause of every gap that the kernel wrote."""
+    """Returns the number of the cause of every gap, as its own stream shows it."""
     flags, stream = gaps.flags, gaps.stream
     has_snapshot = gaps.snapshot >= 0
     # if there is no snapshot, a row of zeros stands for it
@@ -146,6 +129,9 @@ def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> IntArray:
     is_empty = gaps.before - 1 <= gaps.after
     conditions = [
         (w.LOSS, _has(flags, IS_LOST) | _has(flags, NO_MARKER) | is_empty),
+        (w.OUT_OF_ORDER, _has(flags, IN_OSO)),
+        (w.ROLLBACK, _has(flags, OF_ROLLBACK)),
+        (w.RESUMED, _has(flags, OF_RESUMPTION)),
         (w.ADVANCED, _has(flags, IS_ADVANCED)),
         (w.INVISIBLE, has_visible & (gaps.after >= visible)),
         (w.TAIL, _has(flags, IS_TAIL)),
@@ -172,68 +158,37 @@ class ExplainedGaps:
     def __init__(
         self,
         tables: KnownTables,
-        extras: Sequence[ExtraGap],
+        gaps: Gaps,
         cause: IntArray,
         comparisons: Mapping[int, Comparison],
         facts: StreamFacts,
         sessions: Mapping[int, Session],
     ) -> None:
-        """``extras``: gaps that the kernel did not write, those inside OSO snapshots first.
-        ``comparisons``: what another stream says of a gap, by its number as in ``disputes``.
-        ``sessions``: by connection.
+        """``gaps``: all gaps. ``cause``: the cause of each, as its own stream shows it.
+        ``comparisons``: what another stream says of a gap, by number. ``sessions``: by connection.
         """
         self._facts, self._sessions = facts, sessions
         self.files: Sequence[str] = ()
         """The captures, if frames are named with theirs."""
-        self.table = gaps = tables.gaps
-        """The gaps that the kernel wrote, in its order."""
-        self._extras = extras
+        order = np.lexsort((gaps.after, gaps.ends.row))
+        order = order[gaps.before[order] - 1 > gaps.after[order]]
+        self.table = gaps[order]
+        """All gaps, in order of the row that ends each."""
+        self.cause: IntArray = cause[order]
+        """The number of the cause of each."""
         self._streams = tables.streams
         self._snapshots = tables.snapshots
         self._losses = tables.losses
-        self._told = {
-            number if number >= 0 else len(gaps) - 1 - number: tale
-            for number, tale in comparisons.items()
-        }
-        cause = np.concatenate((cause, np.array([gap.cause for gap in extras], dtype=np.int64)))
+        place = np.full(len(gaps), -1)
+        place[order] = np.arange(len(order))
+        self._told = {int(place[number]): tale for number, tale in sorted(comparisons.items())}
+        self._told.pop(-1, None)
         for number, tale in self._told.items():
             if tale.cause >= 0:
-                cause[number] = tale.cause
-        self._kernel_cause = cause[: len(gaps)]
-        after = np.concatenate(
-            (gaps.after, np.array([gap.after for gap in extras], dtype=np.int64))
-        )
-        before = np.concatenate(
-            (gaps.before, np.array([gap.before for gap in extras], dtype=np.int64))
-        )
-        row = np.concatenate(
-            (gaps.ends.row, np.array([gap.rows[-1] for gap in extras], dtype=np.int64))
-        )
-        self._frame = np.concatenate(
-            (gaps.begins.frame, np.array([gap.frame for gap in extras], dtype=np.int64))
-        )
-        extra_times = np.array([gap.times for gap in extras], dtype=np.int64).reshape(-1, 2)
-        begins = np.where(
-            gaps.begins.time > 0, gaps.begins.time, tables.streams.opened.time[gaps.stream]
-        )
-        self._times = [
-            np.concatenate((times, extra_times[:, side]))
-            for side, times in enumerate((begins, gaps.ends.time))
-        ]
-        order = np.lexsort((after, row))
-        self._order = order[before[order] - 1 > after[order]]
-        self.after, self.before = after[self._order], before[self._order]
-        self.last_time = self._times[1][self._order]
-        self.stream = np.concatenate(
-            (gaps.stream, np.array([gap.stream for gap in extras], dtype=np.int64))
-        )[self._order]
-        self.cause = cause[self._order]
-        self.snapshot = np.concatenate(
-            (gaps.snapshot, np.array([gap.snapshot for gap in extras], dtype=np.int64))
-        )[self._order]
+                self.cause[number] = tale.cause
 
     def __len__(self) -> int:
-        return len(self._order)
+        return len(self.table)
 
     def named(self) -> dict[GapName, Comparison]:
         """Returns what other streams tell of gaps, without events, by the names of the gaps, which
@@ -245,85 +200,70 @@ class ExplainedGaps:
         }
 
     def _name(self, number: int) -> GapName:
-        if number < len(self.table):
-            gap = self.table[number]
-            return int(gap.stream), int(gap.ends.row), int(gap.after)
-        extra = self._extras[number - len(self.table)]
-        return extra.stream, extra.rows[-1], extra.after
+        gap = self.table[number]
+        return int(gap.stream), int(gap.ends.row), int(gap.after)
 
     @property
     def width(self) -> npt.NDArray[np.uint64]:
         """Number of seqnos in each gap."""
-        widths: npt.NDArray[np.uint64] = unbiased(self.before) - unbiased(self.after) - np.uint64(1)
+        widths: npt.NDArray[np.uint64] = (
+            unbiased(self.table.before) - unbiased(self.table.after) - np.uint64(1)
+        )
         return widths
 
     @property
     def unexplained(self) -> UnexplainedGaps:
         """The gaps that nothing explains."""
-        unexplained = [
-            (number, self._told[number])
-            for number in sorted(self._told)
-            if self._told[number].cause == w.UNEXPLAINED
-        ]
+        told = sorted(number for number, tale in self._told.items() if tale.cause == w.UNEXPLAINED)
         missing = [
-            self._missing(number, tale, tale.event)
-            for number, tale in unexplained
+            MissingEvents(
+                gap.stream,
+                tale.stream,
+                tale.event,
+                tale.seqnos,
+                gap.begins if gap.flags & IN_OSO else gap.ends,
+            )
+            for gap, tale in ((self.table[number], self._told[number]) for number in told)
             if tale.event is not None
         ]
-        numbers = np.setdiff1d(
-            np.flatnonzero(self._kernel_cause == w.UNEXPLAINED),
-            [number for number, _ in unexplained],
-            assume_unique=True,
+        is_bare = self.cause == w.UNEXPLAINED
+        is_bare[told] = False
+        is_history = _has(self.table.flags, IN_RANGE) & _has(self.table.flags, AT_EDGE)
+        return UnexplainedGaps(
+            self.table[is_bare & is_history], missing, self.table[is_bare & ~is_history]
         )
-        flags = self.table.flags[numbers]
-        is_history = _has(flags, IN_RANGE) & _has(flags, AT_EDGE)
-        return UnexplainedGaps(numbers[is_history], missing, numbers[~is_history])
 
-    def _missing(self, number: int, tale: Comparison, event: ChangeEvent) -> MissingEvents:
-        if number < len(self.table):
-            gap = self.table[number]
-            return MissingEvents(int(gap.stream), tale.stream, event, tale.seqnos, gap, -1)
-        extra = self._extras[number - len(self.table)]
-        return MissingEvents(extra.stream, tale.stream, event, tale.seqnos, None, extra.snapshot)
-
-    def of_cause(self, cause: int) -> list[ExtraGap]:
-        """Returns the gaps between streams of this cause, in order of the row that ends each."""
-        return sorted(
-            (gap for gap in self._extras if gap.cause == cause),
-            key=lambda gap: (gap.rows[-1], gap.after),
-        )
+    def of_cause(self, cause: int) -> Gaps:
+        """Returns the gaps of this cause."""
+        return self.table[self.cause == cause]
 
     def records(self) -> Records:
         """Returns the table of gaps."""
-        sid = self._streams.sid[self.stream]
-        after, before = unbiased(self.after), unbiased(self.before)
+        gaps, streams = self.table, self._streams[self.table.stream]
         columns: dict[str, ColumnValues] = {
-            "connection": NumberColumn(self._streams.connection[self.stream]),
-            "vbucket": NumberColumn(self._streams.vbucket[self.stream]),
-            "sid": NumberColumn(sid, sid >= 0),
-            "stream": NumberColumn(self._streams.ordinal[self.stream]),
-            "after_seqno": NumberColumn(after),
-            "before_seqno": NumberColumn(before),
+            "connection": NumberColumn(streams.connection),
+            "vbucket": NumberColumn(streams.vbucket),
+            "sid": NumberColumn(streams.sid, streams.sid >= 0),
+            "stream": NumberColumn(streams.ordinal),
+            "after_seqno": NumberColumn(unbiased(gaps.after)),
+            "before_seqno": NumberColumn(unbiased(gaps.before)),
             "width": NumberColumn(self.width),
             "cause": WordColumn(self.cause, w.CAUSES),
             "evidence": LazyColumn(len(self), self._evidence, self._evidence_in_arrow),
             "rows": LazyColumn(len(self), self._rows, self._rows_in_arrow),
-            "first_time": NumberColumn(self._times[0][self._order]),
-            "last_time": NumberColumn(self.last_time),
+            "first_time": NumberColumn(
+                np.where(gaps.begins.row > 0, gaps.begins.time, streams.opened.time)
+            ),
+            "last_time": NumberColumn(gaps.ends.time),
         }
-        return Records(GAPS, columns, len(self), file=self._frame[self._order] >> FILE_SHIFT)
+        return Records(GAPS, columns, len(self), file=gaps.begins.frame >> FILE_SHIFT)
 
     def _usual(self, indices: RowNumbers) -> tuple[BoolArray, RowNumbers]:
         """Returns which of these gaps are de-duplicated and no more, as most are, and the numbers
         of the gaps for which this holds.
         """
-        numbers = self._order[indices]
-        is_usual = (
-            (self.cause[indices] == w.DEDUPLICATED)
-            & (numbers < len(self.table))
-            & ~np.isin(numbers, list(self._told))
-        )
-        return is_usual, numbers[is_usual]
+        is_usual = (self.cause[indices] == w.DEDUPLICATED) & ~np.isin(indices, list(self._told))
+        return is_usual, indices[is_usual]
 
     def _evidence(self, indices: RowNumbers) -> list[str]:
         is_usual, numbers = self._usual(indices)
@@ -398,14 +338,10 @@ class ExplainedGaps:
         is_new = np.insert(rows[:, 1:] != rows[:, :-1], 0, values=True, axis=1)
         return rows[is_new], np.append(0, np.cumsum(is_new.sum(axis=1)))
 
-    def _one_rows(self, index: int) -> list[int]:
-        number = int(self._order[index])
+    def _one_rows(self, number: int) -> list[int]:
         tale = self._told.get(number)
-        if number >= len(self.table):
-            rows = self._extras[number - len(self.table)].rows
-            return [tale.row, rows[-1]] if tale is not None and tale.row else list(rows)
         gap = self.table[number]
-        cause = int(self.cause[index])
+        cause = int(self.cause[number])
         first, last = int(gap.begins.row), int(gap.ends.row)
         if tale is not None and tale.row:
             return [tale.row, last]
@@ -433,17 +369,11 @@ class ExplainedGaps:
             return int(snapshot.advanced_row)
         return int(gap.ends.row)
 
-    def _one_evidence(self, index: int) -> str:
-        number = int(self._order[index])
+    def _one_evidence(self, number: int) -> str:
         tale = self._told.get(number)
         if tale is not None and tale.row:
             return self._tale(tale)
-        is_extra = number >= len(self.table)
-        evidence = (
-            self._extra_evidence(self._extras[number - len(self.table)])
-            if is_extra
-            else self._own_evidence(index, number)
-        )
+        evidence = self._own_evidence(number)
         return evidence if tale is None else f"{evidence}; other streams not compared"
 
     def _tale(self, tale: Comparison) -> str:
@@ -458,27 +388,30 @@ class ExplainedGaps:
             f"{_REASONS[tale.reason]}{'' if tale.is_all else '; the other seqnos are left out like it, or de-duplicated'}"
         )
 
-    def _own_evidence(self, index: int, number: int) -> str:
+    def _own_evidence(self, number: int) -> str:
         gap = self.table[number]
-        cause = int(self.cause[index])
-        rows = f"rows {gap.begins.row} and {gap.ends.row}"
+        cause = int(self.cause[number])
+        first, last = gap.begins.row, gap.ends.row
         if cause == w.DEDUPLICATED:
             return self._deduplicated(np.array([number])).texts()[0]
         if cause == w.LOSS:
-            if gap.unreadable >= 0:
-                return f"the message of row {gap.unreadable} could not be read"
-            if gap.flags & NO_MARKER and not gap.flags & IS_LOST:
-                return f"the marker before {rows} was not captured"
-            if not gap.flags & IS_LOST:
-                return f"de-duplicated or left out, because {self._untold(gap)} was not captured"
-            return self._loss(int(gap.loss), int(gap.losses), int(gap.before - gap.after - 1))
+            return self._why_lost(gap)
+        if cause == w.OUT_OF_ORDER:
+            return f"the OSO snapshot of rows {first} to {last} is complete without them"
+        if cause == w.ROLLBACK:
+            return f"the request in row {first} was answered with a rollback in row {last}"
+        if cause == w.RESUMED:
+            return (
+                f"the client had received what came up to row {first}, and asked in row {last} "
+                f"for what follows {_plain(gap.before) - 1}"
+            )
         if cause == w.ADVANCED:
             return (
                 f"SeqnoAdvanced in row {self._advanced(gap)}, and nothing before it is visible "
                 "to this client"
             )
         if cause == w.UNEXPLAINED:
-            return f"{rows}: {self._no_cause(gap)}"
+            return f"rows {first} and {last}: {self._no_cause(gap)}"
         if cause == w.FILTERED and not self._has_filter(gap):
             return (
                 "filtered or de-duplicated, because the connection was opened without deletions "
@@ -491,6 +424,17 @@ class ExplainedGaps:
                 "filtered or de-duplicated"
             )
         return self._in_snapshot(gap, cause)
+
+    def _why_lost(self, gap: Gap) -> str:
+        if gap.flags & IN_OSO:
+            return f"{self._loss(int(gap.loss), 1)}, inside the OSO snapshot"
+        if gap.unreadable >= 0:
+            return f"the message of row {gap.unreadable} could not be read"
+        if gap.flags & IS_LOST:
+            return self._loss(int(gap.loss), int(gap.losses), int(gap.before - gap.after - 1))
+        if gap.flags & NO_MARKER:
+            return f"the marker before rows {gap.begins.row} and {gap.ends.row} was not captured"
+        return f"de-duplicated or left out, because {self._untold(gap)} was not captured"
 
     def _untold(self, gap: Gap) -> str:
         if self._facts.is_asked[gap.stream]:
@@ -568,22 +512,6 @@ class ExplainedGaps:
         if files[0] == files[1]:
             return f"between frames {numbers[0]} and {numbers[1]}{files[1]}"
         return f"between frame {numbers[0]}{files[0]} and frame {numbers[1]}{files[1]}"
-
-    def _extra_evidence(self, gap: ExtraGap) -> str:
-        if gap.cause == w.ROLLBACK:
-            return (
-                f"the request in row {gap.rows[0]} was answered with a rollback in row "
-                f"{gap.rows[-1]}"
-            )
-        if gap.cause == w.RESUMED:
-            after = _plain(gap.before) - 1
-            return (
-                f"the client had received what came up to row {gap.rows[0]}, and asked in row "
-                f"{gap.rows[-1]} for what follows {after}"
-            )
-        if gap.cause == w.LOSS:
-            return f"{self._loss(gap.loss, 1)}, inside the OSO snapshot"
-        return f"the OSO snapshot of rows {gap.rows[0]} to {gap.rows[-1]} is complete without them"
 
 
 def _put_together(usual: Any, other_values: Any, is_usual: BoolArray) -> Any:

@@ -11,10 +11,10 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import words as w
-from dcpinspect.streams.gaps import ExtraGap
 from dcpinspect.streams.grouping import Groups, NameNumbers
 from dcpinspect.streams.hole_capacity import REQUEST
-from dcpinspect.streams.records import GREATEST, LEAST, Snapshots, Stream, Streams
+from dcpinspect.streams.record_codes import OF_RESUMPTION, OF_ROLLBACK
+from dcpinspect.streams.records import GREATEST, LEAST, Gaps, Snapshots, Stream, Streams
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.transitions import DRAINING, ENDED
 from dcpinspect.streams.unread_requests import UnreadRequests
@@ -24,30 +24,23 @@ MOST = 1000
 """Greatest number of streams of a host that are looked at between two of one client."""
 
 
-def rollback_gaps(streams: Streams) -> list[ExtraGap]:
+def rollback_gaps(streams: Streams) -> Gaps:
     """Returns the gaps of rollbacks: a request from S answered with a rollback to r below S makes a
     gap from r to S.
     """
-    gaps = []
-    rolled = np.flatnonzero(
-        (streams.answer == w.A_ROLLBACK) & (streams.rollback < streams.request.start)
-    )
-    for number in rolled.tolist():
-        start = int(streams.request.start[number])
-        before = min(start + 1, GREATEST)
-        rows = (int(streams.opened.row[number]), int(streams.answered.row[number]))
-        times = (int(streams.opened.time[number]), int(streams.answered.time[number]))
-        gaps.append(
-            ExtraGap(
-                number,
-                int(streams.rollback[number]),
-                before,
-                w.ROLLBACK,
-                rows,
-                int(streams.opened.frame[number]),
-                times,
-            )
-        )
+    rolled = streams[(streams.answer == w.A_ROLLBACK) & (streams.rollback < streams.request.start)]
+    gaps = _up_to_start(rolled, OF_ROLLBACK)
+    gaps.after, gaps.begins, gaps.ends = rolled.rollback, rolled.opened, rolled.answered
+    return gaps
+
+
+def _up_to_start(streams: Streams, flags: int) -> Gaps:
+    """Returns a gap for each stream that ends with the start that was asked for; the caller fills
+    in the rest.
+    """
+    gaps, start = Gaps.reset(len(streams)), streams.request.start
+    gaps.stream, gaps.before = streams.number, start + (start < GREATEST)
+    gaps.flags[:] = flags
     return gaps
 
 
@@ -71,11 +64,11 @@ def resumed_gaps(
     links: Mapping[int, TcpConnection],
     unread: UnreadRequests,
     sight: Visibility,
-) -> list[ExtraGap]:
+) -> Gaps:
     """Returns the gaps before accepted streams that start above what the same client's stream
     before had received; both captured whole.
     """
-    gaps = []
+    resumed = []
     incomplete = _incomplete(sight, clients, links)
     # a stream from the latest seqno moves a client without a message, if its answer was only lost
     may_leap = (streams.answer == w.A_UNKNOWN) & (streams.request.flags & FROM_LATEST != 0)
@@ -138,19 +131,10 @@ def resumed_gaps(
         spans = [link for link in spans if link.first_ns <= time_ns and link.last_ns >= old.at.time]
         if any(sight.may_stream(link.number, int(old.at.time), time_ns) for link in spans):
             continue
-        rows = (int(old.at.row), int(stream.opened.row))
-        end = min(int(stream.request.start) + 1, GREATEST)
-        gaps.append(
-            ExtraGap(
-                number,
-                int(old.position),
-                end,
-                w.RESUMED,
-                rows,
-                int(old.at.frame),
-                (int(old.at.time), time_ns),
-            )
-        )
+        resumed.append(number)
+    after = streams[resumed]
+    gaps, received = _up_to_start(after, OF_RESUMPTION), streams[before_of[resumed]]
+    gaps.after, gaps.begins, gaps.ends = received.position, received.at, after.opened
     return gaps
 
 

@@ -127,14 +127,12 @@ def stale_snapshots(
     snapshots: Snapshots,
     streams: Streams,
     gaps: Gaps,
-    other_streams: IntArray,
     before_row: int,
     limit: int,
 ) -> BoolArray:
     """Returns a mask of snapshots that were over before a row and that nothing needs any more.
 
-    ``gaps``: the gaps that stay. ``other_streams``: numbers of snapshots that somebody else needs.
-    ``limit``: greatest number of unusual snapshots that stay.
+    ``gaps``: the gaps that stay. ``limit``: greatest number of unusual snapshots that stay.
     """
     count = len(snapshots)
     order = np.lexsort((snapshots.place.row, snapshots.stream))
@@ -173,7 +171,6 @@ def stale_snapshots(
         streams.in_oso,
         streams.position_in,
         gaps.snapshot,
-        other_streams,
         np.zeros(min(1, count), dtype=np.int64),
     ):
         is_wanted[numbers[numbers >= 0]] = True

@@ -34,12 +34,14 @@ snapshot that did not bring its last seqno.
 UPR_LAYOUT, OSO_LAYOUT = 0, -1
 """Layouts of snapshots without a range: the marker of UPR, and an OSO snapshot."""
 
-IS_LOST, IS_ADVANCED, IS_TAIL, IN_RANGE, BOTH_EVENTS, NO_MARKER, FROM_START, AT_EDGE = (
-    1 << bit for bit in range(8)
-)
+(
+    IS_LOST, IS_ADVANCED, IS_TAIL, IN_RANGE, BOTH_EVENTS, NO_MARKER, FROM_START, AT_EDGE, IN_OSO, OF_ROLLBACK, OF_RESUMPTION,
+) = (1 << bit for bit in range(11))  # fmt: skip
 """Bits of ``Gap.flags``. IS_LOST: bytes between the two messages were lost. IS_ADVANCED: the gap
 ends with a SeqnoAdvanced. IS_TAIL: it is at the end of a snapshot. IN_RANGE: ``before`` is an event
 inside its snapshot's range. BOTH_EVENTS: both are events of that snapshot. NO_MARKER: the
 snapshot's marker was not captured. FROM_START: ``after`` is where the stream began. AT_EDGE:
-``after`` is that, or the end of a snapshot, or a seqno inside the range of its own snapshot.
+``after`` is that, or the end of a snapshot, or a seqno inside the range of its own snapshot. The
+kernel writes none of the others. IN_OSO: an OSO snapshot is complete without it. OF_ROLLBACK: it is
+what a request has above the seqno to roll back to. OF_RESUMPTION: it lies between two streams.
 """

@@ -385,12 +385,12 @@ class Gap(Struct[T]):
     after: T = number("Last seqno before them, biased.")
     before: T = number("First seqno after them, biased.")
     flags: T = number("Bits that say what is known of the gap: IS_LOST and those after it.")
-    snapshot: T = number("Snapshot that the gap is in.", of="snapshots")
+    snapshot: T = number("Snapshot that the gap is in.", reset=-1, of="snapshots")
     begins: MessageRow[T] = nested(MessageRow, "Message that gave ``after``.")
     ends: MessageRow[T] = nested(MessageRow, "Message that gave ``before``.")
-    loss: T = number("Latest loss between the two messages.", of="losses")
+    loss: T = number("Latest loss between the two messages.", reset=-1, of="losses")
     losses: T = number("Number of losses between the two messages.")
-    unreadable: T = number("Row of a message between them that cannot be read, or -1.")
+    unreadable: T = number("Row of a message between them that cannot be read, or -1.", reset=-1)
 
 
 class Gaps(Gap[IntArray], StructRows[Gap]):

@@ -191,9 +191,17 @@ class ReadingState(Tables, Portable):
         """Grows one table if it has fewer than ``ROOM`` free rows."""
         table = getattr(self, name)
         if len(table) - getattr(self.counts, name) < ROOM:
-            grown = table.zeros(2 * len(table))  # zeros that nobody has written yet take no memory
+            # zeros that nobody has written yet take no memory
+            grown = table.zeros(max(2 * len(table), getattr(self.counts, name) + ROOM))
             grown[: len(table)] = table
             setattr(self, name, grown)
+
+    def add_gaps(self, gaps: Gaps) -> None:
+        """Adds gaps that are only known once all messages of a snapshot are."""
+        begin = self.counts.gaps
+        self.counts.gaps += len(gaps)
+        self.make_room_in("gaps")
+        self.gaps[begin : self.counts.gaps] = gaps
 
     def leave(self, staying: Mapping[str, BoolArray]) -> dict[str, IntArray]:
         """Keeps some rows of tables, by name of the table. Returns by table the new number of each

@@ -44,7 +44,7 @@ from dcpinspect.streams.failover_logs import FailoverLogs
 from dcpinspect.streams.flow_control import FlowControl
 from dcpinspect.streams.follow import follow_messages
 from dcpinspect.streams.followers import Portable
-from dcpinspect.streams.gaps import Amounts, ExplainedGaps, ExtraGap, StreamFacts, causes
+from dcpinspect.streams.gaps import Amounts, ExplainedGaps, StreamFacts, causes
 from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
 from dcpinspect.streams.histories import Differ, Histories
@@ -97,7 +97,7 @@ class Tracker(Portable):
     with messages.
     """
 
-    travels = words_of("state conversation copies _out_of_order flow noops _left _spans")
+    travels = words_of("state conversation copies flow noops _left _spans")
 
     def __init__(self, *, remembers: bool = False, limit: int = RECENT) -> None:
         """Starts without any message.
@@ -161,9 +161,6 @@ class Tracker(Portable):
         tracker.state, numbers = ReadingState.joined(
             [reading.state for reading in readings], connections, filters, logs
         )
-        tracker._out_of_order = OutOfOrder.joined(
-            [reading._out_of_order for reading in readings], numbers
-        )
         tracker._left = DroppedRows.joined(
             [reading._left for reading in readings],
             [new_numbers.streams for new_numbers in numbers],
@@ -209,7 +206,9 @@ class Tracker(Portable):
             if state.make_room():
                 refill_slots(state)
             start = follow_messages(start, state)
-            self._out_of_order.feed(state.used(state.oso_seqnos), state.known_tables.snapshots)
+            state.add_gaps(
+                self._out_of_order.feed(state.used(state.oso_seqnos), state.known_tables.snapshots)
+            )
             state.counts.oso_seqnos = 0
         if self.contents is not None:
             self.contents.feed(batch, state, self.conversation.filters)
@@ -386,18 +385,17 @@ class Tracker(Portable):
         )
         return Tables(seen, {name: cache(make) for name, make in made.items()}, links)
 
-    def _explained(self, resumed: Sequence[ExtraGap], of_whole: OfWhole | None) -> ExplainedGaps:
+    def _explained(self, resumed: Gaps, of_whole: OfWhole | None) -> ExplainedGaps:
         """Returns all gaps with their causes; ``resumed``: those where resumed streams begin."""
         tables = self.state.known_tables
         facts = self._facts(tables.streams, of_whole)
-        cause = causes(tables.gaps, tables.snapshots, facts)
-        extras = [*self._out_of_order.gaps, *rollback_gaps(tables.streams), *resumed]
-        all_gaps = tables.gaps, self._out_of_order.rows(tables.snapshots)
+        gaps = Gaps.joined([tables.gaps, rollback_gaps(tables.streams), resumed])
+        cause = causes(gaps, tables.snapshots, facts)
         if of_whole is not None:
-            comparisons = of_whole.told_of(*all_gaps)
+            comparisons = of_whole.told_of(gaps)
         else:
             disputes = Disputes(
-                all_gaps, cause, tables, self._branches(tables.streams), vbucket=self._compared
+                gaps, cause, tables, self._branches(tables.streams), vbucket=self._compared
             )
             found_events = (
                 self._recent.remembered_events(disputes.event_query())
@@ -407,15 +405,15 @@ class Tracker(Portable):
             comparisons = self._with_told(
                 disputes.setting_after(found_events, self._subscriptions(disputes, tables.streams))
             )
-        return ExplainedGaps(tables, extras, cause, comparisons, facts, self.conversation.sessions)
+        return ExplainedGaps(tables, gaps, cause, comparisons, facts, self.conversation.sessions)
 
     def _amounts(self, gaps: ExplainedGaps) -> tuple[IntArray, Amounts]:
         """Returns each stream's snapshots, and its gaps by cause, with those that have left."""
         tables = self.state.known_tables
         count = len(tables.streams)
         by_cause, gap_seqnos = self._left.gaps(count)
-        np.add.at(by_cause, (gaps.stream, gaps.cause), 1)
-        np.add.at(gap_seqnos, (gaps.stream, gaps.cause), gaps.width)
+        np.add.at(by_cause, (gaps.table.stream, gaps.cause), 1)
+        np.add.at(gap_seqnos, (gaps.table.stream, gaps.cause), gaps.width)
         return self._left.snapshots_of(count) + np.bincount(
             tables.snapshots.stream, minlength=count
         ), (by_cause, gap_seqnos)
@@ -499,14 +497,15 @@ class Tracker(Portable):
         once all messages were taken, on a tracker that will be ``joined``. ``but``: streams whose
         snapshots and gaps all stay.
         """
-        self._spans = spans_of(*self._every_gap(), len(self.state.known_tables.streams))
+        tables = self.state.known_tables
+        self._spans = spans_of(tables.gaps, self._causes(), len(tables.streams))
         self._leave(_AFTER_ALL, _AFTER_ALL, but)
 
     @property
     def gap_bounds(self) -> IntArray:
         """Stream, seqno before and behind, and cause of every gap: enough to tell disputes."""
-        every, cause = self._every_gap()
-        return np.column_stack((every.stream, every.after, every.before, cause))
+        gaps = self.state.known_tables.gaps
+        return np.column_stack((gaps.stream, gaps.after, gaps.before, self._causes()))
 
     def wanting(self, judge: GapJudge) -> BoolArray:
         """Returns a mask of streams that have to be compared with each other because of gaps and
@@ -533,39 +532,22 @@ class Tracker(Portable):
         before_row = recent.first_row if recent else row
         _, streams, snapshots, gaps, losses = state.known_tables
         stays = np.zeros(len(streams), dtype=np.bool_) if but is None else but
-        every, cause = self._every_gap()
-        names = np.concatenate((np.arange(len(gaps)), -1 - np.arange(len(every) - len(gaps))))
-        position_of = (
-            {name: position for position, name in enumerate(names.tolist())} if self._told else {}
-        )
-        for name, tale in self._told.items():
+        cause = self._causes()
+        for number, tale in self._told.items():
             if tale.cause >= 0:
-                cause[position_of[name]] = tale.cause
-        go = stale_gaps(every, cause, before_row, limit) & ~stays[every.stream]
-        stay, stay_unordered = np.split(~go, [len(gaps)])
-        self._out_of_order.leave(stay_unordered)
-        gone = (
-            stale_snapshots(
-                snapshots, streams, gaps[stay], self._out_of_order.snapshots, before_row, limit
-            )
-            & ~stays[snapshots.stream]
-        )
-        self._left.count(len(streams), snapshots[gone], every[go], cause[go])
-        staying = {"gaps": stay, "snapshots": ~gone, "losses": ~stale_losses(losses, limit)}
-        self._take_leave(staying, names[: len(gaps)][stay], names[len(gaps) :][stay_unordered])
+                cause[number] = tale.cause
+        go = stale_gaps(gaps, cause, before_row, limit) & ~stays[gaps.stream]
+        gone = stale_snapshots(snapshots, streams, gaps[~go], before_row, limit)
+        gone &= ~stays[snapshots.stream]
+        self._left.count(len(streams), snapshots[gone], gaps[go], cause[go])
+        self._take_leave({"gaps": ~go, "snapshots": ~gone, "losses": ~stale_losses(losses, limit)})
         self._stayed = self._bulk
         self._is_due = False
 
-    def _every_gap(self) -> tuple[Gaps, IntArray]:
-        """Returns all gaps, those inside OSO snapshots last, and for each the cause that its own
-        stream shows; no other stream is asked.
-        """
-        _, streams, snapshots, gaps, _ = self.state.known_tables
-        gap_causes = causes(gaps, snapshots, self._facts(streams))
-        unordered = np.array([gap.cause for gap in self._out_of_order.gaps], dtype=np.int64)
-        return Gaps.joined([gaps, self._out_of_order.rows(snapshots)]), np.concatenate(
-            (gap_causes, unordered)
-        )
+    def _causes(self) -> IntArray:
+        """Returns the cause of each gap that its own stream shows; no other stream is asked."""
+        tables = self.state.known_tables
+        return causes(tables.gaps, tables.snapshots, self._facts(tables.streams))
 
     def let_go(
         self, connections: set[int], hosts: Mapping[int, str], closed: Collection[int]
@@ -615,48 +597,35 @@ class Tracker(Portable):
         ``streams``: a mask of those that stay. ``other_masks``: masks of other things, by name.
         """
         state, tables = self.state, self.state.known_tables
-        unordered = self._out_of_order.gaps
-        gaps = streams[tables.gaps.stream]
-        keeps_unordered = np.array([streams[gap.stream] for gap in unordered], dtype=np.bool_)
-        self._told = {name: tale for name, tale in self._told.items() if streams[tale.stream]}
-        self._out_of_order.leave(keeps_unordered)
+        self._told = {gap: tale for gap, tale in self._told.items() if streams[tale.stream]}
         self._left.forget(streams)
         state.unmeet(connections)
         staying = {
             "streams": streams,
             "snapshots": streams[tables.snapshots.stream],
-            "gaps": gaps,
+            "gaps": streams[tables.gaps.stream],
             "losses": ~np.isin(tables.losses.connection, connections),
             "keys": ~np.isin(state.used(state.keys).connection, connections),
             "questions": streams[state.used(state.questions).stream],
             **other_masks,
         }
-        self._take_leave(staying, np.flatnonzero(gaps), -1 - np.flatnonzero(keeps_unordered))
+        self._take_leave(staying)
         refill_slots(state)
         self.conversation.leave(connections)
 
-    def _take_leave(
-        self, staying: dict[str, BoolArray], gaps: IntArray, unordered: IntArray
-    ) -> None:
-        """Keeps only some rows of the kernel's tables.
-
-        ``staying``: masks by table. ``gaps`` and ``unordered``: old numbers, in ``_told``, of the
-        gaps that stay.
-        """
+    def _take_leave(self, staying: dict[str, BoolArray]) -> None:
+        """Keeps only some rows of the kernel's tables; ``staying``: masks by table."""
         self._tables = None
         numbers = self.state.leave(staying)
-        renamed = {int(name): position for position, name in enumerate(gaps)} | {
-            int(name): -1 - position for position, name in enumerate(unordered)
-        }
-        self._told = {renamed[name]: tale for name, tale in self._told.items() if name in renamed}
-        self._out_of_order.renumber(numbers)
-        streams = numbers.get("streams")
+        gaps, streams = numbers["gaps"], numbers.get("streams")
+        self._told = {int(gaps[gap]): tale for gap, tale in self._told.items() if gaps[gap] >= 0}
+        self._out_of_order.renumber(numbers["snapshots"])
         if self.contents is not None:
             self.contents.renumber(streams, numbers["snapshots"])
         if streams is not None:
             self._told = {
-                name: replace(tale, stream=int(streams[tale.stream]))
-                for name, tale in self._told.items()
+                gap: replace(tale, stream=int(streams[tale.stream]))
+                for gap, tale in self._told.items()
             }
             if self.histories is not None:
                 self.histories.renumber(streams)
@@ -672,13 +641,11 @@ class Tracker(Portable):
         """Keeps what other streams tell of gaps from ``first_row`` and ``vbucket`` on. Returns the
         events used; None where none tell anything.
         """
-        _, streams, snapshots, gaps, _ = self.state.known_tables
-        cause = causes(gaps, snapshots, self._facts(streams))
-        all_gaps = gaps, self._out_of_order.rows(snapshots)
+        tables, streams = self.state.known_tables, self.state.known_tables.streams
         disputes = Disputes(
-            all_gaps,
-            cause,
-            self.state.known_tables,
+            tables.gaps,
+            self._causes(),
+            tables,
             self._branches(streams),
             first_row=first_row,
             vbucket=vbucket,

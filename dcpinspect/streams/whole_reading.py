@@ -4,14 +4,14 @@ same snapshots and gaps as the whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams.disputes import Comparison
-from dcpinspect.streams.gaps import ExtraGap, GapName
+from dcpinspect.streams.gaps import GapName
 from dcpinspect.streams.records import Gaps
 
 
@@ -27,19 +27,18 @@ class OfWhole:
     """True for streams of vbuckets that their server has as a replica."""
     lacks_history: BoolArray
     """True for streams to a bucket of which some known collection keeps no history."""
-    resumed: Sequence[ExtraGap]
+    resumed: Gaps
     """Gaps at the beginning of resumed streams."""
     told: Mapping[GapName, Comparison]
     """What other streams tell of gaps, by names of the gaps."""
 
-    def told_of(self, gaps: Gaps, unordered: Gaps) -> dict[int, Comparison]:
-        """Returns what other streams tell, by gap number; inside OSO snapshots from -1 down."""
+    def told_of(self, gaps: Gaps) -> dict[int, Comparison]:
+        """Returns what other streams tell, by number of the gap."""
         comparisons: dict[int, Comparison] = {}
         rows = np.array([row for _, row, _ in self.told], dtype=np.int64)
-        for table, is_unordered in ((gaps, False), (unordered, True)):
-            for number in np.flatnonzero(np.isin(table.ends.row, rows)).tolist():
-                gap = table[number]
-                tale = self.told.get((int(gap.stream), int(gap.ends.row), int(gap.after)))
-                if tale is not None:
-                    comparisons[-1 - number if is_unordered else number] = tale
+        for number in np.flatnonzero(np.isin(gaps.ends.row, rows)).tolist():
+            gap = gaps[number]
+            tale = self.told.get((int(gap.stream), int(gap.ends.row), int(gap.after)))
+            if tale is not None:
+                comparisons[number] = tale
         return comparisons

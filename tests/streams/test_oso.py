@@ -28,10 +28,9 @@ def taken(seqnos: list[int], pieces: int, *, before: int = 0) -> list[tuple[int,
     running.has_before, running.before, running.state = 1, before, OPEN
     book = OutOfOrder()
     for part in np.array_split(np.array(seqnos, np.int64), pieces):
-        book.feed(of_snapshot(part), snapshots)
+        assert not len(book.feed(of_snapshot(part), snapshots))
     running.state = COMPLETE_OSO
-    book.feed(OsoSeqnos.zeros(0), snapshots)
-    return [(gap.after, gap.before) for gap in book.gaps]
+    return [(gap.after, gap.before) for gap in book.feed(OsoSeqnos.zeros(0), snapshots)]
 
 
 def test_every_run_that_did_not_come_is_a_gap() -> None:
