@@ -100,7 +100,7 @@ class _ReportedSeqnos:
         """By vbucket: the seqnos."""
         listed_vbuckets: dict[int, set[int]] = defaultdict(set)
         for vbucket, seqno in zip(
-            self.listings.vbucket.tolist(), self.listings.seqno.tolist(), strict=True
+            self.listings.vbucket.tolist(), self.listings.value.tolist(), strict=True
         ):
             listed_vbuckets[vbucket].add(seqno)
         return listed_vbuckets

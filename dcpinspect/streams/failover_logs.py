@@ -131,43 +131,16 @@ class FailoverLogs:
         self._uuids: dict[int, frozenset[int]] = {}
         # by the first log of a vbucket on a server: the last log with a branch
         self._latest: dict[int, dict[int, int]] = {}
-        reported = reports[reports.kind == LOG]
-        answered = np.concatenate(
-            (
-                np.flatnonzero(streams.log >= 0),
-                np.flatnonzero((streams.log < 0) & (streams.status == Status.SUCCESS)),
-            )
-        )
-        both = (answered, streams), (np.arange(len(reported)), reported)
-        connection, vbucket = (
-            np.concatenate([getattr(table, name)[rows] for rows, table in both])
-            for name in ("connection", "vbucket")
-        )
-        message_places = streams.answered, reported.place
-        time, row = (
-            np.concatenate(
-                [
-                    getattr(table, name)[rows]
-                    for (rows, _), table in zip(both, message_places, strict=True)
-                ]
-            )
-            for name in ("time", "row")
-        )
+        accepted = streams[(streams.log >= 0) | (streams.status == Status.SUCCESS)]
+        told = Reports.joined([Reports.of_answers(accepted, LOG), reports[reports.kind == LOG]])
         self._names = NameNumbers(
-            self.origins, 1 + max([int(connection.max(initial=0)), *self.origins])
+            self.origins, 1 + max([int(told.connection.max(initial=0)), *self.origins])
         )
-        key = self.key(connection, vbucket)
-        order = np.lexsort((row, time, key))
+        key = self.key(told.connection, told.vbucket)
+        order = np.lexsort((told.place.row, told.place.time, key))
         order = order[key[order] >= 0]
-        self.told = Reports.zeros(len(order))
+        self.told = told[order]
         """The logs, sorted by server, by vbucket, and by when they were told."""
-        is_answer = order < len(answered)
-        answered_streams = answered[order[is_answer]]
-        reported_rows = order[~is_answer] - len(answered)
-        self.told[~is_answer] = reported[reported_rows]
-        for name in ("connection", "vbucket", "log"):
-            self.told.array[name][is_answer] = getattr(streams, name)[answered_streams]
-        self.told.array["place"][is_answer] = streams.array["answered"][answered_streams]
         self._keys = key[order]
 
     def key(self, connection: IntArray, vbucket: IntArray) -> IntArray:

@@ -11,7 +11,7 @@ import numpy as np
 from dcpinspect.arrays import IntArray
 from dcpinspect.kernels.structs import Struct, StructRows, T, nested, number
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.streams.records import LEAST, MessageRow
+from dcpinspect.streams.records import LEAST, MessageRow, Streams
 
 MOST_SEQNOS = 32
 """Number of seqnos kept of a vbucket.
@@ -145,12 +145,8 @@ class ServerReport:
         elif not not_persisted.is_over:
             not_persisted.add(at)
 
-    def above(self, seqno: int) -> HighSeqno | None:
-        """Returns the first known answer that told a higher seqno than this."""
-        return next((high for high in self.seqnos if high.seqno > seqno), None)
 
-
-HIGH, LATEST, LOG = range(3)
+HIGH, LATEST, LOG, ROLLBACK, BRANCH = range(5)
 
 
 class ReportRow(Struct[T]):
@@ -159,9 +155,10 @@ class ReportRow(Struct[T]):
     connection: T = number("The connection.")
     vbucket: T = number("The vbucket.")
     kind: T = number(
-        "HIGH: a seqno that is kept; LATEST: the one that was told last; LOG: a failover log."
+        "HIGH: a seqno that is kept; LATEST: the one that was told last; LOG: a failover log. Of "
+        "answers to stream requests, too; ROLLBACK and BRANCH only of those."
     )
-    seqno: T = number("Of the first two: biased.", reset=LEAST)
+    value: T = number("Of a BRANCH: its uuid; of others: a biased seqno.", reset=LEAST)
     log: T = number(
         "Of a log: its number, -1 where part of it is not in the capture.", reset=-1, of="logs"
     )
@@ -169,7 +166,16 @@ class ReportRow(Struct[T]):
 
 
 class Reports(ReportRow[IntArray], StructRows[ReportRow]):
-    """Everything that servers said of vbuckets outside of streams, except for ``NotPersisted``."""
+    """What servers said of vbuckets, except for ``NotPersisted``."""
+
+    @staticmethod
+    def of_answers(streams: Streams, kind: int) -> Reports:
+        """Returns what the answers to stream requests say; the caller fills in ``value``."""
+        reports = Reports.reset(len(streams))
+        reports.connection, reports.vbucket = streams.connection, streams.vbucket
+        reports.log, reports.place = streams.log, streams.answered
+        reports.kind[:] = kind
+        return reports
 
     @staticmethod
     def from_sessions(

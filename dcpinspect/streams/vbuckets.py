@@ -121,7 +121,7 @@ def _high_seqnos(
     latest = np.flatnonzero((reports.kind == LATEST) & (name_number >= 0))
     report_keys = name_number[latest] << VBUCKET_BITS | reports.vbucket[latest]
     order = np.lexsort((reports.place.row[latest], report_keys))
-    report_keys, seqno = report_keys[order], reports.seqno[latest][order]
+    report_keys, seqno = report_keys[order], reports.value[latest][order]
     positions = np.searchsorted(report_keys, keys, "right") - 1
     is_told = (
         (positions >= 0) & (report_keys[np.maximum(positions, 0)] == keys)

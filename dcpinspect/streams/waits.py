@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from dcpinspect.streams.records import (
     Snapshots,
     Streams,
 )
-from dcpinspect.streams.server_reports import LOG, MessagePosition, Reports
+from dcpinspect.streams.server_reports import BRANCH, HIGH, LOG, ROLLBACK, MessagePosition, Reports
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import KnownTables
@@ -38,25 +37,6 @@ from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.streams.visibility import Visibility
 
 _DISK = 1
-_HIGH, _ROLLBACK, _BRANCH = range(3)
-
-
-class _Said(NamedTuple):
-    """What servers said of vbuckets, as columns."""
-
-    connection: IntArray
-    vbucket: IntArray
-    kind: IntArray
-    value: IntArray
-    """A biased seqno, or the newest uuid."""
-    row: IntArray
-    offset: IntArray
-    frame: IntArray
-    time: IntArray
-
-    def only(self, rows: IntArray) -> _Said:
-        """Returns these rows of all columns."""
-        return _Said(*(column[rows] for column in self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +115,14 @@ class Waits:
         first = int(self._first[stream])
         if first < 0:
             return None
-        reports = self._said
-        listed_at = MessagePosition(
-            *(
-                int(column[first])
-                for column in (reports.row, reports.offset, reports.frame, reports.time)
-            )
-        )
+        answer = self._said[first]
         idle, newest = int(self._idle_ns[stream]), int(self.newest[stream]) - LEAST
         return Wait(
-            int(reports.connection[first]), listed_at, newest, idle, bool(self.are_long[stream])
+            answer.connection,
+            MessagePosition.from_record(answer.place),
+            newest,
+            idle,
+            bool(self.are_long[stream]),
         )
 
     @property
@@ -171,31 +149,23 @@ class Waits:
         """Computes the waits of some streams; ``numbers``: the streams; ``listened``: rows of all
         that their clients may have been told.
         """
-        reports = self._said.only(listened)
-        order = np.lexsort(
-            (
-                reports.row,
-                reports.connection,
-                reports.value,
-                reports.kind,
-                reports.time,
-                reports.vbucket,
-            )
-        )
-        listened, reports = listened[order], reports.only(order)
+        reports = self._said[listened]
+        columns = reports.connection, reports.value, reports.kind, reports.place.time
+        order = np.lexsort((reports.place.row, *columns, reports.vbucket))
+        listened, reports = listened[order], reports[order]
         report_position = np.arange(len(order))
         vbuckets, begin, vbucket_index = np.unique(
             reports.vbucket, return_index=True, return_inverse=True
         )
         vbucket_index = vbucket_index.reshape(-1)
-        is_high = reports.kind == _HIGH
+        is_high = reports.kind == HIGH
         high, branch = (
-            _before(is_one, begin[vbucket_index]) for is_one in (is_high, reports.kind == _BRANCH)
+            _before(is_one, begin[vbucket_index]) for is_one in (is_high, reports.kind == BRANCH)
         )
         # a seqno told before may be of another history, or the server took it back
-        is_reset = (reports.kind == _ROLLBACK) & (high >= 0) & (reports.value < reports.value[high])
+        is_reset = (reports.kind == ROLLBACK) & (high >= 0) & (reports.value < reports.value[high])
         is_reset |= (
-            (reports.kind == _BRANCH) & (branch >= 0) & (reports.value != reports.value[branch])
+            (reports.kind == BRANCH) & (branch >= 0) & (reports.value != reports.value[branch])
         )
         reset = np.maximum.reduceat(np.where(is_reset, report_position, -1), begin)
         high_positions = np.flatnonzero(is_high & (report_position > reset[vbucket_index]))
@@ -220,14 +190,14 @@ class Waits:
         row = streams[numbers]
         # after a loss, a rollback may be missing that took seqnos back
         deaf_ns = self._deaf_ns[row.connection]
-        heard = reports.time[last] > deaf_ns
+        heard = reports.place.time[last] > deaf_ns
         numbers = numbers[heard]
         row = row[heard]
         first = first[heard]
         last = last[heard]
         deaf_ns = deaf_ns[heard]
         since = np.maximum.reduce(
-            [reports.time[first], deaf_ns, row.latest.time, self._busy_until(row)]
+            [reports.place.time[first], deaf_ns, row.latest.time, self._busy_until(row)]
         )
         self._first[numbers], self.newest[numbers] = listened[first], reports.value[last]
         self._idle_ns[numbers] = self._last_ns[row.connection] - since
@@ -256,27 +226,17 @@ def _before(is_one: BoolArray, begin: IntArray) -> IntArray:
     return np.where(position >= begin, position, -1)
 
 
-def _server_reports(streams: Streams, branches: IntArray, highs: Reports) -> _Said:
+def _server_reports(streams: Streams, branches: IntArray, highs: Reports) -> Reports:
     """Returns everything that servers said, sorted by connection."""
-    rolled = np.flatnonzero((streams.answer == w.A_ROLLBACK) & (streams.rollback != UNREAD_SEQNO))
-    branched = np.flatnonzero(branches != 0)
-    answers = np.concatenate((rolled, branched))
-    kinds = np.repeat([_HIGH, _ROLLBACK, _BRANCH], [len(highs), len(rolled), len(branched)])
-    values = np.concatenate((highs.seqno, streams.rollback[rolled], branches[branched]))
-    report_places, answer_places = highs.place, streams.answered
-    both = [(highs.connection, streams.connection), (highs.vbucket, streams.vbucket)]
-    both += [
-        (report_places.row, answer_places.row),
-        (report_places.offset, answer_places.offset),
-        (report_places.frame, answer_places.frame),
-        (report_places.time, answer_places.time),
-    ]
-    connection, vbucket, *place_columns = (
-        np.concatenate((from_reports, from_answers[answers])) for from_reports, from_answers in both
-    )
-    return _Said(connection, vbucket, kinds, values, *place_columns).only(
-        np.argsort(connection, kind="stable")
-    )
+    highs.kind[:] = HIGH
+    rolled = streams[(streams.answer == w.A_ROLLBACK) & (streams.rollback != UNREAD_SEQNO)]
+    rollbacks = Reports.of_answers(rolled, ROLLBACK)
+    rollbacks.value = rolled.rollback
+    in_branch = branches != 0
+    branched = Reports.of_answers(streams[in_branch], BRANCH)
+    branched.value = branches[in_branch]
+    said = Reports.joined([highs, rollbacks, branched])
+    return said[np.argsort(said.connection, kind="stable")]
 
 
 def _listeners(
