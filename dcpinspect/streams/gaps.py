@@ -239,12 +239,13 @@ class ExplainedGaps:
 
     def records(self) -> Records:
         """Returns the table of gaps."""
-        gaps, streams = self.table, self._streams[self.table.stream]
+        gaps, streams, stream = self.table, self._streams, self.table.stream
+        sid = streams.sid[stream]
         columns: dict[str, ColumnValues] = {
-            "connection": NumberColumn(streams.connection),
-            "vbucket": NumberColumn(streams.vbucket),
-            "sid": NumberColumn(streams.sid, streams.sid >= 0),
-            "stream": NumberColumn(streams.ordinal),
+            "connection": NumberColumn(streams.connection[stream]),
+            "vbucket": NumberColumn(streams.vbucket[stream]),
+            "sid": NumberColumn(sid, sid >= 0),
+            "stream": NumberColumn(streams.ordinal[stream]),
             "after_seqno": NumberColumn(unbiased(gaps.after)),
             "before_seqno": NumberColumn(unbiased(gaps.before)),
             "width": NumberColumn(self.width),
@@ -252,7 +253,7 @@ class ExplainedGaps:
             "evidence": LazyColumn(len(self), self._evidence, self._evidence_in_arrow),
             "rows": LazyColumn(len(self), self._rows, self._rows_in_arrow),
             "first_time": NumberColumn(
-                np.where(gaps.begins.row > 0, gaps.begins.time, streams.opened.time)
+                np.where(gaps.begins.row > 0, gaps.begins.time, streams.opened.time[stream])
             ),
             "last_time": NumberColumn(gaps.ends.time),
         }
