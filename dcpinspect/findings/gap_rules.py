@@ -89,7 +89,8 @@ def _missing(context: Context, ones: list[MissingEvents], *, with_keys: bool) ->
     message = f"{missing_text} sent to {elsewhere(context, first.stream, first.other)}, not to "
     message += elsewhere(context, first.other, first.stream)
     gap_places = [
-        context.producer_place(missing_event.stream, missing_event.place) for missing_event in ones
+        context.producer_place(missing_event.stream, missing_event.shown_by)
+        for missing_event in ones
     ]
     other_places = [
         context.producer_place(missing_event.other, missing_event.event.place)

@@ -132,14 +132,14 @@ class FailoverLogs:
         # by the first log of a vbucket on a server: the last log with a branch
         self._latest: dict[int, dict[int, int]] = {}
         accepted = streams[(streams.log >= 0) | (streams.status == Status.SUCCESS)]
-        told = Reports.joined([Reports.of_answers(accepted, LOG), reports[reports.kind == LOG]])
+        all_logs = Reports.joined([Reports.of_answers(accepted, LOG), reports[reports.kind == LOG]])
         self._names = NameNumbers(
-            self.origins, 1 + max([int(told.connection.max(initial=0)), *self.origins])
+            self.origins, 1 + max([int(all_logs.connection.max(initial=0)), *self.origins])
         )
-        key = self.key(told.connection, told.vbucket)
-        order = np.lexsort((told.place.row, told.place.time, key))
+        key = self.key(all_logs.connection, all_logs.vbucket)
+        order = np.lexsort((all_logs.place.row, all_logs.place.time, key))
         order = order[key[order] >= 0]
-        self.told = told[order]
+        self.told = all_logs[order]
         """The logs, sorted by server, by vbucket, and by when they were told."""
         self._keys = key[order]
 

@@ -84,7 +84,7 @@ class MissingEvents:
     """The first of them."""
     seqnos: tuple[int, ...]
     """The seqno of each, biased."""
-    place: MessageRow
+    shown_by: MessageRow
     """The message behind the gap, or the one that began the OSO snapshot that lacks the event."""
 
 
@@ -179,9 +179,9 @@ class ExplainedGaps:
         self._streams = tables.streams
         self._snapshots = tables.snapshots
         self._losses = tables.losses
-        place = np.full(len(gaps), -1)
-        place[order] = np.arange(len(order))
-        self._told = {int(place[number]): tale for number, tale in sorted(comparisons.items())}
+        new_number = np.full(len(gaps), -1)
+        new_number[order] = np.arange(len(order))
+        self._told = {int(new_number[number]): tale for number, tale in sorted(comparisons.items())}
         self._told.pop(-1, None)
         for number, tale in self._told.items():
             if tale.cause >= 0:
@@ -214,7 +214,9 @@ class ExplainedGaps:
     @property
     def unexplained(self) -> UnexplainedGaps:
         """The gaps that nothing explains."""
-        told = sorted(number for number, tale in self._told.items() if tale.cause == w.UNEXPLAINED)
+        contradicted = sorted(
+            number for number, tale in self._told.items() if tale.cause == w.UNEXPLAINED
+        )
         missing = [
             MissingEvents(
                 gap.stream,
@@ -223,11 +225,11 @@ class ExplainedGaps:
                 tale.seqnos,
                 gap.begins if gap.flags & IN_OSO else gap.ends,
             )
-            for gap, tale in ((self.table[number], self._told[number]) for number in told)
+            for gap, tale in ((self.table[number], self._told[number]) for number in contradicted)
             if tale.event is not None
         ]
         is_bare = self.cause == w.UNEXPLAINED
-        is_bare[told] = False
+        is_bare[contradicted] = False
         is_history = _has(self.table.flags, IN_RANGE) & _has(self.table.flags, AT_EDGE)
         return UnexplainedGaps(
             self.table[is_bare & is_history], missing, self.table[is_bare & ~is_history]

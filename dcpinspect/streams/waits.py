@@ -235,8 +235,8 @@ def _server_reports(streams: Streams, branches: IntArray, highs: Reports) -> Rep
     in_branch = branches != 0
     branched = Reports.of_answers(streams[in_branch], BRANCH)
     branched.value = branches[in_branch]
-    said = Reports.joined([highs, rollbacks, branched])
-    return said[np.argsort(said.connection, kind="stable")]
+    reports = Reports.joined([highs, rollbacks, branched])
+    return reports[np.argsort(reports.connection, kind="stable")]
 
 
 def _listeners(
