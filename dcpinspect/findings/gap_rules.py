@@ -75,7 +75,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
 
 def _between(missing_event: MissingEvents) -> tuple[int, int]:
     """Returns the stream that lacks events, and the one that has them."""
-    return missing_event.stream, missing_event.other
+    return missing_event.stream, missing_event.showing_stream
 
 
 def _missing(context: Context, ones: list[MissingEvents], *, with_keys: bool) -> Occurrence:
@@ -86,14 +86,16 @@ def _missing(context: Context, ones: list[MissingEvents], *, with_keys: bool) ->
         missing_text = f"{f'{key_text(first.event)} ' if with_keys else ''}seqno {seqnos[0]} was"
     else:
         missing_text = f"{len(seqnos)} documents, seqnos {ranges(seqnos)}, were"
-    message = f"{missing_text} sent to {elsewhere(context, first.stream, first.other)}, not to "
-    message += elsewhere(context, first.other, first.stream)
+    message = (
+        f"{missing_text} sent to {elsewhere(context, first.stream, first.showing_stream)}, not to "
+    )
+    message += elsewhere(context, first.showing_stream, first.stream)
     gap_places = [
         context.producer_place(missing_event.stream, missing_event.shown_by)
         for missing_event in ones
     ]
     other_places = [
-        context.producer_place(missing_event.other, missing_event.event.place)
+        context.producer_place(missing_event.showing_stream, missing_event.event.place)
         for missing_event in ones
     ]
     evidence = [

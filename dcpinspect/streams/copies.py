@@ -346,7 +346,7 @@ class _SampleNumbers:
     those of test tools would.
     """
     compared: _Comparisons = field(default_factory=dict)
-    known: dict[int, KeptMessages] = field(default_factory=dict)
+    looked_up: dict[int, KeptMessages] = field(default_factory=dict)
     """Samples that were looked up, by way: a connection is compared with several."""
 
     def compare(self, first: int, second: int) -> _Comparison:
@@ -410,10 +410,10 @@ class _SampleNumbers:
     def in_direction(self, connection: int, direction: int) -> KeptMessages:
         """Returns the samples of a direction, in order of hash."""
         direction_number = 2 * connection + direction
-        if direction_number not in self.known:
+        if direction_number not in self.looked_up:
             low, high = np.searchsorted(self.samples.way, (direction_number, direction_number + 1))
-            self.known[direction_number] = self.samples[low:high]
-        return self.known[direction_number]
+            self.looked_up[direction_number] = self.samples[low:high]
+        return self.looked_up[direction_number]
 
 
 def _copies(seen: _SampleNumbers, messages: IntArray) -> tuple[dict[int, Copy], Collection[int]]:

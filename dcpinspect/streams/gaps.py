@@ -79,7 +79,7 @@ class MissingEvents:
     """Events that another stream brought and that had to come on this stream, too, in one gap."""
 
     stream: int
-    other: int
+    showing_stream: int
     event: ChangeEvent
     """The first of them."""
     seqnos: tuple[int, ...]

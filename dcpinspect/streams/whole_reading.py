@@ -29,16 +29,16 @@ class OfWhole:
     """True for streams to a bucket of which some known collection keeps no history."""
     resumed: Gaps
     """Gaps at the beginning of resumed streams."""
-    told: Mapping[GapName, Comparison]
+    comparisons: Mapping[GapName, Comparison]
     """What other streams tell of gaps, by names of the gaps."""
 
     def told_of(self, gaps: Gaps) -> dict[int, Comparison]:
         """Returns what other streams tell, by number of the gap."""
-        comparisons: dict[int, Comparison] = {}
-        rows = np.array([row for _, row, _ in self.told], dtype=np.int64)
+        found_comparisons: dict[int, Comparison] = {}
+        rows = np.array([row for _, row, _ in self.comparisons], dtype=np.int64)
         for number in np.flatnonzero(np.isin(gaps.ends.row, rows)).tolist():
             gap = gaps[number]
-            tale = self.told.get((int(gap.stream), int(gap.ends.row), int(gap.after)))
+            tale = self.comparisons.get((int(gap.stream), int(gap.ends.row), int(gap.after)))
             if tale is not None:
-                comparisons[number] = tale
-        return comparisons
+                found_comparisons[number] = tale
+        return found_comparisons

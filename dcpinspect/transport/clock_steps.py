@@ -281,8 +281,8 @@ def _heads(batch: PacketBatch, count: int) -> PacketBatch:
     size = np.minimum(batch.captured[rows], _HEAD)
     begin = np.cumsum(size) - size
     data = batch.data[np.repeat(batch.offset[rows] - begin, size) + np.arange(size.sum())]
-    others = (batch.wire[rows], batch.time_ns[rows].copy(), batch.link_type[rows])
-    return PacketBatch(data, begin, size, *others, batch.file, 1, 0, 0)
+    more_columns = (batch.wire[rows], batch.time_ns[rows].copy(), batch.link_type[rows])
+    return PacketBatch(data, begin, size, *more_columns, batch.file, 1, 0, 0)
 
 
 def _joined(first: PacketBatch, second: PacketBatch) -> PacketBatch:
