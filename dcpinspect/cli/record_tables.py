@@ -35,8 +35,8 @@ READABLE = _by_table(
     """
     connections: connection client server name role verdict closed_by streams copy_of window_bytes
         outstanding_bytes holes skipped_bytes tls
-    streams: connection vbucket sid stream requested_start requested_end answer verdict end_reason
-        items first_seqno last_seqno snapshots gap_seqnos open_row end_row
+    streams: connection vbucket sid stream requested_start requested_end answer status verdict
+        end_reason items first_seqno last_seqno snapshots gap_seqnos open_row end_row
     snapshots: connection vbucket sid stream index start_seqno end_seqno type layout convention
         items first_seqno last_seqno state row
     gaps: connection vbucket sid stream cause width after_seqno before_seqno evidence
@@ -59,13 +59,13 @@ READABLE = _by_table(
 """Columns of text output in order, but those without a value. Other formats have all."""
 FIRST = _by_table(
     """
-    connections: connection client verdict closed_by copy_of name server streams
-    streams: connection vbucket verdict end_reason last_seqno requested_end items answer
-        requested_start
+    connections: connection name verdict closed_by copy_of client server streams
+    streams: connection vbucket verdict status requested_start end_reason last_seqno requested_end
+        items answer
     snapshots: connection vbucket state start_seqno end_seqno type items index
     gaps: connection vbucket cause width after_seqno before_seqno evidence
-    rollbacks: connection vbucket resume_start resume_uuid resume_snapshot_end resume_snapshot_start
-        cause rollback_seqno requested_start explanation sid
+    rollbacks: connection vbucket requested_start rollback_seqno resume_start resume_uuid
+        resume_snapshot_end resume_snapshot_start cause explanation sid
     differences: kind vbucket lacks first_seqno last_seqno events key fields evidence a_row b_row
     paths: a_connection b_connection direction delay_median_ns delay_max_ns lost answers
         network_median_ns

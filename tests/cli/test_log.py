@@ -7,6 +7,7 @@ import pytest
 
 from dcpinspect.cli.main import main
 from tests.findings.logs.written import failovers, producer, rollback
+from tests.headings import headings, rows
 from tests.peers.truth import SAMPLES
 
 
@@ -37,8 +38,9 @@ def test_why_is_told_below_its_row_and_takes_no_column_from_the_rest(
     log: str, width: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["log", log, "--filter", "event = 'rollback'", "--width", width]) == 0
-    heading, row, reason = capsys.readouterr().out.splitlines()[:3]
-    assert {"start_seqno", "rollback_seqno"} <= {*heading.split()}
+    lines = capsys.readouterr().out.splitlines()
+    row, reason, *_ = rows(lines)
+    assert {"start_seqno", "rollback_seqno"} <= {*headings(lines)}
     assert {"1000", "900"} <= {*row.split()}
     assert reason == "    consumer ahead of producer - producer upper at 900"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -16,11 +17,14 @@ from dcpinspect.text import cells, clip, counted, escape, escape_rest, wrap
 Safe = Callable[[str], str]
 """Returns a text in a form that is safe to print."""
 
+RowPaint = Callable[[Sequence[str], Sequence[str]], Iterable[str]]
+"""Colours the padded cells of a row, given the names of all columns."""
+
 MEASURED = 1000
 """Number of rows from which the widths of the columns are taken."""
 WIDEST = 60
 """Greatest width of a column that is not the last, in terminal columns; where not all columns fit,
-it is half a line at most. Longer texts are cut where lines have a width, and elsewhere push the
+it is a third of a line at most. Longer texts are cut where lines have a width, and elsewhere push the
 rest of their line to the right.
 """
 NO_END = {"requested_end": "no end"}
@@ -46,16 +50,18 @@ class TextTable:
         *,
         width: int | None = None,
         has_escapes: bool = False,
-        style: Callable[[str, str], str] | None = None,
+        is_tall: bool = False,
+        paint_row: RowPaint | None = None,
     ) -> None:
         """``width``: of lines; columns that do not fit are left out. ``has_escapes``: texts have
         escapes for bytes that are not UTF-8.
 
-        ``style``: colours a cell, given the name of its column and its padded text.
+        ``is_tall``: names that are wider than their columns take several lines.
         """
-        self._style = style
+        self._paint_row, self._is_tall = paint_row, is_tall
         self._safe = escape_rest if has_escapes else escape
         self._names = [escape(name) for name in schema.names]
+        self._kinds = schema.types
         self._right = [_is_number(kind) for kind in schema.types]
         self._is_plan = pa.string() in schema.types[-1:] and schema.names[-1] in PLANS
         self._width = width
@@ -64,20 +70,25 @@ class TextTable:
         self._rows = 0
         self.left_out = 0
         """Number of columns at the end that are left out; known once there are lines."""
+        self.headings = 0
+        """Number of lines of the heading; known once there are lines."""
 
     @staticmethod
-    def natural_widths(table: Any, width: int | None = None) -> dict[str, int]:
+    def natural_widths(
+        table: Any, width: int | None = None, *, is_tall: bool = False
+    ) -> dict[str, int]:
         """Returns the width of each column of an Arrow table in terminal columns, by name; at most
-        ``WIDEST``, except for the last column. ``width``: of lines.
+        ``WIDEST``, except for the last column. ``width`` and ``is_tall``: as of a table.
         """
         widths = {}
         for name, texts in zip(table.schema.names, table_texts(table), strict=True):
             widest = max(map(cells, texts), default=0)
             limit = WIDEST if name != table.schema.names[-1] else widest
-            widths[name] = max(cells(escape(name)), min(limit, widest))
+            widths[name] = max(_least_width(escape(name), is_tall=is_tall), min(limit, widest))
         if width is None:
             return widths
-        return dict(zip(widths, _capped(list(widths.values()), width), strict=True))
+        kinds = table.schema.types
+        return dict(zip(widths, _capped(list(widths.values()), kinds, width), strict=True))
 
     def lines(self, batch: Any) -> Iterator[str]:
         """Yields the lines that are complete after these rows of a record batch."""
@@ -102,18 +113,23 @@ class TextTable:
             self._widths = [
                 min(
                     WIDEST,
-                    max(cells(name), *(_widest(texts) for texts in column))
-                    if column
-                    else cells(name),
+                    max([_least_width(name, is_tall=self._is_tall), *map(_widest, column)]),
                 )
                 for name, column in zip(self._names, columns_waiting, strict=True)
             ]
             if self._width is not None:
-                self._widths = _capped(self._widths, self._width)
+                self._widths = _capped(self._widths, self._kinds, self._width)
             self.left_out = len(self._names) - self._fitting()
-            yield from self._lines([pa.array([name], pa.string()) for name in self._names])
+            named = [
+                _heading(name, width) if self._is_tall else [name]
+                for name, width in zip(self._names, self._widths, strict=True)
+            ]
+            self.headings = max(map(len, named), default=1)
+            yield from self._lines(
+                [pa.array([""] * (self.headings - len(lines)) + lines) for lines in named], None
+            )
         for columns in self._waiting:
-            yield from self._lines(columns)
+            yield from self._lines(columns, self._paint_row)
         self._waiting = []
 
     def _fitting(self) -> int:
@@ -126,7 +142,7 @@ class TextTable:
             begin += width + 2
         return len(self._widths)
 
-    def _lines(self, columns: list[Any]) -> list[str]:
+    def _lines(self, columns: list[Any], paint_row: RowPaint | None) -> list[str]:
         if self._width is not None:
             last = len(columns) - self.left_out - 1
             columns = [
@@ -142,14 +158,9 @@ class TextTable:
         padded = [
             _padded(column, width, is_right=is_right) for column, width, is_right in visible_columns
         ]
-        if self._style is not None:
-            cells_ = zip(*(column.to_pylist() for column in padded), strict=True)
-            return [
-                "  ".join(
-                    self._style(*cell) for cell in zip(self._names, row, strict=False)
-                ).rstrip()
-                for row in cells_
-            ]
+        if paint_row is not None:
+            rows = zip(*(column.to_pylist() for column in padded), strict=True)
+            return ["  ".join(paint_row(self._names, row)).rstrip() for row in rows]
         lines = pc.utf8_rtrim(pc.binary_join_element_wise(*padded, "  "), " ")
         if self._width is None:
             return list(lines.to_pylist())
@@ -179,6 +190,23 @@ def _with_lines(batch: Any) -> Any:
     )
 
 
+def _least_width(name: str, *, is_tall: bool) -> int:
+    """Returns the width that the name of a column needs."""
+    return max(map(cells, name.split("_"))) if is_tall else cells(name)
+
+
+def _heading(name: str, width: int) -> list[str]:
+    """Returns the lines of a name in a column of this width, parted at its underscores."""
+    first_word, *words = name.split("_")
+    lines = [first_word]
+    for word in words:
+        if cells(f"{lines[-1]}_{word}") > width:
+            lines.append(word)
+        else:
+            lines[-1] += f"_{word}"
+    return lines
+
+
 def _is_number(kind: Any) -> bool:
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
@@ -196,12 +224,18 @@ def _widest(texts: Any) -> int:
     return max(map(cells, texts.to_pylist()))
 
 
-def _capped(widths: list[int], width: int) -> list[int]:
-    """Returns widths of columns; if not all fit, none but the last is wider than half a line."""
+def _capped(widths: list[int], kinds: Sequence[Any], width: int) -> list[int]:
+    """Returns widths of columns; if not all fit, no text but the last is wider than a third of it.
+    Counts by their names are never cut.
+    """
     if sum(widths) + 2 * (len(widths) - 1) <= width:
         return widths
+    most = max(NARROWEST, width // 3)
     return [
-        *(min(column_width, max(NARROWEST, width // 2)) for column_width in widths[:-1]),
+        *(
+            column_width if pa.types.is_nested(kind) else min(column_width, most)
+            for column_width, kind in zip(widths[:-1], kinds, strict=False)
+        ),
         widths[-1],
     ]
 
@@ -298,7 +332,7 @@ _GROUPS = {
     "findings": ("severity",),
 }
 """Groups of the palette by the columns whose words they colour."""
-_QUIET = frozenset({"0", "ended", "closed", "ok", "complete", "accepted"})
+_QUIET = frozenset({"0", "ended", "closed", "ok", "complete", "accepted", "success"})
 """Words and numbers that mean that there is nothing to see."""
 _NUMBERED = re.compile(r"vbucket$|sid$|seqno$|start$|end$")
 """Columns in which 0 is a number as all others, and not a count of nothing."""
@@ -310,6 +344,9 @@ _LOUD = {
     "open": "yellow",
 }
 """Colours of words that the palette has under another name."""
+
+
+_BAD = {level: PAINTS[f"severity-{level}"].text for level in ("error", "warning")}
 
 
 def style_of(name: str, text: str) -> str:
@@ -339,14 +376,32 @@ def record_lines(
     not fit below each row. ``paint``: colours cells.
     """
     names = table.schema.names
-    shown_columns = names if width is None else _fitting(table, first, width)
+    is_tall = width is not None and not _fits(
+        TextTable.natural_widths(table.slice(0, MEASURED)), width
+    )
+    shown_columns = names if width is None else _fitting(table, first, width, is_tall=is_tall)
     hidden_columns = [name for name in names if name not in shown_columns]
     sentence = hidden_columns.pop() if hidden_columns and hidden_columns[-1] in SENTENCES else None
-    style = None if paint is None else lambda name, text: paint(text, style_of(name, text.strip()))
-    text = TextTable(table.select(shown_columns).schema, width=width, has_escapes=True, style=style)
+
+    def paint_row(names: Sequence[str], row: Sequence[str]) -> Iterator[str]:
+        assert paint is not None
+        findings = dict(zip(names, row, strict=False)).get("findings", "")
+        level = findings.partition(" ")[0]
+        for name, text in zip(names, row, strict=False):
+            # what a finding says of a vbucket counts for more than how it is
+            is_bad = name == "verdict" and level in _BAD
+            yield paint(text, _BAD[level] if is_bad else style_of(name, text.strip()))
+
+    text = TextTable(
+        table.select(shown_columns).schema,
+        width=width,
+        has_escapes=True,
+        is_tall=is_tall,
+        paint_row=None if paint is None else paint_row,
+    )
     lines = _all_lines(text, table.select(shown_columns))
-    heading = next(lines)
-    yield heading, "bold"
+    first_heading = next(lines)
+    yield from ((line, "bold") for line in (first_heading, *islice(lines, text.headings - 1)))
     folded = (
         _below(table.select(hidden_columns), width or 0) if is_folded and hidden_columns else None
     )
@@ -372,9 +427,13 @@ def _all_lines(text: TextTable, table: Any) -> Iterator[str]:
     yield from text.end()
 
 
-def _fitting(table: Any, first: Sequence[str], width: int) -> list[str]:
+def _fits(widths: Mapping[str, int], width: int) -> bool:
+    return sum(widths.values()) + 2 * (len(widths) - 1) <= width
+
+
+def _fitting(table: Any, first: Sequence[str], width: int, *, is_tall: bool) -> list[str]:
     """Returns the shown columns in the table's order: the most important ones that fit."""
-    widths = TextTable.natural_widths(table.slice(0, MEASURED), width)
+    widths = TextTable.natural_widths(table.slice(0, MEASURED), width, is_tall=is_tall)
     names: list[str] = table.schema.names
     free_width, fitting = width + 2, set[str]()
     matters = [name for name in first if name in widths]
