@@ -297,61 +297,46 @@ class _Pieces(NamedTuple):
         return _Pieces(*(column[some] for column in self))
 
 
-def gather(originals: Originals, places: Places, wanted: WantedBytes, data: ByteArray) -> BoolArray:
-    """Fills ``data`` with those ranges of which ``places`` has all bytes; returns which ranges
-    those are. Neighbours in a file are read in one go, and copied to their places.
+def gather(
+    originals: Originals, places: Places, wanted: WantedBytes, data: ByteArray
+) -> RowNumbers:
+    """Fills ``data`` with the bytes of these ranges that ``places`` has; returns how many bytes of
+    each range those are. Neighbours in a file are read in one go, and copied to their places.
 
-    Raises ChangedCaptureError if a capture has changed since it was read.
+    Raises ChangedCaptureError if a capture has changed since it was read, and NotKeptError.
     """
-    is_read = np.zeros(len(wanted.flow), np.bool_)
+    sizes = np.zeros(len(wanted.flow), np.int64)
     for flow in unique(wanted.flow).tolist():
         flow_ranges = np.flatnonzero(wanted.flow == flow)
         pieces = _pieces(places, flow, wanted.only(flow_ranges))
-        is_read[flow_ranges[pieces.of]] = True
+        np.add.at(sizes, flow_ranges[pieces.of], pieces.size)
         for run in _runs(pieces):
             try:
                 _read(originals, run, data)
-            except NotKeptError:  # some of the bytes, or bytes between them, were dropped
-                is_read[flow_ranges[run.of]] = False
-    return is_read
+            except NotKeptError:  # perhaps only bytes between them were dropped
+                for piece in range(len(run.of)):
+                    _read(originals, run.only(slice(piece, piece + 1)), data)
+    return sizes
 
 
 def _pieces(places: Places, flow: int, wanted: WantedBytes) -> _Pieces:
-    """Returns where the wanted ranges of a flow stand, sorted by file and place; only of ranges
-    whose bytes are all there.
-    """
+    """Returns where the bytes of the wanted ranges of a flow stand, sorted by file and place."""
     low, high = np.searchsorted(places.flow, np.array([flow, flow + 1], np.uint32)).tolist()
     offset, length = places.offset[low:high], places.length[low:high].astype(np.int64)
-    first = np.searchsorted(offset, wanted.offset, "right") - 1
-    last = np.searchsorted(offset, wanted.offset + wanted.length) - 1
-    count = np.where(first >= 0, last - first + 1, 0)
+    end = wanted.offset + wanted.length
+    first = np.maximum(np.searchsorted(offset, wanted.offset, "right") - 1, 0)
+    count = np.searchsorted(offset, end) - first
     range_of = np.repeat(np.arange(len(count)), count)
-    begins = np.cumsum(count) - count
-    segment = np.repeat(first - begins, count) + np.arange(len(range_of))
+    segment = np.arange(len(range_of)) - np.repeat(np.cumsum(count) - count - first, count)
     start = np.maximum(offset[segment], wanted.offset[range_of])
-    size = (
-        np.minimum(
-            offset[segment] + length[segment], wanted.offset[range_of] + wanted.length[range_of]
-        )
-        - start
-    )
-    come = np.cumsum(size)
-    before = come - size - np.repeat((come - size)[begins[count > 0]], count[count > 0])
-    is_next = (size > 0) & (start - wanted.offset[range_of] == before)
-    is_whole = np.bincount(range_of, size, len(count)).astype(np.int64) == wanted.length
-    is_whole &= np.bincount(range_of, ~is_next, len(count)) == 0
-    whole_rows = np.flatnonzero(is_whole[range_of])
-    segment, start, range_of = segment[whole_rows], start[whole_rows], range_of[whole_rows]
+    size = np.minimum(offset[segment] + length[segment], end[range_of]) - start
+    there = np.flatnonzero(size > 0)
+    segment, start, range_of = segment[there], start[there], range_of[there]
     file = places.file[low:high][segment].astype(np.int64)
     file_offset = places.place[low:high][segment] + start - offset[segment]
+    target = wanted.target[range_of] + start - wanted.offset[range_of]
     order = np.lexsort((file_offset, file))
-    return _Pieces(
-        range_of,
-        file,
-        file_offset,
-        size[whole_rows],
-        wanted.target[range_of] + start - wanted.offset[range_of],
-    ).only(order)
+    return _Pieces(range_of, file, file_offset, size[there], target).only(order)
 
 
 def _runs(pieces: _Pieces) -> Iterator[_Pieces]:

@@ -7,7 +7,7 @@ goes back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,18 +29,6 @@ _TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """Bytes of a stream that stand in one piece in a file."""
-
-    offset: int
-    """Stream offset of the first byte."""
-    length: int
-    file: int
-    place: int
-    """Offset of the first byte in that file."""
-
-
-@dataclass(frozen=True, slots=True)
 class Places:
     """A table of segments: each column has one entry per segment."""
 
@@ -53,19 +41,6 @@ class Places:
 
     def __len__(self) -> int:
         return len(self.flow)
-
-    def segments_of(self, flow: int, start: int, end: int) -> Iterator[Segment]:
-        """Yields the segments with any of the stream bytes [start, end) of a flow, last first."""
-        low, high = np.searchsorted(self.flow, np.array([flow, flow + 1], np.uint32)).tolist()
-        offsets = self.offset[low:high]
-        last = low + int(np.searchsorted(offsets, end)) - 1
-        while last >= low:
-            offset, length = int(self.offset[last]), int(self.length[last])
-            if offset + length > start:
-                yield Segment(offset, length, int(self.file[last]), int(self.place[last]))
-            if offset <= start:
-                break
-            last -= 1
 
     def batch(self) -> Any:
         """Returns the table as an Arrow record batch."""

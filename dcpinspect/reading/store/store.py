@@ -404,13 +404,9 @@ class Store(AbstractContextManager["Store", None]):
         np.add.at(lost, missing.row, missing.end - missing.start)
         start = np.cumsum(length) - length
         data = np.zeros(int(length.sum()), np.uint8)
-        read = self._gathered(located_rows, WantedBytes(flow, offset, length, start), data)
-        for index in np.flatnonzero(~read).tolist():
-            target = data.data[int(start[index]) : int(start[index] + length[index])]
-            if self._read(
-                view, int(located_rows.part[index]), int(flow[index]), int(offset[index]), target
-            ) + lost[index] != len(target):
-                raise NotKeptError
+        self._fill_bytes(
+            view, located_rows.part, WantedBytes(flow, offset, length, start), length - lost, data
+        )
         files = located_rows.integers("_file")
         for index in np.flatnonzero(~located_rows.are_same(data, start)).tolist()[:1]:
             frame = int(located_rows.integers("frame")[index])
@@ -467,35 +463,25 @@ class Store(AbstractContextManager["Store", None]):
             redactor=self._reading.redactor if self._reading is not None else None,
         )
 
-    def _gathered(
-        self, located_rows: _FoundRows, wanted: WantedBytes, data: ByteArray
-    ) -> BoolArray:
-        """Reads the messages whose bytes are all in their own part; returns which these are."""
-        read = np.zeros(len(located_rows), np.bool_)
-        for store_part, rows in located_rows.groups:
-            read[rows] = gather(self._originals, store_part.places, wanted.only(rows), data)
-        return read
-
-    def _read(self, view: _View, part: int, flow: int, start: int, target: memoryview) -> int:
-        """Fills ``target`` with the stream bytes from ``start`` on, as far as there are any;
-        returns how many there were.
+    def _fill_bytes(
+        self,
+        view: _View,
+        parts: RowNumbers,
+        wanted: WantedBytes,
+        unread: RowNumbers,
+        data: ByteArray,
+    ) -> None:
+        """Reads the bytes of messages, which came with their own parts or earlier ones. ``unread``:
+        how many bytes of each there are.
         """
-        end = start + len(target)
-        size = 0
-        for earlier_part in view.parts[part::-1]:
-            segment_start = end
-            for segment in earlier_part.places.segments_of(flow, start, end):
-                segment_start = max(segment.offset, start)
-                until = min(segment.offset + segment.length, end)
-                self._originals.read(
-                    segment.file,
-                    segment.place + segment_start - segment.offset,
-                    target[segment_start - start : until - start],
-                )
-                size += until - segment_start
-            if segment_start == start:
-                break
-        return size
+        number = int(parts.max(initial=-1))
+        while unread.any():
+            if number < 0:
+                raise NotKeptError
+            rows = np.flatnonzero((parts >= number) & (unread > 0))
+            places = view.parts[number].places
+            unread[rows] -= gather(self._originals, places, wanted.only(rows), data)
+            number -= 1
 
 
 class _FoundRows:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.errors import ChangedCaptureError
+from dcpinspect.errors import ChangedCaptureError, NotKeptError
 from dcpinspect.reading.reading import Reading
 from dcpinspect.reading.store import part as p
 from dcpinspect.reading.store.originals import Originals
@@ -205,15 +205,14 @@ def test_ranges_are_read_whatever_segments_they_are_in(
     length = random.integers(1, 200, 300)
     target = np.cumsum(length) - length
     data = np.zeros(int(length.sum()), np.uint8)
-    assert gather(
-        originals, places, WantedBytes(np.full(300, 2), start, length, target), data
-    ).all()
+    wanted = WantedBytes(np.full(300, 2), start, length, target)
+    assert gather(originals, places, wanted, data).tolist() == length.tolist()
     assert data.tobytes() == b"".join(
         said[at : at + size] for at, size in zip(start.tolist(), length.tolist(), strict=True)
     )
 
 
-def test_a_range_with_a_hole_or_before_the_first_segment_is_left(tmp_path: Path) -> None:
+def test_of_a_range_with_a_hole_the_rest_is_read(tmp_path: Path) -> None:
     path, places, said = written(tmp_path)
     originals = Originals(Spool(tmp_path), 1 << 20)
     originals.note(0, str(path))
@@ -228,8 +227,28 @@ def test_a_range_with_a_hole_or_before_the_first_segment_is_left(tmp_path: Path)
         column(0, 40, 100, 130),
     )
     data = np.zeros(160, np.uint8)
-    assert gather(originals, few, wanted, data).tolist() == [False, False, True, True]
-    assert data[100:].tobytes() == said[180:210] + said[120:150]
+    # the first segment and the sixth lack
+    assert gather(originals, few, wanted, data).tolist() == [20, 30, 30, SIZE]
+    pieces = bytes(20), said[30:50], said[130:150], bytes(30), said[180:190]
+    assert data.tobytes() == b"".join(pieces) + said[180:210] + said[120:150]
+
+
+def test_what_was_dropped_between_two_wanted_pieces_does_not_matter(tmp_path: Path) -> None:
+    class DroppedBetween(Originals):
+        """Each piece alone is there; what is between them is not."""
+
+        def read(self, number: int, offset: int, target: memoryview) -> None:
+            if len(target) > 2 * SIZE:
+                raise NotKeptError
+            super().read(number, offset, target)
+
+    path, places, said = written(tmp_path)
+    originals = DroppedBetween(Spool(tmp_path), 1 << 20)
+    originals.note(0, str(path))
+    data = np.zeros(3 * SIZE, np.uint8)
+    wanted = WantedBytes(column(2), column(0), column(3 * SIZE), column(0))
+    assert gather(originals, places, wanted, data).tolist() == [3 * SIZE]
+    assert data.tobytes() == said[: 3 * SIZE]
 
 
 def test_a_file_that_shrank_is_said(tmp_path: Path) -> None:
