@@ -41,20 +41,17 @@ def merged_batches(
     batch = stretches[0][0]
     if len(stretches) > 1:
         order = np.argsort(np.concatenate([order_ns for _, order_ns in stretches]), kind="stable")
-        batch = _joined([packets for packets, _ in stretches], order)
+        batch = joined([packets for packets, _ in stretches], order)
     for start in range(0, len(batch), most):
         yield consecutive(batch, slice(start, min(start + most, len(batch))))
 
 
-def _joined(batches: Sequence[PacketBatch], order: IntArray) -> PacketBatch:
+def joined(batches: Sequence[PacketBatch], order: IntArray) -> PacketBatch:
     """Returns packets of several files as one batch, in this order."""
-    starts = np.array([batch.offset[0] for batch in batches])
+    starts = np.array([batch.offset.min() for batch in batches])
     ends = [
-        int(
-            batch.offset[-1]
-            + batch.captured[-1]
-            + (0 if batch.options is None else 3 + abs(batch.options[-1]))
-        )
+        int((batch.offset + batch.captured).max())
+        + (0 if batch.options is None else 3 + int(np.abs(batch.options).max()))
         for batch in batches
     ]
     pieces = [
@@ -75,6 +72,7 @@ def _joined(batches: Sequence[PacketBatch], order: IntArray) -> PacketBatch:
         batches[0],
         data=np.concatenate(pieces),
         **columns,
+        packet=None,
         frame=np.concatenate([batch.frames for batch in batches])[order],
         options=np.concatenate(options)[order],
         pieces=FilePieces(

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import Any
 
 import numpy as np
 
 from dcpinspect.arrays import IntArray, grown
 from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.merging import consecutive
 from dcpinspect.capture.open import BATCH_BYTES, open_capture
 from dcpinspect.capture.packet_walk import MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
@@ -130,10 +130,12 @@ def scan(
                 if report.first_ns is None:
                     report.first_ns = int(batch.time_ns[0])
                 report.last_ns = int(batch.time_ns[-1])
-                skipped_here = min(skipped - seen, len(batch))
+                batch, skipped_here = clock.steady(batch), max(0, skipped - seen)
                 seen += len(batch)
-                batch = clock.steady(batch)
-                sorter.add(batch if skipped_here <= 0 else _without(batch, skipped_here))
+                if skipped_here < len(batch):
+                    first = batch.first_packet + skipped_here
+                    rest = consecutive(batch, slice(skipped_here, len(batch)))
+                    sorter.add(replace(rest, first_packet=first))
             sorter.writer.close()
         except BaseException:
             sorter.writer.abandon()
@@ -160,20 +162,6 @@ def scan(
         for pairs in (sorter.joins, sorter.tunnels)
     )
     return report
-
-
-def _without(batch: PacketBatch, count: int) -> PacketBatch:
-    """Returns a batch without ``count`` packets at its start."""
-    columns: dict[str, Any] = {
-        name: getattr(batch, name)[count:]
-        for name in ("offset", "captured", "wire", "time_ns", "link_type")
-    }
-    return replace(
-        batch,
-        first_frame=batch.first_frame + count,
-        first_packet=batch.first_packet + count,
-        **columns,
-    )
 
 
 def joined(reports: Sequence[ScanReport]) -> ScanReport | None:

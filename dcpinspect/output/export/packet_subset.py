@@ -22,6 +22,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.merging import joined
 from dcpinspect.capture.open import BATCH_BYTES, open_capture
 from dcpinspect.capture.pcapng_writer import PcapNgWriter, Sink
 from dcpinspect.errors import OutputError
@@ -351,13 +352,15 @@ class Subset:
                     )
                 ],
             )
-            both, order = _joined(batch, before, plain)
+            captured = [batch.packets_of_file(before, batch.file)] if len(before) else []
+            packets = np.concatenate((batch.first_packet + before, plain.packets))
+            both = joined([*captured, plain], np.arange(len(packets)))
             comment_of = {
                 len(before) + packet_index: text for packet_index, text in comments.items()
             }
             for index, text in self._commented(batch, before).items():
                 comment_of[int(np.searchsorted(before, index))] = text
-            writer.write(both, order, comment_of)
+            writer.write(both, np.argsort(packets, kind="stable"), comment_of)
             written += len(plain)
         writer.write(batch, packet_numbers, self._commented(batch, packet_numbers))
         return written
@@ -467,32 +470,3 @@ def _changed(name: str) -> OutputError:
         f"{escape(name)}: changed while it was read, so its packets are not those that "
         "were shown; nothing was written"
     )
-
-
-def _joined(batch: PacketBatch, rows: IntArray, made: PacketBatch) -> tuple[PacketBatch, IntArray]:
-    """Returns a batch's packets and made packets in one batch, and in which order to write."""
-    packet = np.concatenate((batch.first_packet + rows, made.packets))
-    options = np.zeros(len(packet), np.int64)
-    if batch.options is not None:
-        options[: len(rows)] = batch.options[rows]
-    captured, wire, time_ns, link_type = (
-        np.concatenate((old[rows], new))
-        for old, new in (
-            (batch.captured, made.captured),
-            (batch.wire, made.wire),
-            (batch.time_ns, made.time_ns),
-            (batch.link_type, made.link_type),
-        )
-    )
-    both = replace(
-        made,
-        data=np.concatenate((batch.data, made.data)),
-        offset=np.concatenate((batch.offset[rows], len(batch.data) + made.offset)),
-        captured=captured,
-        wire=wire,
-        time_ns=time_ns,
-        link_type=link_type,
-        options=options,
-        packet=packet,
-    )
-    return both, np.argsort(packet, kind="stable")
