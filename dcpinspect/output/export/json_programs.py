@@ -7,7 +7,7 @@ message to message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dcpinspect.output.export import row_text as rt
@@ -55,45 +55,41 @@ _HEAD: dict[str, tuple[rt.ProgramPart, ...]] = {
 """What writes the keys that every message has."""
 
 
-class JsonRows:
+class JsonRows(Programs):
     """Writes messages of a reading as JSON; remembers the kinds it has met."""
 
+    xattrs_are_json = True
+
     def __init__(
-        self, *, fields: bool, values: ValueLimit, before: bytes = b"", after: bytes = b""
+        self,
+        *,
+        fields: bool,
+        values: ValueLimit,
+        before: bytes = b"",
+        after: bytes = b"",
+        notes: Mapping[int, str] | None = None,
     ) -> None:
-        """``before`` and ``after`` stand around every object."""
-        self._programs = JsonPrograms(fields=fields, before=before, after=after)
-        self._values = values
-        self._before = before
-        self._after = after
+        """``fields``: whether objects have field tables. ``before`` and ``after`` stand around every
+        object. ``notes``: those of the user, by row.
+        """
+        super().__init__()
+        self._fields, self._values = fields, values
+        self._before, self._after = before, after
+        self._notes = self.left_rows = notes or {}
 
     def pieces(self, batch: MessageBatch, rows: RowNumbers) -> Iterator[bytes]:
         """Yields the JSON of these messages in order, many in a piece."""
         if self._values != "full":
             yield from (self._ordinary(batch, index) for index in rows.tolist())
             return
-        run = RowRun(self._programs, batch, rows)
+        run = RowRun(self, batch, rows)
         yield from run.pieces(lambda place: self._ordinary(batch, int(rows[place])))
 
     def _ordinary(self, batch: MessageBatch, index: int) -> bytes:
-        return (
-            self._before
-            + dump(message_object(batch, index, fields=self._programs.fields, values=self._values))
-            + self._after
-        )
-
-
-class JsonPrograms(Programs):
-    """Programs for the objects of messages."""
-
-    xattrs_are_json = True
-
-    def __init__(self, *, fields: bool, before: bytes = b"", after: bytes = b"") -> None:
-        """``fields``: whether objects have field tables. ``before``, ``after``: around objects."""
-        super().__init__()
-        self.fields = fields
-        self._before = before
-        self._after = after
+        members = message_object(batch, index, fields=self._fields, values=self._values)
+        if (note := self._notes.get(members["row"])) is not None:
+            members["note"] = note
+        return self._before + dump(members) + self._after
 
     def build(
         self, builder: KindBuilder, message: Message, batch: MessageBatch, index: int
@@ -108,7 +104,7 @@ class JsonPrograms(Programs):
         }
         groups = {field.group for field in message.fields if field.group}
         members: dict[str, Any] = {}
-        for name, value in message_object(batch, index, fields=self.fields).items():
+        for name, value in message_object(batch, index, fields=self._fields).items():
             if name == "client":
                 members[mark((rt.FRAGMENT, COLUMN["endpoints"]))] = None
             elif name == "fields":

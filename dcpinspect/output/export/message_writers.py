@@ -171,27 +171,16 @@ class JsonWriter:
 
         self._target = target
         self._frame = frame
-        self._notes = wishes.notes
         self._rows = JsonRows(
-            fields=wishes.fields, values=wishes.values, before=frame.BEFORE, after=frame.AFTER
+            fields=wishes.fields,
+            values=wishes.values,
+            before=frame.BEFORE,
+            after=frame.AFTER,
+            notes=wishes.notes,
         )
 
     def write(self, batch: MessageBatch, rows: RowNumbers) -> None:
         """Writes these messages of a batch."""
-        from dcpinspect.output.export.json import dump
-
-        noted = np.flatnonzero(np.isin(batch.row[rows], [*self._notes])) if self._notes else ()
-        start = 0
-        for place in map(int, noted):
-            self._write_pieces(batch, rows[start:place])
-            text = b"".join(self._rows.pieces(batch, rows[place : place + 1]))
-            members, end, behind = text.rpartition(b"}")
-            note = dump(self._notes[int(batch.row[rows[place]])])
-            self._target.write_piece(self._frame.add(members + b',"note":' + note + end + behind))
-            start = place + 1
-        self._write_pieces(batch, rows[start:])
-
-    def _write_pieces(self, batch: MessageBatch, rows: RowNumbers) -> None:
         for piece in self._rows.pieces(batch, rows):
             self._target.write_piece(self._frame.add(piece))
 

@@ -9,7 +9,7 @@ programs.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.export import row_text as rt
@@ -110,6 +110,8 @@ class Programs(ABC):
 
     xattrs_are_json = False
     """Whether messages with xattrs that are not JSON are written in the ordinary way."""
+    left_rows: Collection[int] = ()
+    """Rows of messages that are written in the ordinary way, whatever they have."""
 
     def __init__(self) -> None:
         self.writer = rt.RowWriter()

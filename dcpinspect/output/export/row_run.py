@@ -199,6 +199,8 @@ class RowRun:
             plain &= ~KNOWN_KEYS[layout]
         if len(batch.missing.row):
             plain &= ~np.isin(rows, batch.missing.row)
+        if self._of.left_rows:
+            plain &= ~np.isin(batch.row[rows], [*self._of.left_rows])
         return plain
 
     def _set(self, name: str, values: npt.NDArray[np.generic]) -> None:

@@ -56,7 +56,7 @@ _FLAGGED = [
 _shown = functools.cache(shown_characters)
 
 
-class TableRows:
+class TableRows(Programs):
     """Writes lines with field tables; remembers the kinds of messages that it has met."""
 
     def __init__(
@@ -69,31 +69,24 @@ class TableRows:
         """``dumps``: writes lines with bytes below. ``title``: gives a title its style. ``limit``:
         as in ``field_table``.
         """
-        self._lines, self._heads = lines, dumps or lines
-        self._programs = _TablePrograms(title, limit, has_dumps=dumps is not None)
-        self._limit = rt.UNLIMITED if limit is None else limit
+        super().__init__()
+        self._lines, self._dumps = lines, dumps
+        self._title, self._limit = title, limit
 
     def pieces(self, batch: MessageBatch, rows: RowNumbers) -> Iterator[bytes]:
         """Yields the lines of these messages and their tables in order, many in a piece."""
+        limit = rt.UNLIMITED if self._limit is None else self._limit
         for slice_rows, times in self._lines.slices(batch, rows, SLICE):
-            heads, ends = self._heads.written(batch, slice_rows, times)
-            run = _TableRun(self._programs, batch, slice_rows, heads, ends, self._limit)
+            heads, ends = (self._dumps or self._lines).written(batch, slice_rows, times)
+            run = _TableRun(self, batch, slice_rows, heads, ends, limit)
             yield from run.pieces(functools.partial(self._lines.in_full, batch, slice_rows, times))
-
-
-class _TablePrograms(Programs):
-    """Programs for the tables of messages, each below its line."""
-
-    def __init__(self, title: Callable[[str], str], limit: int | None, *, has_dumps: bool) -> None:
-        super().__init__()
-        self._title, self._limit, self._has_dumps = title, limit, has_dumps
 
     def build(
         self, builder: KindBuilder, message: Message, batch: MessageBatch, index: int
     ) -> None:
         """Writes the program for the table of a message."""
         text = builder.mark((rt.SPAN_COPY | rt.BESIDE, COLUMN["head_start"]))
-        if not self._has_dumps:  # dumps already include this line
+        if self._dumps is None:  # dumps already include this line
             file = (
                 f" of {escape(batch.files[int(batch.last_file[index])])}"
                 if len(batch.files) > 1
@@ -197,7 +190,7 @@ class _TableRun(RowRun):
 
     def __init__(
         self,
-        programs: _TablePrograms,
+        programs: TableRows,
         batch: MessageBatch,
         rows: RowNumbers,
         heads: ByteArray,
