@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -140,37 +140,25 @@ class Sizes(NamedTuple):
     @staticmethod
     def from_directions(directions: Sequence[DirectionCoverage]) -> Sizes:
         """Returns the columns of directions that are at hand."""
-        numbers = [
-            (
-                direction.connection,
-                direction.direction,
-                direction.protocol != OTHER,
-                direction.captured,
-                direction.unique,
-                direction.duplicate,
-                direction.late,
-                direction.filled,
-                direction.decoded,
-                sum(direction.skipped.values()),
-                direction.unfinished,
-                direction.not_decodable,
-                direction.not_decodable if direction.protocol == HTTP else 0,
-                direction.tls,
-                direction.missing,
-                direction.cut,
-                direction.holes,
-                direction.first_fault is not None,
+        derived = {
+            "is_own": [direction.protocol != OTHER for direction in directions],
+            "skipped": [sum(direction.skipped.values()) for direction in directions],
+            "http": [
+                direction.not_decodable if direction.protocol == HTTP else 0
+                for direction in directions
+            ],
+            "has_fault": [direction.first_fault is not None for direction in directions],
+        }
+        columns: dict[str, Any] = {
+            name: np.array(
+                derived[name]
+                if name in derived
+                else [getattr(direction, name) for direction in directions],
+                np.bool_ if name in ("is_own", "has_fault") else np.int64,
             )
-            for direction in directions
-        ]
-        columns = dict(
-            zip(
-                Sizes._fields,
-                np.array(numbers, np.int64).reshape(-1, len(Sizes._fields)).T,
-                strict=True,
-            )
-        )
-        return Sizes(**columns | {name: columns[name] != 0 for name in ("is_own", "has_fault")})
+            for name in Sizes._fields
+        }
+        return Sizes(**columns)
 
 
 Wanted = Callable[[Sizes], BoolArray]

@@ -33,7 +33,7 @@ from dcpinspect.spark import files
 from dcpinspect.spark.attempts import WrittenFile, attempt
 from dcpinspect.spark.bundles import UnitBundles, write_keys
 from dcpinspect.spark.capture_points import write_paths
-from dcpinspect.spark.manifest import FEW
+from dcpinspect.spark.manifest import FEW, ManifestPart
 from dcpinspect.spark.message_files import MessageFiles
 from dcpinspect.spark.part_disputes import write_bounds
 from dcpinspect.spark.record_files import write_looks
@@ -126,24 +126,6 @@ MOST_CLOSED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierPart:
-    """What earlier runs made of a part that continues in new captures."""
-
-    state: str
-    """Path of the file with the part's state."""
-    bundles: Sequence[UnitBundles]
-    """Bundles that the state has seen."""
-    messages: tuple[str, ...]
-    """Files of the part's messages that stay, as the manifest names them."""
-    rows: int
-    """Number of messages in these files."""
-    looks: tuple[str, ...]
-    """The same as ``Kept.looks``."""
-    keys: tuple[str, ...] = ()
-    """Paths of the files with what other tasks knew of keys."""
-
-
-@dataclass(frozen=True, slots=True)
 class PartTask:
     """A part that a task is to read."""
 
@@ -152,8 +134,12 @@ class PartTask:
     """Names of all captures, by number."""
     bundles: Sequence[UnitBundles]
     """Bundles in the order of the captures."""
-    before: EarlierPart | None = None
-    """What earlier runs made of the captures before these bundles; None: these bundles are all."""
+    before: ManifestPart | None = None
+    """What earlier runs made of the captures before these bundles: messages that stay, and files by
+    their paths; None: these bundles are all.
+    """
+    earlier: Sequence[UnitBundles] = ()
+    """Bundles that the state of ``before`` has seen."""
     extra_ports: tuple[int, ...] = ()
     find_ports: bool = False
     secrets: Secrets = field(default_factory=lambda: Secrets())
@@ -178,7 +164,7 @@ class PartTask:
     @property
     def all_bundles(self) -> list[UnitBundles]:
         """The new bundles, and those that were read before."""
-        return [*(self.before.bundles if self.before else ()), *self.bundles]
+        return [*self.earlier, *self.bundles]
 
     @property
     def size(self) -> int:
@@ -188,7 +174,7 @@ class PartTask:
     @property
     def from_first(self) -> PartTask:
         """The same work without earlier results: everything is read again."""
-        return replace(self, bundles=self.all_bundles, before=None)
+        return replace(self, bundles=self.all_bundles, earlier=(), before=None)
 
     @property
     def follows(self) -> bool:

@@ -9,7 +9,7 @@ from heapq import merge
 from typing import Any
 
 from dcpinspect.errors import UsageError
-from dcpinspect.spark.analysis import MOST_SHARES, EarlierPart, PartTask
+from dcpinspect.spark.analysis import MOST_SHARES, PartTask
 from dcpinspect.spark.bundles import group_marks, group_sizes, read_keys
 from dcpinspect.spark.data_marks import GroupMarks, together
 from dcpinspect.spark.manifest import BATCH, PARTS, Manifest, ManifestPart, ReadUnit
@@ -495,13 +495,12 @@ def _continued(manifest: Manifest, work: PartTask, part: ManifestPart) -> PartTa
         ]
         for is_new in (False, True)
     )
-    staying = tuple(name for name in part.messages if name not in part.ending)
-    former = EarlierPart(
-        manifest.path(part.state),
-        before,
-        staying,
-        part.rows - part.ending_rows,
-        part.looks,
-        tuple(map(manifest.path, part.keys)),
+    former = replace(
+        part,
+        closed=(),  # it may be long, and no task needs it
+        state=manifest.path(part.state),
+        messages=tuple(name for name in part.messages if name not in part.ending),
+        rows=part.rows - part.ending_rows,
+        keys=tuple(map(manifest.path, part.keys)),
     )
-    return replace(work, bundles=new, before=former)
+    return replace(work, bundles=new, earlier=before, before=former)
