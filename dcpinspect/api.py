@@ -48,7 +48,7 @@ from dcpinspect.text import counted, did_you_mean, escape
 from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
 
 if TYPE_CHECKING:
-    from dcpinspect.reading.query import KeptQuery
+    from dcpinspect.reading.query import Query
 
 _NESTED = 2048
 """Twice the greatest number of levels of a JSON document, which may have 1024."""
@@ -444,13 +444,13 @@ class Recording:
         """Returns the messages with these rows, for what needs messages. Raises as ``bytes_of``."""
         return self._filled().messages(rows)
 
-    def query(self, text: str) -> KeptQuery:
+    def query(self, text: str) -> Query:
         """Returns a query in DuckDB's SQL over the tables, as ``dcpinspect sql`` has them: a
         context manager, whose ``result()`` iterates over ``pyarrow`` record batches. It reaches the
         tables of the captures, and nothing else.
         """
         # deferred: DuckDB takes 0.1 s, and only queries need it
-        from dcpinspect.reading.query import KeptQuery
+        from dcpinspect.reading.query import Query
 
         store = self._filled()
 
@@ -464,7 +464,7 @@ class Recording:
                     np.arange(first, min(first + _READ_AT_ONCE, store.rows + 1)), columns
                 )
 
-        return KeptQuery(text, messages, lambda name: self.records(name).arrow)
+        return Query(text, messages, lambda name: self.records(name).arrow)
 
     # -- one message
 

@@ -44,11 +44,11 @@ def sql(
     span = times.span(paths)
 
     # deferred: DuckDB and the decoder, which --help and completion do not need
-    from dcpinspect.reading.query import QueriedCaptures, Query
+    from dcpinspect.reading.query import QueriedCaptures, ScannedQuery
 
     with (
         QueriedCaptures(paths, **port_choice, redactor=redactor, span=span) as captures,
-        Query(text, captures) as query,
+        ScannedQuery(text, captures) as query,
         interrupts.ending(captures.source),
         result.target(format_, paths) as target,
         progress(

@@ -90,15 +90,20 @@ class QueriedCaptures(AbstractContextManager["QueriedCaptures", None]):
         """The files of the latest scan, and how far it is."""
         return self.readings[-1].capture
 
-    def batches(self) -> Iterator[tuple[MessageBatch, int]]:
-        """Returns one scan: batches, and how many of each one's messages count. Raises UsageError
-        if no second scan is possible.
+    def messages(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Yields record batches of these columns of the messages, by one scan. Raises UsageError if
+        no second scan is possible.
         """
-        return self._noted(self._scan(self._reading()))
+        selection = Selection(span=self.span)
+        for batch, count in self._noted(self._scan(self._reading())):
+            selected = selection.rows(batch)
+            selected = selected[selected < count]
+            for first in range(0, len(selected), SLICE):
+                yield record_batch(batch, selected[first : first + SLICE], columns)
 
     def records(self, name: str, columns: Sequence[str] | None = None) -> Any:
         """Returns a table that is made from all messages, as a ``pyarrow.Table`` of these columns
-        or all. Raises UsageError as ``batches`` does.
+        or all. Raises UsageError as ``messages`` does.
         """
         with self._one_makes_tables:
             checks = name in CHECKED and not self._has_findings
@@ -213,25 +218,6 @@ class _Scan:
             yield filtered.select(self._columns)
 
 
-def _messages(captures: QueriedCaptures) -> ScannedTable:
-    def rows(columns: Sequence[str]) -> Iterator[Any]:
-        selection = Selection(span=captures.span)
-        for batch, count in captures.batches():
-            selected = selection.rows(batch)
-            selected = selected[selected < count]
-            for first in range(0, len(selected), SLICE):
-                yield record_batch(batch, selected[first : first + SLICE], columns)
-
-    return ScannedTable(arrow_schema(list(BY_NAME)), rows)
-
-
-def _records(name: str, captures: QueriedCaptures) -> ScannedTable:
-    def rows(columns: Sequence[str]) -> Iterator[Any]:
-        yield from captures.records(name, columns).to_batches(SLICE)
-
-    return ScannedTable(_schema(name), rows)
-
-
 def _schema(name: str) -> Any:
     return (
         Records(CONTRACTS[name], {column.name: () for column in CONTRACTS[name].columns}, 0)
@@ -240,21 +226,44 @@ def _schema(name: str) -> Any:
     )
 
 
-TABLES: dict[str, Callable[[QueriedCaptures], ScannedTable]] = {
-    "messages": _messages,
-    **{name: partial(_records, name) for name in CONTRACTS},
-}
-"""The tables that queries know, by name."""
+TABLES = ("messages", *CONTRACTS)
+"""Names of the tables that queries know."""
 
 
 class Query(DuckQuery):
-    """One text of SQL over captures, and its result."""
+    """One text of SQL over the tables of captures, and its result."""
+
+    def __init__(
+        self,
+        text: str,
+        messages: Callable[[Sequence[str]], Iterator[Any]],
+        table: Callable[[str], Callable[..., Any]],
+    ) -> None:
+        """``messages``: yields record batches of these columns. ``table``: returns the function
+        that makes columns of a table.
+        """
+        super().__init__(text, TABLES)
+        self.register("messages", ScannedTable(arrow_schema(list(BY_NAME)), messages))
+        for name in CONTRACTS:
+            self.register(name, ScannedTable(_schema(name), partial(_rows, table, name)))
+
+    def register(self, name: str, table: ScannedTable) -> None:
+        """Lets the text refer to a table under this name."""
+        self.database.register(name, table)
+
+
+def _rows(
+    table: Callable[[str], Callable[..., Any]], name: str, columns: Sequence[str]
+) -> Iterator[Any]:
+    yield from table(name)(columns).to_batches(SLICE)
+
+
+class ScannedQuery(Query):
+    """The same over captures that each scan reads from the start."""
 
     def __init__(self, text: str, captures: QueriedCaptures) -> None:
         self._captures = captures
-        super().__init__(text, TABLES)
-        for name, table in TABLES.items():
-            self.register(name, table(captures))
+        super().__init__(text, captures.messages, lambda name: partial(captures.records, name))
 
     @property
     def failure(self) -> Exception | None:
@@ -271,32 +280,3 @@ class Query(DuckQuery):
             yield from events.select(list(columns)).to_batches(SLICE)
 
         self.register("log_events", ScannedTable(events.schema, rows))
-
-    def register(self, name: str, table: ScannedTable) -> None:
-        """Lets the text refer to a table under this name."""
-        self.database.register(name, table)
-
-
-class KeptQuery(DuckQuery):
-    """The same over what was read before: only the bytes of values are read again."""
-
-    def __init__(
-        self,
-        text: str,
-        messages: Callable[[Sequence[str]], Iterator[Any]],
-        table: Callable[[str], Callable[..., Any]],
-    ) -> None:
-        """``messages``: yields record batches of these columns. ``table``: returns the function
-        that makes columns of a table.
-        """
-        super().__init__(text, TABLES)
-        self.database.register("messages", ScannedTable(arrow_schema(list(BY_NAME)), messages))
-        for name in CONTRACTS:
-            rows = partial(_rows, table, name)
-            self.database.register(name, ScannedTable(_schema(name), rows))
-
-
-def _rows(
-    table: Callable[[str], Callable[..., Any]], name: str, columns: Sequence[str]
-) -> Iterator[Any]:
-    yield from table(name)(columns).to_batches(SLICE)

@@ -18,7 +18,7 @@ import pytest
 from dcpinspect.errors import CaptureError, PlacedError, UsageError
 from dcpinspect.findings.finding_records import CHECKED, CONTRACTS
 from dcpinspect.reading import query
-from dcpinspect.reading.query import QueriedCaptures, Query, ScannedTable
+from dcpinspect.reading.query import QueriedCaptures, ScannedQuery, ScannedTable
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables import duck_query
 from dcpinspect.tables.arrow import arrow_schema, record_batch
@@ -38,7 +38,7 @@ NAMES = list(BY_NAME)
 
 
 def ask(text: str, *paths: str) -> list[dict[str, Any]]:
-    with QueriedCaptures(paths or [TOUR]) as captures, Query(text, captures) as asked:
+    with QueriedCaptures(paths or [TOUR]) as captures, ScannedQuery(text, captures) as asked:
         return [row for batch in asked.result() for row in batch.to_pylist()]
 
 
@@ -67,7 +67,7 @@ def test_the_table_is_that_of_the_reading() -> None:
 
 
 def test_columns_have_the_types_of_the_table() -> None:
-    with QueriedCaptures([TOUR]) as captures, Query("from messages", captures) as asked:
+    with QueriedCaptures([TOUR]) as captures, ScannedQuery("from messages", captures) as asked:
         assert asked.result().schema.equals(arrow_schema(NAMES))
 
 
@@ -148,7 +148,7 @@ def test_the_tables_of_streams_are_those_of_the_reading(name: str) -> None:
             reading.check()
         assert list(reading)
         expected = reading.by_name()[name].arrow()
-    with QueriedCaptures([path]) as captures, Query(f"from {name}", captures) as asked:
+    with QueriedCaptures([path]) as captures, ScannedQuery(f"from {name}", captures) as asked:
         result = asked.result()
         assert result.schema.equals(expected.schema)
         assert [row for batch in result for row in batch.to_pylist()] == expected.to_pylist() != []
@@ -158,7 +158,7 @@ def test_one_reading_makes_all_tables_of_streams() -> None:
     text = """select s.vbucket, s.gaps, count(g.vbucket) n, count(distinct p.index) snapshots
         from streams s join snapshots p using (connection, vbucket, stream) left join gaps g using (connection, vbucket, stream)
         group by s.connection, s.vbucket, s.stream, s.gaps"""
-    with QueriedCaptures([SNAPSHOTS]) as captures, Query(text, captures) as asked:
+    with QueriedCaptures([SNAPSHOTS]) as captures, ScannedQuery(text, captures) as asked:
         rows = [row for batch in asked.result() for row in batch.to_pylist()]
         assert captures.scans == 1
     assert rows
@@ -205,7 +205,7 @@ def test_statements_before_the_last_are_done() -> None:
 
 
 def test_describing_needs_no_reading() -> None:
-    with QueriedCaptures([TOUR]) as captures, Query("describe messages", captures) as asked:
+    with QueriedCaptures([TOUR]) as captures, ScannedQuery("describe messages", captures) as asked:
         assert [
             row["column_name"] for batch in asked.result() for row in batch.to_pylist()
         ] == NAMES
@@ -258,7 +258,7 @@ def test_only_columns_that_a_query_reads_are_made(
 def test_reading_ends_where_a_query_has_enough() -> None:
     with (
         QueriedCaptures([LARGE]) as captures,
-        Query("select row from messages limit 3", captures) as asked,
+        ScannedQuery("select row from messages limit 3", captures) as asked,
     ):
         assert [row["row"] for batch in asked.result() for row in batch.to_pylist()] == [1, 2, 3]
         assert not captures.is_whole
@@ -275,7 +275,7 @@ def test_rows_come_while_a_table_is_read() -> None:
 
     with (
         QueriedCaptures([TOUR]) as captures,
-        Query("select n from many where n % 2 = 0", captures) as asked,
+        ScannedQuery("select n from many where n % 2 = 0", captures) as asked,
     ):
         asked.register("many", ScannedTable(schema, rows))
         first = next(iter(asked.result()))
@@ -390,11 +390,11 @@ def test_a_capture_that_grows_ends_for_all_tables_where_it_ended_for_the_first(
         last = list(reading.capture)[-1]
     path.write_bytes(whole[: last.file_offset + int(last.offset[-40]) - 16])
     with QueriedCaptures([str(path)]) as captures:
-        first = sum(count for _, count in captures.batches())
+        first = sum(map(len, captures.messages(["row"])))
         path.write_bytes(whole)
-        assert sum(count for _, count in captures.batches()) == first > 0
+        assert sum(map(len, captures.messages(["row"]))) == first > 0
         with QueriedCaptures([str(path)]) as again:
-            assert sum(count for _, count in again.batches()) > first
+            assert sum(map(len, again.messages(["row"]))) > first
 
 
 # -- what is refused
@@ -505,7 +505,10 @@ def test_what_goes_wrong_while_reading_is_told_as_it_is() -> None:
         yield pa.record_batch({"n": [1]})
         raise CaptureError("a.pcap", 24, "cut")
 
-    with QueriedCaptures([TOUR]) as captures, Query("select sum(n) from broken", captures) as asked:
+    with (
+        QueriedCaptures([TOUR]) as captures,
+        ScannedQuery("select sum(n) from broken", captures) as asked,
+    ):
         asked.register("broken", ScannedTable(pa.schema({"n": pa.int64()}), rows))
         with pytest.raises(UsageError, match="cut"):
             list(asked.result())
