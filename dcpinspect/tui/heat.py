@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +15,14 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.lanes import Sign
 from dcpinspect.output.render.verdict import LOST
+from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
 from dcpinspect.streams.words import NO_STREAM_END
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.record_tables import Records
 from dcpinspect.tui.vbucket_cells import whole_numbers
+
+if TYPE_CHECKING:
+    from dcpinspect.tui.results import Results
 
 SPANS = 1024
 """Greatest number of spans; when more are needed, spans become twice as long. With 1,024 vbuckets
@@ -45,9 +49,13 @@ SIGNS = (
     Sign("N", "kind-refusal", "refused"),
     Sign("R", "kind-rollback", "rollback"),
     Sign("L", "verdict-behind", "something was lost"),
+    Sign("", "severity-warning", "warning"),
+    Sign("", "severity-error", "error"),
 )
 """Signs in rising order of importance; the last one wins a cell."""
-REQUEST, CLOSED, END, REFUSED, ROLLBACK, LOSS = range(1, len(SIGNS))
+REQUEST, CLOSED, END, REFUSED, ROLLBACK, LOSS, WARNING, ERROR = range(1, len(SIGNS))
+SEVERITIES: Mapping[int, Severity] = {WARNING: "warning", ERROR: "error"}
+"""Signs that stand for findings."""
 
 
 def _in_longer_spans(counts: Counts) -> Counts:
@@ -133,7 +141,7 @@ class Heat:
 
 def signs(
     heat: Heat,
-    records: Mapping[str, Records],
+    results: Results,
     place_of: IntArray,
     shape: tuple[int, int],
     together: int,
@@ -156,7 +164,7 @@ def signs(
 
     if not cell_signs.size:
         return cell_signs
-    streams = records.get("streams")
+    streams = results.records.get("streams")
     if streams is not None and len(streams):
         vbucket, begin, end = (
             whole_numbers(streams, name) for name in ("vbucket", "first_time", "last_time")
@@ -178,11 +186,22 @@ def signs(
         ):
             sign_rows = np.asarray(rows, np.int64)
             add_sign(sign, vbucket[sign_rows], end[sign_rows])
-    gaps = records.get("gaps")
+    gaps = results.records.get("gaps")
     if gaps is not None and len(gaps):
         lost = np.concatenate([gaps.rows_with("cause", cause) for cause in LOST])
         vbucket, time = (whole_numbers(gaps, name)[lost] for name in ("vbucket", "last_time"))
         add_sign(LOSS, vbucket, time)
+    for sign, severity in SEVERITIES.items():
+        places = [
+            (number, case.places[0].time_ns)
+            for finding in results.findings
+            if finding.severity == severity and finding.effect_of is None
+            for case in finding.case_of_each
+            if case.places
+            for number in case.vbuckets
+        ]
+        vbucket, time = np.array(places, np.int64).reshape(-1, 2).T
+        add_sign(sign, vbucket, time)
     return cell_signs
 
 

@@ -1,5 +1,5 @@
-"""Shows a whole bucket over time. Each vbucket, or group of vbuckets, has one line or several,
-coloured by how much came when.
+"""Shows a whole bucket over time. Each vbucket, or group of vbuckets, has one line or several: how it
+stands, then how much came when.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
 from dcpinspect.tui.heat import (
     MOST,
+    SEVERITIES,
     SIGNS,
     Heat,
     edges,
@@ -28,10 +29,10 @@ from dcpinspect.tui.heat import (
 )
 from dcpinspect.tui.line_view import LineView, Piece, flowed, strip
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.vbucket_cells import FEW
+from dcpinspect.tui.vbucket_cells import FEW, Cells, sign_of
 
-LABEL = 10
-"""Width of the numbers before a line, in columns."""
+LABEL = 13
+"""Width of the sign and the numbers before a line, in columns; few vbuckets have words, too."""
 
 
 class HeatForm(NamedTuple):
@@ -53,14 +54,21 @@ def fitting(count: int, lines: int) -> HeatForm:
 
 
 class HeatMap(LineView, can_focus=True, inherit_bindings=False):
-    """Vbuckets from top to bottom, time from left to right."""
+    """Vbuckets from top to bottom, time from left to right. The first cell of a row is its label,
+    which stands for all times.
+    """
 
     HEAD = 2
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._heat, self._results, self._first_ns, self._last_ns = Heat(), Results(), 0, 0
+        self.cells = Cells(None)
         self._numbers: list[int] = []
+        self._worst: list[int] = []
+        """Vbucket of each row that has the worst state."""
+        self._labels: list[str] = []
+        self._label_width = LABEL
         self.form = HeatForm()
         self.groups: list[tuple[int, int]] = []
         """First and last vbucket of each row."""
@@ -73,14 +81,14 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self._levels = self.amounts
         self._edges: list[int] = []
         self._signs = np.zeros((0, 0), np.int8)
-        self._wanted: tuple[int, int] | None = None
+        self._wanted: tuple[int, int | None] | None = None
         """Vbucket and time of the cursor, which stay when the size of the cells changes."""
 
-    def show(self, results: Results, first_ns: int, last_ns: int) -> None:
-        """Shows the results so far. ``first_ns`` and ``last_ns``: when the capture began and ended,
-        in nanoseconds since 1970.
+    def show(self, results: Results, cells: Cells, first_ns: int, last_ns: int) -> None:
+        """Shows the results so far. ``cells``: how the vbuckets stand. ``first_ns`` and ``last_ns``:
+        when the capture began and ended, in nanoseconds since 1970.
         """
-        self._heat = results.heat.until(last_ns)
+        self._heat, self.cells = results.heat.until(last_ns), cells
         self._results, self._first_ns, self._last_ns = results, first_ns, last_ns
         counted_vbuckets = [number for number in results.vbuckets if number < MOST]
         self._numbers = (
@@ -92,13 +100,19 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     def _arrange(self) -> None:
         """Chooses as many cells as fit, and fills them."""
-        width, lines = max(1, self.size.width - LABEL), max(1, self.size.height - self.HEAD)
-        self.form = fitting(len(self._numbers), lines)
+        self.form = fitting(len(self._numbers), max(1, self.size.height - self.HEAD))
         vbuckets, together = self._numbers, self.form.together
-        self.groups = [
-            (vbuckets[start], vbuckets[min(start + together, len(vbuckets)) - 1])
-            for start in range(0, len(vbuckets), together)
+        shared = [vbuckets[start : start + together] for start in range(0, len(vbuckets), together)]
+        self.groups = [(numbers[0], numbers[-1]) for numbers in shared]
+        self._worst = [max(numbers, key=self.cells.rank) for numbers in shared]
+        self._labels = [
+            f"{first:<4} {self.cells.short_words(first)}"
+            if self.cells.has_few and first == last
+            else f"{f'{first}–{last}'.removesuffix(f'–{first}'):>{LABEL - 4}}"
+            for first, last in self.groups
         ]
+        self._label_width = 4 + max(map(len, self._labels), default=0)
+        width = max(1, self.size.width - self._label_width)
         used = self._heat.used
         self._spans = -(-used // width) or 1
         self.amounts = self._heat.cells(self.groups, self._spans)
@@ -108,11 +122,12 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         place_of = np.full(max(vbuckets, default=-1) + 1, -1, np.int64)
         for line, (first, last) in enumerate(self.groups):
             place_of[first : last + 1] = line
-        self._signs = signs(
-            self._heat, self._results.records, place_of, self.amounts.shape, self._spans
-        )
+        self._signs = signs(self._heat, self._results, place_of, self.amounts.shape, self._spans)
         self.virtual_size = Size(self.size.width, self.HEAD + len(self.groups) * self.form.high)
-        self.at = self._cell(*self._wanted) if self._wanted is not None else 0
+        start = self._results.worst_vbucket
+        self.at = (
+            self._cell(*self._wanted) if self._wanted is not None else self._cell(start or 0, None)
+        )
         self.bring()
         self.post_message(self.Moved(self))
 
@@ -126,12 +141,12 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     @property
     def count(self) -> int:
         """Number of cells."""
-        return self.amounts.size
+        return len(self.groups) * self.across
 
     @property
     def across(self) -> int:
-        """Number of cells in a row."""
-        return max(1, self.amounts.shape[1])
+        """Number of cells in a row, with its label."""
+        return 1 + self.amounts.shape[1]
 
     @property
     def row(self) -> int:
@@ -140,8 +155,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def column(self) -> int:
-        """Column of the cursor, in cells."""
-        return self.at % self.across
+        """Column of the cursor, in cells; -1: on the label of its row."""
+        return self.at % self.across - 1
 
     def lines_of(self, place: int) -> tuple[int, int]:
         """Returns the first line of a cell's row, and its height."""
@@ -149,19 +164,21 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the cell at a column and a line."""
-        column, row = (x - LABEL) // self._wide, y // self.form.high
-        return (
-            row * self.across + column
-            if x >= LABEL and column < self.across and row < len(self.groups)
-            else None
-        )
+        place, row = max(0, x - self._label_width + self._wide) // self._wide, y // self.form.high
+        return row * self.across + place if place < self.across and row < len(self.groups) else None
 
     @property
     def vbucket(self) -> int | None:
-        """The vbucket that the cursor was moved to, or the one with most in its cell."""
+        """The vbucket that the cursor was moved to; else the worst of its row, or the one with most
+        in its cell.
+        """
         if self.row >= len(self.groups):
             return None
-        return self._fullest if self._wanted is None else self._wanted[0]
+        return self._leading if self._wanted is None else self._wanted[0]
+
+    @property
+    def _leading(self) -> int:
+        return self._worst[self.row] if self.column < 0 else self._fullest
 
     @property
     def _fullest(self) -> int:
@@ -178,27 +195,30 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         first = max(0, self._heat.start_ns - self._first_ns) + self.column * size
         return first, first + size - 1
 
+    @property
+    def since_ns(self) -> int | None:
+        """When the cursor's cell begins; None on a label."""
+        return None if self.column < 0 else self.span[0]
+
     def set_cursor(self, place: int) -> None:
         """Moves the cursor to a cell."""
         super().set_cursor(place)
         if self.row < len(self.groups):
-            self._wanted = self._fullest, self.span[0]
+            self._wanted = self._leading, self.since_ns
 
     def move_to(self, vbucket: int, since_ns: int | None = None) -> None:
-        """Moves the cursor to the row of a vbucket, and to a time."""
-        target = vbucket, self.span[0] if since_ns is None else since_ns
-        self.set_cursor(self._cell(*target))
-        self._wanted = target
+        """Moves the cursor to the row of a vbucket, and to a time in it."""
+        self.set_cursor(self._cell(vbucket, since_ns))
+        self._wanted = vbucket, since_ns
 
-    def _cell(self, vbucket: int, since_ns: int) -> int:
-        """Returns the cell of a vbucket at a time."""
+    def _cell(self, vbucket: int, since_ns: int | None) -> int:
+        """Returns the cell of a vbucket at a time, or its label."""
         scale = self._scale()
         row = next(
             (row for row, (first, last) in enumerate(self.groups) if first <= vbucket <= last), 0
         )
-        return row * self.across + min(
-            max(0, (since_ns - scale.first) // scale.step), self.across - 1
-        )
+        column = -1 if since_ns is None else max(0, (since_ns - scale.first) // scale.step)
+        return row * self.across + min(1 + column, self.across - 1)
 
     # -- drawing
     # ------------------------------------------------------------------------------------------
@@ -209,7 +229,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         dim = self.dim_style()
         if y == 0:
             return strip(
-                [(clip(self.heading(), self.size.width), base + Style(bold=True))],
+                [(clip(f" {self.heading()}", self.size.width), base + Style(bold=True))],
                 self.size.width,
                 base,
             )
@@ -218,12 +238,11 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         row, line_of_row = divmod(int(self.scroll_offset.y) + y - self.HEAD, self.form.high)
         if row >= len(self.groups):
             return Strip.blank(self.size.width, base)
-        is_own = row == self.row
-        label = self._label(row) if line_of_row == 0 else ""
-        pieces: list[Piece] = [
-            (f"{clip(label, LABEL - 1):>{LABEL - 1}} ", base + Style(bold=True) if is_own else dim)
-        ]
-        return strip([*pieces, *self._bars(row, line_of_row, base)], self.size.width, base)
+        return strip(
+            [*self._label(row, line_of_row, base), *self._bars(row, line_of_row, base)],
+            self.size.width,
+            base,
+        )
 
     def heading(self) -> str:
         """Returns what the picture shows, in words."""
@@ -239,9 +258,18 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         ]
         return " · ".join(phrase for phrase in phrases if phrase)
 
-    def _label(self, row: int) -> str:
-        first, last = self.groups[row]
-        return str(first) if first == last else f"{first}–{last}"
+    def _label(self, row: int, part: int, base: Style) -> list[Piece]:
+        """Returns the sign of the worst vbucket of a row, and its words."""
+        is_here, width = row == self.row and self.column < 0, self._label_width
+        style = base + self.cursor_style() if is_here else base
+        if part:
+            return [(" ", base), (" " * (width - 2), style), (" ", base)]
+        sign, sign_style = sign_of(self.app, self.cells, self._worst[row])
+        if is_here:  # the cursor's colour would hide that of the sign
+            sign_style = theme.sign_on_cursor(sign_style, base) if sign_style.reverse else style
+        text = f" {self._labels[row]:<{width - 4}}"
+        is_bold = Style(bold=row == self.row or None)
+        return [(" ", base), (sign, base + sign_style), (text, style + is_bold), (" ", base)]
 
     def _scale(self) -> Scale:
         return Scale(
@@ -253,10 +281,10 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     def _time(self, dim: Style, base: Style) -> Strip:
         scale, columns = self._scale(), self.amounts.shape[1] * self._wide
         text = numbers(scale, lambda at: f"{seconds(scale, at)} s", columns or None).ljust(columns)
-        low, high = self.column * self._wide, (self.column + 1) * self._wide
+        low, high = max(0, self.column * self._wide), (self.column + 1) * self._wide
         cursor_style = base + self.cursor_style()
         pieces = [
-            ("vb".rjust(LABEL - 1) + " ", dim),
+            ("   vb".ljust(self._label_width), dim),
             (text[:low], dim),
             (text[low:high], cursor_style),
             (text[high:], dim),
@@ -280,7 +308,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
                 base + self._paint(level),
             )
             if sign and part == high - 1:
-                text = SIGNS[sign].glyph + text[1:]
+                text = self._letter(sign) + text[1:]
                 style = base + self._paint_of_sign(sign)
             pieces.append((text * count, style + cursor_style if is_here else style))
         return pieces
@@ -288,6 +316,11 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     def _paint(self, level: int) -> Style:
         """Returns the style of a level; 0: none."""
         return theme.style_of(self.app, f"scale-{level}" if level else "")
+
+    def _letter(self, sign: int) -> str:
+        """Returns a sign; those of findings are the same everywhere."""
+        severity = SEVERITIES.get(sign)
+        return self._glyphs.of_severity(severity) if severity else SIGNS[sign].glyph
 
     def _paint_of_sign(self, sign: int) -> Style:
         """Returns the style of a sign's letter."""
@@ -302,10 +335,15 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             return "nothing yet"
         first, last = self.groups[self.row]
         scale = self._scale()
+        here = f"vb {self.vbucket}" + (f" of {first}–{last}" if first < last else "")
+        if self.column < 0:
+            items = counted(int(self.amounts[self.row].sum()), "item")
+            words = self.cells.words(self.vbucket)
+            return " · ".join(phrase for phrase in (here, words, items) if phrase)
         amount = int(self.amounts[self.row, self.column])
         most = f", most of them in vbucket {self._fullest}" if first < last and amount else ""
         phrases = [
-            f"vb {self.vbucket}" + (f" of {first}–{last}" if first < last else ""),
+            here,
             f"{lasting(scale.step)} from {seconds(scale, self.span[0])} s on",
             f"{counted(amount, 'item')}{most}" if amount else "no item",
         ]
@@ -320,6 +358,6 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             for level, edge in enumerate(self._edges, 8 - len(self._edges))
         ]
         for sign in np.unique(self._signs[self._signs > 0]).tolist():
-            letter = SIGNS[sign].glyph, self._paint_of_sign(sign)
+            letter = self._letter(sign), self._paint_of_sign(sign)
             entries.append(Text.assemble(letter, f" {SIGNS[sign].word}"))
         return flowed(Text("items:" if self._edges else "no items"), entries, width)

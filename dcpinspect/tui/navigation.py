@@ -380,7 +380,7 @@ class Navigation(ContentSwitcher):
                 hint = f"; there are {ranges(vbuckets)}" if vbuckets else ""
                 self.show_status(f"there is no vbucket {number}{hint}")
             elif self.current == "vbuckets" and place.seqno is None:
-                self.vbuckets.map.move_to(number)
+                self.vbuckets.move_to(number)
             else:
                 self.to_vbucket(number, place.seqno)
         elif place.kind == "mark":

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from rich.style import Style
+from textual.app import App
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.verdict import LETTERS, stood
@@ -14,6 +16,7 @@ from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.words import VBUCKET_VERDICTS
 from dcpinspect.tables.record_tables import Records
+from dcpinspect.tui import theme
 from dcpinspect.tui.theme import Glyphs
 
 LEAST = 1024
@@ -59,6 +62,10 @@ class Cells:
         """Returns this state in words; empty if nobody requested the vbucket."""
         return self._words.get(number, "")
 
+    def short_words(self, number: int) -> str:
+        """Returns the state so short that it fits into a cell or a label: ``R`` says the rest."""
+        return self.words(number).removesuffix(" after a rollback")
+
     def severity(self, number: int) -> Severity | None:
         """Returns the severity of the worst finding about a vbucket; notes do not count."""
         return self._severities.get(number)
@@ -89,6 +96,15 @@ class Cells:
             )
             counts[(*self.mark(number, glyphs), words or self.words(number))] += 1
         return [(sign, paint, count, words) for (sign, paint, words), count in counts.items()]
+
+
+def sign_of(app: App[Any], cells: Cells, number: int) -> tuple[str, Style]:
+    """Returns the sign of a vbucket, and its style; letters stand on their colour."""
+    glyphs = theme.glyphs_of(app)
+    sign, paint = cells.mark(number, glyphs)
+    style = theme.style_of(app, paint)
+    is_block = sign in glyphs.shades
+    return sign, style if is_block or not paint else style + Style(reverse=True, bold=True)
 
 
 def state_words(vbucket: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from dcpinspect.text import clip
 from dcpinspect.tui import theme
 from dcpinspect.tui.line_view import LineView, Piece, flowed, strip
 from dcpinspect.tui.results import STALLS, Results
-from dcpinspect.tui.vbucket_cells import Cells
+from dcpinspect.tui.vbucket_cells import Cells, sign_of
 
 LABEL = 5
 """Width of the number before a line of cells, in columns."""
@@ -119,7 +119,9 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         """Width of a cell with words; 0: cells have none."""
         if not self.cells.has_few:
             return 0
-        return BESIDE_WORDS + max(len(self._short_words(number)) for number in self.cells.numbers)
+        return BESIDE_WORDS + max(
+            len(self.cells.short_words(number)) for number in self.cells.numbers
+        )
 
     def on_resize(self) -> None:
         """Makes the cells as large as fit now."""
@@ -244,13 +246,6 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             pieces += self._cell(cell, line_of_row, base)
         return strip(pieces, self.size.width, base)
 
-    def _sign(self, number: int) -> tuple[str, Style]:
-        """Returns the sign of a vbucket, and its style; letters stand on their colour."""
-        sign, paint = self.cells.mark(number, self._glyphs)
-        style = theme.style_of(self.app, paint)
-        is_block = sign in self._glyphs.shades
-        return sign, style if is_block or not paint else style + Style(reverse=True, bold=True)
-
     def _cell(self, place: int, part: int, base: Style) -> list[Piece]:
         number, wide = self._worst[place], self.form.wide
         bar_width = max(1, wide - 1)
@@ -258,11 +253,11 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         cell_style = base + self.cursor_style() if place == self.at and self.has_focus else base
         if number not in self.cells.by_number:
             return [(" " * bar_width, cell_style), *gap]
-        sign, style = self._sign(number)
+        sign, style = sign_of(self.app, self.cells, number)
         if self.form.has_words:
-            words = clip(f" {number:<4} {self._short_words(number)}", max(0, bar_width - 2)).ljust(
-                max(0, bar_width - 2)
-            )
+            words = clip(
+                f" {number:<4} {self.cells.short_words(number)}", max(0, bar_width - 2)
+            ).ljust(max(0, bar_width - 2))
             if cell_style is not base:  # the cursor's colour would hide that of the sign
                 style = theme.sign_on_cursor(style, base) if style.reverse else Style()
             return [(" ", cell_style), (sign, cell_style + style), (words, cell_style), *gap]
@@ -292,15 +287,13 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             entries.append(Text.assemble((sign, style), f" {count:,} {words}"))
         return flowed(Text(), entries or [Text("no vbucket was requested")], width)
 
-    def _short_words(self, number: int) -> str:
-        """Returns the state of a vbucket, so short that many cells fit: ``R`` says the rest."""
-        return self.cells.words(number).removesuffix(" after a rollback")
-
     def worst_text(self) -> Text:
-        """Returns the worst vbuckets, one line each."""
+        """Returns the worst vbuckets, one line each, unless the card tells of the only one."""
         order, text = self.worst(), Text()
+        if order == [self.vbucket]:
+            return text
         for number in order[:MOST_WORST]:
-            sign, style = self._sign(number)
+            sign, style = sign_of(self.app, self.cells, number)
             text.append_text(
                 Text.assemble((sign, style), f" vb {number:<5} {self.cells.words(number)}\n")
             )

@@ -1,8 +1,11 @@
-"""The second view: the map of all vbuckets with details of one, or the heat map over time."""
+"""The second view: the map of all vbuckets with details of one, or all of them over time, where few
+vbuckets have a line each.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.style import Style
@@ -30,6 +33,12 @@ VbucketsForm = Literal["map", "heat"]
 
 _NAME = 12
 """Width of the names of facts, in columns."""
+_CARD = 16
+"""Lines that the facts and findings of a vbucket take below the others, if there is room."""
+_LEAST_CARD = 6
+"""Lines that they take if each vbucket has one line at least."""
+_HIGHEST = 5
+"""Greatest height of a line of a vbucket over time, in lines of text."""
 
 
 class VbucketsView(View):
@@ -41,6 +50,8 @@ class VbucketsView(View):
         super().__init__(host, "vbuckets")
         self.form: VbucketsForm = "map"
         """The form that is shown."""
+        self._is_chosen = False
+        """Whether the user chose the form; else few vbuckets are shown over time."""
         self.map = VbucketMap(id="map")
         self.heat = HeatMap(id="heat")
         self._side = VerticalScroll(id="vbuckets-side", can_focus=False)
@@ -83,27 +94,49 @@ class VbucketsView(View):
         if self._is_old and self.is_mounted:
             self._is_old = False
             self._fill()
+            self._choose_form()
         self._describe()
+
+    def _choose_form(self) -> None:
+        """Shows the form of so many vbuckets, unless the user chose one."""
+        if self.form != self._home and not self._is_chosen:
+            self._show_form(self._home)
 
     def _fill(self) -> None:
         """Gives the latest results to the shown form, and to the map, which the others ask."""
         inspection = self.host.inspection
         self.map.show(inspection.results)
         if self.form == "heat":
-            self.heat.show(inspection.results, *inspection.ends)
+            self.heat.show(inspection.results, self.map.cells, *inspection.ends)
+
+    @property
+    def _home(self) -> VbucketsForm:
+        """The form that is shown unless the user chooses: few vbuckets have a line each."""
+        return "heat" if self._has_lines else "map"
+
+    @property
+    def _has_lines(self) -> bool:
+        """Whether each vbucket has a line over time, with room for its card below."""
+        cells = self.map.cells
+        lines = self.heat.HEAD + len(cells.numbers) + _LEAST_CARD
+        return cells.has_few and lines <= self.host.size.height
 
     def action_layout(self) -> None:
         """Shows the other form, the map or the heat map. The cursor stays on its vbucket."""
-        vbucket = self.vbucket_here
+        vbucket, self._is_chosen = self.vbucket_here, True
         self._show_form("heat" if self.form == "map" else "map", vbucket)
-        self.keyboard.focus()
 
     def show_map(self, vbucket: int) -> None:
-        """Shows a vbucket on the map."""
-        if self.form != "map":
-            self._show_form("map")
-            self.keyboard.focus()
+        """Shows a vbucket among all."""
+        if self.form != self._home:
+            self._show_form(self._home)
+        self.move_to(vbucket)
+
+    def move_to(self, vbucket: int, since_ns: int | None = None) -> None:
+        """Moves the cursors to a vbucket, and to a time."""
         self.map.move_to(vbucket)
+        if self.form == "heat":
+            self.heat.move_to(vbucket, since_ns)
 
     def _show_form(self, form: VbucketsForm, vbucket: int | None = None) -> None:
         self.form = form
@@ -111,41 +144,53 @@ class VbucketsView(View):
         self.set_class(form == "heat", "-heat")
         self._fill()
         if vbucket is not None:
-            self.map.move_to(vbucket)
-            self.heat.move_to(vbucket)
+            self.move_to(vbucket)
         self._describe()
+        if self.display:
+            self.keyboard.focus()
 
     @on(LineView.Moved)
     def _describe(self) -> None:
         """Shows what signs mean, and the details of what is under the cursor."""
         is_map, is_narrow = self.form == "map", self.screen.has_class("-narrow")
-        is_few = is_map and self.map.cells.has_few
+        is_few = self.map.cells.has_few if is_map else self._has_lines
         self.set_class(is_few, "-few")
-        self.map.styles.height = self.map.needed(self.map.size.width, 10) if is_few else None
+        taken = self.map.needed(self.map.size.width, 10)
+        if not is_map:
+            count, height = len(self.map.cells.numbers), self.size.height
+            high = max(1, min((height - self.heat.HEAD - _CARD) // count, _HIGHEST))
+            taken = self.heat.HEAD + count * high
+        self.map.styles.height = self.heat.styles.height = taken if is_few else None
         width = max(10, self._side.scrollable_content_region.width or self.app.size.width - 2)
-        worst = Text() if is_narrow or is_few or not is_map else self.map.worst_text()
+        worst = Text()
+        if not is_map and is_few and self.heat.since_ns is not None:
+            worst = Text(self.heat.spoken())
+        elif is_map and not is_few and not is_narrow:
+            worst = self.map.worst_text()
         self._worst.display = bool(worst)
         worst.rstrip()
         self._worst.update(worst)
-        if is_map:
-            number, results = self.map.vbucket, self.host.inspection.results
-            legend = self.map.legend(width)
-            self._legend.update(legend)
-            self._about.update(
-                about_vbucket(
-                    number,
-                    self.map.cells.by_number.get(number, ()),
-                    [results.findings[index] for index in results.findings_of(number)],
-                    self._sign_of,
-                    results.end_reason,
-                    width=0 if is_narrow and not is_few else width,
-                )
-            )
-        else:
-            legend = self.heat.legend(width)
-            self._legend.update(legend)
-            self._about.update(Text(self.heat.spoken()))
+        legend = self.map.legend(width) if is_map else self.heat.legend(width)
+        self._legend.update(legend)
         self._legend.display = bool(legend)
+        number, results = self.vbucket_here, self.host.inspection.results
+        if number is None or not (is_map or is_few):
+            self._about.update(Text(self.heat.spoken()))
+            return
+        about = partial(
+            about_vbucket,
+            number,
+            self.map.cells.by_number.get(number, ()),
+            [results.findings[index] for index in results.findings_of(number)],
+            self._sign_of,
+            results.end_reason,
+            width,
+        )
+        free = self.size.height - taken - legend.plain.count("\n") - 2 * bool(legend) - 1
+        text = about("words" if is_narrow and not is_few else "all")
+        if is_few and text.plain.count("\n") > free:
+            text = about("findings")
+        self._about.update(text)
 
     def _sign_of(self, finding: Finding) -> tuple[str, Style]:
         """Returns the sign of a finding; that of an effect is of no severity."""
@@ -155,22 +200,23 @@ class VbucketsView(View):
         return self._glyphs.of_severity(severity), theme.style_of(self.app, f"severity-{severity}")
 
     def on_resize(self) -> None:
-        """Fits the details to the new size."""
+        """Fits the form and the details to the new size."""
+        self._choose_form()
         self.call_after_refresh(self._describe)
 
     def spot(self) -> Spot:
         """Returns which vbucket is under the cursor, and when on the heat map."""
-        since_ns = self.heat.span[0] if self.form == "heat" else None
-        return Spot("vbuckets", vbucket=self.vbucket_here, since_ns=since_ns)
+        return Spot("vbuckets", vbucket=self.vbucket_here, since_ns=self._since_ns)
+
+    @property
+    def _since_ns(self) -> int | None:
+        return self.heat.since_ns if self.form == "heat" else None
 
     def restore(self, spot: Spot) -> None:
         """Restores what ``spot`` has saved."""
-        self._show_form("map" if spot.since_ns is None else "heat")
-        self.keyboard.focus()
-        if self.form == "heat" and spot.vbucket is not None:
-            self.heat.move_to(spot.vbucket, spot.since_ns)
-        elif spot.vbucket is not None:
-            self.map.move_to(spot.vbucket)
+        self._show_form(self.form if spot.since_ns is None else "heat")
+        if spot.vbucket is not None:
+            self.move_to(spot.vbucket, spot.since_ns)
 
     def legend(self) -> Sequence[str]:
         """Returns the legend of the heat map or the map."""
@@ -193,8 +239,7 @@ class VbucketsView(View):
     def _open_place(self) -> None:
         number = self.vbucket_here
         if number is not None and number in self.map.cells.by_number:
-            since_ns = self.heat.span[0] if self.form == "heat" else None
-            self.host.to_vbucket(number, since_ns=since_ns)
+            self.host.to_vbucket(number, since_ns=self._since_ns)
         else:
             self.host.show_status(f"vbucket {number} was not requested")
 
@@ -219,17 +264,18 @@ def about_vbucket(
     findings: Sequence[Finding],
     sign_of: Callable[[Finding], tuple[str, Style]],
     end_reason_of: Callable[[Mapping[str, Any]], str | None],
-    *,
     width: int,
+    form: Literal["all", "findings", "words"] = "all",
 ) -> Text:
-    """Returns what is known of a vbucket for each of its clients, then its ``findings``. Without a
-    ``width``: in one line each, without what is not there.
+    """Returns what is known of a vbucket for each of its clients, then its ``findings``. ``form``:
+    whether all is told in lines, or only the findings are, or nothing is. What is not told in lines
+    is short, without what is not there.
     """
     out = Text().append(f"vb {number}", "bold")
     if not rows:
         return out.append("  not requested in this capture")
     for number_of_row, row in enumerate(rows):
-        if not width:
+        if form != "all":
             facts = [
                 text if name in ("client", "state") else f"{name} {text}"
                 for name, text in _facts(row, end_reason_of(row))
@@ -238,15 +284,17 @@ def about_vbucket(
             facts += [
                 f"{sign_of(finding)[0]} {finding.rule}"
                 for finding in findings
-                if finding.severity != "note"
+                if finding.severity != "note" and form == "words"
             ]
             out.append(f"{chr(10) if number_of_row else '  '}{' · '.join(facts)}")
         else:
             out.append("\n")
             for name, text in _facts(row, end_reason_of(row)):
                 out.append_text(labelled(name, text, _NAME, width, "dim"))
-    out.append("\n" if findings and width else "")
-    for finding in findings if width else ():
+    if form == "words" or not findings:
+        return out
+    out.append("\n" if form == "all" else "\n\n")
+    for finding in findings:
         sign, style = sign_of(finding)
         text = f"{finding.rule}: {one_line(finding.message)}"
         out.append_text(labelled(sign, text, 2, width, style))

@@ -9,6 +9,7 @@ from dcpinspect.reading.reading import Reading
 from dcpinspect.tui.heat import (
     CLOSED,
     END,
+    ERROR,
     LOSS,
     REQUEST,
     ROLLBACK,
@@ -18,7 +19,8 @@ from dcpinspect.tui.heat import (
     levels,
     signs,
 )
-from tests.tui.screens import SAMPLES
+from dcpinspect.tui.results import Results
+from tests.tui.screens import SAMPLES, read
 
 
 def counted(sample: str) -> tuple[Heat, Reading]:
@@ -56,7 +58,7 @@ def test_what_was_lost_has_a_sign_at_its_time() -> None:
     assert lost
     vbuckets = [table.values("vbucket")[row] for row in lost]
     place_of = np.arange(max(vbuckets) + 1)
-    found = signs(heat, {"gaps": table}, place_of, (len(place_of), heat.used), 1)
+    found = signs(heat, Results(records={"gaps": table}), place_of, (len(place_of), heat.used), 1)
     assert sorted(set(np.nonzero(found == LOSS)[0].tolist())) == sorted(set(vbuckets))
     assert found.max() == LOSS
 
@@ -68,14 +70,26 @@ def test_the_worst_that_happened_wins_a_cell() -> None:
     shape = (3, heat.used)
     found = signs(
         heat,
-        {"streams": reading.tables.streams, "snapshots": reading.tables.snapshots},
+        Results(records={"streams": reading.tables.streams, "snapshots": reading.tables.snapshots}),
         place_of,
         shape,
         1,
     )
     assert {REQUEST, CLOSED, END, ROLLBACK} <= set(found[0].tolist())
-    whole = signs(heat, {"streams": reading.tables.streams}, place_of, (3, 1), heat.used)
+    whole = signs(
+        heat, Results(records={"streams": reading.tables.streams}), place_of, (3, 1), heat.used
+    )
     assert whole.tolist() == [[ROLLBACK], [END], [ROLLBACK]]
+
+
+def test_an_error_of_a_vbucket_wins_over_all_that_happened() -> None:
+    with read("orphans.pcap") as inspection:
+        results = inspection.results
+        numbers = np.arange(49)
+        place_of = np.where(numbers < 40, -1, numbers - 40)
+        found = signs(results.heat, results, place_of, (9, results.heat.used), 1)
+    assert found.max() == ERROR
+    assert sorted(set(np.nonzero(found == ERROR)[0].tolist())) == [2, 5, 8]
 
 
 @given(st.lists(st.integers(0, 2**62), min_size=1, max_size=50))

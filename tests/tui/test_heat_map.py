@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.heat_map import HeatForm, fitting
+from dcpinspect.tui.heat_map import HeatForm, HeatMap, fitting
 from tests.captures import field
-from tests.tui.screens import WIDE, Keys, lanes_of, play, press, settled
+from tests.tui.screens import WIDE, Keys, lanes_of, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
 
@@ -15,6 +15,12 @@ async def to_heat(app: InspectApp, pilot: Keys) -> None:
     await press(app, pilot, "2")
     while app.navigation.vbuckets.form != "heat":
         await press(app, pilot, "vertical_line")
+
+
+def fullest(heat: HeatMap) -> int:
+    """The cell that has most."""
+    row, column = divmod(int(heat.amounts.argmax()), heat.amounts.shape[1])
+    return row * heat.across + 1 + column
 
 
 @pytest.mark.parametrize(
@@ -34,7 +40,7 @@ def test_enter_leads_to_the_timeline_of_the_vbucket_at_this_time_and_back_to_the
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await to_heat(app, pilot)
         heat = app.navigation.vbuckets.heat
-        heat.set_cursor(int(heat.amounts.argmax()))
+        heat.set_cursor(fullest(heat))
         vbucket, span, place = heat.vbucket, heat.span, (heat.row, heat.column)
         assert heat.amounts[place] == heat.amounts.max()
         await press(app, pilot, "enter")
@@ -59,7 +65,7 @@ def test_what_is_at_the_cursor_is_spelt_out() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await to_heat(app, pilot)
         heat, told = app.navigation.vbuckets.heat, list[str]()
-        for place in range(heat.across):
+        for place in range(1, heat.across):
             heat.set_cursor(place)
             told.append(heat.spoken())
         for word in ("request", "rollback", "stream end", "connection closed"):
@@ -70,12 +76,32 @@ def test_what_is_at_the_cursor_is_spelt_out() -> None:
     play("rollback.pcap", scene)
 
 
+def test_a_row_begins_with_how_its_vbucket_stands_and_enter_there_asks_for_no_time() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2")
+        heat, view = app.navigation.vbuckets.heat, app.navigation.vbuckets
+        assert (view.form, heat.vbucket, heat.since_ns) == ("heat", 48, None), "the worst"
+        rows = [line.split()[:3] for line in screen(app).splitlines()[3:12]]
+        assert rows[2:4] == [["✖", "42", "orphaned"], ["■", "43", "ended"]]
+        assert rows[8][:2] == ["✖", "48"]
+        assert heat.spoken() == "vb 48 · rolled back · 0 items"
+        await press(app, pilot, "right")
+        assert heat.since_ns is not None
+        assert heat.spoken().endswith(" · error")
+        await press(app, pilot, "left", "up", "enter")
+        assert (app.view, lanes_of(app).vbucket, lanes_of(app).axis) == ("timeline", 47, "seqno")
+        await press(app, pilot, "backspace")
+        assert (view.form, heat.vbucket, heat.since_ns) == ("heat", 47, None)
+
+    play("orphans.pcap", scene)
+
+
 def test_many_vbuckets_share_lines_and_enter_opens_the_one_that_has_most() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await to_heat(app, pilot)
         heat = app.navigation.vbuckets.heat
         assert heat.form.together > 1
-        heat.set_cursor(int(heat.amounts.argmax()))
+        heat.set_cursor(fullest(heat))
         first, last = heat.groups[heat.row]
         vbucket = heat.vbucket
         assert vbucket is not None

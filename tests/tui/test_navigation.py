@@ -118,7 +118,7 @@ def test_the_timeline_is_of_the_vbucket_that_was_chosen_last() -> None:
         assert lanes_of(app).seqno == moved, "the vbucket is the same, so the cursor stays"
         assert await timeline_from("0") == 5
         assert await timeline_from("1", "end") == 5
-        assert await timeline_from("2", "right", "right") == app.navigation.vbuckets.map.vbucket
+        assert await timeline_from("2", "down") == app.navigation.vbuckets.vbucket_here
         await press(app, pilot, "4", "home", "v")
         followed = lanes_of(app).vbucket
         assert await timeline_from("2", "home") == 5

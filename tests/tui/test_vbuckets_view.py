@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 def test_the_messages_of_a_vbucket_are_one_key_away() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2", "n")
-        vbucket = app.navigation.vbuckets.map.vbucket
+        vbucket = app.navigation.vbuckets.vbucket_here
         await press(app, pilot, "equals_sign")
         assert (app.view, app.packets.filtering.text) == ("packets", f"vbucket = {vbucket}")
 
@@ -23,15 +23,17 @@ def test_the_messages_of_a_vbucket_are_one_key_away() -> None:
 
 def test_the_first_bad_vbucket_follows_the_last() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        vbucket_map = app.navigation.vbuckets.map
+        view = app.navigation.vbuckets
         await press(app, pilot, "2", "end")
         visited = []
         for _ in range(4):
             await press(app, pilot, "n")
-            visited.append(vbucket_map.vbucket)
+            visited.append(view.vbucket_here)
         assert visited == [42, 45, 48, 42]
         await press(app, pilot, "N")
-        assert vbucket_map.vbucket == 48
+        assert view.vbucket_here == 48
+        await press(app, pilot, "vertical_line", "n", "n")
+        assert (view.form, view.vbucket_here, view.map.vbucket) == ("map", 45, 45)
 
     play("orphans.pcap", scene)
 
@@ -48,13 +50,32 @@ def test_few_vbuckets_have_all_their_facts_below_them() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2")
         lines = screen(app).splitlines()
-        assert lines[1].split()[:7] == ["R", "7", "ended", "■", "8", "ended", "R"]
+        assert [line.split()[:3] for line in lines[3:5]] == [
+            ["R", "7", "ended"],
+            ["■", "8", "ended"],
+        ]
         assert not any("1 ended" in line for line in lines), "each says its own state"
-        assert any(line.split() == ["snapshots", "3"] for line in lines)
+        assert "snapshots 3" in re.sub(" +", " ", " ".join(lines))
         assert "1 rollback (10 seqnos), 26 deduplicated (33 seqnos)" in screen(app)
         assert any(line.startswith(" · rollback: asked for seqno 60") for line in lines)
+        assert " 7–10\n" in screen(app), "nothing is cut"
+        await press(app, pilot, "vertical_line")
+        lines = screen(app).splitlines()
+        assert lines[1].split()[:7] == ["R", "7", "ended", "■", "8", "ended", "R"]
+        assert any(line.split() == ["snapshots", "3"] for line in lines)
 
     play("rollback.pcap", scene, NARROW)
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_more_vbuckets_than_lines_are_a_map(size: tuple[int, int]) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2")
+        assert app.navigation.vbuckets.form == ("map" if size == NARROW else "heat")
+        assert app.navigation.vbuckets.vbucket_here == 421
+        assert "start 20 is above end 10, answered with erange" in screen(app)
+
+    play("tour.pcapng", scene, size)
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=lambda size: f"{size[0]}x{size[1]}")
