@@ -24,7 +24,7 @@ from dcpinspect.arrays import give_back
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tables.filter_tree import FilterSource
-from dcpinspect.text import clip, counted, escape
+from dcpinspect.text import clip, counted, escape, wrap
 from dcpinspect.tui import frame
 from dcpinspect.tui.base_app import ThemedApp
 from dcpinspect.tui.commands import commands
@@ -325,7 +325,12 @@ class InspectApp(ThemedApp):
         is_following = self.navigation.has("packets") and self.packets.list.follow
         text = self._said or frame.progress(self.inspection, is_following=is_following)
         self._progress.set_class(bool(text), "on")
-        self._progress.update(Text(clip(text, max(0, self.size.width - 1))))
+        width = max(1, self.size.width - 1)
+        # what changes while it is read keeps to one line; what is said in the end is whole
+        is_last = self.inspection.state != "reading" and not self._said
+        lines = wrap(text, width, " ") if is_last else [clip(text, width)]
+        self._progress.styles.height = max(1, len(lines))
+        self._progress.update(Text("\n".join(lines)))
 
     def show_status(self, text: str) -> None:
         """Shows a short text in the line above the keys, until the next key."""

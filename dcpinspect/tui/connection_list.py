@@ -100,7 +100,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
 
         ``has_all``: the first line stands for all connections; its number is 0.
         """
-        number = self.connection if number is None else number
+        number = self.connection if number is None and self.is_moved else number
         self.talks, self._has_all = talks_shown, has_all
         self.at = next(
             (
@@ -126,7 +126,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         into the first.
         """
         counts = [sum(4 + len(str(count)) for count in talk.found.values()) for talk in self.talks]
-        width_left = width - 2 - max([2, *counts])
+        width_left = width - 2 - max([len("found"), *counts])
         fitting_columns: dict[str, list[str]] = {}
         columns = zip(*(talk.texts for talk in self.talks), strict=True)
         for (heading, is_number), values in zip(COLUMNS.items(), columns, strict=False):

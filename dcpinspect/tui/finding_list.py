@@ -45,8 +45,8 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         """Width of the columns of rules and of places."""
 
     def show(self, findings: Sequence[Finding], *, is_final: bool) -> None:
-        """Shows the findings so far; the cursor stays on its finding."""
-        before = self.shown_finding
+        """Shows the findings so far; the cursor stays on its finding, or on the worst."""
+        before, is_moved = self.shown_finding, self.is_moved
         self.findings, self.is_final = findings, is_final
         causes, effects_of = with_their_effects(findings)
         effects_of = {} if self._is_alone else effects_of
@@ -60,8 +60,9 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self._columns = _widest(rules), _widest(spots)
         self._lay_out()
         keys = [*map(_key_of, self._items)]
-        key = None if before is None else _key_of(before)
+        key = None if before is None or not is_moved else _key_of(before)
         self.set_cursor(keys.index(key) if key in keys else self.at)
+        self.is_moved = is_moved
 
     # -- the cursor
     # ---------------------------------------------------------------------------------------

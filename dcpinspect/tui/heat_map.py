@@ -252,7 +252,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         sharing = f"{together} vbuckets a row" if together > 1 else ""
         whose = "" if self._results.connection is None else ", from all connections"
         phrases = [
-            f"items of {len(self._numbers):,} vbuckets over time{whose}",
+            f"items of {counted(len(self._numbers), 'vbucket')} over time{whose}",
             sharing,
             f"a cell is {lasting(self._spans * self._heat.span_ns)}",
         ]

@@ -52,6 +52,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     """Number of lines at the top that do not scroll."""
     at: int = 0
     """Place of the cursor."""
+    is_moved: bool = False
+    """Whether the user has moved the cursor: until then it is on the worst of later results."""
 
     class Moved(CursorEvent):
         """Sent when the cursor moves, or what is shown changes."""
@@ -111,7 +113,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def set_cursor(self, place: int) -> None:
         """Moves the cursor to a place, or to the nearest one."""
-        self.at = max(0, min(place, self.count - 1))
+        self.at, self.is_moved = max(0, min(place, self.count - 1)), True
         self.bring()
         self.post_message(self.Moved(self))
 

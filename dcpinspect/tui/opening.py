@@ -106,7 +106,9 @@ class OpenScreen(ModalScreen[Opening | None]):
         if self._path.value == "?":  # a question mark alone is no path
             self._path.value = ""
             self._show_hint(
-                f"{HINT}. 'dcpinspect --help' in the shell tells everything else.", is_error=False
+                "A path opens a file, or a folder of captures; a part of a name chooses one that is "
+                "offered. An interface is captured live. 'dcpinspect --help' tells everything else.",
+                is_error=False,
             )
         before, offers = self._target, [*self._made()]
         self._list.clear_options().add_options(offers)

@@ -644,6 +644,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             return "no vbucket chosen"
         if self.waiting:
             return f"vb {self.vbucket} · {self.waiting}"
+        if not self.tracks:
+            return f"vb {self.vbucket} · no stream"
         stories, scale, is_time = self.told, self.scale, self.axis == "time"
         connections = [
             (f"connection {number}", name) for number, name in stories.connections.items()
@@ -653,7 +655,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             "streams": counted(len(self.tracks), "stream"),
             "span": f"{seconds(scale, scale.first)}–{seconds(scale, scale.last + 1)} s"
             if is_time
-            else f"seqnos {scale.first:,}–{scale.last:,}",
+            else _seqnos(scale.first, scale.last),
             "cell": "a cell is "
             + (lasting(scale.step) if is_time else counted(scale.step, "seqno")),
             "other": f"d: {'seqnos' if is_time else 'time'}",
@@ -672,7 +674,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
 
 def _seqnos(low: int, high: int) -> str:
-    return f"seqno {low}" if low == high else f"seqnos {low}–{high}"
+    return f"seqno {low:,}" if low == high else f"seqnos {low:,}–{high:,}"
 
 
 def _joined(parts: Mapping[str, str]) -> str:

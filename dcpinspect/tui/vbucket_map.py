@@ -285,7 +285,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             is_letter = sign not in self._glyphs.shades
             style = theme.style_of(self.app, paint) + Style(reverse=is_letter, bold=True)
             entries.append(Text.assemble((sign, style), f" {count:,} {words}"))
-        return flowed(Text(), entries or [Text("no vbucket was requested")], width)
+        return flowed(Text(), entries, width)
 
     def worst_text(self) -> Text:
         """Returns the worst vbuckets, one line each, unless the card tells of the only one."""

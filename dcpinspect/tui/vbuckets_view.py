@@ -175,7 +175,7 @@ class VbucketsView(View):
         self._legend.display = bool(legend)
         number, results = self.vbucket_here, self.host.inspection.results
         if number is None or not (is_map or is_few):
-            self._about.update(Text(self.heat.spoken()))
+            self._about.update(Text("" if number is None else self.heat.spoken()))
             return
         about = partial(
             about_vbucket,
@@ -224,8 +224,9 @@ class VbucketsView(View):
 
     @property
     def vbucket_here(self) -> int | None:
-        """Number of the vbucket under the cursor."""
-        return self.heat.vbucket if self.form == "heat" else self.map.vbucket
+        """Number of the vbucket under the cursor; None if none was requested."""
+        number = self.heat.vbucket if self.form == "heat" else self.map.vbucket
+        return number if self.map.cells.by_number else None
 
     def exports(self) -> Sequence[Choice]:
         """Returns the choice to export the messages of the vbucket under the cursor."""

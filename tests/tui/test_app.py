@@ -22,7 +22,7 @@ VIEWS = {
     "overview": ("0",),
     "packets": ("n",),
     "vbuckets": ("2", "n"),
-    "heat": ("2", "vertical_line"),
+    "map": ("2", "vertical_line"),
     "timeline": ("2", "vertical_line", "n", "enter", "right_square_bracket"),
     "timeline-time": ("2", "n", "enter", "d", "right_square_bracket"),
     "findings": ("4", "n"),

@@ -102,7 +102,7 @@ def test_samples_are_offered_and_a_part_of_a_name_finds_one() -> None:
 def test_a_question_mark_helps_and_is_part_of_a_path_that_is_begun() -> None:
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
         await pilot.press("question_mark")
-        assert "Tab completes the path" in str(app.screen.query_one("#open-said").render())
+        assert "An interface is captured live" in str(app.screen.query_one("#open-said").render())
         await pilot.press("x", "question_mark")
         assert app.screen.query_one(Input).value == "x?"
 

@@ -211,7 +211,7 @@ def test_each_vbucket_of_a_finding_about_many_is_marked(tmp_path: Path) -> None:
         assert app.inspection.store.messages([app.packets.list.row]).vbucket.value_at(0) == 17
         await press(app, pilot, "2")
         assert " ! 17   silent" in screen(app), "cells have the sign"
-        app.navigation.vbuckets.map.move_to(17)
+        app.navigation.vbuckets.move_to(17)
         await press(app, pilot, "e", "enter")
         assert app.packets.list.row == 39, (
             "the request of this vbucket, although the evidence begins with those of others"
