@@ -66,6 +66,8 @@ class CaptureFile:
     name: str
     format: str = ""
     """``pcap`` or ``pcapng``, once the file was opened."""
+    point: str = ""
+    """Where its packets were captured: files of one point go on with each other."""
     storage: Storage = "stream"
     """Whether its bytes can be read again. ``plain``: at any place; ``compressed``: from the start;
     ``stream``: not at all.
@@ -294,6 +296,7 @@ class Capture(AbstractContextManager["Capture", None]):
                 file.name, max(_LEAST_BATCH, self.batch_bytes // (lane + 1))
             )
         reader = self._readers[number]
+        file.point = str(lane)
         file.remark = reader.source.remark
         file.format = "text" if reader.source.is_text else reader.format.name
         file.storage = reader.source.storage

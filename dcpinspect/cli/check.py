@@ -212,7 +212,7 @@ def _check(
                 for _ in interrupts.batches(capture, batches):
                     pass
             give_back()
-            files, links = reading.files, reading.engine.links
+            files, links = reading.files, reading.links
             choice = request.choice.within(reading)
             findings = choice.matching(reading.findings(wanted=choice.wants, links=links), files)
             assert reading.checker is not None

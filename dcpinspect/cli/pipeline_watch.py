@@ -303,6 +303,9 @@ class Alarms:
         """Takes the results of all captures so far."""
         together = found_in.merged
         assert together.checker is not None
+        self._known.names = {
+            link.number: f"{link.client} {link.server} {link.first_ns}" for link in together.links
+        }
         self._latest = replace(together, checker=together.checker.only(self._rules))
         if self._metrics is not None:
             self._metrics.reading = self._latest

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -51,13 +51,8 @@ CaseKind = tuple[str, str | None, str, str]
 """Rule, cause, severity, client."""
 MOST_KINDS = 10_000
 """Number of kinds that are remembered although they were not told for an hour."""
-Case = tuple[str, str | None, tuple[int, ...], tuple[int, ...], int | None]
+Case = tuple[str, str | None, tuple[int | str, ...], tuple[int, ...], int | None]
 """Rule, cause, connections, vbuckets, stream-id: what stays the same while a finding grows."""
-
-
-def case_of(finding: Finding) -> Case:
-    """Returns the case that identifies a finding."""
-    return finding.rule, finding.cause, finding.connections, finding.vbuckets, finding.sid
 
 
 class AnnouncedFindings:
@@ -65,17 +60,26 @@ class AnnouncedFindings:
 
     def __init__(self) -> None:
         self._known: dict[Case, tuple[int, int]] = {}
+        self.names: Mapping[int, str] | None = None
+        """What a connection is known by, where its number may change between two checks."""
+
+    def case_of(self, finding: Finding) -> Case:
+        """Returns what identifies a finding."""
+        connections: tuple[int | str, ...] = finding.connections
+        if self.names is not None:
+            connections = tuple(self.names.get(number, number) for number in finding.connections)
+        return finding.rule, finding.cause, connections, finding.vbuckets, finding.sid
 
     def is_worse(self, finding: Finding) -> bool:
         """Whether a finding was not told yet, or only with a milder severity."""
-        severity_and_count = self._known.get(case_of(finding))
+        severity_and_count = self._known.get(self.case_of(finding))
         return (
             severity_and_count is None or SEVERITIES.index(finding.severity) < severity_and_count[0]
         )
 
     def before(self, finding: Finding) -> int:
         """Returns how often a finding had happened when it was told; 0 if it was not told."""
-        return self._known.get(case_of(finding), (0, 0))[1]
+        return self._known.get(self.case_of(finding), (0, 0))[1]
 
     def has_grown(self, finding: Finding) -> bool:
         """Whether a finding was told, and has happened many times since."""
@@ -83,7 +87,7 @@ class AnnouncedFindings:
 
     def add(self, finding: Finding) -> None:
         """Remembers that a finding is told now."""
-        case, severity = case_of(finding), SEVERITIES.index(finding.severity)
+        case, severity = self.case_of(finding), SEVERITIES.index(finding.severity)
         severity_and_count = self._known.pop(case, (severity, 0))
         self._known[case] = (
             min(severity_and_count[0], severity),
@@ -221,7 +225,7 @@ class Teller:
         ):
             if not self._known.is_worse(finding) and not self._known.has_grown(finding):
                 continue
-            key = (case_of(finding), finding.severity)
+            key = (self._known.case_of(finding), finding.severity)
             first_ns, began_ns = before.get(
                 key,
                 (
@@ -267,7 +271,9 @@ class Teller:
         for finding in news:
             lines = self._kinds.setdefault(_kind(finding), _Lines())
             if lines.has_room(now_ns):
-                count_before[case_of(finding), finding.severity] = self._known.before(finding)
+                count_before[self._known.case_of(finding), finding.severity] = self._known.before(
+                    finding
+                )
             else:
                 lines.left_out += 1
             self._known.add(finding)
@@ -282,7 +288,7 @@ class Teller:
         findings = _findings(
             reading,
             is_whole=is_whole,
-            wanted=lambda case: (case_of(case), case.severity) in count_before,
+            wanted=lambda case: (self._known.case_of(case), case.severity) in count_before,
         )
         ids = {finding.id for finding in findings}
         shown_findings = [
@@ -298,7 +304,8 @@ class Teller:
                 lines.times.append(now_ns)
                 left_out, lines.left_out = left_out + lines.left_out, 0
             before = sum(
-                count_before.get((case_of(case), case.severity), 0) for case in finding.case_of_each
+                count_before.get((self._known.case_of(case), case.severity), 0)
+                for case in finding.case_of_each
             )
             effects = [effect for effect in findings if effect.effect_of == finding.id]
             row = (

@@ -119,18 +119,26 @@ class Context:
         return self.tables.seen.clients
 
     @cached_property
-    def now_ns(self) -> int:
+    def _now_ns(self) -> int:
         """Time of the last packet."""
         return max((link.last_ns for link in self.links), default=0)
+
+    def captured_until_ns(self, connection: int) -> int:
+        """Returns the time of the last packet where a connection was captured: what its client says
+        on another one is seen until then.
+        """
+        return min(self._now_ns, self.by_number[connection].captured_until_ns)
 
     def until_ns(self, link: TcpConnection) -> int:
         """Returns the time up to which a connection is known to have been there: its end, or the
         end of the capture.
 
-        What another capture has says nothing of the connection, unless connections run from one
-        capture into the other.
+        What another capture has says nothing of the connection, unless it is of the same capture
+        point, and connections run from one capture into the other.
         """
-        return link.heard_until_ns if link.closed else self._until[link.first_file]
+        if link.closed:
+            return link.heard_until_ns
+        return min(self._until[link.first_file], link.captured_until_ns)
 
     @cached_property
     def _until(self) -> Mapping[int, int]:

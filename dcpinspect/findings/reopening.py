@@ -119,16 +119,16 @@ def _not_taken_up(
     turns, reopened = turns_and_reopened
     if turn.reaction_ns is not None or clients.may_have_asked(turn):
         return
-    patience = turns.patience_ns(turn.time_ns)
-    waited = min(context.now_ns, clients.latest_ns(client)) - turn.time_ns
-    since_others = context.now_ns - turns.last_reaction_ns(turn.time_ns)
+    patience, stream = turns.patience_ns(turn.time_ns), context.streams[turn.stream]
+    until_ns = context.captured_until_ns(int(stream.connection))
+    waited = min(until_ns, clients.latest_ns(client)) - turn.time_ns
+    since_others = until_ns - turns.last_reaction_ns(turn.time_ns)
     # the client is gone, or may still be working on the others
     if waited <= patience or since_others <= patience:
         return
     if turn.is_rollback:
         yield _not_followed(context, turn.stream, duration(waited / 1e9))
         return
-    stream = context.streams[turn.stream]
     has_moved, is_refused = clients.has_moved(turn), stream.answer == w.A_REFUSED
     node, is_seen = (clients.moved_to(client, turn) if has_moved else None) or ("", None)
     if is_seen is False:

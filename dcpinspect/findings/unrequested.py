@@ -158,7 +158,9 @@ def _of_client(
         PATIENCE_NS,
         10 * max(int(context.tracker.state.connections.slowest[number]) for number in connections),
     )
-    if context.now_ns - int(streams.opened.time[last]) <= patience:
+    last_ns = int(streams.opened.time[last])
+    shown_until_ns = map(context.captured_until_ns, connections)
+    if min(until_ns for until_ns in shown_until_ns if until_ns >= last_ns) - last_ns <= patience:
         return
     nodes: dict[int, str] = {}
     listings = [

@@ -83,6 +83,8 @@ class ReadingPart:
     has_keys: bool
     unopened: Mapping[str, int]
     """As in ``Coverage``."""
+    point: str
+    """Capture point of the connections."""
 
     @staticmethod
     def from_reading(reading: Reading) -> ReadingPart:
@@ -103,6 +105,7 @@ class ReadingPart:
             tls={number: replace(about, secrets={}) for number, about in coverage.tls.items()},
             has_keys=coverage.has_keys,
             unopened=dict(coverage.unopened),
+            point=reading.capture.files[0].point,
         )
 
     def rows(self, name: str, of_whole: OfWhole, files: Sequence[str]) -> Records:
@@ -237,8 +240,16 @@ def merged(
     packets = Counter(left_out or {})
     for reading_part in parts:
         packets.update(reading_part.packets)
+    last_ns: dict[str, int] = {}  # by capture point
+    for reading_part in parts:
+        latest = max((link.last_ns for link in reading_part.links), default=0)
+        last_ns[reading_part.point] = max(latest, last_ns.get(reading_part.point, 0))
     links = [
-        replace(link, number=int(new_numbers[link.number]))
+        replace(
+            link,
+            number=int(new_numbers[link.number]),
+            captured_until_ns=last_ns[reading_part.point],
+        )
         for reading_part, new_numbers in zip(parts, numbers, strict=True)
         for link in reading_part.links
     ]

@@ -129,7 +129,7 @@ class QueriedCaptures(AbstractContextManager["QueriedCaptures", None]):
         from dcpinspect.tables.record_rows import RecordSelection
 
         time = Span.from_bounds(
-            self.span.within(reading.earliest_ns, reading.last_time_ns), reading.engine.links
+            self.span.within(reading.earliest_ns, reading.last_time_ns), reading.links
         )
         selected = {
             name: RecordSelection(bounds=time.bounds).matching(table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -141,6 +142,7 @@ class Reading(AbstractContextManager["Reading", None]):
         """The earliest capture time of a packet so far: not always that of the first one."""
         self.last_time_ns: int | None = None
         """The latest capture time of a packet so far."""
+        self._last_ns: dict[str, int] = {}  # by capture point: the latest time of a packet
         self.clock_ns: int | None = None
         """Capture time of the last packet; if packets are waited for, plus the time that has passed
         since while nothing came.
@@ -246,7 +248,7 @@ class Reading(AbstractContextManager["Reading", None]):
         ):
             return
         over, old = self.engine.over((self.last_time_ns or 0) - LONG_AGO_NS)
-        links = self.engine.links
+        links = self.links
         doubted = [link.number for link in links if not link.is_complete]
         count, most = len(over) - self.most_closed, len(over) - MANY * self.most_closed
         first = over[: max(min(count, old), most, 0)]
@@ -275,14 +277,21 @@ class Reading(AbstractContextManager["Reading", None]):
     @property
     def links(self) -> list[TcpConnection]:
         """The connections that have not left and carry the protocol, or may carry it."""
-        return self.engine.links
+        links, files = self.engine.links, self.capture.files
+        if len(files) == 1 or self._is_part:
+            return links
+        points = [file.point for file in files]
+        return [
+            replace(link, captured_until_ns=self._last_ns[points[link.first_file]])
+            for link in links
+        ]
 
     @property
     def tables(self) -> Tables:
         """Connections, streams, snapshots, gaps, rollbacks and vbuckets by now. Raises ValueError
         unless the reading tracks streams.
         """
-        return self._tables(self.engine.links)
+        return self._tables(self.links)
 
     def _tables(self, links: list[TcpConnection]) -> Tables:
         if self.tracker is None:
@@ -302,13 +311,13 @@ class Reading(AbstractContextManager["Reading", None]):
 
         ``is_whole``: the reading has come to its end, or is asked about live; it was not
         interrupted in between. ``wanted``: only these cases, each of which is one vbucket of one
-        connection. ``links``: the engine's links, if the caller has them: there may be many.
+        connection. ``links``: the attribute, if the caller has them: there may be many.
         """
         if self.checker is None:
             raise ValueError("this reading does not check")
         assert self.tracker is not None
         self._compare(self.tracker)
-        links = self.engine.links if links is None else links
+        links = self.links if links is None else links
         return self.checker.findings(links, self.coverage, is_whole=is_whole, is_wanted=wanted)
 
     def by_name(self) -> dict[str, Records]:
@@ -326,7 +335,7 @@ class Reading(AbstractContextManager["Reading", None]):
         from dcpinspect.findings.finding_records import with_findings
         from dcpinspect.findings.registry import RULES  # deferred, as above
 
-        links = self.engine.links  # once: there may be very many
+        links = self.links  # once: there may be very many
         findings, tables = self.findings(links=links, is_whole=is_whole), self._tables(links)
         assert self.checker is not None, "it has findings"
         clients = self.checker.clients(links)
@@ -431,6 +440,8 @@ class Reading(AbstractContextManager["Reading", None]):
                 self.last_time_ns = (
                     latest if self.last_time_ns is None else max(self.last_time_ns, latest)
                 )
+                if len(self.capture.files) > 1:
+                    self._note_points(packets)
                 self.truncated += int((packets.captured < packets.wire).sum())
                 # not the latest time: a clock may be set back
                 self.clock_ns = int(packets.time_ns[-1])
@@ -455,3 +466,10 @@ class Reading(AbstractContextManager["Reading", None]):
             yield frames_joined(held)
         self.on_end()
         yield self.engine.frame_rest()
+
+    def _note_points(self, packets: PacketBatch) -> None:
+        """Notes until when packets of each capture point have come."""
+        for number in np.unique(packets.files).tolist():
+            point = self.capture.files[number].point
+            latest = int(packets.time_ns[packets.files == number].max())
+            self._last_ns[point] = max(latest, self._last_ns.get(point, latest))

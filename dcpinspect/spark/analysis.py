@@ -202,7 +202,7 @@ class PartTask:
 
     def packets(self) -> UnitPackets:
         """Returns all packets of the part."""
-        return UnitPackets(self.files, self.bundles)
+        return UnitPackets(self.files, self.bundles, self.point)
 
     def reading(self) -> Reading:
         """Returns a reading of the packets, as a part of a larger reading."""
@@ -255,8 +255,10 @@ class UnitPackets:
 
     can_stop = False
 
-    def __init__(self, files: Sequence[str], bundles: Sequence[UnitBundles]) -> None:
-        self.files = [CaptureFile(name) for name in files]
+    def __init__(
+        self, files: Sequence[str], bundles: Sequence[UnitBundles], point: str = ""
+    ) -> None:
+        self.files = [CaptureFile(name, point=point) for name in files]
         self.position = self.packets = 0
         self.size: int | None = None
         self.problems: list[FileDamage] = []

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.header import HEADER_SIZE
+from dcpinspect.streams.records import GREATEST
 
 
 def host_of(address: str) -> str:
@@ -95,6 +96,10 @@ class TcpConnection:
     """Bytes behind the ends that IP headers tell, where nothing shows that they are its own."""
     shut: tuple[ZeroWindow | None, ...] = (None, None)
     """By direction: that its sender, for 1 s or more, took nothing."""
+    captured_until_ns: int = GREATEST
+    """Time of the last packet where it was captured, if there are several capture points: others
+    may go on, and show nothing of it.
+    """
 
     @property
     def heard_until_ns(self) -> int:

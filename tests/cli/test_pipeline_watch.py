@@ -81,6 +81,24 @@ def test_a_finding_is_told_once_over_captures_and_restarts(tmp_path: Path) -> No
     assert len(output.lines) == len(said)
 
 
+def test_a_capture_that_comes_late_gives_connections_other_numbers_and_nothing_is_told_again(
+    tmp_path: Path,
+) -> None:
+    ring, output = tmp_path / "ring", Kept()
+    ring.mkdir()
+    watching = alarms(tmp_path / "out", output)
+    told: list[set[tuple[str, str]]] = []
+    for name in ("loop.pcap", "tour.pcapng"):  # the second one is earlier
+        shutil.copy(SAMPLES / name, ring)
+        watching.run(Options([str(ring)], str(tmp_path / "out")), here)
+        watching.announce_when_due()
+        lines = output.lines[len(told[0]) if told else 0 :]
+        told.append({(record["rule"], record["message"]) for record in map(json.loads, lines)})
+    assert told[0]
+    assert told[1]
+    assert told[0].isdisjoint(told[1])
+
+
 def test_what_a_program_did_not_come_to_tell_is_told_by_the_next(tmp_path: Path) -> None:
     output = Kept()
     capture = [str(SAMPLES / "loop.pcap")]

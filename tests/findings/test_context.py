@@ -38,7 +38,7 @@ def test_requests_and_answers_have_their_places() -> None:
     assert asked is not None
     assert answered is not None
     assert (asked.direction, answered.direction, answered.row) == ("c2s", "s2c", asked.row + 1)
-    assert found.now_ns >= answered.time_ns
+    assert found.captured_until_ns(1) >= answered.time_ns
 
 
 def test_a_request_that_was_not_captured_has_no_place() -> None:
@@ -79,6 +79,10 @@ def test_another_capture_says_nothing_of_a_connection() -> None:
     assert Context(found.tracker, [link, apart]).until_ns(link) == link.last_ns
     across = replace(apart, first_ns=link.last_ns - 1)
     assert Context(found.tracker, [link, across]).until_ns(link) == across.last_ns
+    beside = replace(link, captured_until_ns=link.last_ns + 3)
+    elsewhere = Context(found.tracker, [beside, across])
+    assert elsewhere.until_ns(beside) == link.last_ns + 3
+    assert elsewhere.captured_until_ns(1) == link.last_ns + 3
 
 
 def merging(*flags: str, asks: bool = False, lost: bool = False) -> Told:

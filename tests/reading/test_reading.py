@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +18,15 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import CaptureFile, FileDamage, open_capture
 from dcpinspect.errors import CaptureError
 from dcpinspect.output.overview import overview
+from dcpinspect.protocol.statuses import Status
 from dcpinspect.reading import reading as reading_module
 from dcpinspect.reading.reading import Reading, ahead
 from tests import builders, damage
 from tests.builders import Recorded
 from tests.crowd import KINDS, crowd
+from tests.encode import encode
 from tests.peers.truth import SAMPLES
-from tests.streams.told import opened, packets
+from tests.streams.told import Told, capture, opened, packets
 
 
 def test_messages_are_counted_as_they_are_delivered(tmp_path: Path) -> None:
@@ -297,6 +299,77 @@ def test_packets_are_seen_before_their_messages_are_and_after_those_of_others() 
         assert seen[-1][0] == reading.capture.packets
     for count, (_, before) in enumerate(seen):
         assert before == sum(size for place, size in delivered if place <= count)
+
+
+def asks_for_an_answer(talk: Told) -> None:
+    talk.send("server", encode("dcp_noop", opaque=9))
+
+
+def is_full(talk: Told) -> None:
+    stream, seqno = talk.stream(3), 0
+    stream.snapshot(0, 90, "memory")
+    while talk.counted < 2000:
+        seqno += 1
+        stream.mutation(seqno, f"k{seqno}", b"x" * 100)
+
+
+def is_rolled_back(talk: Told) -> None:
+    talk.stream(2, start=100, uuid=0xA, snapshot=(90, 110), rollback=50)
+
+
+def is_refused_for_now(talk: Told) -> None:
+    talk.stream(2, status=Status.ETMPFAIL)
+
+
+def says_nothing_more(talk: Told) -> None:
+    talk.noop()
+
+
+@pytest.mark.parametrize(
+    ("last", "rule"),
+    [
+        (asks_for_an_answer, "noop-unanswered"),
+        (is_full, "flow-control-stall"),
+        (is_rolled_back, "rollback-not-followed"),
+        (is_refused_for_now, "orphaned-vbucket"),
+        (says_nothing_more, "silent-connection"),
+    ],
+)
+def test_a_capture_that_goes_on_says_nothing_of_where_another_one_ended(
+    last: Callable[[Told], None], rule: str, tmp_path: Path
+) -> None:
+    """As of two nodes, whose captures are stopped one after the other."""
+
+    def talk(port: int) -> Told:
+        controls = {"enable_noop": "true", "set_noop_interval": "20"}
+        return opened(port=port, connection_buffer_size="2000", **controls)
+
+    one, other = talk(50_000), talk(50_001)
+    for each in (one, other):
+        stream = each.stream(1)
+        stream.snapshot(0, 1, "memory")
+        stream.mutation(1, "a")
+    for _ in range(5):
+        one.noop()
+        one.wait(15)
+    last(one)
+    for _ in range(20):
+        other.noop()
+        other.wait(15)
+    (tmp_path / "one").write_bytes(capture(one))
+    (tmp_path / "other").write_bytes(capture(other))
+    together = [packet for talk in (one, other) for packet in packets(talk)]
+    together.sort(key=lambda packet: packet.time_ns)
+    recorded = [Recorded(packet.data, packet.wire, packet.time_ns) for packet in together]
+    (tmp_path / "both").write_bytes(builders.pcap(recorded))
+    rules = dict[str, set[str]]()
+    for names in (["both"], ["one", "other"]):
+        with Reading([str(tmp_path / name) for name in names]) as reading:
+            reading.check()
+            list(reading)
+            rules[names[0]] = {finding.rule for finding in reading.findings()}
+    assert rules["both"] - rules["one"] >= {rule}
+    assert rules["one"] <= {"rollback", "stream-refused"}
 
 
 def test_nothing_leaves_the_tables_of_files() -> None:
