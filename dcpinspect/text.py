@@ -241,6 +241,19 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def short_names(paths: Sequence[str]) -> list[str]:
+    """Returns what tells files apart: the last parts of their paths, as many as all need, safe to
+    print.
+    """
+    parted = [path.split("/") for path in paths]
+    longest = max(map(len, parted), default=1)
+    for count in range(1, longest + 1):
+        names = ["/".join(parts[-count:]) for parts in parted]
+        if len({*names}) == len({*paths}):
+            break
+    return [escape(name) for name in names] if paths else []
+
+
 def did_you_mean(name: str, known_names: Iterable[str]) -> str:
     """Returns a clause for an error: a question with the known names like ``name``, or nothing."""
     import difflib  # deferred: only a mistake needs it

@@ -17,6 +17,7 @@ from dcpinspect.text import (
     escape_rest,
     one_line,
     sections,
+    short_names,
     to_ascii,
     wrap,
 )
@@ -231,3 +232,12 @@ def test_entries_go_on_in_lines_that_are_indented_further() -> None:
         ("word", "a meaning: one that goes on"),
         ("next", "short"),
     ]
+
+
+def test_files_are_named_by_as_much_as_tells_them_apart() -> None:
+    assert short_names(["x/a.pcap", "y/b.pcap"]) == ["a.pcap", "b.pcap"]
+    assert short_names(["x/n1/a.pcap", "x/n2/a.pcap"]) == ["n1/a.pcap", "n2/a.pcap"]
+    assert short_names(["a.pcap", "x/a.pcap"]) == ["a.pcap", "x/a.pcap"]
+    assert short_names(["a", "a"]) == ["a", "a"]
+    assert short_names([]) == []
+    assert short_names(["x/\x1b.pcap"]) == ["\\x1b.pcap"]

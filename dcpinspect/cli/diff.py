@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +15,7 @@ from dcpinspect.cli.record_tables import TableChoices
 from dcpinspect.cli.remarks import no_such_connections, remarks
 from dcpinspect.cli.terminal import complain, folded
 from dcpinspect.errors import UsageError
+from dcpinspect.text import short_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,9 +137,8 @@ def diff(
         comparison_result = comparison.compare(read[0], read[1])
         ways = paths_of(read[0].tap, read[1].tap)
         if format_.is_text:
-            sources = [", ".join(map(os.path.basename, side.files)) for side in read]
-            if sources[0] == sources[1]:  # their folders tell them apart
-                sources = [", ".join(side.files) for side in read]
+            named = iter(short_names([file for side in read for file in side.files]))
+            sources = [", ".join(islice(named, len(side.files))) for side in read]
             lines = render.summary(comparison_result, ways.records(), sources, target.painter())
             target.write_piece(
                 "".join(

@@ -21,7 +21,7 @@ MOST_PLACES = 24
 FEW = 3
 """Values that differ between the cases of a finding, and are named."""
 _VALUE = re.compile(
-    r"""\d[\d.,]* (?:us|ms|s|min|h)\b|0x[0-9a-f]+|"[^"]*"|[^\s,;:()]*\d[^\s;()]*[^\s,;:()]|\d"""
+    r"""\d[\d.,]* (?:ms|s|min|h|days)\b|0x[0-9a-f]+|"[^"]*"|[^\s,;:()]*\d[^\s;()]*[^\s,;:()]|\d"""
 )
 """What differs between two cases of the same thing: times, numbers, addresses, names in quotes."""
 _SEVERAL = re.compile(r"# (\w+?)s\b")
@@ -290,11 +290,11 @@ def duration(seconds: float) -> str:
     """A length of time as people say it. With two clocks, nothing takes less than no time."""
     seconds = max(seconds, 0.0)
     if seconds < 1e-3:
-        return f"{seconds * 1e6:.0f} us"
+        return f"{seconds * 1e3:.3f} ms"
     if seconds < 1:
         return f"{seconds * 1e3:.0f} ms"
     if seconds < 120:
         return f"{seconds:.1f} s"
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:,.0f} days"

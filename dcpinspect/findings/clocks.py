@@ -42,7 +42,7 @@ RULES = rules(
     """
 )
 
-_DAY_NS, _YEAR_NS = 86_400_000_000_000, 31_556_952_000_000_000
+_YEAR_NS = 31_556_952_000_000_000
 LIMIT_NS = 3_900_000_000_000
 """Clocks may differ by so much: a server's own limit, ``hlc_max_future_threshold_us``."""
 IMPOSSIBLE_NS = 100 * _YEAR_NS
@@ -110,10 +110,8 @@ def _words(batch: MessageBatch, cause: str, row: int) -> str:
     if cause == IMPOSSIBLE:
         return f"{cas_text} has an impossible time, in the year {1970 + cas // _YEAR_NS}"
     ahead_ns = cas - time_ns
-    span = (
-        duration(ahead_ns / 1e9) if ahead_ns < 2 * _DAY_NS else f"{round(ahead_ns / _DAY_NS)} days"
-    )
-    span = span if ahead_ns < 2 * _YEAR_NS else f"{round(ahead_ns / _YEAR_NS)} years"
+    years = round(ahead_ns / _YEAR_NS)
+    span = duration(ahead_ns / 1e9) if ahead_ns < 2 * _YEAR_NS else f"{years} years"
     return f"{cas_text} is {span} ahead of the capture's clock"
 
 

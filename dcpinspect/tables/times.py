@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Literal
 
 from dcpinspect.errors import UsageError
@@ -136,6 +137,12 @@ def in_words(bounds: tuple[int, int]) -> str:
     if until is None:
         return f"from {since} UTC on" if since is not None else ""
     return f"before {until} UTC" if since is None else f"from {since} to {until} UTC"
+
+
+def day_and_time(time_ns: int) -> str:
+    """Returns day and time in UTC, as texts for people have them: ``2024-04-06 12:01:00.587``."""
+    at = datetime.fromtimestamp(time_ns // 10**9, UTC)
+    return f"{at:%Y-%m-%d %H:%M:%S}.{time_ns // 10**6 % 1000:03d}"
 
 
 def _clock(time_ns: int) -> str:

@@ -55,7 +55,7 @@ def test_who_when_what_and_the_next_command_are_told(capsys: pytest.CaptureFixtu
     path = str(SAMPLES / "rollback.pcap")
     assert lines(capsys, path) == {
         "files": f"{path} (pcap, 147 packets)",
-        "time": "2024-04-06 12:01:00 UTC, 0.015 s long",
+        "time": "2024-04-06 12:01:00 UTC, 15 ms long",
         "traffic": "147 packets, 2 connections, 161 messages, 11 streams (8 accepted, 3 rollback)",
         "clients": "10.11.0.1  mirror, agent mirror/7.6: connections 1–2; 4 vbuckets",
         "servers": (
@@ -226,7 +226,7 @@ def test_the_local_time_stands_below_utc_where_the_two_differ(
         monkeypatch.undo()
         time.tzset()
     assert told == (
-        "2024-04-06 12:01:00 UTC, 0.015 s long 2024-04-06 17:31:00 IST where this runs (UTC+0530)"
+        "2024-04-06 12:01:00 UTC, 15 ms long 2024-04-06 17:31:00 IST where this runs (UTC+0530)"
     )
 
 

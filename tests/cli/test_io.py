@@ -83,10 +83,10 @@ def test_the_table_and_the_charts_fit_80_columns(
     assert main(["io", LARGE, "--interval", "100ms"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[0] == "from 2024-04-06T12:01:00.384936126Z (UTC), a row is 100 ms"
+    assert lines[0] == "from 2024-04-06 12:01:00.384 UTC, a row is 100 ms"
     assert lines[2].split()[:4] == ["0.000000", "16,309", "3,473,906", "13,888"]
     (chart,) = [line for line in lines if line.startswith("dcp_mutation")]
-    assert chart.endswith("at most 13,888")
+    assert chart.endswith("at most 13,888 a block")
     assert "█" in chart
 
 

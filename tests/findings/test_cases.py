@@ -53,23 +53,25 @@ def test_each_case_has_its_turn_among_the_messages_that_are_named_and_the_others
 
 def test_a_time_that_the_cases_say_is_not_said_again() -> None:
     assert (
-        several("round again in 1 us", "round again in 1 us").message
-        == "round again in 1 us on 2 connections: 1–2"
+        several("round again in 0.001 ms", "round again in 0.001 ms").message
+        == "round again in 0.001 ms on 2 connections: 1–2"
     )
     assert (
-        several("round again in 5 us", "round again in 5 us").message
-        == "round again in 5 us on 2 connections in 1 us: 1–2"
+        several("round again in 0.005 ms", "round again in 0.005 ms").message
+        == "round again in 0.005 ms on 2 connections in 0.001 ms: 1–2"
     )
 
 
 def test_several_connections_are_one_with_all_that_differs_in_its_cases() -> None:
-    found = several("told 5 in 3 ms", "told 17 in 2.1 s", "told 17 in 1 us")
+    found = several("told 5 in 3 ms", "told 17 in 2.1 s", "told 17 in 0.001 ms")
     assert (found.connections, found.count, found.what) == (
         (1, 2, 3),
         3,
-        "told 5 or 17 in 1 us, 3 ms or 2.1 s",
+        "told 5 or 17 in 3 ms, 2.1 s or 0.001 ms",
     )
-    assert found.message == "told 5 or 17 in 1 us, 3 ms or 2.1 s on 3 connections in 2 us: 1–3"
+    assert (
+        found.message == "told 5 or 17 in 3 ms, 2.1 s or 0.001 ms on 3 connections in 0.002 ms: 1–3"
+    )
     assert [(case.message, case.facts) for case in found.cases][1] == (
         "told 17 in 2.1 s",
         {"told": 2},
@@ -120,7 +122,7 @@ def test_numbers_that_count_something_are_added_up() -> None:
 
 def test_lengths_of_time_and_ranges() -> None:
     assert [duration(seconds) for seconds in (5e-6, 0.25, 9.31, 600, 9000)] == [
-        "5 us",
+        "0.005 ms",
         "250 ms",
         "9.3 s",
         "10 min",

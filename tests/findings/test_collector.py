@@ -58,7 +58,7 @@ def test_several_vbuckets_are_one() -> None:
         4,
         [1, 2, 3, 9],
     )
-    assert found.message == "at several on 4 vbuckets in 8 us: 1–3, 9"
+    assert found.message == "at several on 4 vbuckets in 0.008 ms: 1–3, 9"
 
 
 def test_what_is_worded_in_another_way_is_another_finding() -> None:
@@ -167,7 +167,7 @@ def test_a_rule_that_is_told_once_puts_vbuckets_together_with_what_to_do_for_eac
             )
         )
     (one,) = collector.findings({})
-    assert one.message == f"told on {count} vbuckets in 0 us: 7–{6 + count}"
+    assert one.message == f"told on {count} vbuckets in 0.000 ms: 7–{6 + count}"
     assert (one.next, one.vbuckets) == (expected, tuple(range(7, 7 + count)))
 
 

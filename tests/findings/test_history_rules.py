@@ -231,7 +231,7 @@ def recreated(count: int = 3, *, reopened: bool = True) -> Told:
 def test_vbuckets_without_a_history_in_common() -> None:
     (one,) = found(recreated())
     assert (one.rule, one.vbuckets, one.connection) == ("no-common-history", (0, 1, 2), 1)
-    assert one.message == "3 vbuckets rolled back to 0 in 80 us: no uuid in common"
+    assert one.message == "3 vbuckets rolled back to 0 in 0.080 ms: no uuid in common"
     assert [place.row for place in one.places] == [5, 6, 7, 8, 9, 10, 12]
 
 

@@ -157,7 +157,7 @@ def test_the_close_that_follows_is_told_with_it(abort: bool) -> None:
     assert (one.rule, one.count) == ("consumer-refused", 2)
     assert (close.rule, close.effect_of) == ("connection-closed", one.id)
     assert (
-        f"; the server {'reset' if abort else 'closed'} the connection 20 us later, in frame "
+        f"; the server {'reset' if abort else 'closed'} the connection 0.020 ms later, in frame "
         in one.message
     )
 

@@ -58,7 +58,7 @@ def test_a_connection_that_is_slower_than_the_others_is_named() -> None:
     )
     assert (
         one.message
-        == "get takes about 810 ms at the median, and 513 us on the server's other connections"
+        == "get takes about 810 ms at the median, and 0.513 ms on the server's other connections"
     )
     assert one.places[0].direction == "s2c"
 
@@ -72,7 +72,7 @@ def test_a_response_that_is_much_slower_than_the_median_is_named() -> None:
     (one,) = found(asking(1, [*QUICK[:10], 2.5, *QUICK[10:]]))
     assert (one.cause, one.message) == (
         "pause",
-        "a response to get took 2.5 s, where the median is about 513 us",
+        "a response to get took 2.5 s, where the median is about 0.513 ms",
     )
     assert one.places[0].row == 2 + 2 * 11
 

@@ -91,7 +91,7 @@ COPIES: dict[str, Case] = {
                 "normal",
                 [
                     "connection 2 is the leg behind a proxy of connection 1 (0.2 ms later); "
-                    "connection 2 was reset first, by the server, 150 us before connection 1"
+                    "connection 2 was reset first, by the server, 0.150 ms before connection 1"
                 ],
             ),
         ],

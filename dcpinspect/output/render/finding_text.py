@@ -8,17 +8,17 @@ import re
 import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import groupby
 
 from dcpinspect.findings.finding import Finding, MessagePlace, connections_of, ranges
 from dcpinspect.findings.lint import Verdict
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.palette import GLYPHS
-from dcpinspect.output.render.verdict import LookedAt, clock, verdict
+from dcpinspect.output.render.verdict import LookedAt, clock, day_of, verdict
 from dcpinspect.reading.numbering import STEP
 from dcpinspect.streams.tcp_facts import TcpConnection
-from dcpinspect.text import MOST_NAME, clip, counted, escape, escape_rest
+from dcpinspect.tables.times import day_and_time
+from dcpinspect.text import MOST_NAME, clip, counted, escape, escape_rest, short_names
 
 TextPaint = Callable[[str, str], str]
 
@@ -80,7 +80,8 @@ def report_lines(
     shows everything, with the effects of each cause below it.
     """
     causes, effects = with_their_effects(findings)
-    page = _Page(files, paint, width, effects, is_all=limit is None)
+    has_days = len({day_of(cause.first_time_ns) for cause in causes if cause.first_time_ns}) > 1
+    page = _Page(files, paint, width, effects, is_all=limit is None, has_days=has_days)
     head = list(page.wrapped(instead or verdict(causes, looked), "", "  "))
     yield from (paint(line, "bold") for line in head)
     if not causes:
@@ -125,8 +126,12 @@ class _Page:
         effects: dict[str, list[Finding]],
         *,
         is_all: bool,
+        has_days: bool = False,
     ) -> None:
+        """``has_days``: times of the day are said with the day."""
         self._files = files
+        self._file_names = short_names(files) if len(files) > 1 else ()
+        self._has_days = has_days
         self._paint = paint
         self._width = None if width is None else max(width, 40)
         self._effects = effects
@@ -234,10 +239,13 @@ class _Page:
         headline = by_packets(
             f"{glyph}: {escape_rest(finding.what or finding.message)}", finding, self._files
         )
-        location = f" ({place_of(finding)})" if place_of(finding) else ""
+        file = self._file_of(finding)
+        place = ", ".join(filter(None, [file, place_of(finding)]))
+        location = f" ({place})" if place else ""
         if level == _LINE:
             if self._width is not None and len(headline + location) > self._width:
                 place = _vbuckets_of(finding) or connections_of(finding)
+                place = ", ".join(filter(None, [file, place]))
                 location = f" ({place})" if place else ""
             lines = [self._clipped(headline, location)]
         else:
@@ -261,8 +269,8 @@ class _Page:
                 else finding.who
             )
             facts = [
-                ", ".join(filter(None, [whom, place_of(finding)])),
-                _when(finding, is_short=True),
+                ", ".join(filter(None, [whom, place])),
+                _when(finding, is_short=True, has_days=self._has_days),
                 _over(finding),
             ]
             lines += self.wrapped(
@@ -293,6 +301,15 @@ class _Page:
             effect_lines = ("follows from it:", *inside.entry(effect, _FULL))
             lines += [f"    {line}" for line in effect_lines]
         return lines
+
+    def _file_of(self, finding: Finding) -> str:
+        """Returns the name of the capture where a finding is, if there are several captures."""
+        numbers = {message_place.file for message_place in finding.places}
+        if not self._file_names or not numbers:
+            return ""
+        if len(numbers) > 1:
+            return f"{len(numbers)} captures"
+        return self._file_names[numbers.pop()]
 
     def _clipped(self, line: str, place: str = "") -> str:
         """Cuts a line that is too long after a word, unless a long one would take half of it. The
@@ -398,19 +415,19 @@ def told_of(finding: Finding) -> str:
     return "; ".join(filter(None, [_when(finding), WHO_ACTS[finding.whose], _over(finding)]))
 
 
-def _when(finding: Finding, *, is_short: bool = False) -> str:
-    """Returns the time span of a finding, and how often it occurred."""
+def _when(finding: Finding, *, is_short: bool = False, has_days: bool = False) -> str:
+    """Returns the time span of a finding, and how often it occurred. ``has_days``: a short one has
+    the day.
+    """
     times = f"{finding.count:,} times" if finding.count > 1 else ""
     if not finding.first_time_ns:
         return times
     first, last = finding.first_time_ns, max(finding.last_time_ns, finding.first_time_ns)
     if is_short:
-        begin, end = clock(first), clock(last)
+        day = f"{day_of(first)} " if has_days else ""
+        begin, end = f"{day}{clock(first)}", clock(last)
     else:
-        begin, end = (
-            f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{time_ns // 10**6 % 1000:03d}"
-            for time_ns in (first, last)
-        )
+        begin, end = day_and_time(first), day_and_time(last)
         end = end[11:] if end[:10] == begin[:10] else end
     span = f"{begin}–{end} UTC" if not begin.endswith(end) else f"{begin} UTC"
     span = f"since {begin} UTC" if finding.over == "open" else span

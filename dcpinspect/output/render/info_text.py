@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.finding import ranges
 from dcpinspect.output.render.message_lines import share_of
 from dcpinspect.text import cells, counted, escape
@@ -98,24 +99,13 @@ def _time(info: dict[str, Any]) -> Iterator[str]:
         if first != last
         else f"{first:%Y-%m-%d %H:%M:%S} UTC"
     )
-    yield f"{span}, {_duration(info['last_time'] - info['first_time'])} long"
+    yield f"{span}, {duration((info['last_time'] - info['first_time']) / 1e9)} long"
     local = first.astimezone()
     if local.utcoffset():
         yield (
             f"{local:%Y-%m-%d %H:%M:%S} {escape(local.tzname() or '')} where this runs "
             f"(UTC{local:%z})"
         )
-
-
-def _duration(nanoseconds: int) -> str:
-    seconds = nanoseconds / 1e9
-    if seconds < 60:
-        return f"{seconds:.3f} s"
-    minutes, left_seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return (
-        f"{hours} h {minutes} min {left_seconds} s" if hours else f"{minutes} min {left_seconds} s"
-    )
 
 
 def _traffic(info: dict[str, Any]) -> str:

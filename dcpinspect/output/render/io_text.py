@@ -11,14 +11,15 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.message_lines import seconds_text
 from dcpinspect.output.render.sparkline import sparkline
 from dcpinspect.output.render.timeline_text import lasting
-from dcpinspect.tables.record_tables import Records, time_text
+from dcpinspect.tables.record_tables import Records
+from dcpinspect.tables.times import day_and_time
 from dcpinspect.text import cells, clip, counted, escape
 
 COMMANDS = 4
 """Number of commands that have a column; other commands are only in the sums."""
 CHARTS = 12
 """Number of commands that have a chart."""
-SPARKS, BESIDE = 60, 62
+SPARKS, BESIDE = 60, 70
 """Number of blocks of a chart, if lines have no width, and width of what stands beside it."""
 _BEFORE = 41
 """Width of the columns before those of commands."""
@@ -57,7 +58,7 @@ def _lines(
         totals[name] += count
     most = sorted(totals, key=lambda name: (-totals[name], name))
     first = records.values("time")[0] - int(relative[0])
-    yield f"from {time_text(first)} (UTC), a row is {lasting(interval_ns)}", ""
+    yield f"from {day_and_time(first)} UTC, a row is {lasting(interval_ns)}", ""
     heads = {
         (name, side): f"{escape(name)}{'' if side == 'request' else ' answer'}"
         for name, side in most[:COMMANDS]
@@ -102,7 +103,7 @@ def _lines(
             )
             yield (
                 f"{label:<30} {unit:<8}  {sparkline(chart.tolist(), sparks):<{sparks}}  at "
-                f"most {int(chart.max()):,}",
+                f"most {int(chart.max()):,} a block",
                 "",
             )
     if len(most) > CHARTS:

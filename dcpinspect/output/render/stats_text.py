@@ -7,7 +7,7 @@ from typing import Any
 
 from dcpinspect.output.render.sparkline import sparkline
 from dcpinspect.tables.message_statistics import SECTIONS
-from dcpinspect.tables.record_tables import time_text
+from dcpinspect.tables.times import day_and_time
 from dcpinspect.text import cells, clip, escape, words_of
 
 StatisticsRow = dict[str, Any]
@@ -91,13 +91,11 @@ def _throughput(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[st
     sparks = SPARKS if width is None else max(10, width - _BESIDE)
     together = max(1, -(-len(rows) // sparks))
     span = rows[0]["seconds"] * together
-    yield f"throughput  from {time_text(rows[0]['time'])}, a block is {span:g} s"
+    yield f"throughput  from {day_and_time(rows[0]['time'])} UTC, a block is {span:g} s"
     for name, key in (("messages", "count"), ("bytes", "bytes")):
         values = [row[key] for row in rows]
-        most = max(
-            sum(values[start : start + together]) for start in range(0, len(values), together)
-        )
-        yield f"  {name:<8}  {sparkline(values, sparks)}  at most {most / span:,.0f} a second"
+        sums = [sum(values[start : start + together]) for start in range(0, len(values), together)]
+        yield f"  {name:<8}  {sparkline(values, sparks)}  at most {max(sums):,} a block"
 
 
 def _capture(rows: Sequence[StatisticsRow]) -> Iterator[str]:

@@ -244,6 +244,22 @@ def test_packets_of_several_files_are_told_apart() -> None:
     )
 
 
+def test_of_several_captures_short_findings_name_theirs_and_the_day() -> None:
+    day_ns = 86_400_000_000_000
+    two = [
+        finding(rule="loop", places=(place(1),), first_time_ns=day_ns),
+        finding(rule="stall", places=(place(2, file=1),), first_time_ns=3 * day_ns),
+    ]
+    paths = ("north/a.pcap", "south/a.pcap")
+    notes = [replace(note, severity="note") for note in two]
+    shown = list(report_lines(notes, paths, lambda text, _: text, width=80))
+    assert [line for line in shown if "north/a.pcap" in line]
+    assert [line for line in shown if "south/a.pcap" in line]
+    assert [line for line in shown if "1970-01-02 00:00:00" in line]
+    alone = list(report_lines(notes, paths[:1], lambda text, _: text, width=80))
+    assert not [line for line in alone if "a.pcap" in line]
+
+
 @pytest.mark.parametrize(
     ("file", "named"),
     [

@@ -34,7 +34,7 @@ def shown(*rows: tuple[int, str, int]) -> list[str]:
 def test_silence_is_one_line_and_bars_are_in_proportion() -> None:
     lines = shown((0, "get", 10), (0, "set", 10), (7, "get", 10))
     assert lines[:5] == [
-        "from 2024-04-06T12:01:00.000000000Z (UTC), a row is 1 s",
+        "from 2024-04-06 12:01:00.000 UTC, a row is 1 s",
         "        time s   messages         bytes  get  set  messages",
         "      0.000000         20           480   10   10  " + "█" * 20,
         "             …  nothing for 6 s",
