@@ -240,13 +240,13 @@ class _Page:
             f"{glyph}: {escape_rest(finding.what or finding.message)}", finding, self._files
         )
         file = self._file_of(finding)
-        place = ", ".join(filter(None, [file, place_of(finding)]))
-        location = f" ({place})" if place else ""
+        place_text = ", ".join(filter(None, [file, place_of(finding)]))
+        location = f" ({place_text})" if place_text else ""
         if level == _LINE:
             if self._width is not None and len(headline + location) > self._width:
-                place = _vbuckets_of(finding) or connections_of(finding)
-                place = ", ".join(filter(None, [file, place]))
-                location = f" ({place})" if place else ""
+                place_text = _vbuckets_of(finding) or connections_of(finding)
+                place_text = ", ".join(filter(None, [file, place_text]))
+                location = f" ({place_text})" if place_text else ""
             lines = [self._clipped(headline, location)]
         else:
             has_location = level in (_SENTENCE, _ADVICE)
@@ -269,7 +269,7 @@ class _Page:
                 else finding.who
             )
             facts = [
-                ", ".join(filter(None, [whom, place])),
+                ", ".join(filter(None, [whom, place_text])),
                 _when(finding, is_short=True, has_days=self._has_days),
                 _over(finding),
             ]
