@@ -11,7 +11,7 @@ import numpy as np
 
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context, place_at
-from dcpinspect.findings.finding import SEVERITY_OF, MessagePlace, Occurrence
+from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import LONG_NS, SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
@@ -157,56 +157,33 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
                 else ""
             )
             yield from _occurrences(
-                "ack-without-window",
-                message,
+                Occurrence("ack-without-window", message, number, ()),
                 [[example_place] for example_place in evidence],
                 examples.count,
-                rows=examples.rows,
+                examples.rows,
             )
 
 
 def _occurrences(
-    rule: str,
-    message: str,
+    like: Occurrence,
     evidence: Sequence[Sequence[MessagePlace]],
     count: int,
-    cause: str | None = None,
-    until_ns: int = 0,
-    next_: str | None = None,
-    closes: int | None = None,
-    is_over: bool | None = None,
-    shared: str | None = None,
     rows: RowNumbers = NO_ROWS,
-    vbuckets: tuple[int, ...] = (),
-    severity: Severity | None = None,
 ) -> Iterator[Occurrence]:
-    """Yields occurrences for something that happened ``count`` times, of which ``evidence`` are
-    told.
+    """Yields occurrences like this one for something that happened ``count`` times, of which
+    ``evidence`` are told.
 
     The worst one comes first: the message is about it. ``rows``: rows of all.
     """
-    rows = (
-        np.union1d(rows, [message_places[0].row for message_places in evidence])
-        if len(rows)
-        else rows
-    )
+    first_rows = [message_places[0].row for message_places in evidence]
+    rows = np.union1d(rows, first_rows) if len(rows) else rows
     for number, message_places in enumerate(evidence):
-        times = count - len(evidence) + 1 if number == 0 else 1
-        connection = message_places[0].connection
-        overrun = Occurrence(
-            rule,
-            message,
-            connection,
-            tuple(message_places),
-            cause=cause,
-            next=next_,
-            count=times,
-            last_time_ns=until_ns,
-            closes=closes,
-            vbuckets=vbuckets,
-            severity=severity or SEVERITY_OF[rule],
+        yield replace(
+            like,
+            places=tuple(message_places),
+            count=1 if number else count - len(evidence) + 1,
+            rows=() if number else rows,
         )
-        yield replace(overrun, is_over=is_over, shared=shared, rows=rows if number == 0 else ())
 
 
 def _asked_above(context: Context, number: int) -> int | None:
@@ -291,19 +268,19 @@ def _stalls(
     is_open = last is not None and last.time_ns >= LONG_NS
     severity: Severity = "error" if is_open else "warning" if worst.time_ns >= LONG_NS else "note"
     closes = link.number if is_open and is_closed else None
-    yield from _occurrences(
+    stall = Occurrence(
         "flow-control-stall",
         message,
-        evidence,
-        count,
-        until_ns=until,
+        link.number,
+        (),
+        last_time_ns=until,
         closes=closes,
         is_over=True if last is None else None if was_closed else False,
-        rows=watched.stalls.rows,
         vbuckets=_waiting(context, link) if last is not None else (),
         shared="the window is full, and nothing is acknowledged",
         severity=severity,
     )
+    yield from _occurrences(stall, evidence, count, watched.stalls.rows)
 
 
 def _last_stall(context: Context, link: TcpConnection, watched: WindowWatcher) -> Pressure | None:
@@ -329,20 +306,13 @@ def _under(
     context: Context, link: TcpConnection, watched: WindowWatcher, *, is_whole: bool
 ) -> Iterator[Occurrence]:
     window, fit = watched.window, watched.fit
-    evidence = [
-        context.report_place(link.number, message_place, of_consumer=True)
-        for message_place in (window.missed, window.latest_ack)
-    ]
     if 0 < fit < w.OVER.start:
         watched_way, cause = watched.ways[fit], w.WAYS[fit]
         message = (
             f"under-acknowledged by {watched_way.less:,} bytes: {watched_way.affected:,} x "
             f"{_WHAT[cause]}"
         )
-        next_ = _next(context, link, cause)
-        yield from _occurrences(
-            "under-acknowledged", message, [evidence], window.acks, cause, next_=next_
-        )
+        yield _under_acknowledged(context, link, watched, message, cause)
         return
     only_grew = watched.fits_nothing and window.acks >= w.ENOUGH_WITHOUT and not window.has_fallen
     if is_whole and only_grew and _last_stall(context, link, watched) is not None:
@@ -351,14 +321,27 @@ def _under(
             f"{window.after_ack:,}"
         )
         message = f"under-acknowledged: {grown} of {window.size:,}"
-        yield from _occurrences(
-            "under-acknowledged",
-            message,
-            [evidence],
-            window.acks,
-            NO_FIT,
-            next_=_next(context, link, NO_FIT),
-        )
+        yield _under_acknowledged(context, link, watched, message, NO_FIT)
+
+
+def _under_acknowledged(
+    context: Context, link: TcpConnection, watched: WindowWatcher, message: str, cause: str
+) -> Occurrence:
+    window = watched.window
+    evidence = tuple(
+        context.report_place(link.number, message_place, of_consumer=True)
+        for message_place in (window.missed, window.latest_ack)
+    )
+    next_ = _next(context, link, cause)
+    return Occurrence(
+        "under-acknowledged",
+        message,
+        link.number,
+        evidence,
+        cause=cause,
+        next=next_,
+        count=window.acks,
+    )
 
 
 def _over(
@@ -378,16 +361,15 @@ def _over(
     # the end may have shown that this acknowledgement is too much
     rows = np.append(watched.excesses.rows, excess.last.row)
     message = f"acknowledged {excess.acked:,} bytes, sent {excess.counted:,}"
-    next_ = _next(context, link, cause)
-    yield from _occurrences(
+    over = Occurrence(
         "over-acknowledged",
         message,
-        [list(dict.fromkeys(evidence))],
-        excess.count,
-        cause,
-        next_=next_,
-        rows=rows,
+        link.number,
+        (),
+        cause=cause,
+        next=_next(context, link, cause),
     )
+    yield from _occurrences(over, [list(dict.fromkeys(evidence))], excess.count, rows)
 
 
 def _overruns(
@@ -415,14 +397,10 @@ def _overruns(
     events.sort(key=lambda event: event.window - event.used)
     message = f"{events[0].used - events[0].window:,} bytes past the window of {events[0].window:,}"
     evidence = [[context.report_place(link.number, event.at)] for event in events]
-    yield from _occurrences(
-        "flow-control-overrun",
-        message,
-        evidence,
-        count,
-        shared="bytes past the window",
-        rows=watched.overruns.rows,
+    overrun_occurrence = Occurrence(
+        "flow-control-overrun", message, link.number, (), shared="bytes past the window"
     )
+    yield from _occurrences(overrun_occurrence, evidence, count, watched.overruns.rows)
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

@@ -14,6 +14,7 @@ from dcpinspect.findings.rule import ACKNOWLEDGED, GOES_ON, SILENT, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
+from dcpinspect.streams import noop_peers as n
 from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.noop_peers import NoopRecord, Peer, patience
@@ -72,22 +73,20 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     if noops is None:
         return
     for link in context.links:
-        examples = noops.kept.get(link.number) or NoopExamples()
+        unanswered, overlaps, opaques, silences = (
+            noops.kept.get((link.number, code)) or Examples()
+            for code in (n.UNANSWERED, n.OVERLAP, n.OPAQUE, n.SILENT)
+        )
         peer = noops.peers[link.number] if link.number < len(noops.peers) else None
         if peer is None or peer.producer < 0:
             continue
-        yield from _unanswered(context, link, examples, peer, is_whole=is_whole)
-        yield from _overlaps(context, link, examples, peer, is_whole=is_whole)
-        for event in examples.opaques.occurrences:
-            other_opaque = _other_opaque(
-                context,
-                link,
-                event,
-                _times(event, examples.opaques.occurrences, examples.opaques.count),
-            )
-            yield _with(other_opaque, examples.opaques.rows)
+        yield from _unanswered(context, link, unanswered, peer, is_whole=is_whole)
+        yield from _overlaps(context, link, overlaps, peer, is_whole=is_whole)
+        for event in opaques.occurrences:
+            times = _times(event, opaques.occurrences, opaques.count)
+            yield _with(_other_opaque(context, link, event, times), opaques.rows)
         cause_key = finished.so_far.explained.get(link.number)
-        yield from _silences(context, link, examples, peer, cause_key, is_whole=is_whole)
+        yield from _silences(context, link, silences, peer, cause_key, is_whole=is_whole)
 
 
 def _times(event: NoopFacts, events: Sequence[NoopFacts], count: int) -> int:
@@ -109,7 +108,7 @@ def _with(noop_occurrence: Occurrence, rows: RowNumbers) -> Occurrence:
 
 
 def _certain(
-    context: Context, link: TcpConnection, examples: Examples[NoopFacts], direction: int
+    context: Context, link: TcpConnection, examples: NoopExamples, direction: int
 ) -> RowNumbers:
     """Returns the places of kept rows that are certain: nothing uncaptured could explain them."""
     if not len(examples.times) or not context.may_lack(
@@ -184,8 +183,8 @@ def _unanswered(
                 last_time_ns=until,
                 severity=severity,
             )
-    events = sorted(examples.unanswered.occurrences, key=lambda event: event.other.row > 0)
-    certain = _certain(context, link, examples.unanswered, 1 - peer.producer)
+    events = sorted(examples.occurrences, key=lambda event: event.other.row > 0)
+    certain = _certain(context, link, examples, 1 - peer.producer)
     for event in events:
         if context.may_lack(
             link.number,
@@ -199,7 +198,7 @@ def _unanswered(
             evidence.append(context.report_place(link.number, event.other, of_consumer=True))
         message = f"noop {_hex(event.opaque)} unanswered for {duration(event.time_ns / 1e9)}"
         message += ", then answered" if event.other.row else ""
-        times = _times(event, events, examples.unanswered.count)
+        times = _times(event, events, examples.count)
         cause = GOES_ON if event.other.row else _since(link, peer, event.at)
         unanswered = Occurrence(
             "noop-unanswered",
@@ -210,10 +209,10 @@ def _unanswered(
             count=times,
             is_over=True if event.other.row else None,
         )
-        goes_on = (examples.unanswered.times[certain] + patience(peer) < peer.consumer_time) | (
-            examples.unanswered.shown_ns[certain] > 0
+        goes_on = (examples.times[certain] + patience(peer) < peer.consumer_time) | (
+            examples.shown_ns[certain] > 0
         )
-        yield _with(unanswered, examples.unanswered.rows[certain][goes_on == (cause == GOES_ON)])
+        yield _with(unanswered, examples.rows[certain][goes_on == (cause == GOES_ON)])
 
 
 def _hears_consumer(context: Context, link: TcpConnection, peer: Peer) -> bool:
@@ -237,7 +236,7 @@ def _since(link: TcpConnection, peer: Peer, noop: MessagePlace | MessagePosition
 def _overlaps(
     context: Context, link: TcpConnection, examples: NoopExamples, peer: Peer, *, is_whole: bool
 ) -> Iterator[Occurrence]:
-    events, count = [*examples.overlaps.occurrences], examples.overlaps.count
+    events, count = [*examples.occurrences], examples.count
     is_read = is_whole and _hears_consumer(context, link, peer)
     if is_read and peer.is_double and context.until_ns(link) > peer.excused_until:
         events.append(_noticed(peer.open, peer.older))
@@ -251,7 +250,7 @@ def _overlaps(
             _both_places(context, link, event),
             count=count - len(events) + 1 if number == 0 else 1,
         )
-        yield _with(overlap, examples.overlaps.rows)
+        yield _with(overlap, examples.rows)
 
 
 def _silences(
@@ -288,8 +287,8 @@ def _silences(
             last_time_ns=until,
             effect_of=cause_key,
         )
-    events = examples.silences.occurrences
-    certain = _certain(context, link, examples.silences, peer.producer)
+    events = examples.occurrences
+    certain = _certain(context, link, examples, peer.producer)
     for event in events:
         if context.may_lack(link.number, peer.producer, event.at.time_ns, event.other.time_ns):
             continue  # perhaps the silence is only explained later
@@ -298,9 +297,9 @@ def _silences(
             f"nothing came for {duration(event.time_ns / 1e9)}{every}",
             link.number,
             _both_places(context, link, event),
-            count=_times(event, events, examples.silences.count),
+            count=_times(event, events, examples.count),
         )
-        yield _with(silent, examples.silences.rows[certain])
+        yield _with(silent, examples.rows[certain])
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray
+from dcpinspect.arrays import BoolArray, grown
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import ALL, Context
@@ -217,9 +217,9 @@ class Pairing(Watcher):
         self._unmatched_count = sum(map(len, self._unmatched.values()))
 
     def _heard(self, ways: RowNumbers, time_ns: RowNumbers) -> None:
-        more = int(ways.max(initial=-1)) + 1 - len(self._latest)
-        if more > 0:
-            self._latest = np.append(self._latest, np.zeros(more, np.int64))
+        count = int(ways.max(initial=-1)) + 1
+        if count > len(self._latest):
+            self._latest = grown(self._latest, count)
         self._latest[ways] = np.maximum(self._latest[ways], time_ns)
 
     def _follow(self, batch: MessageBatch, asks: BoolArray, answers: BoolArray) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.arrays import unique
+from dcpinspect.arrays import grown, unique
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import OPEN_FLAGS
 from dcpinspect.protocol.opcodes import Opcode
@@ -122,11 +122,8 @@ class SessionFacts(Follower):
     def _meet(self, batch: MessageBatch) -> None:
         highest = int(batch.connection.max(initial=0))
         if highest >= len(self._state):
-            more = max(highest + 1, 2 * len(self._state)) - len(self._state)
-            self._state = np.concatenate(
-                (self._state, np.full((more, FACTS), UNKNOWN, dtype=np.int8))
-            )
-            self._is_met = np.concatenate((self._is_met, np.zeros(more, dtype=np.bool_)))
+            self._state = grown(self._state, highest + 1, UNKNOWN)
+            self._is_met = grown(self._is_met, highest + 1)
         is_new = ~self._is_met[batch.connection]
         for number in unique(batch.connection[is_new]).tolist() if is_new.any() else ():
             self._is_met[number] = True

@@ -1,5 +1,5 @@
 """Finds which values of a column differ, if few do: numbers of kinds, connections, words. Sorting
-them takes six times as long.
+them takes six times as long. And says where tables of kernels begin to look for a pair of numbers.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.kernels.kernel import kernel
+from dcpinspect.kernels.kernel import kernel, kernel_function
 
 _MOST = 256
 """Number of values that are told apart without sorting: a value takes so many steps at most,
@@ -56,3 +56,16 @@ def number_values(values: IntArray, slots: IntArray, first: IntArray, inverse: I
             count += 1
         inverse[i] = slots[slot]
     return count
+
+
+@kernel_function
+def slot_for(key: int, other: int, seed: int, slots: int) -> int:
+    """Returns the slot where the search for a pair of numbers begins, the second of them of 32
+    bits. Products stay below 2^63, so both forms of a kernel agree.
+    """
+    mixed = (key & 0x7FFFFFFF) * 0x2545F491 + ((key >> 31) & 0x7FFFFFFF)
+    mixed = (mixed ^ (mixed >> 29) ^ seed) & 0x7FFFFFFF
+    mixed = mixed * 0x1B873593 + (other & 0xFFFFFFFF) * 0x4F6CDD1D
+    mixed = (mixed ^ (mixed >> 32)) & 0x7FFFFFFF
+    mixed = mixed * 0x2C1B3C6D
+    return int((mixed ^ (mixed >> 17)) & (slots - 1))

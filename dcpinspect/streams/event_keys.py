@@ -8,6 +8,7 @@ or what is known of a collection.
 from __future__ import annotations
 
 from dcpinspect.arrays import IntArray
+from dcpinspect.kernels.distinct import slot_for
 from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, nested, number
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, MAY_REPEAT, MEMORY
@@ -110,23 +111,10 @@ FIRST_COLLECTION = 8
 
 
 @kernel_function
-def slot_of(stream: int, key: int, seed: int, slots: int) -> int:
-    """Returns the slot where the search for an entry begins. Products stay below 2^63, so both
-    forms of a kernel agree.
-    """
-    mixed = (key & 0x7FFFFFFF) * 0x2545F491 + ((key >> 31) & 0x7FFFFFFF)
-    mixed = (mixed ^ (mixed >> 29) ^ seed) & 0x7FFFFFFF
-    mixed = mixed * 0x1B873593 + (stream & 0x7FFFFFFF) * 0x4F6CDD1D
-    mixed = (mixed ^ (mixed >> 32)) & 0x7FFFFFFF
-    mixed = mixed * 0x2C1B3C6D
-    return int((mixed ^ (mixed >> 17)) & (slots - 1))
-
-
-@kernel_function
 def entry_of(tables: KeyTables, stream: int, key: int, row: int) -> int:
     """Returns the number of the entry for a key of a stream; adds the entry if it is new."""
     return int(
-        entry_from(tables, slot_of(stream, key, tables.seed, len(tables.slots)), stream, key, row)
+        entry_from(tables, slot_for(key, stream, tables.seed, len(tables.slots)), stream, key, row)
     )
 
 
@@ -165,9 +153,8 @@ def look_up(tables: KeyTables, start: int, end: int) -> None:
     """
     for e in range(start, end):
         event = tables.events[e]
-        event.slot = slot_of(
-            tables.messages[event.message].stream, event.key, tables.seed, len(tables.slots)
-        )
+        stream = tables.messages[event.message].stream
+        event.slot = slot_for(event.key, stream, tables.seed, len(tables.slots))
         event.entry = tables.slots[event.slot]
     for e in range(start, end):
         event = tables.events[e]
@@ -182,7 +169,7 @@ def refill_entries(tables: KeyTables) -> None:
     """Enters the used entries into empty slots."""
     for h in range(tables.marks.used):
         entry = tables.entries[h]
-        slot = slot_of(entry.stream, entry.key, tables.seed, len(tables.slots))
+        slot = slot_for(entry.key, entry.stream, tables.seed, len(tables.slots))
         while tables.slots[slot] >= 0:
             slot = (slot + 1) & (len(tables.slots) - 1)
         tables.slots[slot] = h

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcpinspect.arrays import IntArray, unique
+from dcpinspect.arrays import IntArray, grown, unique
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.header import MAX_BODY
@@ -181,9 +181,8 @@ class FlowControl(Follower):
         is_window = kind == FACT
         is_window[is_window] = extras.setting[messages.detail[is_window]] == FACT_WINDOW
         if len(self._has_window) < len(state.connections):
-            more = len(state.connections) - len(self._has_window)
-            self._has_window = np.concatenate((self._has_window, np.zeros(more, dtype=np.bool_)))
-            self._slowest = np.concatenate((self._slowest, np.zeros(more, dtype=np.int64)))
+            self._has_window = grown(self._has_window, len(state.connections))
+            self._slowest = grown(self._slowest, len(state.connections))
         self._has_window[connection[is_window & (messages.window > 0)]] = True
         self._time_answers(batch)
         is_from_producer = messages.direction == state.producers(connection, messages.place.row)

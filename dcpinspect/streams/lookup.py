@@ -4,6 +4,7 @@ capture may have hidden something.
 
 from __future__ import annotations
 
+from dcpinspect.kernels.distinct import slot_for
 from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import records
@@ -21,22 +22,9 @@ reset_stream = kernel_function(records.Stream.resetter())
 
 
 @kernel_function
-def slot_for(connection: int, vbucket: int, sid: int, seed: int, slots: int) -> int:
-    """Returns the slot where the search for a key begins. Products stay below 2^63, so both forms
-    of a kernel agree.
-    """
-    mixed = (connection & 0x7FFFFFFF) * 0x2545F491 + (vbucket << 17) + sid + 1
-    mixed = (mixed ^ (mixed >> 29)) & 0x7FFFFFFF
-    mixed = mixed * 0x1B873593 + seed * 0x4F6CDD1D
-    mixed = (mixed ^ (mixed >> 32)) & 0x7FFFFFFF
-    mixed = mixed * 0x2C1B3C6D
-    return int((mixed ^ (mixed >> 17)) & (slots - 1))
-
-
-@kernel_function
 def find_key(state: ReadingState, connection: int, vbucket: int, sid: int) -> int:
     """Returns the number of a key, or -1 - (the free slot where the key belongs)."""
-    slot = slot_for(connection, vbucket, sid, state.seed, len(state.slots))
+    slot = slot_for((vbucket << 17) + sid + 1, connection, state.seed, len(state.slots))
     while state.slots[slot] >= 0:
         key = state.keys[state.slots[slot]]
         if key.vbucket == vbucket and key.connection == connection and key.sid == sid:
@@ -68,7 +56,8 @@ def refill_slots(state: ReadingState) -> None:
     """Enters all keys into empty slots."""
     for k in range(state.counts.keys):
         key = state.keys[k]
-        slot = slot_for(key.connection, key.vbucket, key.sid, state.seed, len(state.slots))
+        name = (key.vbucket << 17) + key.sid + 1
+        slot = slot_for(name, key.connection, state.seed, len(state.slots))
         while state.slots[slot] >= 0:
             slot = (slot + 1) & (len(state.slots) - 1)
         state.slots[slot] = k

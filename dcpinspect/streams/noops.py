@@ -10,13 +10,11 @@ other direction show that it is.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import field
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.connections import noop_interval, noop_limit_ns
@@ -70,14 +68,8 @@ class NoopFacts(NamedTuple):
         )
 
 
-@dataclass(slots=True)
-class NoopExamples:
-    """What was found on one connection."""
-
-    unanswered: Examples[NoopFacts] = field(default_factory=Examples)
-    overlaps: Examples[NoopFacts] = field(default_factory=Examples)
-    opaques: Examples[NoopFacts] = field(default_factory=Examples)
-    silences: Examples[NoopFacts] = field(default_factory=Examples)
+NoopExamples = Examples[NoopFacts]
+"""What was found of one kind on one connection."""
 
 
 class Noops(Follower):
@@ -89,8 +81,8 @@ class Noops(Follower):
 
     def __init__(self) -> None:
         self.peers = Peers.zeros(0)
-        self.kept: PerConnection[int, NoopExamples] = PerConnection()
-        """What was found, by number of the connection."""
+        self.kept: PerConnection[tuple[int, int], NoopExamples] = PerConnection()
+        """What was found, by number of the connection and code of the event."""
         self.keeps_rows = False
         """Whether somebody wants the rows of everything that is found."""
 
@@ -134,13 +126,7 @@ class Noops(Follower):
             {*zip(events.connection.tolist(), events.code.tolist(), strict=True)}
         ):
             indices = np.flatnonzero((events.connection == number) & (events.code == code))
-            examples_of_connection = self.kept.setdefault(number, NoopExamples())
-            examples = (
-                examples_of_connection.unanswered,
-                examples_of_connection.overlaps,
-                examples_of_connection.opaques,
-                examples_of_connection.silences,
-            )[code]
+            examples = self.kept.setdefault((number, code), Examples())
             examples.add_chosen(
                 [NoopFacts.from_event(events[index]) for index in examples.kept_of(indices)],
                 len(indices),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.arrays import IntArray
+from dcpinspect.kernels.distinct import slot_for
 from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, number
 
@@ -104,23 +105,10 @@ class PairTables(Tables):
 
 
 @kernel_function
-def home(key: int, opaque: int, seed: int, mask: int) -> int:
-    """Returns the slot where the search for a key begins. Products stay below 2^63, so both forms
-    of a kernel agree.
-    """
-    mixed = (key & 0x7FFFFFFF) * 0x2545F491 + ((key >> 31) & 0x7FFFFFFF) * 0x5851F42D
-    mixed = (mixed ^ (mixed >> 29)) & 0x7FFFFFFF
-    mixed = mixed * 0x1B873593 + ((opaque ^ seed) & 0xFFFFFFFF) * 0x4F6CDD1D
-    mixed = (mixed ^ (mixed >> 32)) & 0x7FFFFFFF
-    mixed = mixed * 0x2C1B3C6D
-    return (mixed ^ (mixed >> 17)) & mask
-
-
-@kernel_function
 def find(tables: PairTables, key: int, opaque: int) -> int:
     """Returns the slot of a key, or -1 - (the free slot where the key belongs)."""
     mask = len(tables.slots) - 1
-    slot_index = home(key, opaque, tables.seed, mask)
+    slot_index = slot_for(key, opaque, tables.seed, mask + 1)
     while tables.slots[slot_index].key != FREE:
         if tables.slots[slot_index].key == key and tables.slots[slot_index].opaque == opaque:
             return slot_index
@@ -136,7 +124,7 @@ def remove(tables: PairTables, slot_index: int) -> None:
     probe = (slot_index + 1) & mask
     while tables.slots[probe].key != FREE:
         slot = tables.slots[probe]
-        home_index = home(slot.key, slot.opaque, tables.seed, mask)
+        home_index = slot_for(slot.key, slot.opaque, tables.seed, mask + 1)
         if ((probe - home_index) & mask) >= ((probe - hole) & mask):
             put = tables.slots[hole]
             put.key = slot.key

@@ -9,7 +9,7 @@ import pytest
 
 from dcpinspect.reading.engine import Engine
 from dcpinspect.streams import noops
-from dcpinspect.streams.noop_peers import ROOM
+from dcpinspect.streams.noop_peers import OPAQUE, ROOM, SILENT
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, batches
@@ -109,6 +109,6 @@ def test_what_is_noticed_is_kept_however_much_there_is_room_for(
         talk.answer("dcp_noop", opaque + 100, by="client")
         talk.noop()
     whole = followed(talk, sizes=sizes).kept
-    assert (whole[1].silences.count, whole[1].opaques.count) == (10, 10)
+    assert (whole[1, SILENT].count, whole[1, OPAQUE].count) == (10, 10)
     monkeypatch.setattr(noops, "_EVENTS", ROOM)
     assert followed(talk, sizes=sizes).kept == whole
