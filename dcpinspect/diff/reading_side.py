@@ -34,7 +34,7 @@ from dcpinspect.reading.store.spool import Spool
 from dcpinspect.streams import words as w
 from dcpinspect.streams.disputes import EVERYTHING, Subscription, subscription
 from dcpinspect.streams.histories import AS_STORED, HAS_BODY, HAS_CAS, STATES
-from dcpinspect.streams.record_codes import OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.record_codes import HAS_PURGE, OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import CUT_VALUE, Snapshots, Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import unbiased
@@ -53,8 +53,6 @@ ANSWERS = 1 << 18
 """Number of answers whose times are remembered."""
 _SHOWS = ("JSON", "Snappy", "XATTR")
 """Features of HELLO by which a value is shown in another form."""
-_HAS_PURGE = 4
-"""Bit of ``OptionalSeqnos.present``: the marker says up to where deletions were purged."""
 
 
 class AnswerTimes:
@@ -442,7 +440,7 @@ class ComparisonSide:
                 "purge": pa.array(
                     unbiased(snapshots.seqnos.purge),
                     pa.uint64(),
-                    mask=(snapshots.seqnos.present & _HAS_PURGE) == 0,
+                    mask=(snapshots.seqnos.present & HAS_PURGE) == 0,
                 ),
             }
         )

@@ -37,6 +37,7 @@ from dcpinspect.streams.records import (
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.session import COLLECTIONS, Said, Session
+from dcpinspect.streams.state import plain as plain
 from dcpinspect.streams.tables import Tables
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
@@ -50,11 +51,6 @@ ALL = np.iinfo(np.int64).max
 """A row after all rows, and a time after all times."""
 
 _FRAME = (1 << FILE_SHIFT) - 1
-
-
-def plain(biased: int) -> int:
-    """Returns a biased seqno of the tracker's tables as the seqno that was sent."""
-    return int(biased) - LEAST
 
 
 @dataclass(frozen=True)

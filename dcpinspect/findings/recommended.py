@@ -22,7 +22,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.flow_control import TOO_SMALL, FlowControl
-from dcpinspect.streams.record_codes import UPR_LAYOUT
+from dcpinspect.streams.record_codes import HAS_PURGE, UPR_LAYOUT
 from dcpinspect.streams.records import CUT_VALUE, LEAST, UNREAD_SEQNO, Snapshot
 from dcpinspect.streams.session import Said, Session
 from dcpinspect.streams.tcp_facts import TcpConnection, host_of
@@ -30,8 +30,6 @@ from dcpinspect.streams.tcp_facts import TcpConnection, host_of
 LONGEST_NAME = 200
 """Greatest size in bytes of a name that servers accept."""
 ENOUGH_ACKS = 4
-_HAS_PURGE = 1 << 2
-"""The bit of ``OptionalSeqnos.present`` for the purge seqno."""
 _CLIENT = 0
 """Direction of the side that opened the TCP connection."""
 
@@ -150,7 +148,7 @@ class ConsumerFacts:
     def purges_told(self) -> frozenset[int]:
         """Streams on which a marker told a purge seqno."""
         snapshots = self.context.snapshots
-        return frozenset(snapshots.stream[snapshots.seqnos.present & _HAS_PURGE > 0].tolist())
+        return frozenset(snapshots.stream[snapshots.seqnos.present & HAS_PURGE > 0].tolist())
 
     @cached_property
     def before(self) -> Mapping[int, int]:

@@ -25,7 +25,7 @@ from dcpinspect.streams.changes import ChangeEvent, Events
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import EventQuery, FoundEvents, Interval
 from dcpinspect.streams.grouping import GroupedRows, Groups
-from dcpinspect.streams.record_codes import IN_OSO, OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.record_codes import HAS_COMPLETED, HAS_PURGE, IN_OSO, OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import GREATEST, LEAST, Gaps, Snapshot, Streams
 from dcpinspect.streams.session import COLLECTIONS, SYNC_WRITES, Session
 from dcpinspect.streams.state import KnownTables
@@ -43,10 +43,6 @@ _COMPLETE = (COMPLETE, COMPLETE_ADVANCED)
 _DELETIONS = (Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION)
 _VISIBLE = (Opcode.DCP_MUTATION, Opcode.DCP_COMMIT, *_DELETIONS)
 _PENDING = (Opcode.DCP_PREPARE, Opcode.DCP_ABORT)
-_HAS_COMPLETED, _HAS_PURGE = 2, 4
-"""The bits of ``OptionalSeqnos.present`` for a marker that says up to which seqno prepares were
-completed, and deletions were purged.
-"""
 
 HIDDEN, COMPLETED, PURGED, DROPPED = range(4)
 """Why events that another stream shows did not have to come: the client may not see them; they are
@@ -297,7 +293,7 @@ class Disputes:
             return reasons
         snapshot, end = self._snapshots[number], self._range(number)[1]
         is_disk = bool(snapshot.flags & DISK)
-        is_marked = bool(snapshot.seqnos.present & _HAS_COMPLETED)
+        is_marked = bool(snapshot.seqnos.present & HAS_COMPLETED)
         for index in np.flatnonzero(reasons < 0).tolist():
             event = inside[index]
             key = int(event.seqno), int(event.key), int(event.collection)
@@ -418,7 +414,7 @@ class Disputes:
 
 def _purged_below(snapshot: Snapshot, seqno: int) -> bool:
     """Returns whether the marker says that only deletions below ``seqno`` were purged."""
-    return bool(snapshot.seqnos.present & _HAS_PURGE and snapshot.seqnos.purge <= seqno)
+    return bool(snapshot.seqnos.present & HAS_PURGE and snapshot.seqnos.purge <= seqno)
 
 
 class StreamEvents:

@@ -27,6 +27,7 @@ from dcpinspect.streams.record_codes import (
     AT_EDGE,
     BOTH_EVENTS,
     FROM_START,
+    HAS_VISIBLE,
     IN_OSO,
     IN_RANGE,
     IS_ADVANCED,
@@ -40,7 +41,7 @@ from dcpinspect.streams.record_codes import (
 )
 from dcpinspect.streams.records import FILE_SHIFT, LEAST, Gap, Gaps, MessageRow, Snapshots
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.state import KnownTables, unbiased
+from dcpinspect.streams.state import KnownTables, plain, unbiased
 from dcpinspect.streams.table_columns import GAPS
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.record_tables import ColumnValues, LazyColumn, Records, WordColumn
@@ -111,7 +112,7 @@ def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> IntArray:
     number = gaps.snapshot
     marked = np.where(has_snapshot, table.flags[number], 0)
     visible = table.seqnos.max_visible[number]
-    has_visible = has_snapshot & ((table.seqnos.present[number] & 1) != 0) & (visible > LEAST)
+    has_visible = has_snapshot & _has(table.seqnos.present[number], HAS_VISIBLE) & (visible > LEAST)
     filtered = facts.has_filter[stream]
     skips = facts.skips_deletes[stream] & (marked & DISK != 0)
     keeps_all = (
@@ -380,7 +381,7 @@ class ExplainedGaps:
         return evidence if tale is None else f"{evidence}; other streams not compared"
 
     def _tale(self, tale: Comparison) -> str:
-        sent_text = f"connection {tale.connection} was sent {_plain(tale.seqno)} in row {tale.row}"
+        sent_text = f"connection {tale.connection} was sent {plain(tale.seqno)} in row {tale.row}"
         if tale.cause == w.UNEXPLAINED:
             return (
                 f"{sent_text}, and this stream got neither that nor a later version before the "
@@ -406,7 +407,7 @@ class ExplainedGaps:
         if cause == w.RESUMED:
             return (
                 f"the client had received what came up to row {first}, and asked in row {last} "
-                f"for what follows {_plain(gap.before) - 1}"
+                f"for what follows {plain(gap.before) - 1}"
             )
         if cause == w.ADVANCED:
             return (
@@ -454,12 +455,12 @@ class ExplainedGaps:
         snapshot = self._snapshots[gap.snapshot]
         row = self._marker(gap)
         if cause == w.INVISIBLE:
-            return f"{row} has {_plain(snapshot.seqnos.max_visible)} as its greatest visible seqno"
+            return f"{row} has {plain(snapshot.seqnos.max_visible)} as its greatest visible seqno"
         return f"{row} promised more than came before row {gap.ends.row}"
 
     def _marker(self, gap: Gap) -> str:
         snapshot = self._snapshots[gap.snapshot]
-        start, end = _plain(snapshot.start), _plain(snapshot.end)
+        start, end = plain(snapshot.start), plain(snapshot.end)
         return f"the marker {start}–{end} in row {snapshot.place.row}"
 
     def _no_cause(self, gap: Gap) -> str:
@@ -552,8 +553,3 @@ _DEDUPLICATED = [
         ", from disk: de-duplicated, purged by compaction, or hidden from this client",
     )
 ]
-
-
-def _plain(seqno: int | np.integer[Any]) -> int:
-    """Returns one biased seqno as the seqno that was sent."""
-    return int(seqno) - LEAST

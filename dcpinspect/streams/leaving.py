@@ -19,6 +19,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.examples import FIRST
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.gaps import Amounts
+from dcpinspect.streams.record_codes import HAS_PURGE
 from dcpinspect.streams.records import ByteLosses, Gaps, Keys, Snapshots, Streams
 from dcpinspect.streams.rollbacks import BACK
 from dcpinspect.streams.snapshots import types
@@ -38,7 +39,6 @@ MOST_UNUSUAL = 1 << 16
 """Greatest numbers of finished snapshots, unexplained gaps and losses that stay: the latest ones.
 """
 _AFTER_ALL = np.iinfo(np.int64).max
-_HAS_PURGE = 4
 _OVER = (DRAINING, ENDED, LEFT, NOT_ACCEPTED)
 
 
@@ -160,7 +160,7 @@ def stale_snapshots(
     says_most = np.zeros(count, dtype=np.bool_)
     for value, has in (
         (ordered.end, ordered.layout > 0),
-        (ordered.seqnos.purge, ordered.seqnos.present & _HAS_PURGE != 0),
+        (ordered.seqnos.purge, ordered.seqnos.present & HAS_PURGE != 0),
     ):
         by_value = np.lexsort((value, has, stream))
         says_most[by_value[np.append(stream[by_value][1:] != stream[by_value][:-1], True)]] = True

@@ -31,6 +31,9 @@ BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
 snapshot that did not bring its last seqno.
 """
 
+HAS_VISIBLE, HAS_COMPLETED, HAS_PURGE, HAS_PREPARED = (1 << bit for bit in range(4))
+"""Bits of ``OptionalSeqnos.present``: which of its seqnos a marker has."""
+
 UPR_LAYOUT, OSO_LAYOUT = 0, -1
 """Layouts of snapshots without a range: the marker of UPR, and an OSO snapshot."""
 

@@ -17,10 +17,10 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.consumers import Consumers
 from dcpinspect.streams.failover_logs import FailoverLogs, KnownLog
 from dcpinspect.streams.grouping import GroupedRows, Groups
-from dcpinspect.streams.record_codes import UPR_LAYOUT
+from dcpinspect.streams.record_codes import HAS_PURGE, UPR_LAYOUT
 from dcpinspect.streams.records import FILE_SHIFT, LEAST, UNREAD_SEQNO, Snapshots, Stream, Streams
 from dcpinspect.streams.rollback import Explanation, RequestedRange, VbucketFacts, explain_rollback
-from dcpinspect.streams.state import unbiased
+from dcpinspect.streams.state import plain, unbiased
 from dcpinspect.streams.table_columns import ROLLBACKS
 from dcpinspect.tables.record_tables import ColumnValues, Records
 
@@ -29,7 +29,6 @@ BACK = 16
 """Greatest number of streams of a client, and of snapshots of each, that are searched for the
 snapshot around a rollback seqno.
 """
-_HAS_PURGE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ class Rollbacks:
     def _explain(self, number: int) -> Rollback:
         row = self._streams[number]
         request = _requested_range(row)
-        to = _plain(row.rollback) if row.rollback != UNREAD_SEQNO else None
+        to = plain(row.rollback) if row.rollback != UNREAD_SEQNO else None
         log = self._logs.nearest(number)
         if log is not None and not log.entries:
             log = None
@@ -97,8 +96,8 @@ class Rollbacks:
         resume = to
         if to is not None and explanation.cause == "leading-consumer":
             received = self._consumers.received_before(number)
-            if received is not None and _plain(received) < to:
-                resume = _plain(received)
+            if received is not None and plain(received) < to:
+                resume = plain(received)
                 explanation = explain_rollback(request, to, entries, seen, resume)
         snapshot = (
             None
@@ -116,7 +115,7 @@ class Rollbacks:
         ends = np.full(len(streams), LEAST)
         np.maximum.at(ends, markers.stream, markers.end)
         np.maximum.at(ends, np.flatnonzero(streams.seen > 0), streams.last[streams.seen > 0])
-        purge_markers = markers[(markers.seqnos.present & _HAS_PURGE) != 0]
+        purge_markers = markers[(markers.seqnos.present & HAS_PURGE) != 0]
         keys, number = np.unique(self._keys[purge_markers.stream], return_inverse=True)
         purges = np.full(len(keys), LEAST)
         np.maximum.at(purges, number.reshape(-1), purge_markers.seqnos.purge)
@@ -164,9 +163,9 @@ class Rollbacks:
         for earlier in self._consumers.streams.before(number, BACK):
             for snapshot in self._of_stream[earlier][-BACK:][::-1].tolist():
                 snapshot_row = self._snapshots[snapshot]
-                start = _plain(snapshot_row.start)
-                end = _plain(snapshot_row.end)
-                last = _plain(snapshot_row.last)
+                start = plain(snapshot_row.start)
+                end = plain(snapshot_row.end)
+                last = plain(snapshot_row.last)
                 is_whole = (
                     snapshot_row.layout > UPR_LAYOUT
                     and not snapshot_row.is_tainted
@@ -232,13 +231,9 @@ def _requested_range(row: Stream) -> RequestedRange | None:
     """Returns what a stream request asked for; None if it was not captured."""
     if not row.request.form:
         return None
-    start = _plain(row.request.start)
-    low = _plain(row.request.snapshot_start)
-    high = _plain(row.request.snapshot_end)
+    start = plain(row.request.start)
+    low = plain(row.request.snapshot_start)
+    high = plain(row.request.snapshot_end)
     if row.request.form != 1:
         low = high = start
     return RequestedRange(start, low, high, int(row.request.uuid) & _MASK, int(row.request.flags))
-
-
-def _plain(seqno: int) -> int:
-    return int(seqno) - LEAST

@@ -11,7 +11,14 @@ from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import CHECKPOINT, DISK, FROM_LATEST, MEMORY, SNAPSHOT_FLAGS
 from dcpinspect.streams import words as w
-from dcpinspect.streams.record_codes import OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.record_codes import (
+    HAS_COMPLETED,
+    HAS_PREPARED,
+    HAS_PURGE,
+    HAS_VISIBLE,
+    OSO_LAYOUT,
+    UPR_LAYOUT,
+)
 from dcpinspect.streams.records import FILE_SHIFT, Snapshots, Streams
 from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.table_columns import SNAPSHOTS
@@ -169,14 +176,14 @@ def snapshot_records(
         "first_seqno": NumberColumn(unbiased(snapshots.first), has_seqno),
         "last_seqno": NumberColumn(unbiased(snapshots.last), has_seqno),
         "max_visible_seqno": NumberColumn(
-            unbiased(snapshots.seqnos.max_visible), (present & 1) != 0
+            unbiased(snapshots.seqnos.max_visible), (present & HAS_VISIBLE) != 0
         ),
         "high_completed_seqno": NumberColumn(
-            unbiased(snapshots.seqnos.high_completed), (present & 2) != 0
+            unbiased(snapshots.seqnos.high_completed), (present & HAS_COMPLETED) != 0
         ),
-        "purge_seqno": NumberColumn(unbiased(snapshots.seqnos.purge), (present & 4) != 0),
+        "purge_seqno": NumberColumn(unbiased(snapshots.seqnos.purge), (present & HAS_PURGE) != 0),
         "high_prepared_seqno": NumberColumn(
-            unbiased(snapshots.seqnos.high_prepared), (present & 8) != 0
+            unbiased(snapshots.seqnos.high_prepared), (present & HAS_PREPARED) != 0
         ),
         "state": WordColumn(state, SNAPSHOT_STATES),
         "row": NumberColumn(snapshots.place.row),

@@ -16,6 +16,7 @@ from dcpinspect.kernels.kernel import kernel_function
 from dcpinspect.kernels.structs import StructRows, Tables
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.records import (
+    LEAST,
     Anomalies,
     ByteLosses,
     CaptureHoles,
@@ -373,6 +374,11 @@ def has_room(state: ReadingState) -> bool:
 def biased(values: npt.NDArray[Any]) -> IntArray:
     """Returns seqnos in biased form, as kernels use them."""
     return (values.astype(np.uint64, copy=False) ^ np.uint64(1 << 63)).view(np.int64)
+
+
+def plain(seqno: int | np.integer[Any]) -> int:
+    """Returns one biased seqno as the seqno that was sent."""
+    return int(seqno) - LEAST
 
 
 def unbiased(values: IntArray) -> npt.NDArray[np.uint64]:
