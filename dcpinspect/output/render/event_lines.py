@@ -253,7 +253,8 @@ def _of_stream(
             until_ns,
         )
     elif stream["end_row"] is not None:
-        reason = escape(stream["end_reason"])
+        # none where the stream was asked for again after a loss
+        reason = escape(stream["end_reason"] or "unknown")
         yield VbucketEvent(
             stream["end_row"], 4, *stream_ids, "stream-end", f"stream end: {reason}, {end}"
         )

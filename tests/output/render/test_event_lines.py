@@ -9,6 +9,7 @@ from dcpinspect.output.render.event_lines import (
     events,
     folded,
 )
+from tests.encode import encode
 from tests.streams.test_story import twice, with_links
 from tests.streams.told import Told, opened
 
@@ -147,3 +148,14 @@ def test_nothing_that_an_event_says_is_cut() -> None:
         " " * len("Row Time Con Stream   ")
     }
     assert " ".join(lines).split()[3:] == event.text.split()
+
+
+def test_a_stream_whose_place_another_one_took_after_a_loss_ended_for_no_known_reason() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(1, 5, "memory")
+    stream.close()
+    with talk.lost():
+        talk.send("server", encode("noop"))
+    talk.stream(7)
+    assert "9 stream-end: stream end: unknown, before any seqno" in texts(talk)
