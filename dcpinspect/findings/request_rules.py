@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.history_rules import loops
 from dcpinspect.findings.positions import CAUSES as WRONG
-from dcpinspect.findings.positions import wrong_position
+from dcpinspect.findings.positions import WrongPosition, wrong_position
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet, Watcher
 from dcpinspect.protocol.command_statuses import command_status_meaning
@@ -26,6 +27,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import hex_uid
 from dcpinspect.streams.records import LEAST, UNREAD_SEQNO, Stream, Streams
 from dcpinspect.streams.rollback import CAUSES
+from dcpinspect.streams.rollbacks import Rollback
 from dcpinspect.streams.transitions import ENDED
 
 ENDLESS = 2**64 - 1
@@ -608,55 +610,30 @@ def _rolled_back(
             seqnos=(start,),
             facts={"requested start": start},
         )
-    uuid = (
-        "the newest uuid of the log that began at or below it"
-        if rollback.resume_uuid is None
-        else f"uuid 0x{rollback.resume_uuid:016x}"
-    )
-    message = f"asked for seqno {start}, rolled back to {to}: {rollback.why.text}"
     wrong = wrong_position(context, clients, number, rollback.why.cause)
-    shared = rollback.why.shared if wrong is None else f"{rollback.why.shared}; {wrong.shared}"
-    message = message if wrong is None else f"{message}; {wrong.text}"
-    again = context.request(followed) if followed is not None else None
-    ended = ""
-    if followed is not None and _does_without_tombstones(
-        context.streams[number], context.streams[followed]
-    ):
-        message, ended = f"{message}; granted without them later", ", and granted later"
-        next_ = "nothing is left to do, the client asked again with ignore-purged-tombstones"
-    elif again is not None:
-        message, ended = f"{message}; followed in row {again.row}", ", and followed"
-        next_ = _FOLLOWED
-    elif followed is not None:
-        message, ended = f"{message}; the consumer has a stream again", ", and went on"
-        next_ = _WENT_ON
-    elif wrong is not None and rollback.resume != to:
-        next_ = (
-            f"let the client resume at {rollback.resume}, the last seqno that it received, with "
-            f"{uuid}, because from {to} on it would miss what is between; {wrong.next}"
-        )
-    else:
-        advice = wrong.next if wrong is not None else _TO_KEEP.get(rollback.why.cause)
-        is_over = advice is not None and rollback.why.cause != "purge" and is_granted_later
-        next_ = (
-            "operators have nothing to do, a later request was granted"
-            if is_over
-            else f"let the client discard what is above {to}, and resume at {to} with {uuid}"
-        ) + (f"; {advice}" if advice is not None else "")
+    outcome = _outcome(
+        context,
+        number,
+        followed,
+        _how_to_resume(rollback, to, wrong, is_granted_later=is_granted_later),
+    )
+    text, shared = rollback.why.text, rollback.why.shared
+    if wrong is not None:
+        text, shared = f"{text}; {wrong.text}", f"{shared}; {wrong.shared}"
     return occurrence(
         context,
         number,
         "rollback",
-        message,
+        f"asked for seqno {start}, rolled back to {to}: {text}{outcome.text}",
         (
             context.request(number),
             context.answer(number),
-            again,
+            context.request(followed) if followed is not None else None,
             context.log_place(rollback.log) if rollback.log is not None else None,
         ),
         cause=rollback.why.cause if wrong is None else wrong.cause,
-        shared=f"rolled back{ended}: {shared}",
-        next_=next_,
+        shared=f"rolled back{outcome.shared}: {shared}",
+        next_=outcome.next,
         seqnos=(start, to),
         facts={
             "requested start": start,
@@ -666,6 +643,52 @@ def _rolled_back(
         },
         severity="warning" if followed is None else "note",
     )
+
+
+class _Outcome(NamedTuple):
+    """What came of a rollback."""
+
+    text: str
+    """What the message says of it."""
+    shared: str
+    """What several have in common."""
+    next: str
+
+
+def _outcome(context: Context, number: int, followed: int | None, how: str) -> _Outcome:
+    """``how``: what to do if nothing came of it."""
+    if followed is None:
+        return _Outcome("", "", how)
+    if _does_without_tombstones(context.streams[number], context.streams[followed]):
+        advice = "nothing is left to do, the client asked again with ignore-purged-tombstones"
+        return _Outcome("; granted without them later", ", and granted later", advice)
+    again = context.request(followed)
+    if again is not None:
+        return _Outcome(f"; followed in row {again.row}", ", and followed", _FOLLOWED)
+    return _Outcome("; the consumer has a stream again", ", and went on", _WENT_ON)
+
+
+def _how_to_resume(
+    rollback: Rollback, to: int, wrong: WrongPosition | None, *, is_granted_later: bool
+) -> str:
+    """Returns what to do about a rollback that the client did not follow."""
+    uuid = (
+        "the newest uuid of the log that began at or below it"
+        if rollback.resume_uuid is None
+        else f"uuid 0x{rollback.resume_uuid:016x}"
+    )
+    if wrong is not None and rollback.resume != to:
+        return (
+            f"let the client resume at {rollback.resume}, the last seqno that it received, with "
+            f"{uuid}, because from {to} on it would miss what is between; {wrong.next}"
+        )
+    advice = wrong.next if wrong is not None else _TO_KEEP.get(rollback.why.cause)
+    is_over = advice is not None and rollback.why.cause != "purge" and is_granted_later
+    return (
+        "operators have nothing to do, a later request was granted"
+        if is_over
+        else f"let the client discard what is above {to}, and resume at {to} with {uuid}"
+    ) + (f"; {advice}" if advice is not None else "")
 
 
 def _rolled_back_unread(context: Context, number: int, *, has_stream: bool) -> Occurrence:
