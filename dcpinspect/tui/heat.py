@@ -94,18 +94,10 @@ class Heat:
         """Returns the sums per group and column. A group has its first and last vbucket; a column
         has ``together`` spans.
         """
-        columns = -(-self.used // together)
-        sums = np.zeros((len(groups), columns), np.int64)
+        sums = np.zeros((len(groups), self.used), np.int64)
         for line, (first, last) in enumerate(groups):
-            span_sums = self.counts[first : last + 1, : columns * together].sum(
-                axis=0, dtype=np.int64
-            )
-            sums[line] = (
-                np.append(span_sums, np.zeros(columns * together - len(span_sums), np.int64))
-                .reshape(columns, together)
-                .sum(axis=1)
-            )
-        return sums
+            sums[line] = self.counts[first : last + 1, : self.used].sum(axis=0, dtype=np.int64)
+        return np.add.reduceat(sums, np.arange(0, self.used, together), axis=1)
 
     def feed(self, batch: MessageBatch) -> None:
         """Counts the next batch. Costs a sum over its events."""

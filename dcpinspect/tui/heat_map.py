@@ -29,7 +29,7 @@ from dcpinspect.tui.heat import (
 )
 from dcpinspect.tui.line_view import LineView, Piece, flowed, strip
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.vbucket_cells import FEW, Cells, sign_of
+from dcpinspect.tui.vbucket_cells import Cells, sign_of
 
 LABEL = 13
 """Width of the sign and the numbers before a line, in columns; few vbuckets have words, too."""
@@ -90,29 +90,31 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         """
         self._heat, self.cells = results.heat.until(last_ns), cells
         self._results, self._first_ns, self._last_ns = results, first_ns, last_ns
-        counted_vbuckets = [number for number in results.vbuckets if number < MOST]
         self._numbers = (
-            counted_vbuckets
-            if len(counted_vbuckets) <= FEW
-            else list(range(max(counted_vbuckets) + 1))
+            cells.numbers
+            if cells.has_few
+            else list(range(min(max(results.vbuckets, default=-1), MOST - 1) + 1))
         )
         self._arrange()
 
     def _arrange(self) -> None:
         """Chooses as many cells as fit, and fills them."""
-        self.form = fitting(len(self._numbers), max(1, self.size.height - self.HEAD))
-        vbuckets, together = self._numbers, self.form.together
+        vbuckets, lines = self._numbers, max(1, self.size.height - self.HEAD)
+        self.form = fitting(len(vbuckets), lines)
+        if self.cells.has_few:
+            self.form = HeatForm(1, self.form.high)
+        together = self.form.together
         shared = [vbuckets[start : start + together] for start in range(0, len(vbuckets), together)]
         self.groups = [(numbers[0], numbers[-1]) for numbers in shared]
         self._worst = [max(numbers, key=self.cells.rank) for numbers in shared]
         self._labels = [
             f"{first:<4} {self.cells.short_words(first)}"
-            if self.cells.has_few and first == last
+            if self.cells.has_few
             else f"{f'{first}–{last}'.removesuffix(f'–{first}'):>{LABEL - 4}}"
             for first, last in self.groups
         ]
         self._label_width = 4 + max(map(len, self._labels), default=0)
-        width = max(1, self.size.width - self._label_width)
+        width = max(1, self.size.width - self._label_width - 1)  # the last is for a scroll bar
         used = self._heat.used
         self._spans = -(-used // width) or 1
         self.amounts = self._heat.cells(self.groups, self._spans)

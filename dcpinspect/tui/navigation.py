@@ -234,8 +234,8 @@ class Navigation(ContentSwitcher):
 
         def show() -> None:
             self.current = name
+            self.view.arrive()  # which may choose what has the keys
             self.view.keyboard.focus()
-            self.view.arrive()
             self.has_view.set()
             self._switched()
             then()

@@ -29,14 +29,12 @@ from dcpinspect.tui.view import Spot, View
 if TYPE_CHECKING:
     from dcpinspect.tui.navigation import Navigation
 
-VbucketsForm = Literal["map", "heat"]
-
 _NAME = 12
 """Width of the names of facts, in columns."""
 _CARD = 16
 """Lines that the facts and findings of a vbucket take below the others, if there is room."""
-_LEAST_CARD = 6
-"""Lines that they take if each vbucket has one line at least."""
+_LEAST_CARD = 7
+"""Lines that they take at least."""
 _HIGHEST = 5
 """Greatest height of a line of a vbucket over time, in lines of text."""
 
@@ -48,10 +46,8 @@ class VbucketsView(View):
 
     def __init__(self, host: Navigation) -> None:
         super().__init__(host, "vbuckets")
-        self.form: VbucketsForm = "map"
-        """The form that is shown."""
-        self._is_chosen = False
-        """Whether the user chose the form; else few vbuckets are shown over time."""
+        self._is_over_time = False
+        """Whether the user wants to see many vbuckets over time."""
         self.map = VbucketMap(id="map")
         self.heat = HeatMap(id="heat")
         self._side = VerticalScroll(id="vbuckets-side", can_focus=False)
@@ -71,9 +67,10 @@ class VbucketsView(View):
             yield self._worst
             yield self._about
 
-    def on_mount(self) -> None:
-        """Shows the map."""
-        self._show_form("map")
+    @property
+    def form(self) -> Literal["map", "heat"]:
+        """The form that is shown: few vbuckets have a line each over time, many are a map."""
+        return "heat" if self._is_over_time or self.map.cells.has_few else "map"
 
     @property
     def keyboard(self) -> LineView:
@@ -94,43 +91,34 @@ class VbucketsView(View):
         if self._is_old and self.is_mounted:
             self._is_old = False
             self._fill()
-            self._choose_form()
         self._describe()
-
-    def _choose_form(self) -> None:
-        """Shows the form of so many vbuckets, unless the user chose one."""
-        if self.form != self._home and not self._is_chosen:
-            self._show_form(self._home)
 
     def _fill(self) -> None:
         """Gives the latest results to the shown form, and to the map, which the others ask."""
-        inspection = self.host.inspection
+        inspection, before = self.host.inspection, self.keyboard
         self.map.show(inspection.results)
-        if self.form == "heat":
+        is_map = self.form == "map"
+        self.map.display, self.heat.display = is_map, not is_map
+        self.set_class(not is_map, "-heat")
+        self.set_class(self.map.cells.has_few, "-few")
+        if not is_map:
             self.heat.show(inspection.results, self.map.cells, *inspection.ends)
-
-    @property
-    def _home(self) -> VbucketsForm:
-        """The form that is shown unless the user chooses: few vbuckets have a line each."""
-        return "heat" if self._has_lines else "map"
-
-    @property
-    def _has_lines(self) -> bool:
-        """Whether each vbucket has a line over time, with room for its card below."""
-        cells = self.map.cells
-        lines = self.heat.HEAD + len(cells.numbers) + _LEAST_CARD
-        return cells.has_few and lines <= self.host.size.height
+        if self.keyboard is not before and before.has_focus:
+            self.keyboard.focus()
 
     def action_layout(self) -> None:
-        """Shows the other form, the map or the heat map. The cursor stays on its vbucket."""
-        vbucket, self._is_chosen = self.vbucket_here, True
-        self._show_form("heat" if self.form == "map" else "map", vbucket)
+        """Shows many vbuckets in the other form, the map or the heat map. The cursor stays on its
+        vbucket.
+        """
+        vbucket, self._is_over_time = self.vbucket_here, not self._is_over_time
+        if self.map.cells.has_few:
+            self.host.show_status("few vbuckets are shown over time; there is no map of them")
+        self._show_form(vbucket)
 
     def show_map(self, vbucket: int) -> None:
         """Shows a vbucket among all."""
-        if self.form != self._home:
-            self._show_form(self._home)
-        self.move_to(vbucket)
+        self._is_over_time = False
+        self._show_form(vbucket)
 
     def move_to(self, vbucket: int, since_ns: int | None = None) -> None:
         """Moves the cursors to a vbucket, and to a time."""
@@ -138,34 +126,29 @@ class VbucketsView(View):
         if self.form == "heat":
             self.heat.move_to(vbucket, since_ns)
 
-    def _show_form(self, form: VbucketsForm, vbucket: int | None = None) -> None:
-        self.form = form
-        self.map.display, self.heat.display = form == "map", form == "heat"
-        self.set_class(form == "heat", "-heat")
+    def _show_form(self, vbucket: int | None, since_ns: int | None = None) -> None:
         self._fill()
         if vbucket is not None:
-            self.move_to(vbucket)
+            self.move_to(vbucket, since_ns)
         self._describe()
-        if self.display:
-            self.keyboard.focus()
+        self.keyboard.focus()
 
     @on(LineView.Moved)
     def _describe(self) -> None:
         """Shows what signs mean, and the details of what is under the cursor."""
-        is_map, is_narrow = self.form == "map", self.screen.has_class("-narrow")
-        is_few = self.map.cells.has_few if is_map else self._has_lines
-        self.set_class(is_few, "-few")
-        taken = self.map.needed(self.map.size.width, 10)
-        if not is_map:
-            count, height = len(self.map.cells.numbers), self.size.height
-            high = max(1, min((height - self.heat.HEAD - _CARD) // count, _HIGHEST))
-            taken = self.heat.HEAD + count * high
-        self.map.styles.height = self.heat.styles.height = taken if is_few else None
+        is_map, is_few = self.form == "map", self.map.cells.has_few
+        is_low = self.screen.has_class("-narrow") and not is_few
+        taken, height, head = 0, self.size.height, self.heat.HEAD
+        if is_few:
+            count = len(self.map.cells.numbers)
+            high = max(1, min((height - head - _CARD) // count, _HIGHEST))
+            taken = max(1, min(head + count * high, height - _LEAST_CARD))
+        self.heat.styles.height = taken or None
         width = max(10, self._side.scrollable_content_region.width or self.app.size.width - 2)
         worst = Text()
-        if not is_map and is_few and self.heat.since_ns is not None:
+        if is_few and self.heat.since_ns is not None:
             worst = Text(self.heat.spoken())
-        elif is_map and not is_few and not is_narrow:
+        elif is_map and not is_low:
             worst = self.map.worst_text()
         self._worst.display = bool(worst)
         worst.rstrip()
@@ -177,20 +160,20 @@ class VbucketsView(View):
         if number is None or not (is_map or is_few):
             self._about.update(Text("" if number is None else self.heat.spoken()))
             return
+        findings = [results.findings[index] for index in results.findings_of(number)]
         about = partial(
             about_vbucket,
             number,
             self.map.cells.by_number.get(number, ()),
-            [results.findings[index] for index in results.findings_of(number)],
+            [finding for finding in findings if not is_low or finding.severity != "note"],
             self._sign_of,
             results.end_reason,
             width,
         )
-        free = self.size.height - taken - legend.plain.count("\n") - 2 * bool(legend) - 1
-        text = about("words" if is_narrow and not is_few else "all")
-        if is_few and text.plain.count("\n") > free:
-            text = about("findings")
-        self._about.update(text)
+        free = height - taken - legend.plain.count("\n") - 2 * (bool(legend) + bool(worst)) - 1
+        text = about()
+        is_long = is_few and text.plain.count("\n") > free
+        self._about.update(about(is_short=True) if is_low or is_long else text)
 
     def _sign_of(self, finding: Finding) -> tuple[str, Style]:
         """Returns the sign of a finding; that of an effect is of no severity."""
@@ -200,8 +183,7 @@ class VbucketsView(View):
         return self._glyphs.of_severity(severity), theme.style_of(self.app, f"severity-{severity}")
 
     def on_resize(self) -> None:
-        """Fits the form and the details to the new size."""
-        self._choose_form()
+        """Fits the details to the new size."""
         self.call_after_refresh(self._describe)
 
     def spot(self) -> Spot:
@@ -214,9 +196,8 @@ class VbucketsView(View):
 
     def restore(self, spot: Spot) -> None:
         """Restores what ``spot`` has saved."""
-        self._show_form(self.form if spot.since_ns is None else "heat")
-        if spot.vbucket is not None:
-            self.move_to(spot.vbucket, spot.since_ns)
+        self._is_over_time |= spot.since_ns is not None
+        self._show_form(spot.vbucket, spot.since_ns)
 
     def legend(self) -> Sequence[str]:
         """Returns the legend of the heat map or the map."""
@@ -266,39 +247,33 @@ def about_vbucket(
     sign_of: Callable[[Finding], tuple[str, Style]],
     end_reason_of: Callable[[Mapping[str, Any]], str | None],
     width: int,
-    form: Literal["all", "findings", "words"] = "all",
+    *,
+    is_short: bool = False,
 ) -> Text:
-    """Returns what is known of a vbucket for each of its clients, then its ``findings``. ``form``:
-    whether all is told in lines, or only the findings are, or nothing is. What is not told in lines
-    is short, without what is not there.
+    """Returns what is known of a vbucket for each of its clients, then its ``findings``.
+    ``is_short``: only the findings have lines of their own, and what is not there is left out.
     """
     out = Text().append(f"vb {number}", "bold")
     if not rows:
         return out.append("  not requested in this capture")
     for number_of_row, row in enumerate(rows):
-        if form != "all":
+        if is_short:
             facts = [
                 text if name in ("client", "state") else f"{name} {text}"
                 for name, text in _facts(row, end_reason_of(row))
                 if text != "none"
-            ]
-            facts += [
-                f"{sign_of(finding)[0]} {finding.rule}"
-                for finding in findings
-                if finding.severity != "note" and form == "words"
             ]
             out.append(f"{chr(10) if number_of_row else '  '}{' · '.join(facts)}")
         else:
             out.append("\n")
             for name, text in _facts(row, end_reason_of(row)):
                 out.append_text(labelled(name, text, _NAME, width, "dim"))
-    if form == "words" or not findings:
-        return out
-    out.append("\n" if form == "all" else "\n\n")
+    out.append("\n" if findings else "")
     for finding in findings:
         sign, style = sign_of(finding)
         text = f"{finding.rule}: {one_line(finding.message)}"
         out.append_text(labelled(sign, text, 2, width, style))
+    out.rstrip()
     return out
 
 

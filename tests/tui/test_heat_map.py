@@ -91,7 +91,8 @@ def test_a_row_begins_with_how_its_vbucket_stands_and_enter_there_asks_for_no_ti
         await press(app, pilot, "left", "up", "enter")
         assert (app.view, lanes_of(app).vbucket, lanes_of(app).axis) == ("timeline", 47, "seqno")
         await press(app, pilot, "backspace")
-        assert (view.form, heat.vbucket, heat.since_ns) == ("heat", 47, None)
+        spot = view.spot()
+        assert (view.form, spot.vbucket, spot.since_ns) == ("heat", 47, None)
 
     play("orphans.pcap", scene)
 
