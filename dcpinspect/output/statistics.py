@@ -14,12 +14,11 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.coverage_text import interfaces
 from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
 from dcpinspect.reading.reading import Reading
-from dcpinspect.streams.balance import Balance
+from dcpinspect.streams.connection_charts import ConnectionCharts
 from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.message_statistics import MessageStats, StatisticsRow, distribution
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.record_tables import WordColumn
-from dcpinspect.tables.round_trip_series import RoundTrips
 from dcpinspect.tables.series import Series
 from dcpinspect.text import words_of
 
@@ -61,11 +60,7 @@ class Charts:
     """Messages and bytes, by connection; those without messages may be missing at the end."""
 
 
-def charts_of(
-    counted: MessageStats,
-    windows: Sequence[tuple[int, int, int, int, IntArray]] = (),
-    round_trips: RoundTrips | None = None,
-) -> Charts:
+def charts_of(counted: MessageStats) -> Charts:
     """Returns what can be drawn of messages that were counted."""
     messages, sizes = counted.messages_by_time, counted.bytes_by_time
     return Charts(
@@ -76,9 +71,6 @@ def charts_of(
             CommandRate(name, side, messages.rows[number], sizes.rows[number])
             for number, name, side in counted.commands()
         ],
-        windows=windows,
-        round_trips=[] if round_trips is None else list(_by_connection(round_trips.answers)),
-        noops=[] if round_trips is None else list(_by_connection(round_trips.noops)),
         answers=list(counted.answer_octaves()),
         by_connection=counted.by_connection.copy(),
     )
@@ -93,8 +85,7 @@ class Statistics:
         """
         self._of_all = of_all
         self._counted = MessageStats()
-        self._balance = Balance()
-        self._round_trips = RoundTrips()
+        self._of_connections = ConnectionCharts()
 
     @property
     def messages(self) -> int:
@@ -105,8 +96,7 @@ class Statistics:
         """Takes the next messages of the reading; ``rows``: the messages that are to be counted."""
         self._counted.feed(batch, np.arange(len(batch)) if rows is None else rows)
         if self._of_all:
-            self._balance.feed(batch)
-            self._round_trips.feed(batch)
+            self._of_connections.feed(batch)
 
     def rows(self, reading: Reading, tables: Tables | None = None) -> list[StatisticsRow]:
         """Returns the table of statistics by now; the reading tracks streams if all messages are
@@ -114,28 +104,37 @@ class Statistics:
         """
         if self._of_all and reading.last_time_ns is not None:
             self._counted.reach(reading.last_time_ns)
-        of_streams = _of_streams(tables or reading.tables, self._balance) if self._of_all else ()
+        of_streams = (
+            _of_streams(tables or reading.tables, self._of_connections.most_outstanding)
+            if self._of_all
+            else ()
+        )
         return [*self._counted.rows(), *of_streams, *_of_capture(reading)]
 
     def charts(self, tables: Tables) -> Charts:
         """Returns what can be drawn by now; ``tables``: the tables of the reading."""
+        charts, series = charts_of(self._counted), self._of_connections
         if not self._of_all:
-            return charts_of(self._counted)
-        charts = charts_of(self._counted, list(_windows(tables, self._balance)), self._round_trips)
+            return charts
         last_times = dict(tables.connections.rows("connection", "last_time"))
         held = {
             connection: (changed_ns, max(changed_ns, last_times[connection] or 0), level)
-            for connection, (changed_ns, level) in self._balance.by_time.latest.items()
+            for connection, (changed_ns, level) in series.outstanding.latest.items()
             if connection in last_times
         }
-        return replace(charts, held=held)
+        return replace(
+            charts,
+            windows=list(_windows(tables, series.outstanding)),
+            held=held,
+            round_trips=list(_by_connection(series.answers)),
+            noops=list(_by_connection(series.noops)),
+        )
 
 
-def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, int, IntArray]]:
+def _windows(tables: Tables, series: Series) -> Iterator[tuple[int, int, int, int, IntArray]]:
     """Yields ``Charts.windows`` for connections that have a window and lost nothing."""
-    table, series = tables.connections, balance.by_time
     names = ("connection", "window_bytes", "outstanding_bytes")
-    for connection, window, outstanding in table.rows(*names):
+    for connection, window, outstanding in tables.connections.rows(*names):
         if outstanding is not None and connection in series.rows:
             yield connection, window, series.start_ns or 0, series.span_ns, series.rows[connection]
 
@@ -146,8 +145,11 @@ def _by_connection(series: Series) -> Iterator[tuple[int, int, int, IntArray]]:
         yield connection, series.start_ns or 0, series.span_ns, series.rows[connection]
 
 
-def _of_streams(tables: Tables, balance: Balance) -> Iterator[StatisticsRow]:
-    """Yields sizes of snapshots by type, and windows of connections that lost nothing."""
+def _of_streams(tables: Tables, most_outstanding: Mapping[int, int]) -> Iterator[StatisticsRow]:
+    """Yields sizes of snapshots by type, and windows of connections that lost nothing.
+
+    ``most_outstanding``: bytes, by connection.
+    """
     types, items = (tables.snapshots.columns[name] for name in ("type", "items"))
     assert isinstance(types, WordColumn)
     assert isinstance(items, NumberColumn)
@@ -165,7 +167,7 @@ def _of_streams(tables: Tables, balance: Balance) -> Iterator[StatisticsRow]:
     for connection, window, outstanding, copy_of in tables.connections.rows(*names):
         if outstanding is not None and copy_of is None:
             yield {"section": "flow", "name": "window", "connection": connection, "bytes": window}
-            greatest = balance.greatest.get(connection, 0)
+            greatest = most_outstanding.get(connection, 0)
             yield {
                 "section": "flow",
                 "name": "most outstanding",

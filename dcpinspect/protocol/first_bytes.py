@@ -318,14 +318,10 @@ class BriefDirections:
     ) -> tuple[BoolArray, BriefMessages | None]:
         """Takes untaken connections of which a direction has one packet with few bytes."""
         state = self._state[first.number]
-        connection = first.number >> 1
         says = first.length > 0
-        ends = first.is_end
-        is_known = ((state & (_LEFT | _ENDED)) != 0) | is_several
-        is_taken = _both(
-            connection,
-            (first.length >= 0) & (first.length <= FEW) & ~is_known & ~(says & (state != 0)),
-        )
+        is_known = ((state & (_LEFT | _ENDED)) != 0) | is_several | says & (state != 0)
+        is_few = (first.length >= 0) & (first.length <= FEW)
+        is_taken = _both(first.number >> 1, is_few & ~is_known)
         if np.count_nonzero(is_taken) < MANY or self._used > MOST_BYTES:
             return np.zeros(len(is_taken), dtype=np.bool_), None
         rows = np.flatnonzero(is_taken & says)
@@ -339,26 +335,19 @@ class BriefDirections:
             has_handshake[rows],
         )
         is_taken[rows[kind == _STRANGE]] = False
-        is_taken = _both(connection, is_taken)
+        is_taken = _both(first.number >> 1, is_taken)
         still = is_taken[rows]
-        rows, new = rows[still], FirstBytesRows.zeros(len(rows[still]))
-        new.way = first.number[rows]
-        new.start = start[still]
-        new.length = first.length[rows]
-        new.kind = kind[still]
-        new.packet = first.packet[rows]
-        new.frame = first.frame[rows]
-        new.file = first.file[rows]
-        new.time = first.time[rows]
+        rows = rows[still]
+        new = _rows_of(first, rows, start[still], kind[still])
         file_place = None if first.place is None else first.place[rows]
         may_ask = np.isin(new.kind, (_BAD_MAGIC, _ABSURD, _MID_STREAM, _HTTP))
         self._state[new.way] = _STARTED * first.is_start[rows] | _MAY_ASK * may_ask
         self._release[new.way] = first.release[rows]
-        over = np.flatnonzero(is_taken & ends)
+        over = np.flatnonzero(is_taken & first.is_end)
         waited = over[(state[over] & _HELD) != 0]
         old, old_place = self._drop(first.number[waited])
         self._state[first.number[over]] |= _ENDED
-        waits = ~ends[rows] & (new.kind != _MESSAGES)
+        waits = ~first.is_end[rows] & (new.kind != _MESSAGES)
         earlier, old.start = gathered(self._bytes, old.start, old.length)
         old.start += len(data)
         self._keep(data, new[waits], None if file_place is None else file_place[waits])
@@ -373,18 +362,31 @@ class BriefDirections:
         spoken.start, framed, message_direction = _framed(
             np.concatenate((data, earlier)), spoken, release, end_release[speaks]
         )
-        ended = over[(self._state[first.number[over]] & _SAID) != 0]
-        ended_directions = first.number[ended]
         if self._count and not self._live:
             self._forget_all()
-        direction, length, packet, file = map(
-            _wide, (spoken.way, spoken.length, spoken.packet, spoken.file)
-        )
         in_file = NO_NUMBERS if file_place is None else item_place[speaks]
-        carried = CarrierPackets(
-            direction,
-            np.zeros(len(direction), np.int64),
-            _wide(spoken.start),
+        carried = self._carriers(spoken, in_file, first, over)
+        return is_taken, BriefMessages(
+            (message_direction >> 1) + 1, message_direction & 1, framed, carried
+        )
+
+    def _carriers(
+        self, spoken: FirstBytesRows, in_file: RowNumbers, first: FirstBytes, over: IntArray
+    ) -> CarrierPackets:
+        """Returns which packets gave first bytes that are messages.
+
+        ``in_file``: as ``CarrierPackets.place``; ``over``: rows of ``first`` whose direction is
+        over now.
+        """
+        ended = over[(self._state[first.number[over]] & _SAID) != 0]
+        ended_directions = first.number[ended]
+        way, start, length, packet, file = map(
+            _wide, (spoken.way, spoken.start, spoken.length, spoken.packet, spoken.file)
+        )
+        return CarrierPackets(
+            way,
+            np.zeros(len(way), np.int64),
+            start,
             length,
             packet,
             file,
@@ -394,9 +396,6 @@ class BriefDirections:
             self._accounts.messages(ended_directions),
             first.end_packet[ended],
             first.end_time[ended],
-        )
-        return is_taken, BriefMessages(
-            (message_direction >> 1) + 1, message_direction & 1, framed, carried
         )
 
     def leave(self, connection: int) -> list[DirectionStart]:
@@ -524,6 +523,17 @@ def _widened(column: Array, rows: int, used: RowNumbers) -> Array:
 def _wide(column: Array) -> RowNumbers:
     """Returns numbers that are kept in fewer bits as integers of 64 bits."""
     return column.astype(np.int64)
+
+
+def _rows_of(first: FirstBytes, rows: IntArray, start: IntArray, kind: IntArray) -> FirstBytesRows:
+    """Returns the first bytes of some directions. ``start``: where the bytes of each are kept;
+    ``kind``: what they are.
+    """
+    new = FirstBytesRows.zeros(len(rows))
+    new.way, new.start, new.kind = first.number[rows], start, kind
+    for name in ("length", "packet", "frame", "file", "time"):
+        setattr(new, name, getattr(first, name)[rows])
+    return new
 
 
 def _both(connection: RowNumbers, mask: BoolArray) -> BoolArray:
