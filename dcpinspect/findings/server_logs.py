@@ -10,12 +10,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dcpinspect.findings import connection_rules, request_rules
-from dcpinspect.findings.context import Context, occurrence
+from dcpinspect.findings.context import ALL, Context, occurrence
 from dcpinspect.findings.finding import SEVERITY_OF, Occurrence, Whose
 from dcpinspect.findings.history_rules import ADVICE
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
+from dcpinspect.protocol.flags import STREAM_END_REASONS
 from dcpinspect.protocol.message import Severity
+from dcpinspect.streams.records import Stream
+from dcpinspect.streams.transitions import DRAINING
+from dcpinspect.streams.words import A_REFUSED
 from dcpinspect.text import escape
 
 if TYPE_CHECKING:  # only those who have logs need to read them
@@ -40,6 +44,8 @@ MANY, REPEATED, ROUND_NS = 3, "repeated", 100_000_000
 two of them at least: requests of several stream-ids, which lines do not have, come at once.
 """
 _CAUSES = "purge unknown-uuid consumer-ahead unknown"
+CLOCKS_NS = 60_000_000_000
+"""How far the clocks of a log and of a capture may be apart for a line to be about the capture."""
 
 RULES = rules(
     f"""
@@ -57,14 +63,14 @@ RULES = rules(
         fires: the server's log has a stream request that failed, or a message of another node that
             the server refused as its consumer, with the reason; a note for other requests, as
             controls
-        unless: streams of a connection that the capture has, where the answer is looked at
+        unless: refusals that the capture has, where the answer is looked at
         next: change what the reason names; a client needs the newest cluster map for a vbucket that
             moved
         cost: refused
     server-ended log warning
         fires: the server's log has the end of a stream for a reason that the client did not give; a
             note for state-changed and filter-empty
-        unless: streams of a connection that the capture has, where their end is looked at
+        unless: ends that the capture has, where they are looked at
         next: look up the reason with 'dcpinspect explain'; a client has to resume the stream where
             it ended
         causes: {" ".join(tuple(sorted(TOLD)))}
@@ -111,10 +117,12 @@ class CapturedConnections:
         return connections_of_name
 
     @cached_property
-    def streams(self) -> frozenset[tuple[int, int]]:
-        """Connection and vbucket of every stream."""
-        streams = self.context.streams
-        return frozenset(zip(streams.connection.tolist(), streams.vbucket.tolist(), strict=True))
+    def streams(self) -> Mapping[tuple[int, int], list[Stream]]:
+        """Streams by connection and vbucket."""
+        streams_of: dict[tuple[int, int], list[Stream]] = defaultdict(list)
+        for stream in self.context.streams:
+            streams_of[stream.connection, stream.vbucket].append(stream)
+        return streams_of
 
     @cached_property
     def rollbacks(self) -> Mapping[tuple[int | None, ...], list[int]]:
@@ -138,24 +146,68 @@ class CapturedConnections:
             numbers.sort(key=lambda number: int(streams.answered.time[number]))
         return streams_of_request
 
-    def connection_of(self, event: LogEvent) -> int:
-        """Returns the latest connection with the event's name that began before the line was
-        written; 0 for none.
+    def connections_at(self, event: LogEvent) -> list[int]:
+        """Returns the connections with the event's name that had packets when the line was written,
+        latest last.
         """
-        numbers = self.connections.get(event.name or "", [])
-        began = [
+        by_number = self.context.by_number
+        return [
             number
-            for number in numbers
-            if event.time is None or self.context.by_number[number].first_ns <= event.time
+            for number in self.connections.get(event.name or "", ())
+            if _is_at(event, by_number[number].first_ns, by_number[number].last_ns)
         ]
-        return (began or numbers[:1] or [0])[-1]
 
-    def has_stream(self, event: LogEvent) -> bool:
-        """Returns whether a connection of the event's name has a stream of its vbucket."""
-        numbers = self.connections.get(event.name or "", [])
-        return event.vbucket is not None and any(
-            (number, event.vbucket) in self.streams for number in numbers
+    def streams_at(self, event: LogEvent) -> list[Stream]:
+        """Returns the streams of the event's vbucket on these connections that were there when the
+        line was written.
+        """
+        by_number = self.context.by_number
+        return [
+            stream
+            for number in self.connections_at(event)
+            for stream in self.streams.get(
+                (number, -1 if event.vbucket is None else event.vbucket), ()
+            )
+            if _is_at(
+                event,
+                stream.opened.time,
+                by_number[number].last_ns if stream.state <= DRAINING else stream.latest.time,
+            )
+        ]
+
+    def connection_of(self, event: LogEvent) -> int:
+        """Returns the connection that the line is about; 0 for none.
+
+        The lines that are asked for are those that the capture does not have. So it does not have
+        the connection of an answer or an end either, nor that of a disconnect before its packets.
+        A client may use the same name on all nodes.
+        """
+        if event.event in ("rollback", "stream-refused", "stream-closed"):
+            return 0
+        numbers = (
+            self.connections_at(event)
+            if event.vbucket is None
+            else [stream.connection for stream in self.streams_at(event)]
         )
+        if event.event == "disconnect":
+            by_number = self.context.by_number
+            numbers = [
+                number for number in numbers if _is_at(event, by_number[number].last_ns, ALL)
+            ]
+        return numbers[-1] if numbers else 0
+
+    def has(self, event: LogEvent) -> bool:
+        """Returns whether the capture has what the line says: the end or the refusal of a stream,
+        and of what is said of other messages, the stream or the connection.
+        """
+        if event.event == "stream-closed":
+            return any(
+                STREAM_END_REASONS.get(stream.reason) == event.reason
+                for stream in self.streams_at(event)
+            )
+        if event.event == "stream-refused":
+            return any(stream.answer == A_REFUSED for stream in self.streams_at(event))
+        return bool(self.connections_at(event) if event.vbucket is None else self.streams_at(event))
 
 
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
@@ -251,12 +303,8 @@ class _Log:
                 yield self._occurrence(event, "server-refused", message, cause=_slug(event.reason))
 
     def _is_looked_at(self, event: LogEvent) -> bool:
-        """Returns whether the capture has the stream, or, without a vbucket, the connection."""
-        if self.captured is None:
-            return False
-        if event.vbucket is not None:
-            return self.captured.has_stream(event)
-        return event.name in self.captured.connections
+        """Returns whether the rules of the capture look at what the line says."""
+        return self.captured is not None and self.captured.has(event)
 
     def _rollbacks(self) -> Iterator[Occurrence]:
         """Yields rollbacks. A rollback in the log and one in the capture are the same if vbucket,
@@ -273,7 +321,7 @@ class _Log:
         )
         rollbacks = self.evidence.events["rollback"]
         rounds: dict[tuple[object, ...], tuple[int, int]] = {}
-        for event in rollbacks:
+        for event in sorted(rollbacks, key=lambda event: event.time or 0):
             count, since_ns = rounds.get(_request_of(event), (0, 0))
             time_ns = event.time or 0
             if time_ns - since_ns >= ROUND_NS:
@@ -361,7 +409,10 @@ _SHARED = {
 
 
 def _request_of(event: LogEvent) -> tuple[tuple[str | None, ...], tuple[int, ...]]:
-    """Returns who asked, and for what, with the seqno to which the server rolled it back."""
+    """Returns who asked, and for what, with the seqno to which the server rolled it back.
+
+    Not in which file: a server goes on with its log in another one.
+    """
     request = (
         event.vbucket,
         event.vbucket_uuid,
@@ -370,9 +421,12 @@ def _request_of(event: LogEvent) -> tuple[tuple[str | None, ...], tuple[int, ...
         event.snapshot_end,
         event.rollback_seqno,
     )
-    return (event.file, event.bucket, event.name), tuple(
-        -1 if value is None else value for value in request
-    )
+    return (event.bucket, event.name), tuple(-1 if value is None else value for value in request)
+
+
+def _is_at(event: LogEvent, first_ns: int, last_ns: int) -> bool:
+    """Returns whether a line may have been written between two times of a capture."""
+    return event.time is None or first_ns - CLOCKS_NS <= event.time <= last_ns + CLOCKS_NS
 
 
 def _log_position(event: LogEvent) -> str:

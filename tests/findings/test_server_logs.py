@@ -10,6 +10,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.log_findings import findings_alone
 from dcpinspect.findings.logs.log_evidence import LogEvidence
 from dcpinspect.findings.registry import ORDINARY
+from dcpinspect.protocol.statuses import Status
 from tests.captures import REAL_SERVER
 from tests.findings.checked import checked
 from tests.findings.logs.written import producer, rollback, seqnos
@@ -23,6 +24,8 @@ IDLE = (
     "a message has not been received for the DCP idle timeout of 360s. Received last message "
     "361s ago."
 )
+AT = "2023-11-14T22:13:20.100000+00:00"
+"""When ``START_NS`` is, at which captures begin."""
 CLASH = "as it has the same name as a new connection"
 NO_MEMORY = "as there is no memory to complete replication"
 
@@ -141,6 +144,17 @@ def test_a_client_that_asks_the_same_after_each_rollback_loops(tmp_path: Path) -
     assert one.next.startswith("stop or update the client")
 
 
+@pytest.mark.parametrize("order", [(0, 1, 0), (1, 0)], ids=["and one twice", "newest first"])
+def test_a_log_in_several_files_is_one(tmp_path: Path, order: tuple[int, ...]) -> None:
+    paths = [tmp_path / "memcached.log.000001", tmp_path / "memcached.log.000002"]
+    lines = every(0.3, 4)
+    paths[0].write_text("\n".join(lines[:2]))
+    paths[1].write_text("\n".join(lines[2:]))
+    evidence = LogEvidence.read([str(paths[number]) for number in order], [])
+    (one,) = findings_alone(evidence, ORDINARY)
+    assert (one.severity, one.cause, one.count) == ("error", "repeated", 4)
+
+
 @pytest.mark.parametrize(
     "lines",
     [every(0.3, 2), every(0.001, 5), every(0.3, 5, step=1)],
@@ -204,15 +218,15 @@ def test_the_reason_of_a_rollback_that_the_capture_has_is_a_note_at_its_answer(
 @pytest.mark.parametrize(
     "line",
     [
-        rollback(to=899),
-        rollback(start=1001, snapshot=(1001, 1001)),
-        rollback(uuid=NEW),
-        rollback(416),
+        rollback(to=899, time=AT),
+        rollback(start=1001, snapshot=(1001, 1001), time=AT),
+        rollback(uuid=NEW, time=AT),
+        rollback(416, time=AT),
     ],
 )
 def test_another_rollback_is_not_the_one_of_the_capture(tmp_path: Path, line: str) -> None:
     (one,) = beside(read(tmp_path / "memcached.log", line), rolled_back())
-    assert (one.severity, one.places, one.connections) == ("warning", (), (1,))
+    assert (one.severity, one.places, one.connections) == ("warning", (), ())
 
 
 def test_each_rollback_of_the_capture_is_taken_once(tmp_path: Path) -> None:
@@ -225,17 +239,48 @@ def test_a_log_of_other_clients_has_no_connection(tmp_path: Path) -> None:
     assert (one.connections, one.who) == ((), "client eq_dcpq:reader:1")
 
 
+def ended(name: str = "reader:1", reason: str = "too-slow") -> Told:
+    """Vbucket 416 is refused, and 417 ended."""
+    talk = opened(name)
+    talk.stream(416, status=Status.NOT_MY_VBUCKET)
+    talk.stream(417).end(reason)
+    return talk
+
+
+ENDED = producer(CLOSING + SLOW, time=AT)
+REFUSED = producer("Stream request failed because this vbucket doesn't exist", 416, time=AT)
+
+
 def test_what_the_capture_tells_of_a_stream_itself_is_not_told_twice(tmp_path: Path) -> None:
-    lines = [producer(CLOSING + SLOW), producer("Stream request failed because of something")]
-    assert beside(read(tmp_path / "memcached.log", *lines), rolled_back()) == []
-    assert len(beside(read(tmp_path / "memcached.log", *lines), rolled_back("other:1"))) == 2
+    evidence = read(tmp_path / "memcached.log", ENDED, REFUSED)
+    assert beside(evidence, ended()) == []
+    assert len(beside(evidence, ended("other:1"))) == 2
 
 
-def test_a_refused_control_of_a_connection_that_the_capture_has_is_left_to_the_rules_of_the_capture(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    "line",
+    [
+        ENDED.replace(AT, "2023-11-14T19:13:20.100000+00:00"),
+        REFUSED.replace(AT, "2023-11-14T19:13:20.100000+00:00"),
+        producer(CLOSING + "The stream closed early due to backfill failure", time=AT),
+        ENDED.replace("(vb:417)", "(vb:416)"),
+        REFUSED.replace("(vb:416)", "(vb:417)"),
+    ],
+    ids=["an end before", "a refusal before", "another reason", "no end", "no refusal"],
+)
+def test_an_end_or_refusal_that_the_capture_does_not_have_is_told_without_its_connection(
+    tmp_path: Path, line: str
 ) -> None:
-    control = producer("Invalid ctrl parameter '1' for nonsense", None)
-    assert beside(read(tmp_path / "memcached.log", control), rolled_back()) == []
+    (one,) = beside(read(tmp_path / "memcached.log", line), ended())
+    assert (one.severity, one.connections, one.who) == ("warning", (), "client eq_dcpq:reader:1")
+
+
+@pytest.mark.parametrize(("time", "told"), [(AT, 0), ("2023-11-14T19:13:20.100000+00:00", 1)])
+def test_a_refused_control_of_a_connection_that_the_capture_has_is_left_to_the_rules_of_the_capture(
+    tmp_path: Path, time: str, told: int
+) -> None:
+    control = producer("Invalid ctrl parameter '1' for nonsense", None, time=time)
+    assert len(beside(read(tmp_path / "memcached.log", control), rolled_back())) == told
     assert len(beside(read(tmp_path / "memcached.log", control), rolled_back("other:1"))) == 1
 
 
@@ -251,12 +296,34 @@ def test_a_message_that_the_server_refused_is_told_once_also_where_the_log_has_t
     ]
 
 
-def test_a_disconnect_is_told_of_its_connection(tmp_path: Path) -> None:
-    (one,) = beside(
-        read(tmp_path / "memcached.log", producer(f"Disconnecting because {IDLE}", None)),
-        rolled_back(),
+@pytest.mark.parametrize(
+    ("time", "goes_on", "connections"),
+    [(AT, 0, (1,)), ("2023-11-07T22:13:20.100000+00:00", 0, ()), (AT, 100, ())],
+    ids=["of its time", "a week before", "of a connection that goes on"],
+)
+def test_a_disconnect_is_told_of_its_connection(
+    tmp_path: Path, time: str, goes_on: float, connections: tuple[int, ...]
+) -> None:
+    talk = rolled_back()
+    talk.wait(goes_on)
+    talk.noop()
+    line = producer(f"Disconnecting because {IDLE}", None, time=time)
+    (one,) = beside(read(tmp_path / "memcached.log", line), talk)
+    assert (one.rule, one.connections) == ("server-disconnect", connections)
+
+
+@pytest.mark.parametrize(("vbucket", "connections"), [(417, (1,)), (500, ())])
+def test_a_slow_stream_is_told_of_the_connection_that_has_it(
+    tmp_path: Path, vbucket: int, connections: tuple[int, ...]
+) -> None:
+    line = producer(
+        "Handling slow stream; state_ : in-memory, lastReadSeqno : 7, lastSentSeqno : 6, "
+        "vBucketHighSeqno : 90, isBackfillTaskRunning : False",
+        vbucket,
+        time=AT,
     )
-    assert (one.rule, one.connections) == ("server-disconnect", (1,))
+    (one,) = beside(read(tmp_path / "memcached.log", line), ended())
+    assert (one.rule, one.connections) == ("server-slow-stream", connections)
 
 
 def test_hostile_names_and_reasons_are_escaped(tmp_path: Path) -> None:

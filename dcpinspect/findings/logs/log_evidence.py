@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -72,8 +72,8 @@ class LogEvidence:
     checkpoints: list[Checkpoint] = field(default_factory=list)
     events: dict[str, list[LogEvent]] = field(default_factory=lambda: defaultdict(list))
     """Events that rules look at, by kind; of very many only the first."""
-    counts: Counter[str] = field(default_factory=Counter)
-    """Number of all events of each kind."""
+    _lines: set[tuple[object, ...]] = field(default_factory=set)
+    """What the lines of these events say. A file may be given twice, and once compressed."""
     _clients: dict[str, int] = field(default_factory=dict)
     _rolled: dict[tuple[int, int, int, int, int], LogEvent] = field(default_factory=dict)
     """Latest rollback of each request, which is given by vbucket, uuid, start and snapshot."""
@@ -101,6 +101,7 @@ class LogEvidence:
         self.logs.append(reading)
         seqnos: dict[tuple[str | None, int], LogEvent] = {}
         failover_logs: list[LogEvent] = []
+        lines: list[tuple[object, ...]] = []
         for event in reading:
             if (
                 event.event == "rollback"
@@ -116,10 +117,14 @@ class LogEvidence:
                 seqnos[event.bucket, event.vbucket] = event
             elif event.event == "failover-log" and len(failover_logs) < MOST_BUCKETS << 10:
                 failover_logs.append(event)
-            elif event.event in KEPT:
-                self.counts[event.event] += 1
-                if len(self.events[event.event]) < MOST_EVENTS // len(KEPT):
-                    self.events[event.event].append(event)
+            elif (
+                event.event in KEPT
+                and len(self.events[event.event]) < MOST_EVENTS // len(KEPT)
+                and (line := _line(event)) not in self._lines
+            ):
+                self.events[event.event].append(event)
+                lines.append(line)
+        self._lines.update(lines)
         for event in failover_logs:
             assert event.vbucket is not None
             assert event.failover_log is not None
@@ -237,6 +242,10 @@ def cause_of(reason: str) -> str:
     if reason.startswith("consumer ahead of producer"):
         return "consumer-ahead"
     return "unknown"
+
+
+def _line(event: LogEvent) -> tuple[object, ...]:
+    return event.time, event.conn_id, event.bucket, event.name, event.vbucket, event.text
 
 
 def _request(event: LogEvent) -> tuple[int, int, int, int, int] | None:
