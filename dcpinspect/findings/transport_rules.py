@@ -24,6 +24,7 @@ from dcpinspect.streams.followers import PerConnection
 from dcpinspect.streams.tcp_facts import TcpConnection, ZeroWindow, host_of
 from dcpinspect.text import counted
 from dcpinspect.transport.flow_records import SHUT_NS
+from dcpinspect.transport.packet_owners import WAIT_NS
 from dcpinspect.transport.tcp_openings import ERRORS, OTHER_ERROR, REFUSED, SILENT, UNANSWERED
 
 ACCEPTED = "accepted"
@@ -34,8 +35,8 @@ RULES = rules(
         fires: the TCP handshake fails: nobody answers the SYN, the server's host refuses it (RST),
             or an ICMP error says that it does not arrive; a note where the client reaches the
             server later
-        unless: a SYN that was sent once, less than 2 s before the end; captures of one direction
-            only
+        unless: a SYN that was sent once, less than 2 s before the end, or before a pause of the
+            capture; captures of one direction only
         next: look at the way from the client to this port: firewall, security group, network
             policy, routes, and whether the node is up; a client should try again with growing
             pauses
@@ -238,6 +239,8 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
     latest: dict[tuple[str, str], int] = {}
     failed: dict[str, list[TcpConnection]] = {}
     for link in context.links:
+        if _may_be_answered(context, link):
+            continue
         if link.unopened in _SAYS:
             failed.setdefault(link.unopened, []).append(link)
         elif not any(link.unreached):
@@ -271,6 +274,15 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
                     1,
                     is_over=False,
                 )
+
+
+def _may_be_answered(context: Context, link: TcpConnection) -> bool:
+    """Returns whether a SYN that was sent once has no answer where nothing was captured."""
+    return (
+        link.unopened == UNANSWERED
+        and link.last_ns - link.first_ns < WAIT_NS
+        and context.by_number[link.number].lost_at_end[1] is not None
+    )
 
 
 def _not_reached(

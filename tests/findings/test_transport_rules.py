@@ -128,6 +128,19 @@ def test_a_syn_that_was_sent_once_has_time_to_be_answered(
     assert one == ("warning", "unanswered", "10.0.0.1 does not reach 10.0.0.2:11210: no answer")
 
 
+def test_a_syn_before_a_pause_of_the_capture_may_have_been_answered_in_it(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    others = [
+        packet for packet in healthy() if not 19 * S < packet.time_ns - builders.START_NS < 39 * S
+    ]
+    assert "server-not-reached" not in {
+        one.rule for one in found([*others, *attempt((10, True, SYN))], tmp_path_factory)
+    }
+    repeated = found([*others, *attempt((7, True, SYN), (8, True, SYN))], tmp_path_factory)
+    assert "server-not-reached" in {one.rule for one in repeated}
+
+
 def test_a_capture_of_one_direction_misses_no_answer(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
