@@ -81,6 +81,10 @@ def choose_keylogs(names: list[str] | None) -> list[str] | None:
             + (f", and so are {more:,} more" if more else "")
             + f"; {keys.count:,} secrets were read"
         )
+    for cut in keys.cut[:1]:
+        complain(
+            f"{escape(cut.path)}, line {cut.line}: has no end, so it is left out until it is complete"
+        )
     if keys.dropped:
         complain(
             f"--keylog: has more than {MOST_CONNECTIONS:,} connections; the oldest "

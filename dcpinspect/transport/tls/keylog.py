@@ -7,7 +7,9 @@ asks for secrets as text.
 
 from __future__ import annotations
 
+import codecs
 import errno
+import io
 import math
 import os
 import re
@@ -115,6 +117,11 @@ class KeyLog:
     def __bool__(self) -> bool:
         """Returns whether there may be a secret."""
         return bool(self._secrets or self._files)
+
+    @property
+    def cut(self) -> list[Damage]:
+        """Last lines that have no end, and no secret yet."""
+        return [cut for file in self._files if (cut := file.cut) is not None]
 
     def secrets_of(self, client_random: bytes, labels: Sequence[str]) -> Secrets:
         """Returns the known secrets of a connection, by label; reads the files again if a wanted
@@ -261,6 +268,7 @@ class _Followed:
         self._rest = b""
         self._line = 1
         self._at = 0
+        self._text = _text_of(b"")
         self._file: tuple[int, int] | None = None
         """Identifies the file that was read last."""
         self._is_over = False
@@ -269,6 +277,11 @@ class _Followed:
     def is_something_else(self) -> bool:
         """Whether it has text or bytes, but no line of a key log."""
         return not self.is_key_log and (self._line > 1 or len(self._rest) > _LONGEST // 4)
+
+    @property
+    def cut(self) -> Damage | None:
+        """The last line, if it has no end and is no line of a key log so far."""
+        return Damage(self.path, self._line) if _lines(_DAMAGE).match(self._rest) else None
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yields the lines that have come by now, many at a time, with the number of the first; at
@@ -306,7 +319,10 @@ class _Followed:
                     self._rest, self._line, self._at = b"", 1, 0
                 file.seek(self._at)
             while data := file.read(_READ):
+                if not self._at:
+                    self._text = _text_of(data)
                 self._at += len(data)
+                data = self._text.decode(data).encode()
                 end = data.rfind(b"\n") + 1
                 if end:
                     lines = self._rest + data[:end]
@@ -317,6 +333,15 @@ class _Followed:
         self._file = about.st_dev, about.st_ino
         if _lines(_SECRETS).fullmatch(self._rest):
             yield self._line, self._rest
+
+
+def _text_of(head: bytes) -> io.IncrementalNewlineDecoder:
+    """Returns what makes text of a file that begins so: PowerShell writes UTF-16, editors write
+    marks of UTF-8 and ends of lines of their own.
+    """
+    is_wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    decoder = codecs.getincrementaldecoder("utf-16" if is_wide else "utf-8-sig")("replace")
+    return io.IncrementalNewlineDecoder(decoder, translate=True)
 
 
 def _is_open_pipe(path: str, mode: int) -> bool:

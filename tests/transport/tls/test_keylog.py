@@ -37,6 +37,34 @@ def test_secrets_are_found_by_client_random_and_label(tmp_path: Path) -> None:
     assert keys
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("size", [7, 1 << 24])
+def test_a_key_log_may_have_any_encoding_and_ends_of_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, encoding: str, size: int
+) -> None:
+    monkeypatch.setattr(keylog, "_READ", size)
+    path = tmp_path / "k"
+    text = line(ONE) + "# comment\n" + line(TWO) + "garbage\n" + line("cc" * 32)
+    path.write_bytes(text.replace("\n", end).encode(encoding))
+    keys = KeyLog([str(path)])
+    assert [random.hex() for random, _ in keys.all_secrets()] == ["cc" * 32, TWO.lower(), ONE]
+    assert keys.damage == [Damage(str(path), 4)]
+    assert keys.cut == []
+
+
+def test_a_last_line_that_is_cut_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "k"
+    for text, cut in (
+        (line(ONE) + line(TWO)[:-9], [Damage(str(path), 2)]),
+        (line(ONE) + "# comm", []),
+        (line(ONE) + line(TWO).rstrip(), []),
+    ):
+        path.write_text(text)
+        keys = KeyLog([str(path)])
+        assert (keys.cut, keys.damage) == (cut, [])
+
+
 def test_damaged_lines_are_told_by_number_and_without_what_they_have(tmp_path: Path) -> None:
     path = tmp_path / "k"
     path.write_bytes(b"garbage\n" + line(ONE).encode() + b"CLIENT_RANDOM secret\n\xff\xfe\0\n" * 2)
