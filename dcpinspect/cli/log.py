@@ -74,8 +74,8 @@ def remarks(readings: Sequence[LogReading], *, stats: bool = False) -> int:
                 else "; it has the name of a capture, which 'dcpinspect check' reads"
                 if has_name_of_capture(reading.path)
                 else (
-                    "; nothing of streams is in it: give memcached.log, or what cbstats or mcstat "
-                    "printed"
+                    "; no stream is in it, as memcached.log, and statistics of cbstats and mcstat, "
+                    "may have some"
                 )
             )
             complain(f"{reading.summary}{advice}")

@@ -129,7 +129,12 @@ def remarks(
     if stats:
         sys.stderr.write(f"{side}:\n" if side else "")
         sys.stderr.write(
-            "".join(f"{line}\n" for line in coverage_table(reading.coverage, reading.capture.files))
+            "".join(
+                f"{line}\n"
+                for line in coverage_table(
+                    reading.coverage, reading.capture.files, terminal.error_width()
+                )
+            )
         )
     if (problems and not (reading.capture.packets or reading.messages)) or (
         checks and not reading.messages

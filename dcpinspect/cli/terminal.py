@@ -27,14 +27,16 @@ def complain(message: object, details: Sequence[str] = ()) -> None:
 
 def complaint(message: object, details: Sequence[str] = ()) -> str:
     """Returns what ``complain`` writes."""
-    columns = (
-        (columns_asked() or os.get_terminal_size(sys.stderr.fileno()).columns)
-        if sys.stderr.isatty()
-        else None
-    )
-    lines = folded(f"dcpinspect: {one_line(str(message))}", columns)
+    lines = folded(f"dcpinspect: {one_line(str(message))}", error_width())
     text = "".join(f"{line}\n" for line in (*lines, *(f"  {line}" for line in details)))
     return to_ascii(text) if wants_ascii() else text
+
+
+def error_width() -> int | None:
+    """Returns the number of columns of standard error; None if it is no terminal."""
+    if not sys.stderr.isatty():
+        return None
+    return columns_asked() or os.get_terminal_size(sys.stderr.fileno()).columns
 
 
 _chosen = {"color": "auto", "ascii": ""}

@@ -242,7 +242,8 @@ def _word(column: Column, word: str, position: TextPosition) -> str:
     ):
         if name in words:
             return name
-    close = did_you_mean(word, words.words)
+    side = {"consumer": "client", "producer": "server"}.get(lower)
+    close = f"; did you mean {side}?" if side and side in words else did_you_mean(word, words.words)
     raise position.error(
         f"{column.name} is never '{shown_word}'{close or '; it is ' + _listed(words.words)}"
     )

@@ -414,7 +414,8 @@ def test_a_log_without_a_record_is_not_checked(
     said = capsys.readouterr()
     assert said.out == "nothing was checked\n"
     assert said.err.endswith(
-        "; nothing of streams is in it: give memcached.log, or what cbstats or mcstat printed\n"
+        "; no stream is in it, as memcached.log, and statistics of cbstats and mcstat, may have "
+        "some\n"
     )
 
 

@@ -6,10 +6,12 @@ import json
 
 import pytest
 
+from dcpinspect.errors import PlacedError
 from dcpinspect.findings.finding_records import FINDINGS, finding_records, with_counts
 from dcpinspect.findings.registry import RULES
 from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.streams.table_columns import VBUCKETS
+from dcpinspect.tables.record_rows import parse_record_filter
 from dcpinspect.tables.record_tables import Records
 from tests.findings.checked import findings
 from tests.schemas import validate
@@ -50,3 +52,9 @@ def test_vbuckets_count_what_speaks_of_them() -> None:
     )
     assert [one["error"] for one in counted.values("findings")] == [0, 1, 1, 0]
     assert counted.values("vbucket") == [0, 1, 2, 2]
+
+
+def test_a_side_that_findings_call_otherwise_is_suggested() -> None:
+    for side, word in (("consumer", "client"), ("producer", "server")):
+        with pytest.raises(PlacedError, match=f"did you mean {word}"):
+            parse_record_filter(f"whose = '{side}'", FINDINGS)

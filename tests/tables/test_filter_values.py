@@ -155,6 +155,7 @@ def test_a_number_is_within_its_column(column: Any) -> None:
             "name is never 'dcp_mutaton'; did you mean dcp_mutation or tap_mutation?",
         ),
         ("direction <> 'up'", "direction is never 'up'; it is c2s, s2c"),
+        ("side = 'consumer'", "side is never 'consumer'; it is request, response"),
         ("side = 'response '", "side is never 'response '; did you mean response?"),
         ("flags = 'produce'", "flags is never 'produce'; did you mean producer?"),
         ("datatype = '0x03'", "datatype is never '0x03'; it is json, snappy, xattr"),

@@ -15,7 +15,7 @@ from dcpinspect.capture.packet_walk import InterfaceCounts
 from dcpinspect.coverage import OTHER, UNPLACED, Coverage, DirectionCoverage
 from dcpinspect.protocol.foreign import HTTP, MEMCACHED_TEXT, TLS
 from dcpinspect.tables.messages import DIRECTIONS
-from dcpinspect.text import counted, escape
+from dcpinspect.text import counted, escape, wrap
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.headers import USED
 
@@ -44,11 +44,14 @@ _COLUMNS = (
 _LEFT = ("payload bytes", "protocol", "why skipped")
 
 
-def coverage_table(coverage: Coverage, files: Sequence[CaptureFile] = ()) -> Iterator[str]:
+def coverage_table(
+    coverage: Coverage, files: Sequence[CaptureFile] = (), width: int | None = None
+) -> Iterator[str]:
     """Yields lines: packets by class, packets dropped according to ``files``, then the bytes of
     each direction with payload.
 
-    All connections of other protocols are in one line.
+    All connections of other protocols are in one line. ``width``: of lines; where a table does not
+    fit, each direction has lines with what is not 0.
     """
     yield f"{coverage.packets_read:>12,} packets read"
     for name, count in coverage.packets.items():
@@ -56,7 +59,7 @@ def coverage_table(coverage: Coverage, files: Sequence[CaptureFile] = ()) -> Ite
             yield f"{count:>12,} {name}"
     yield from drops(files)
     yield from _direction_table(
-        [*coverage.where(lambda all_: all_.is_own & (all_.captured + all_.missing > 0))]
+        [*coverage.where(lambda all_: all_.is_own & (all_.captured + all_.missing > 0))], width
     )
     other_sums = coverage.sums(lambda all_: ~all_.is_own)
     if other_sums["connection"]:
@@ -100,12 +103,20 @@ def direction_cells(directions: Sequence[DirectionCoverage]) -> list[tuple[str, 
     return rows
 
 
-def _direction_table(directions: Sequence[DirectionCoverage]) -> Iterator[str]:
+def _direction_table(directions: Sequence[DirectionCoverage], width: int | None) -> Iterator[str]:
     if not directions:
         return
     rows = direction_cells(directions)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     yield ""
+    if width is not None and sum(widths) + 2 * (len(widths) - 1) > width:
+        for connection, ends, *facts in rows[1:]:
+            begin = f"connection {connection}" if connection else "no connection"
+            yield from wrap(f"{begin}  {ends}", width)
+            named = zip(rows[0][2:], facts, strict=True)
+            texts = [f"{name} {fact}" for name, fact in named if fact not in ("", "0")]
+            yield from wrap(f"    {' · '.join(texts)}", width, "    ")
+        return
     for row in rows:
         cells = (
             cell.ljust(width) if name in _LEFT else cell.rjust(width)

@@ -418,7 +418,9 @@ def rule_lines(rule: Rule) -> Iterator[str]:
     yield f"  found when: {rule.fires}"
     if rule.unless:
         yield f"  not when: {rule.unless}"
-    yield f"  whose: {whose_of(rule)}"
+    whose = whose_of(rule)
+    sides = [f"the {word} is {_SIDES[word]}" for word in _SIDES if word in whose]
+    yield f"  whose: {'; '.join([whose, *sides])}"
     costs = dict.fromkeys(filter(None, map(rule.cost_of, ("", *rule.causes))))
     if costs:
         yield f"  costs: {', or '.join(f'a {cost.of} {cost.one}' for cost in costs)}"
@@ -427,6 +429,13 @@ def rule_lines(rule: Rule) -> Iterator[str]:
         yield f"  causes: {', '.join(rule.causes)}"
     if rule.reports:
         yield f"  reported as: {', '.join(rule.reports)}"
+
+
+_SIDES = {
+    "consumer": "the client, or the server that a node replicates to",
+    "producer": "the server, or the node that replicates to it",
+}
+"""Which end of a connection rules speak of: findings say client or server."""
 
 
 def whose_of(rule: Rule) -> str:

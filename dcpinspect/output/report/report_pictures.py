@@ -136,7 +136,7 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
     high = size if across > 8 else 28.0
     svg = _svg(
         _LEFT * 2 + -(-len(rows) // across) * high,
-        f"verdicts of {len(rows):,} vbuckets of {escape(client)}",
+        f"verdicts of {counted(len(rows), 'vbucket')} of {escape(client)}",
         kind="map",
     )
     for cell_number, row in enumerate(rows):

@@ -38,6 +38,19 @@ def test_the_table_says_what_became_of_packets_and_bytes() -> None:
     ]
 
 
+def test_where_the_table_does_not_fit_each_direction_has_lines() -> None:
+    coverage = read(SAMPLES / "midstream.pcap").coverage
+    assert list(coverage_table(coverage, width=200)) == list(coverage_table(coverage))
+    table = list(coverage_table(coverage, width=60))
+    assert table[3:] == [
+        "connection 1  10.11.0.1:50000 > 10.11.0.2:11210",
+        "    protocol dcp · captured 76 · decoded 76",
+        "connection 1  10.11.0.2:11210 > 10.11.0.1:50000",
+        "    protocol dcp · captured 21,270 · decoded 20,476 ·",
+        "    skipped 784 · unfinished 10 · why skipped mid-stream 784",
+    ]
+
+
 def test_a_direction_that_lost_bytes_has_a_line() -> None:
     assert list(losses(read(SAMPLES / "capture-loss.pcap").coverage)) == [
         (
