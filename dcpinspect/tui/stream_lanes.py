@@ -163,7 +163,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             seqno, self.axis = self.seqno, axis
             self.fit()
             position = self._on_axis(seqno) if position is None else position
-        self.set_cursor(self.at if position is None else position)
+        self.set_cursor(self.at if position is None else self._inside(position))
 
     @property
     def _columns(self) -> int:
@@ -182,6 +182,11 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             bound for track in self.tracks for bound in track.shapes[self.axis].seqno_ranges()
         ]
         return min(bounds, default=0), max(bounds, default=0)
+
+    def _inside(self, at: int) -> int:
+        """Returns a place of the axis that may lie before all streams, or after them, among them."""
+        first, last = self._bounds
+        return min(max(at, first), last)
 
     def zoom(self, steps: int) -> None:
         """Zooms in for positive steps, out for negative ones. The cursor stays where it is on the
@@ -332,9 +337,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         if matching:
             self.stream = max(matching)[2]
             self.show_stream()
-            first, last = self._bounds  # the message may lie before all streams, or after them
             self.set_cursor(
-                min(max(since_ns, first), last)
+                self._inside(since_ns)
                 if self.axis == "time"
                 else self.tracks[self.stream].seqnos_of([row])[0],
                 row,

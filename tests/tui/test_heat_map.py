@@ -97,6 +97,17 @@ def test_a_row_begins_with_how_its_vbucket_stands_and_enter_there_asks_for_no_ti
     play("orphans.pcap", scene)
 
 
+def test_a_time_before_all_streams_leaves_them_in_view() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2", "right", "enter")
+        assert (app.view, lanes_of(app).vbucket, lanes_of(app).axis) == ("timeline", 48, "time")
+        scale, shape = lanes_of(app).scale, lanes_of(app).tracks[0].shapes["time"]
+        assert shape.begin is not None
+        assert scale.first <= shape.begin <= scale.last
+
+    play("orphans.pcap", scene)
+
+
 def test_many_vbuckets_share_lines_and_enter_opens_the_one_that_has_most() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await to_heat(app, pilot)
