@@ -493,7 +493,7 @@ class Metrics:
         stuck = np.isin(
             verdicts.codes[rows], [w.STREAM_VERDICTS.index(verdict) for verdict in STUCK]
         )
-        lags = self._lags(tables, links, streams[rows])
+        lags = self._lags(tables, streams[rows])
         of_pair: dict[int, list[int]] = defaultdict(list)
         for pair_index, lag in zip(pair_of_stream.tolist(), lags, strict=True):
             if lag is not None:
@@ -514,9 +514,7 @@ class Metrics:
                 lags,
             )
 
-    def _lags(
-        self, tables: Tables, links: Mapping[int, TcpConnection], streams: Streams
-    ) -> list[int | None]:
+    def _lags(self, tables: Tables, streams: Streams) -> list[int | None]:
         """Returns how far each of these streams is behind what its server told, up to where it was
         asked for; None where nobody knows.
         """
@@ -524,12 +522,7 @@ class Metrics:
         high_seqnos = {
             (client, vbucket): high for client, vbucket, high in tables.vbuckets.rows(*names)
         }
-        sight = Visibility(self._tracker.state.known_tables, links)
-        sessions = self._tracker.conversation.sessions
-        clients = {
-            number: client.name
-            for number, client in clients_of(links.values(), sessions, sight).items()
-        }
+        clients = tables.seen.clients
         runs = (streams.has_position != 0) & np.isin(streams.state, (ACCEPTED, STREAMING))
         last = np.where(
             streams.request.form > 0, unbiased(streams.request.end), np.uint64((1 << 64) - 1)

@@ -6,18 +6,124 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
+from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.grouping import Groups, NameNumbers
+from dcpinspect.streams.records import LEAST
+from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import KnownTables
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.unread_requests import UnreadRequests
+from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.streams.visibility import Visibility
 
 MOST_EARLIER = 64
 """Number of earlier streams of a vbucket that are asked what the client received on them."""
+
+
+def told_apart(
+    clients: Mapping[int, Client],
+    links: Mapping[int, TcpConnection],
+    sessions: Mapping[int, Session],
+    tables: KnownTables,
+) -> Mapping[int, Client]:
+    """Returns clients, by number of the connection; those that prove to be several consumers of one
+    program are known by their whole DCP names.
+
+    A consumer has one stream of a vbucket on a node. So those that go on with one beside each other
+    are two. The other names of the program may belong to any of them.
+    """
+    programs_and_names = {
+        number: (
+            client.name,
+            f"{client.host} {session.name}"
+            + client.name.removeprefix(f"{client.host} {session.service}"),
+        )
+        for number, client in clients.items()
+        if (session := sessions.get(number)) and session.name
+    }
+    names = NameNumbers(programs_and_names, len(tables.connections))
+    beside = _beside_each_other(names, links, tables) if len(names.words) > 1 else {}
+    if not beside:
+        return clients
+    known_by = [
+        own_name if name in beside else program
+        for name, (program, own_name) in enumerate(names.words)
+    ]
+    of_program: dict[str, list[int]] = defaultdict(list)
+    for name, (program, _) in enumerate(names.words):
+        of_program[program].append(name)
+    relatives = {
+        name: {
+            known_by[other] for other in of_program[program] if other not in beside.get(name, ())
+        }
+        for name, (program, _) in enumerate(names.words)
+        if any(other in beside for other in of_program[program])
+    }
+    told: dict[int, Client] = {}
+    for number, client in clients.items():
+        name = int(names.of[number])
+        if name in relatives:
+            own_name = known_by[name]
+            client = replace(
+                client, name=own_name, relatives=frozenset(relatives[name] - {own_name})
+            )
+        told[number] = client
+    return told
+
+
+def _beside_each_other(
+    names: NameNumbers, links: Mapping[int, TcpConnection], tables: KnownTables
+) -> Mapping[int, set[int]]:
+    """Returns, by number of the name, other names of the program that go on with a stream of the
+    same vbucket on the same node beside it. ``names``: of pairs of a program and a name.
+    """
+    streams, connections = tables.streams, tables.connections
+    programs = NameNumbers(
+        {name: program for name, (program, _) in enumerate(names.words)}, len(names.words)
+    )
+    servers = NameNumbers({number: link.server for number, link in links.items()}, len(connections))
+    name, producer = names.of[streams.connection], connections.producer[streams.connection]
+    is_granted = (streams.answer == w.A_ACCEPTED) | (streams.seen > 0)
+    in_order = np.argsort(streams.opened.time, kind="stable")
+    groups = Groups(
+        [
+            programs.of[name],
+            servers.of[streams.connection],
+            producer,
+            streams.vbucket,
+            streams.sid,
+        ],
+        in_order[(is_granted & (name >= 0))[in_order]],
+    )
+    # a client that is gone says nothing more on its connection
+    until = connections.time.array[streams.connection, 1 - producer]
+    until = np.where(streams.finished.row > 0, np.minimum(until, streams.finished.time), until)
+    until = np.where(streams.closed_row >= 0, np.minimum(until, streams.closed_time), until)
+    has_losses = connections.losses.array.sum(axis=1) > 0  # the end of a stream may be lost
+    until = np.where(has_losses[streams.connection], LEAST, until)
+    rows, group = groups.rows, groups.of[groups.rows]
+    # of the streams so far in each group, the one that lasts longest
+    by_end = np.argsort(until[rows], kind="stable")
+    rank = np.empty_like(by_end)
+    rank[by_end] = np.arange(len(rows))
+    longest = rows[by_end[np.maximum.accumulate(group * len(rows) + rank) - group * len(rows)]]
+    beside: dict[int, set[int]] = defaultdict(set)
+    later, is_same = rows[1:], group[1:] == group[:-1]
+    for earlier in (longest[:-1], rows[:-1]):
+        goes_on = until[earlier] > streams.opened.time[later] + PATIENCE_NS
+        is_pair = is_same & goes_on & (name[earlier] != name[later])
+        for one, other in np.unique(
+            np.stack([name[earlier[is_pair]], name[later[is_pair]]], axis=1), axis=0
+        ).tolist():
+            beside[one].add(other)
+            beside[other].add(one)
+    return beside
 
 
 class Consumers:
@@ -71,7 +177,9 @@ class Consumers:
         owner = self.owners[connection]
         key = owner.name if owner.is_named else None, owner.host
         if key not in self._may_be:
-            named = (*self.of_name[owner.name], *self._nameless[owner.host])
+            named = {*self.of_name[owner.name], *self._nameless[owner.host]}
+            for relative in owner.relatives:
+                named.update(self.of_name[relative])
             self._may_be[key] = frozenset(named if owner.is_named else self.of_host[owner.host])
         return self._may_be[key]
 

@@ -55,6 +55,8 @@ class Client:
     """Whether the consumer is known. False: the start of the connection was not captured, so it may
     be any consumer's on that host.
     """
+    relatives: frozenset[str] = frozenset()
+    """Names of consumers that may be this one: of the same program, and never beside it."""
 
 
 def resumed_gaps(

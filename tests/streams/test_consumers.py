@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.consumers import Consumers
 from dcpinspect.streams.records import LEAST
+from tests.damage import Packet
+from tests.findings.checked import found_in
+from tests.peers.script import Event
 from tests.streams.told import Seen, Told, opened, packets
 
 
@@ -28,6 +32,95 @@ def test_connections_without_a_beginning_may_be_anybodys_of_their_host() -> None
     assert found.may_be(3) == {1, 2, 3, 4}
 
 
+def time_of(packet: Packet) -> int:
+    return packet.time_ns
+
+
+def beside(*talks: Told) -> Consumers:
+    """Of conversations that begin at the same time."""
+    together = sorted((p for talk in talks for p in packets(talk)), key=time_of)
+    seen = Seen(together)
+    return seen.tracker.tables(seen.links).seen.consumers
+
+
+def streaming(name: str, port: int, vbucket: int = 7, *, seconds: int = 9) -> Told:
+    talk = opened(name, port=port)
+    talk.stream(vbucket).snapshot(0, 5, "memory")
+    for _ in range(seconds):
+        talk.wait(1)
+        talk.noop()
+    return talk
+
+
+def names(found: Consumers) -> list[str]:
+    return [found.owners[number].name.removeprefix("10.0.0.1 ") for number in sorted(found.owners)]
+
+
+def test_names_of_one_program_that_have_a_vbucket_beside_each_other_are_two_consumers() -> None:
+    one, two = streaming("kafka:a", 50_001), streaming("kafka:b", 50_002)
+    other = streaming("kafka:c", 50_003, 9)  # it may be the one or the other
+    again = opened("kafka:a", port=50_004)
+    found = beside(one, two, other, again)
+    number = {link.client.rpartition(":")[2]: link.number for link in found._sight._links.values()}
+    one_, two_, other_, again_ = (number[str(port)] for port in range(50_001, 50_005))
+    assert {found.owners[each].name for each in (one_, again_)} == {"10.0.0.1 kafka:a"}
+    assert found.owners[two_].name == "10.0.0.1 kafka:b"
+    assert found.owners[other_].name == "10.0.0.1 kafka"
+    assert found.may_be(one_) == {one_, again_, other_}
+    assert found.may_be(two_) == {two_, other_}
+    assert found.may_be(other_) == {one_, two_, other_, again_}
+
+
+def test_a_program_of_several_buckets_is_told_apart_in_each() -> None:
+    talks = [streaming(f"kafka:{port}", port) for port in (50_001, 50_002, 50_003)]
+    talks[2] = opened("kafka:x", port=50_003)
+    for talk, bucket in zip(talks, ("beer", "beer", "travel"), strict=True):
+        talk.events[:0] = opened_to(bucket)
+    assert sorted(names(beside(*talks))) == [
+        "kafka:50001@beer",
+        "kafka:50002@beer",
+        "kafka@travel",
+    ]
+
+
+def opened_to(bucket: str) -> list[Event]:
+    talk = Told("none")
+    talk.select_bucket(bucket)
+    return talk.events
+
+
+@pytest.mark.parametrize("how", ["later", "other vbuckets", "gone", "closed", "ended", "lost"])
+def test_names_of_one_program_may_be_one_consumer(how: str) -> None:
+    one, two = streaming("kafka:a", 50_001, seconds=3), streaming("kafka:b", 50_002)
+    if how == "later":
+        assert names(consumers(one, two)) == ["kafka", "kafka"]
+        return
+    if how == "other vbuckets":
+        one = streaming("kafka:a", 50_001, 8)
+    elif how == "gone":  # the producer goes on for a while
+        one = opened("kafka:a", port=50_001)
+        stream = one.stream(7)
+        for seqno in range(1, 9):
+            one.wait(1)
+            stream.snapshot(seqno, seqno, "memory")
+    elif how == "closed":
+        one = opened("kafka:a", port=50_001)
+        one.stream(7).close()
+        one.wait(9)
+        one.noop()
+    elif how == "ended":
+        one = opened("kafka:a", port=50_001)
+        one.stream(7).end("ok")
+        one.wait(9)
+        one.noop()
+    elif how == "lost":
+        with one.lost():
+            one.noop()
+        one.wait(9)
+        one.noop()
+    assert names(beside(one, two)) == ["kafka", "kafka"]
+
+
 @pytest.mark.parametrize(("hides", "received"), [(False, 5), (True, None)])
 def test_what_it_had_received_is_known_unless_a_hole_may_have_brought_more(
     hides: bool, received: int | None
@@ -48,3 +141,43 @@ def test_what_it_had_received_is_known_unless_a_hole_may_have_brought_more(
     assert (before is None) == (received is None)
     assert before is None or before - LEAST == received
     assert found.received_before(0) is None
+
+
+@pytest.mark.parametrize(
+    ("beside_it", "is_orphaned"), [(True, True), (False, False)], ids=["another", "perhaps itself"]
+)
+def test_who_is_another_consumer_does_not_take_a_vbucket_up(
+    beside_it: bool, is_orphaned: bool
+) -> None:
+    """kafka:b has vbucket 1 as kafka:a has, so kafka:a still lacks vbucket 3 when kafka:b asks for
+    it. kafka:c has nothing beside the others: it may be the same program's next connection.
+    """
+    one, two, third = (opened(f"kafka:{name}", port=50_001 + ord(name) - 97) for name in "abc")
+    for talk in (one, two):
+        talk.stream(1).snapshot(0, 5, "memory")
+    third.wait(4)
+    one.stream(3, status=Status.ETMPFAIL)
+    for seconds in range(40):
+        for talk in (one, two, third):
+            talk.wait(1)
+            talk.noop()
+        if seconds == 6:
+            (two if beside_it else third).stream(3)
+    together = sorted((p for talk in (one, two, third) for p in packets(talk)), key=time_of)
+    rules = {finding.rule for finding in found_in(together)}
+    assert ("orphaned-vbucket" in rules) == is_orphaned
+
+
+def test_consumers_beside_each_other_that_are_rolled_back_once_each_do_not_loop() -> None:
+    talks = []
+    for name in "ab":
+        talk = opened(f"kafka:{name}", port=50_000 + ord(name))
+        log = [(0xB, 50), (0xA, 0)]
+        talk.stream(1, start=100, uuid=0xA, snapshot=(100, 100), rollback=50, log=log)
+        talk.stream(1, start=50, uuid=0xA, snapshot=(50, 50), log=log).snapshot(50, 60, "memory")
+        for _ in range(6):
+            talk.wait(1)
+            talk.noop()
+        talks.append(talk)
+    together = sorted((p for talk in talks for p in packets(talk)), key=time_of)
+    assert "rollback-loop" not in {finding.rule for finding in found_in(together)}
