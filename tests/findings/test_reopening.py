@@ -620,10 +620,11 @@ def test_what_the_server_chooses_is_not_resumed() -> None:
 
 
 @pytest.mark.parametrize(("status", "orphans"), [(0, []), (7, ["orphaned-vbucket"])])
-def test_a_vbucket_that_is_open_already_on_another_connection_is_not_orphaned(
+def test_a_vbucket_that_is_open_already_on_another_node_is_not_orphaned(
     status: int, orphans: list[str]
 ) -> None:
     other = opened("dcp:2", port=50_001)
+    other.server = "node2"
     other.stream(7, start=5, status=status)
     other.wait(20)
     other.noop()
