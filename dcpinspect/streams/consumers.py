@@ -26,7 +26,7 @@ MOST_EARLIER = 64
 """Number of earlier streams of a vbucket that are asked what the client received on them."""
 
 
-def told_apart(
+def consumers_apart(
     clients: Mapping[int, Client],
     links: Mapping[int, TcpConnection],
     sessions: Mapping[int, Session],
@@ -65,7 +65,7 @@ def told_apart(
         for name, (program, _) in enumerate(names.words)
         if any(other in beside for other in of_program[program])
     }
-    told: dict[int, Client] = {}
+    renamed: dict[int, Client] = {}
     for number, client in clients.items():
         name = int(names.of[number])
         if name in relatives:
@@ -73,8 +73,8 @@ def told_apart(
             client = replace(
                 client, name=own_name, relatives=frozenset(relatives[name] - {own_name})
             )
-        told[number] = client
-    return told
+        renamed[number] = client
+    return renamed
 
 
 def _beside_each_other(
@@ -114,15 +114,15 @@ def _beside_each_other(
     rank[by_end] = np.arange(len(rows))
     longest = rows[by_end[np.maximum.accumulate(group * len(rows) + rank) - group * len(rows)]]
     beside: dict[int, set[int]] = defaultdict(set)
-    later, is_same = rows[1:], group[1:] == group[:-1]
-    for earlier in (longest[:-1], rows[:-1]):
-        goes_on = until[earlier] > streams.opened.time[later] + PATIENCE_NS
-        is_pair = is_same & goes_on & (name[earlier] != name[later])
-        for one, other in np.unique(
-            np.stack([name[earlier[is_pair]], name[later[is_pair]]], axis=1), axis=0
+    next_rows, is_same = rows[1:], group[1:] == group[:-1]
+    for previous_rows in (longest[:-1], rows[:-1]):
+        goes_on = until[previous_rows] > streams.opened.time[next_rows] + PATIENCE_NS
+        is_pair = is_same & goes_on & (name[previous_rows] != name[next_rows])
+        for first_name, second_name in np.unique(
+            np.stack([name[previous_rows[is_pair]], name[next_rows[is_pair]]], axis=1), axis=0
         ).tolist():
-            beside[one].add(other)
-            beside[other].add(one)
+            beside[first_name].add(second_name)
+            beside[second_name].add(first_name)
     return beside
 
 

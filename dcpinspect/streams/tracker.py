@@ -25,7 +25,7 @@ from dcpinspect.streams.connections import (
     flow_of,
     replica_streams,
 )
-from dcpinspect.streams.consumers import Consumers, told_apart
+from dcpinspect.streams.consumers import Consumers, consumers_apart
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.copies import Copies
@@ -317,7 +317,7 @@ class Tracker(Portable):
             )
             for link in links
         }
-        owners = told_apart(clients_of(links, sessions, sight), by_number, sessions, tables)
+        owners = consumers_apart(clients_of(links, sessions, sight), by_number, sessions, tables)
         clients = {number: owner.name for number, owner in owners.items()}
         ends = Ends.from_tables(
             tables, by_number, {number: flow.is_full for number, flow in flows.items()}
