@@ -5,28 +5,12 @@ from __future__ import annotations
 import os
 import select
 import time
-from typing import Protocol
+from io import RawIOBase
 
 from dcpinspect.capture.clock import EVERY_S
 
 _LOOK_S = 0.02
 """Seconds between two looks at a file for more. Nothing portable tells of growth sooner."""
-
-
-class File(Protocol):
-    """The part of ``io.FileIO`` that is used."""
-
-    def readinto(self, target: memoryview, /) -> int | None:
-        """Fills ``target`` from its start; returns 0 at the end."""
-
-    def tell(self) -> int:
-        """Returns where the next byte comes from."""
-
-    def fileno(self) -> int:
-        """Returns the file's descriptor."""
-
-    def close(self) -> None:
-        """Frees the file."""
 
 
 class GrowingFileReader:
@@ -36,7 +20,7 @@ class GrowingFileReader:
     no longer the file of its name; ``problem`` then says so.
     """
 
-    def __init__(self, path: str, file: File, *, is_pipe: bool) -> None:
+    def __init__(self, path: str, file: RawIOBase, *, is_pipe: bool) -> None:
         self.problem: str | None = None
         self.stopped = False
         self._path = path

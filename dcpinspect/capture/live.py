@@ -92,7 +92,7 @@ class RecorderCounts:
     packets: int = 0
     """Number of packets recorded."""
     bytes: int = 0
-    counts: list[tuple[int, int] | None] = field(default_factory=list)
+    counts: list[Sequence[int] | None] = field(default_factory=list)
     """For each interface: packets that it had for us, and how many of them the kernel dropped; None
     where the system does not say.
     """
@@ -412,21 +412,12 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
         if "problem" in report:
             self.problems.append(FileDamage(report["problem"][0], None, report["problem"][1]))
         if "counts" in report:
-            counts = [
-                None if interface_counts is None else (interface_counts[0], interface_counts[1])
-                for interface_counts in report["counts"]
-            ]
-            self.numbers = RecorderCounts(
-                report["packets"],
-                report["bytes"],
-                counts,
-                report["unrecorded"],
-                report["interface_drops"],
-            )
+            recorded_at = report.pop("at")
+            self.numbers = RecorderCounts(**report)
             self._chain.total = self.numbers.packets
             while self._recorded and self._recorded[0][1] <= self.packets:
                 self._recorded.popleft()
-            self._recorded.append((report["at"], report["packets"]))
+            self._recorded.append((recorded_at, self.numbers.packets))
             self._say_what_was_dropped()
         if "end" in report:
             self._chain.is_complete = True
