@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from math import sqrt
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -144,10 +145,11 @@ class _VBucketRequest(NamedTuple):
     """The time of the latest one; 0 if none was."""
 
 
-def _latest(requests: Sequence[_VBucketRequest]) -> _VBucketRequest:
-    if requests:
-        return _VBucketRequest(*map(max, zip(*requests, strict=True)))
-    return _VBucketRequest(-1, -1, -1, 0, 0, 0)
+def _latest(requests: Iterable[_VBucketRequest]) -> _VBucketRequest:
+    return _VBucketRequest(*map(max, zip(_NO_REQUEST, *requests, strict=True)))
+
+
+_NO_REQUEST = _VBucketRequest(-1, -1, -1, 0, 0, 0)
 
 
 _Moves = tuple[Mapping[int, tuple[int, str]], Mapping[str, str]]
@@ -162,10 +164,8 @@ class Clients:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._consumers = context.consumers
-        self._latest: dict[
-            tuple[int, frozenset[int]], tuple[_VBucketRequest, list[_VBucketRequest]]
-        ] = {}
-        """What was asked on some connections, and the two of these whose streams lasted longest."""
+        self._latest: dict[tuple[int, frozenset[int]], list[_VBucketRequest]] = {}
+        """Of what was asked on some connections, the latest two in each respect."""
         self._shows_moves: dict[tuple[str, int, bool], bool] = {}
         """By client and server, for ended streams or for refusals: whether the client could have
         reopened all that moved away.
@@ -370,9 +370,9 @@ class Clients:
         return self._consumers.incomplete.isdisjoint(self._consumers.may_be(connection))
 
     @cached_property
-    def _by_connection(self) -> tuple[Groups, Groups, Sequence[RowNumbers]]:
+    def _by_connection(self) -> tuple[Groups, Groups, RowNumbers, Sequence[RowNumbers]]:
         """Streams by vbucket and stream-id; the rows of what was asked on each connection by such a
-        group; and its columns, as ``_Asked`` has them.
+        group, and by stream; and its columns, as ``_VBucketRequest`` has them.
         """
         streams, by_number = self._context.streams, self._context.by_number
         is_denied = np.isin(streams.answer, (w.A_ROLLBACK, w.A_REFUSED))
@@ -396,14 +396,17 @@ class Clients:
         return (
             groups,
             Groups([groups.of[first]]),
+            by_connection.of,
             [streams.connection[first].astype(np.int64), *map(by_connection.greatest, columns)],
         )
 
     def _requests_beside(self, stream: int) -> tuple[_VBucketRequest, _VBucketRequest]:
         """Returns what the client of a stream, and who may be that client, asked of its vbucket: on
-        all connections, and on all others.
+        its connection, and on all others.
+
+        Two connections may have been captured apart, so their rows say nothing of their order.
         """
-        groups, of_group, columns = self._by_connection
+        groups, of_group, of_stream, columns = self._by_connection
         connection = int(self._context.streams.connection[stream])
         group, own_connections = int(groups.of[stream]), self._consumers.may_be(connection)
         if (group, own_connections) not in self._latest:
@@ -413,10 +416,16 @@ class Clients:
                 for request in zip(*(column[rows].tolist() for column in columns), strict=True)
                 if request[0] in own_connections
             ]
-            lasting = sorted(vbucket_requests, key=lambda request: request.until_ns)[-2:]
-            self._latest[group, own_connections] = _latest(vbucket_requests), lasting
-        latest, lasting = self._latest[group, own_connections]
-        return latest, _latest([request for request in lasting if request.connection != connection])
+            self._latest[group, own_connections] = [
+                request
+                for respect in ("time_ns", "until_ns", "granted_ns")
+                for request in sorted(vbucket_requests, key=attrgetter(respect))[-2:]
+            ]
+        row, latest = of_stream[stream], self._latest[group, own_connections]
+        own_request = _VBucketRequest(*(int(column[row]) for column in columns))
+        return own_request, _latest(
+            request for request in latest if request.connection != connection
+        )
 
     def may_have_asked(self, turn: LostStream) -> bool:
         """Returns whether the client of a turn asked again, or may have asked where the capture
@@ -425,8 +434,9 @@ class Clients:
         if self._context.unread_requests.streams[turn.stream]:
             return True
         stream = self._context.streams[turn.stream]
-        request, elsewhere = self._requests_beside(turn.stream)
-        if request.row > turn.row or request.time_ns > turn.time_ns:
+        own_request, elsewhere = self._requests_beside(turn.stream)
+        is_later = own_request.row > turn.row or own_request.time_ns > turn.time_ns
+        if is_later or elsewhere.time_ns >= turn.time_ns:
             return True
         # another node already streamed the vbucket to the client
         if not turn.is_rollback and elsewhere.until_ns > turn.time_ns:
@@ -437,11 +447,12 @@ class Clients:
         """Returns whether the client of a stream request, or who may be that client, has a stream
         of the vbucket later.
         """
-        answered, request = self._context.streams.answered, self._requests_beside(stream)[0]
+        own_request, elsewhere = self._requests_beside(stream)
+        answered = self._context.streams.answered
+        row, time_ns = int(answered.row[stream]), int(answered.time[stream])
         # times may be equal, and rows of a connection without its beginning may come late
-        return request.granted_row > int(answered.row[stream]) or request.granted_ns > int(
-            answered.time[stream]
-        )
+        is_later = own_request.granted_row > row or own_request.granted_ns > time_ns
+        return is_later or elsewhere.granted_ns >= time_ns
 
     def may_have_said(
         self, connection: int, since_ns: int, until_ns: int | None = None, *, vbucket: int

@@ -387,18 +387,18 @@ class Context:
         """
         return frozenset(np.flatnonzero(self.sight.incomplete_consumers).tolist())
 
-    def is_heard_after(self, connection: int, row: int) -> bool:
-        """Returns whether a connection's server said anything behind this row, anywhere."""
-        return self._latest_of[self.by_number[connection].server] > row
+    def is_heard_after(self, connection: int, time_ns: int) -> bool:
+        """Returns whether a connection's server said anything after this time, anywhere."""
+        return self._latest_of[self.by_number[connection].server] > time_ns
 
     @cached_property
     def _latest_of(self) -> Mapping[str, int]:
-        """Row of the latest message that each server sent."""
+        """Time of the latest message that each server sent."""
         connections, latest = self.tracker.state.connections, defaultdict[str, int](int)
         for link in self.links:
             latest[link.server] = max(
                 latest[link.server],
-                int(connections[link.number].last_row[self.producer(link.number)]),
+                int(connections[link.number].time[self.producer(link.number)]),
             )
         return latest
 

@@ -84,7 +84,7 @@ def _occurrence(
 ) -> Occurrence:
     both = sorted(
         zip(contradiction.streams, contradiction.events[seqno], strict=True),
-        key=lambda stream_event: -stream_event[1].place.row,
+        key=lambda stream_event: (-stream_event[1].place.time, -stream_event[1].place.row),
     )
     (newer_stream, newer_event), (older_stream, older_event) = both
     beside = (

@@ -124,7 +124,7 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
             CLOSED
             if by_producer and link.closed
             else GOES_ON
-            if context.is_heard_after(link.number, int(stream.at.row))
+            if context.is_heard_after(link.number, int(stream.at.time))
             else SILENT
         )
         shared = "requested end reached, no stream end"

@@ -154,11 +154,24 @@ class Outcomes:
 
     def _next_connection(self, client: str, connection: int, since: _When) -> int | None:
         """Returns the row of a client's first stream granted after ``since``, on a later one."""
-        streams = self._context.streams
+        streams, links = self._context.streams, self._context.by_number
         key = self._context.names.number(client)
+        begun_ns = self._link(connection).first_ns
         return self._granted_by_client.next(
-            key, since, lambda numbers: streams.connection[numbers] > connection
+            key,
+            since,
+            lambda numbers: np.array(
+                [
+                    number != connection and links[number].first_ns >= begun_ns
+                    for number in streams.connection[numbers].tolist()
+                ]
+            ),
         )
+
+    def _link(self, number: int) -> TcpConnection:
+        """Returns a connection, also if it has left."""
+        link = self._context.by_number.get(number)
+        return self._past[number][0] if link is None else link
 
     @cached_property
     def _granted_by_vbucket(self) -> _Granted:
@@ -177,7 +190,7 @@ class Outcomes:
         """Returns the finding with its clients and their server in words."""
         link_of_number = self._context.by_number
         links = [
-            link_of_number[number] if number in link_of_number else self._past[number][0]
+            self._link(number)
             for number in finding.connections
             if number in link_of_number or number in self._past
         ]

@@ -52,6 +52,7 @@ HIDDEN = CheckAnswer("NA", "unknown because of capture loss")
 EARLIER = CheckAnswer("NA", "unknown, because the capture begins inside a connection of this host")
 BETWEEN_NODES = CheckAnswer("NA", "the connection is between two nodes")
 NOTHING = CheckAnswer("NA", "there are no streams")
+_NEVER = ALL, 0, 0
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,11 @@ class ConsumerFacts:
         """Returns the place of a connection's open."""
         return self.context.said_place(number, self.context.session(number).open_asked)
 
+    def _opened(self, number: int) -> tuple[int, int]:
+        """Returns what orders connections by their opens."""
+        open_place = self.open_place(number)
+        return (0, 0) if open_place is None else (open_place.time_ns, open_place.row)
+
     def is_told(self, link: TcpConnection, since: int, until: int = ALL) -> bool:
         """Returns whether everything that a client said between two rows was captured; ``since`` 0:
         from the beginning of the connection.
@@ -112,7 +118,7 @@ class ConsumerFacts:
                     link.number
                 )
         for numbers in connections_of_name.values():
-            numbers.sort(key=lambda number: self.context.session(number).open_row)
+            numbers.sort(key=self._opened)
         return connections_of_name
 
     @cached_property
@@ -123,20 +129,24 @@ class ConsumerFacts:
             for number in numbers:
                 connections_of_client[origin, self.context.clients[number]].append(number)
         for numbers in connections_of_client.values():
-            numbers.sort(key=lambda number: self.context.session(number).open_row)
+            numbers.sort(key=self._opened)
         return connections_of_client
 
     @cached_property
-    def hosts(self) -> Mapping[str, tuple[tuple[int, int], CheckAnswer | None]]:
-        """By host of the client: (row, connection) of the first request for the newest seqnos, and
-        what may hide such a request.
+    def hosts(self) -> Mapping[str, tuple[tuple[int, int, int], CheckAnswer | None]]:
+        """By host of the client: (time, row, connection) of the first request for the newest
+        seqnos, and what may hide such a request.
         """
-        host_answers: dict[str, tuple[tuple[int, int], CheckAnswer | None]] = {}
+        host_answers: dict[str, tuple[tuple[int, int, int], CheckAnswer | None]] = {}
         for link in self.context.links:
             host = host_of(link.client)
             asked_place = self.context.session(link.number).high_seqnos_asked
-            first, hidden = host_answers.get(host, ((ALL, 0), None))
-            own_key = (asked_place.row, link.number) if asked_place is not None else (ALL, 0)
+            first, hidden = host_answers.get(host, (_NEVER, None))
+            own_key = (
+                _NEVER
+                if asked_place is None
+                else (asked_place.time_ns, asked_place.row, link.number)
+            )
             if not self.is_told(link, 1) or link.missing[_CLIENT] or link.skipped[_CLIENT]:
                 hidden = HIDDEN
             elif not link.has_handshake:
@@ -470,8 +480,8 @@ def _high_seqnos(talk: ClientConnection) -> CheckAnswer:
             "the high seqnos were requested first",
             [talk.context.report_place(talk.link.number, asked_place, of_consumer=True)],
         )
-    (elsewhere, connection), hidden = talk.facts.hosts[host_of(talk.link.client)]
-    if elsewhere < row:
+    (*elsewhere, connection), hidden = talk.facts.hosts[host_of(talk.link.client)]
+    if elsewhere < [int(talk.rows.opened.time[first]), row]:
         return CheckAnswer("NA", f"the high seqnos were requested on connection {connection}")
     if hidden is not None:
         return hidden

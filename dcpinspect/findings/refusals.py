@@ -65,7 +65,7 @@ _UNKNOWN = (
 MOST = 1 << 14
 """Greatest number of streams and statuses that are remembered."""
 REACH = 1 << 16
-"""Number of rows before an answer among which its message is looked for."""
+"""Number of messages of streams before an answer among which its own is looked for."""
 
 _REFUSABLE = opcodes_with(Trait.COUNTED)
 _ACKNOWLEDGED = (Opcode.DCP_SNAPSHOT_MARKER, Opcode.DCP_SET_VBUCKET_STATE)
@@ -127,7 +127,7 @@ class Refusals(Watcher):
     def __init__(self) -> None:
         self._of: PerConnection[_Key, _Refused] = PerConnection()
         self._recent = LatestRows(SentMessages)
-        """Messages of streams in the latest rows."""
+        """The latest messages of streams."""
 
     def watch(self, fed: RuleInput) -> Iterable[Candidates]:
         """Takes the next messages."""
@@ -150,7 +150,7 @@ class Refusals(Watcher):
             is_refused = ~is_expected & (
                 (fed.facts.values_at(V7_STATUSES, batch, rows) == ON) | ~needs_v7
             )
-            before = [self._recent.rows, _sent(batch, sent)]
+            before = SentMessages.joined([self._recent.rows, _sent(batch, sent)])
             rows, needs_v7 = rows[is_refused], needs_v7[is_refused]
             key_columns = (batch.connection, decoded.opcode, decoded.opaque, decoded.specific)
             keys, key_index = np.unique(
@@ -175,15 +175,14 @@ class Refusals(Watcher):
         return ()
 
     def _remember(self, batch: MessageBatch, rows: column_types.RowNumbers) -> None:
-        least = int(batch.row[-1]) - REACH
-        self._recent.drop(int(np.searchsorted(self._recent.rows.place.row, least, side="right")))
-        self._recent.add(_sent(batch, rows[batch.row[rows] > least]))
+        self._recent.add(_sent(batch, rows[-REACH:]))
+        self._recent.drop(max(0, len(self._recent) - REACH))
 
     def _refuse(
         self,
         batch: MessageBatch,
         rows: column_types.RowNumbers,
-        before: Sequence[SentMessages],
+        before: SentMessages,
         *,
         needs_v7: bool,
         with_rows: bool,
@@ -333,7 +332,7 @@ def _sent(batch: MessageBatch, rows: column_types.RowNumbers) -> SentMessages:
 
 
 def _latest_message(
-    before: Sequence[SentMessages], key: _Key, row: int, direction: int, request: int | None
+    before: SentMessages, key: _Key, row: int, direction: int, request: int | None
 ) -> tuple[MessagePlace | None, int, bool]:
     """Returns the latest message before a row that an answer can be about, its seqno, and whether
     several vbuckets are possible.
@@ -341,21 +340,16 @@ def _latest_message(
     ``request``: the row of the message, where it is known.
     """
     connection, opcode, opaque, _ = key
-    last_place, seqno, vbuckets = None, _NO_SEQNO, set()
-    for sent in before:
-        is_it = (sent.connection == connection) & (sent.opcode == opcode) & (sent.opaque == opaque)
-        is_it &= (
-            (sent.direction == direction) & (sent.place.row < row) & (sent.place.row >= row - REACH)
-        )
-        sent_indices = np.flatnonzero(
-            is_it if request is None else is_it & (sent.place.row == request)
-        )
-        if len(sent_indices):
-            last = sent[sent_indices[-1]]
-            last_place = place_at(connection, direction, last.place)
-            seqno = plain(last.seqno)
-            vbuckets.update(unique(sent.vbucket[sent_indices]).tolist())
-    return (None, _NO_SEQNO, True) if len(vbuckets) > 1 else (last_place, seqno, False)
+    end = int(np.searchsorted(before.place.row, row))
+    sent = before[max(0, end - REACH) : end]
+    is_it = (sent.connection == connection) & (sent.opcode == opcode) & (sent.opaque == opaque)
+    is_it &= sent.direction == direction
+    alike = sent[is_it if request is None else is_it & (sent.place.row == request)]
+    if not len(alike):
+        return None, _NO_SEQNO, False
+    if len(unique(alike.vbucket)) > 1:
+        return None, _NO_SEQNO, True
+    return place_at(connection, direction, alike[-1].place), plain(alike[-1].seqno), False
 
 
 def _closed_after_ns(context: Context, link: TcpConnection, refused: _Refused) -> int | None:

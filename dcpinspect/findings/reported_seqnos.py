@@ -99,7 +99,7 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
             evidence,
             cause=GOES_ON
             if context.is_heard_after(
-                int(stream.connection), max(wait.at.row, int(stream.latest.row))
+                int(stream.connection), max(wait.at.time_ns, int(stream.latest.time))
             )
             else SILENT,
             seqnos=(wait.newest, last),

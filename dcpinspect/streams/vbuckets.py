@@ -120,7 +120,7 @@ def _high_seqnos(
     name_number = np.where(has_name, names.of[np.where(has_name, reports.connection, 0)], -1)
     latest = np.flatnonzero((reports.kind == LATEST) & (name_number >= 0))
     report_keys = name_number[latest] << VBUCKET_BITS | reports.vbucket[latest]
-    order = np.lexsort((reports.place.row[latest], report_keys))
+    order = np.lexsort((reports.place.row[latest], reports.place.time[latest], report_keys))
     report_keys, seqno = report_keys[order], reports.value[latest][order]
     positions = np.searchsorted(report_keys, keys, "right") - 1
     is_told = (

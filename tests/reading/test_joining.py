@@ -18,10 +18,12 @@ import pytest
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.zstd import zstd
+from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
 from dcpinspect.reading.joining import ReadingPart, merged, packed
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams import leaving, rollbacks
+from tests.builders import Recorded
 from tests.captures import real_server
 from tests.catalogue import first_of
 from tests.crowd import KINDS, crowd
@@ -29,8 +31,9 @@ from tests.damage import PORT, batches
 from tests.doubled import Doubled, packets_of, passed_on, translated, written
 from tests.model.dice import Dice
 from tests.model.judge import COMPLETE, DAMAGED, conversation, damaged
+from tests.model.packets import laid
 from tests.model.play import play
-from tests.parted import Options, divided, everything, joined, recut, whole
+from tests.parted import Options, divided, everything, findings, joined, recut, whole
 from tests.peers.truth import SAMPLES
 from tests.streams.told import opened, packets
 
@@ -58,7 +61,7 @@ def _few_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @cache
-def batches_of(name: str) -> tuple[list[PacketBatch], list[str]]:
+def batches_of(name: str | Path) -> tuple[list[PacketBatch], list[str]]:
     with open_capture(str(SAMPLES / name), batch_bytes=1 << 16) as capture:
         return [replace(batch, data=batch.data.copy()) for batch in capture], [
             file.name for file in capture.files
@@ -103,9 +106,12 @@ def test_samples_that_are_divided_tell_the_same(name: str, find_ports: bool) -> 
     check(*batches_of(name), Options(list(RULES), find_ports=find_ports), 3, random.Random(name))
 
 
-@pytest.mark.parametrize("name", ["tour.pcapng", "loop.pcap"])
+@pytest.mark.parametrize(
+    "name",
+    ["tour.pcapng", "loop.pcap", pytest.param(real_server("6.0.5-dcp2"), id="messages refused")],
+)
 def test_one_part_of_all_is_what_an_ordinary_reading_tells_but_for_the_numbers_of_rows(
-    name: str,
+    name: str | Path,
 ) -> None:
     given, files = batches_of(name)
     with Reading([str(SAMPLES / name)]) as reading:
@@ -140,6 +146,46 @@ def test_one_part_of_all_is_what_an_ordinary_reading_tells_but_for_the_numbers_o
         place["stream_offset"] for one in expected["findings"] for place in one["evidence"]
     ]
     assert (found["directions"], found["packets"]) == (expected["directions"], expected["packets"])
+
+
+@pytest.mark.parametrize("seed", [1054, 1068, 1136, 1276, 1323, 1346])
+def test_nodes_whose_captures_are_numbered_one_after_the_other_tell_what_their_packets_do_by_time(
+    seed: int, tmp_path: Path
+) -> None:
+    nodes: dict[bytes, list[Recorded]] = {}
+    for packet in laid(play(Dice(seed))).packets:
+        source, target, port = packet.data[26:30], packet.data[30:34], packet.data[34:36]
+        server = source if int.from_bytes(port) == PORT else target
+        nodes.setdefault(server, []).append(Recorded(packet.data, packet.wire, packet.time_ns))
+    parts: list[list[PacketBatch]] = []
+    paths: list[str] = []
+    count = 0
+    for number, packets_of_node in enumerate(nodes.values()):
+        path = written(tmp_path, packets_of_node, f"node{number}.pcap")
+        batches_of_node = batches_of(path)[0]
+        parts.append(
+            [
+                replace(batch, file=number, packet=count + batch.packets, frame=batch.frames)
+                for batch in batches_of_node
+            ]
+        )
+        paths.append(str(path))
+        count += len(packets_of_node)
+
+    def told(of: list[Finding]) -> list[tuple[object, ...]]:
+        """Connections and rows have other numbers, also in words."""
+        return sorted(
+            (one.rule, one.severity, str(one.cause), one.vbuckets, one.over, one.count)
+            for one in of
+        )
+
+    options = Options(list(RULES))
+    with options.reading(paths, is_part=False) as reading:
+        for _ in reading:
+            pass
+        expected = told(reading.findings())
+    assert len(parts) > 1
+    assert told(findings(joined(parts, paths, options).merged)) == expected
 
 
 @pytest.mark.slow
