@@ -335,8 +335,8 @@ class Pairing(Watcher):
             pairing._waiting[request.place.row] = request
             pairing._waiting_for.setdefault(request.key, []).append(request.place.row)
         for reading, new_numbers in pairs:
-            own_numbers = np.arange(len(reading._latest))
-            pairing._heard(2 * new_numbers[own_numbers // 2] + own_numbers % 2, reading._latest)
+            own_ways = np.flatnonzero(reading._latest)
+            pairing._heard(2 * new_numbers[own_ways // 2] + own_ways % 2, reading._latest[own_ways])
         pairing._unmatched_count = sum(map(len, pairing._unmatched.values()))
         return pairing
 
