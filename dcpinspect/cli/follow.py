@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import no_such_connections, refuse_unless_damaged, remarks
+from dcpinspect.text import wrap
 
 if TYPE_CHECKING:
     from dcpinspect.reading.reading import Reading
@@ -52,9 +53,10 @@ def follow(
             if len(rows) and not shown_count:
                 number = connection - 1
                 client, server = batch.endpoints.client[number], batch.endpoints.server[number]
-                target.write_piece(
-                    paint(heading(client, server, _facts(reading, connection)), "bold") + "\n"
+                title = wrap(
+                    heading(client, server, _facts(reading, connection)), target.width(), "    "
                 )
+                target.write_piece("".join(f"{paint(line, 'bold')}\n" for line in title))
             shown_count += len(rows)
             target.write_piece(
                 "".join(f"{line}\n" for line in talk.lines(batch.redacted(redactor), rows))

@@ -334,19 +334,19 @@ def _came(row: Mapping[str, Any], story: StreamStory, entries: IntArray) -> str:
     if row["first_seqno"] is None:
         return "no items"
     start, end = row["start_seqno"], row["end_seqno"]
-    all_items = f"{_counted(row['items'], 'item')}, {row['first_seqno']} to {row['last_seqno']}"
+    all_items = f"{_counted(row['items'], 'item')}, {_span(row['first_seqno'], row['last_seqno'])}"
     if end is None or start <= row["first_seqno"] <= row["last_seqno"] <= end:
         return all_items
     first, last = story.item_first[entries], story.item_last[entries]
     inside, outside = (first >= start) & (last <= end), (last < start) | (first > end)
     if not (inside | outside).all() or not outside.any():  # one entry has several items
         return f"{all_items}, not all in its range"
-    span = f"{first[outside].min()} to {last[outside].max()}"
+    span = _span(first[outside].min(), last[outside].max())
     beyond = int(story.item_count[entries][outside].sum())
     text = f"{_counted(beyond, 'item')}, {span}, without a marker of their own"
     if not inside.any():
         return f"no items; then {text}"
-    own = f"{first[inside].min()} to {last[inside].max()}"
+    own = _span(first[inside].min(), last[inside].max())
     return f"{_counted(row['items'] - beyond, 'item')}, {own}; then {text}"
 
 
@@ -379,7 +379,11 @@ def in_gap(cause: str) -> str:
 
 
 def _missing(first: int, last: int) -> str:
-    return f"seqno {first}" if first == last else f"seqnos {first} to {last}"
+    return f"seqno{'' if first == last else 's'} {_span(first, last)}"
+
+
+def _span(first: int, last: int) -> str:
+    return f"{first}" if first == last else f"{first}–{last}"
 
 
 def folded(all_events: Sequence[VbucketEvent]) -> Iterator[VbucketEvent]:

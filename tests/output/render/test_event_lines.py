@@ -31,12 +31,12 @@ def test_a_story_is_told_in_order_of_rows() -> None:
     first, _ = twice()
     assert texts(first) == [
         "5 request: request from 0: accepted; no end",
-        "7 snapshot: disk snapshot 0–9, checkpoint: complete, 3 items, 2 to 9",
+        "7 snapshot: disk snapshot 0–9, checkpoint: complete, 3 items, 2–9",
         f"8 gap: seqno 1 did not come, deduplicated: {DISK}",
-        f"10 gap: seqnos 4 to 8 did not come, deduplicated: {DISK}",
-        "11 snapshot: memory snapshot 10–20, checkpoint: cut, 1 item, 12 to 12",
+        f"10 gap: seqnos 4–8 did not come, deduplicated: {DISK}",
+        "11 snapshot: memory snapshot 10–20, checkpoint: cut, 1 item, 12",
         (
-            "12 gap: seqnos 10 to 11 did not come, deduplicated: within the marker 10–20 in row "
+            "12 gap: seqnos 10–11 did not come, deduplicated: within the marker 10–20 in row "
             "11: de-duplicated, or hidden from this client"
         ),
         "99 connection-closed: connection closed by the server, after seqno 12",
@@ -62,7 +62,7 @@ def test_items_outside_of_a_markers_range_are_not_of_its_snapshot() -> None:
         stream.mutation(seqno, "a")
     assert snapshots(talk) == [
         (
-            "memory snapshot 0–3: complete, 3 items, 1 to 3; then 6 items, 4 to 9, without a "
+            "memory snapshot 0–3: complete, 3 items, 1–3; then 6 items, 4–9, without a "
             "marker of their own"
         )
     ]
@@ -79,10 +79,7 @@ def test_a_snapshot_with_a_hole_has_reached_its_end_but_is_not_called_complete()
     for seqno in range(4, 10):
         stream.mutation(seqno, "c")
     assert snapshots(talk) == [
-        (
-            "memory snapshot 0–9: end reached, seqnos 2 to 3 did not come (capture-loss), 7 "
-            "items, 1 to 9"
-        )
+        ("memory snapshot 0–9: end reached, seqnos 2–3 did not come (capture-loss), 7 items, 1–9")
     ]
 
 
@@ -103,7 +100,7 @@ def test_what_was_asked_and_what_was_answered() -> None:
         '20–40, {"uid":"\\\\u001b[31m"}'
     )
     assert gap.startswith(
-        "6 gap: seqnos 11 to 30 must be discarded where the client has them, rollback: "
+        "6 gap: seqnos 11–30 must be discarded where the client has them, rollback: "
     )
     assert refused == "7 request: request from 0: refused: erange; no end"
     assert unanswered == "9 request: request from 0: unanswered; no end"
@@ -140,7 +137,7 @@ def test_messages_that_are_events_have_their_place() -> None:
 
 def test_nothing_that_an_event_says_is_cut() -> None:
     event = VbucketEvent(
-        8, 0, 1, 1, None, "gap", "seqnos 1 to 5 did not come, unexplained: " + "why " * 30
+        8, 0, 1, 1, None, "gap", "seqnos 1–5 did not come, unexplained: " + "why " * 30
     )
     lines = EventLines([event], None, 60).lines_of(event)
     assert all(len(line) <= 60 for line in lines)
