@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, get_type_hints, 
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.arrays import IntArray, plain
+from dcpinspect.arrays import IntArray, grown, plain
 from dcpinspect.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -290,6 +290,10 @@ class StructRows(Generic[R]):
         """Returns rows with the values of new records."""
         struct: Any = cls
         return cls(np.repeat(plain(_reset_row(struct)), count).view(cls.dtype))
+
+    def grown(self, rows: int) -> Self:
+        """Returns the rows with zeros behind them: ``rows`` in all, or twice as many as now."""
+        return type(self)(grown(self.array, rows))
 
     @classmethod
     def joined(cls, tables: Sequence[Self]) -> Self:

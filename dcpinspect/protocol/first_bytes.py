@@ -472,7 +472,7 @@ class BriefDirections:
         if self._used + len(octets) > len(self._bytes):
             self._bytes = grown(self._bytes, self._used + len(octets))
         if self._count + len(first_bytes) > len(self._kept):
-            self._kept = FirstBytesRows(grown(self._kept.array, self._count + len(first_bytes)))
+            self._kept = self._kept.grown(self._count + len(first_bytes))
         self._bytes[self._used : self._used + len(octets)] = octets
         rows = self._count + np.arange(len(first_bytes))
         self._kept[rows] = first_bytes
@@ -506,7 +506,7 @@ class BriefDirections:
         octets, start = gathered(self._bytes, live_rows.start, live_rows.length)
         live_rows.start = start
         self._forget_all()
-        self._kept = FirstBytesRows(grown(live_rows.array, 64))
+        self._kept = live_rows.grown(64)
         self._places = grown(in_file, len(self._kept)) if len(in_file) else in_file
         self._bytes = grown(octets, 1024)
         self._count, self._used, self._live = len(live_rows), len(octets), len(live_rows)

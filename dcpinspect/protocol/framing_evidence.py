@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, IntArray, grown
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.kernels.structs import Struct, T, number
 from dcpinspect.kernels.structs import StructRows as Table
 from dcpinspect.protocol.column_types import RowNumbers
@@ -198,7 +198,7 @@ class ConnectionEvidence:
 
     def _make_room(self, connection: int) -> None:
         if connection >= len(self._known):
-            self._known = DoubtedConnections(grown(self._known.array, connection + 1))
+            self._known = self._known.grown(connection + 1)
 
     def suspected(self, connections: RowNumbers) -> BoolArray:
         """Returns, for each of these connections, whether it is suspected and has not proven to be

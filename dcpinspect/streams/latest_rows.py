@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Generic
 
-from dcpinspect.arrays import grown
 from dcpinspect.streams.renumbering import RecordRows
 
 
@@ -29,7 +28,7 @@ class LatestRows(Generic[RecordRows]):
         """Adds rows at the end."""
         end = self._end + len(rows)
         if end > len(self._table):
-            self._table = type(rows)(grown(self._table.array, end))
+            self._table = self._table.grown(end)
         self._table[self._end : end] = rows
         self._end = end
 

@@ -190,12 +190,9 @@ class ReadingState(Tables, Portable):
 
     def make_room_in(self, name: str) -> None:
         """Grows one table if it has fewer than ``ROOM`` free rows."""
-        table = getattr(self, name)
-        if len(table) - getattr(self.counts, name) < ROOM:
-            # zeros that nobody has written yet take no memory
-            grown = table.zeros(max(2 * len(table), getattr(self.counts, name) + ROOM))
-            grown[: len(table)] = table
-            setattr(self, name, grown)
+        table, needed = getattr(self, name), getattr(self.counts, name) + ROOM
+        if len(table) < needed:
+            setattr(self, name, table.grown(needed))
 
     def add_gaps(self, gaps: Gaps) -> None:
         """Adds gaps that are only known once all messages of a snapshot are."""
