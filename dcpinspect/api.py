@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -41,7 +42,7 @@ from dcpinspect.reading.store.store import KEEP, Store
 from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
-from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.messages import Endpoints, MessageBatch
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.tables.schema import BY_NAME, COLUMNS, ON_REQUEST, column_name
 from dcpinspect.text import counted, did_you_mean, escape
@@ -140,6 +141,13 @@ class Annotation(Decoded):
 
     def __init__(self, batch: MessageBatch) -> None:
         self._batch = batch
+
+    def __reduce__(self) -> tuple[type[Annotation], tuple[MessageBatch]]:
+        """Pickles the message with its own addresses: those of the others need the reading."""
+        ends, index = self._batch.endpoints, int(self._batch.connection[0]) - 1
+        client, server = ({index: texts[index]} for texts in (ends.client, ends.server))
+        addresses = Endpoints(client, server, ends.has_handshake)
+        return Annotation, (replace(self._batch, endpoints=addresses),)
 
     @property
     def row(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -84,6 +85,14 @@ def test_an_annotation_is_the_json_of_read(name: str, capsys: pytest.CaptureFixt
             annotation = recording.annotate(row)
             assert annotation.to_dict() == expected[row - 1]
             assert annotation.data == recording.bytes_of(row)
+
+
+def test_annotations_and_timelines_go_to_another_process() -> None:
+    with dcpinspect.open(SAMPLES / "rollback.pcap") as recording:
+        annotation, history = recording.annotate(161), recording.timeline(7)
+        sent = pickle.loads(pickle.dumps((annotation, history)))  # noqa: S301 - its own
+        assert (str(sent[0]), sent[0].to_dict()) == (str(annotation), annotation.to_dict())
+        assert (str(sent[1]), sent[1].to_dict()) == (str(history), history.to_dict())
 
 
 def test_an_annotation_has_the_options_of_the_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,8 +16,9 @@ import uvicorn
 from anyio.to_thread import run_sync
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import Field
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
+from pydantic import Field, ValidationError
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -27,6 +28,7 @@ from dcpinspect.agents.library import Library, Question
 from dcpinspect.agents.tools import INSTRUCTIONS, Tools, listing
 from dcpinspect.errors import DcpInspectError, memory_ended
 from dcpinspect.output.export.json_table import plain_json
+from dcpinspect.text import did_you_mean, escape
 
 TOOLS = ("info", "findings", "vbucket", "table", "messages", "message", "sql", "explain")
 _Captures = Annotated[
@@ -55,7 +57,7 @@ _REPORTED_S = 0.5
 
 def server(library: Library) -> MCPServer[Any]:
     """Returns the server with all tools."""
-    served = MCPServer(
+    served = _Server(
         "dcpinspect", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR"
     )
     for name in TOOLS:
@@ -64,6 +66,28 @@ def server(library: Library) -> MCPServer[Any]:
             annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
         )
     return served
+
+
+class _Server(MCPServer[Any]):
+    """Says in a line what is wrong with the arguments of a question."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        parameters = {
+            tool.name: tool.input_schema["properties"] for tool in await self.list_tools()
+        }
+        for argument in arguments:
+            if name in parameters and argument not in parameters[name]:
+                meant = did_you_mean(argument, parameters[name])
+                return _wrong(f"{name} has no argument {escape(argument)}{meant}")
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            wrong = error.__cause__.errors()[0]
+            return _wrong(f"{name}: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}")
 
 
 async def over_http(served: MCPServer[Any], host: str, port: int, token: str) -> None:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
@@ -30,11 +30,32 @@ OUTPUT_S = 0.2
 """Seconds to wait for the last of a program's output: what it started may keep it open longer."""
 
 
+class _Output(threading.Thread):
+    """Passes the beginning of a program's output on to standard error, where it does not mix with
+    findings, and counts the rest.
+    """
+
+    def __init__(self, output: BinaryIO) -> None:
+        super().__init__(daemon=True)
+        self._output = output
+        self.beyond = 0
+        """Number of bytes that were left out so far."""
+        self.start()
+
+    def run(self) -> None:
+        bytes_left = OUTPUT_BYTES
+        with self._output as output:
+            while data := os.read(output.fileno(), 1 << 20):
+                with suppress(OSError):  # nobody reads it
+                    os.write(2, data[:bytes_left])
+                self.beyond += len(data[bytes_left:])
+                bytes_left -= min(bytes_left, len(data))
+
+
 @dataclass(frozen=True, slots=True)
 class _Program:
     process: subprocess.Popen[bytes]
-    output: threading.Thread
-    """Passes its output on."""
+    output: _Output
     end: float
     """Monotonic time at which it is killed."""
 
@@ -139,8 +160,8 @@ class Notifier:
             self._tell(f"--exec: {escape(self._command[0])}: {error.strerror}")
             return
         self.started += 1
-        output = threading.Thread(target=self._pass_on, args=(process.stdout,), daemon=True)
-        output.start()
+        assert process.stdout is not None, "it is a pipe"
+        output = _Output(cast("BinaryIO", process.stdout))
         self._running.append(_Program(process, output, time.monotonic() + TIMEOUT_S))
 
     def _kill_all(self) -> None:
@@ -151,6 +172,11 @@ class Notifier:
         self._running.remove(program)
         program.process.wait()
         program.output.join(OUTPUT_S)
+        if program.output.beyond:
+            self._tell(
+                f"--exec: {escape(self._command[0])} wrote {program.output.beyond:,} more bytes, "
+                "which are left out"
+            )
 
     def _say_how_it_ended(self, program: _Program) -> None:
         status = program.process.returncode
@@ -158,23 +184,6 @@ class Notifier:
             self._has_failed = True
             how = f"with status {status}" if status > 0 else f"by {_name_of(-status)}"
             self._tell(f"--exec: {escape(self._command[0])} ended {how}; this is said once")
-
-    def _pass_on(self, output: BinaryIO) -> None:
-        """Passes the beginning of a program's output on to standard error, where it does not mix
-        with findings, and counts the rest.
-        """
-        bytes_left, beyond = OUTPUT_BYTES, 0
-        with output:
-            while data := os.read(output.fileno(), 1 << 20):
-                with suppress(OSError):  # nobody reads it
-                    os.write(2, data[:bytes_left])
-                beyond += len(data[bytes_left:])
-                bytes_left -= min(bytes_left, len(data))
-        if beyond:
-            self._tell(
-                f"--exec: {escape(self._command[0])} wrote {beyond:,} more bytes, which are "
-                "left out"
-            )
 
 
 def _name_of(number: int) -> str:

@@ -64,6 +64,10 @@ class LazyColumn:
     arrow: Callable[[IntArray], Any] | None = None
     """Returns the values as an Arrow array, if this is faster than to convert them."""
 
+    def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
+        """Pickles the values: what makes them needs the reading."""
+        return list, (list(self.make(np.arange(self.size))),)
+
 
 ColumnValues = NumberColumn | WordColumn | LazyColumn | Sequence[Any]
 """Numbers with a mask for null, words, values made on request, or plain values with None for null.

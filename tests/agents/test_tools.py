@@ -330,5 +330,14 @@ def test_errors_are_the_sentences_of_the_command_line() -> None:
         assert "did you mean rollback" in await refused(client, "explain", what="rolback")
         wrong = await refused(client, "table", **ROLLBACK, name="gaps", columns=["widht"])
         assert "did you mean width?; there are connection, vbucket, sid, " in wrong
+        assert (
+            await refused(client, "info", capture="rollback.pcap")
+            == "info has no argument capture; did you mean captures?"
+        )
+        assert await refused(client, "message", **ROLLBACK) == "message: row: Field required"
+        assert (
+            await refused(client, "info", **ROLLBACK, skip=-1)
+            == "info: skip: Input should be greater than or equal to 0"
+        )
 
     talk(body, SAMPLES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -157,6 +158,29 @@ def test_of_what_a_program_writes_only_the_beginning_is_passed_on(
     assert [line.rpartition(" wrote ")[2] for line in told] == [
         f"{2_000_000 - notify.OUTPUT_BYTES:,} more bytes, which are left out"
     ]
+
+
+def test_what_a_program_wrote_is_counted_though_what_it_started_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notify, "END_S", 2.0)
+    told: list[str] = []
+    text = f"""
+import os, subprocess, time
+child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+open({str(tmp_path / "child")!r}, "w").write(str(child.pid))
+os.write(1, b"x" * 300_000)
+time.sleep(60)
+"""
+    notifier = Notifier(program(tmp_path, text), 0, tell=told.append)
+    notifier.notify({}, 0)
+    until((tmp_path / "child").exists, notifier)
+    notifier.close()
+    os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
+    assert any(
+        f"wrote {300_000 - notify.OUTPUT_BYTES:,} more bytes, which are left out" in line
+        for line in told
+    )
 
 
 def test_no_shell_looks_at_the_command(tmp_path: Path) -> None:
