@@ -103,7 +103,6 @@ class DCPSession(DefaultSession):
         """The engine; it knows the coverage of the reading."""
         self._sources: dict[Any, _Source] = {}
         self._open: list[Any] = []
-        self._are_known = False
         self._packets = 0
 
     def recv(self, sock: Any) -> Iterator[Packet]:

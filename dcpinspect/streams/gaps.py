@@ -238,7 +238,8 @@ class ExplainedGaps:
 
     def of_cause(self, cause: int) -> Gaps:
         """Returns the gaps of this cause."""
-        return self.table[self.cause == cause]
+        is_of_cause: BoolArray = self.cause == cause
+        return self.table[is_of_cause]
 
     def records(self) -> Records:
         """Returns the table of gaps."""
