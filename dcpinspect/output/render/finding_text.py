@@ -37,6 +37,8 @@ EXAMPLES = 3
 """Number of cases of a finding in such a report."""
 SHOWN_BY_NUMBER = 4
 """Number of vbuckets up to which they are listed without a count."""
+_RULES = 6
+"""Number of rules that a line names whose findings are only counted."""
 _SHOWN = 8
 """Number of files that a line names."""
 _ROW = re.compile(r"( in)? rows? (\d+(?:(?:,| or| and| to) \d+)*)")
@@ -220,10 +222,10 @@ class _Page:
                 if finding.severity == severity and level == _COUNTED
             ]
             if folded:
-                rules = ", ".join(
-                    f"{number} {rule}"
-                    for rule, number in Counter(finding.rule for finding in folded).most_common()
-                )
+                by_rule = Counter(finding.rule for finding in folded).most_common()
+                rules = ", ".join(f"{number} {rule}" for rule, number in by_rule[:_RULES])
+                if len(by_rule) > _RULES:
+                    rules += f", and {counted(len(by_rule) - _RULES, 'more rule')}"
                 several = (
                     f"{len(folded)} "
                     f"{'more ' if len(severity_levels) > len(folded) else ''}{severity}{'' if len(folded) == 1 else 's'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -242,6 +243,14 @@ def test_packets_of_several_files_are_told_apart() -> None:
         shown[5]
         == "    rows 1, 2; Wireshark: frame.number == 5 of a.pcap; frame.number == 6 of b.pcap"
     )
+
+
+def test_counted_notes_name_few_of_their_rules() -> None:
+    notes = [finding(rule=f"rule-{number}", severity="note") for number in range(40)]
+    shown = " ".join(
+        line.strip() for line in report_lines(notes, (), lambda text, _: text, width=80)
+    )
+    assert re.search(r"· \d+ more notes: (1 rule-\d+, ){6}and \d+ more rules", shown)
 
 
 def test_of_several_captures_short_findings_name_theirs_and_the_day() -> None:
