@@ -44,6 +44,8 @@ EARLIEST, LATEST = -(1 << 63), (1 << 63) - 1
 """Times before and after all others."""
 _END = LATEST, 1 << 62
 _LEAST_BATCH = 1 << 18
+_FEW_PACKETS = 1 << 13
+"""Of fewer packets than these, most of the work is done for the batch."""
 _PEEK = 1 << 16
 _NUMBERS = re.compile(r"\d+")
 
@@ -103,9 +105,9 @@ class CaptureFile:
 class Capture(AbstractContextManager["Capture", None]):
     """The packets of one or more captures, in order, a batch at a time. Iterate once.
 
-    Several files are read as one, in order of time. Those that are earlier than all others are in
-    batches of their own. Every batch has its own buffer, so batches and slices of them stay valid;
-    each one that is kept takes ``batch_bytes`` of memory.
+    Several files are read as one, in order of time. Of small ones, a batch has many. Every batch
+    has its own buffer, so batches and slices of them stay valid; each one that is kept takes
+    ``batch_bytes`` of memory.
     """
 
     def __init__(
@@ -259,11 +261,14 @@ class Capture(AbstractContextManager["Capture", None]):
             frontiers = [file.frontier for file in open_files if not file.is_over]
             next_begin = (self._first_ns[begun], begun) if begun < len(self.files) else _END
             limit = min([*frontiers, next_begin])
-            stretches = _stretches(open_files, limit)
-            if not stretches and limit == next_begin != _END and len(open_files) >= most_open:
+            begins, is_full = limit == next_begin != _END, len(open_files) >= most_open
+            is_early = begins and not is_full and self._is_small(begun)
+            is_early &= sum(file.ready(limit) for file in open_files) < _FEW_PACKETS
+            stretches = [] if is_early else _stretches(open_files, limit)
+            if not stretches and begins and is_full:
                 self.is_crowded = True
                 limit = min(frontiers, default=_END)
-                stretches = _stretches(open_files, limit)
+                stretches, begins = _stretches(open_files, limit), False
             for batch in merged_batches(stretches, MOST_PACKETS):
                 numbered = replace(batch, first_packet=packets)
                 clock.note(numbered)
@@ -271,9 +276,9 @@ class Capture(AbstractContextManager["Capture", None]):
                 packets += len(batch)
                 for number, count in zip(*np.unique(batch.files, return_counts=True), strict=True):
                     self.files[number].packets += int(count)
-            if not stretches and limit == next_begin != _END:
+            if not stretches and begins:
                 series = _NUMBERS.sub("", self.files[begun].name)
-                taken = {file.lane for file in open_files}
+                taken = {file.lane for file in open_files if file.reaches(next_begin[0])}
                 free = next(lane for lane in range(MOST_OPEN) if lane not in taken)
                 lane = free if lanes.get(series, 0) in taken else lanes.get(series, free)
                 lanes[series] = lane
@@ -290,13 +295,15 @@ class Capture(AbstractContextManager["Capture", None]):
 
     def _begin(self, number: int, lane: int) -> _OpenFile:
         """Opens a file; ``lane``: as ``PacketBatch.lane``. Files beside each other share memory."""
-        file = self.files[number]
+        file, is_small = self.files[number], self._is_small(number)
         if number not in self._readers:
-            self._readers[number] = self._open_reader(
-                file.name, max(_LEAST_BATCH, self.batch_bytes // (lane + 1))
-            )
+            least = _LEAST_BATCH
+            size = least if is_small else max(least, self.batch_bytes // (lane + 1))
+            self._readers[number] = self._open_reader(file.name, size)
         reader = self._readers[number]
         file.point = str(lane)
+        if is_small:
+            reader.window.advance(0, _LEAST_BATCH)  # to its end
         file.remark = reader.source.remark
         file.format = "text" if reader.source.is_text else reader.format.name
         file.storage = reader.source.storage
@@ -308,6 +315,18 @@ class Capture(AbstractContextManager["Capture", None]):
             what = "was replaced by another capture before it was read"
             self._note_damages(number, [(0, what)])
         return _OpenFile(number, lane, reader)
+
+    def _is_small(self, number: int) -> bool:
+        """Returns whether a file is one of several, and read at once. Such files are opened before
+        their turn: a batch costs the same, however few packets of one file it would have.
+        """
+        path = self.files[number].name
+        return (
+            len(self.files) > 1
+            and number not in self._readers
+            and os.path.isfile(path)
+            and os.path.getsize(path) < min(_LEAST_BATCH, self.batch_bytes)
+        )
 
     def _note_damages(self, number: int, damages: Sequence[tuple[int, str]]) -> None:
         """Notes damaged places of a file: offsets, and what is wrong."""
@@ -342,6 +361,10 @@ class _OpenFile:
         """A time, and the number of the file: what all packets that are not here come behind."""
         return int(self._order_ns[-1]), self.number
 
+    def reaches(self, time_ns: int) -> bool:
+        """Returns whether packets of the file may come after a time."""
+        return not self.is_over or bool(self._order_ns[-1] > time_ns)
+
     def advance(self) -> list[tuple[int, str]]:
         """Takes the next packets; returns damaged places on the way, by their place in the file."""
         walk, window = next(self._walks, (None, self.reader.window))
@@ -371,16 +394,20 @@ class _OpenFile:
         """Hands out the packets up to a time and a number of a file, with their order; None if
         there are none.
         """
-        if not len(self):
+        rows = slice(self._done, self._done + self.ready(limit))
+        if self._packets is None or rows.start == rows.stop:
             return None
-        side: Literal["left", "right"] = "right" if self.number <= limit[1] else "left"
-        end = int(np.searchsorted(self._order_ns, limit[0], side))
-        rows = slice(self._done, end)
-        if end <= self._done:
-            return None
-        assert self._packets is not None
-        self._done = end
+        self._done = rows.stop
         return consecutive(self._packets, rows), self._order_ns[rows]
+
+    def ready(self, limit: tuple[int, int]) -> int:
+        """Returns the number of packets that are here up to a time and a number of a file."""
+        side: Literal["left", "right"] = "right" if self.number <= limit[1] else "left"
+        return (
+            max(0, int(np.searchsorted(self._order_ns, limit[0], side)) - self._done)
+            if len(self)
+            else 0
+        )
 
 
 def _most_open() -> int:

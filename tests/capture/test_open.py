@@ -9,6 +9,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dcpinspect.capture.open import open_capture
@@ -143,10 +144,32 @@ def test_several_files_are_one_reading_in_order_of_time(tmp_path: Path) -> None:
         batches = list(capture)
     assert [Path(file.name).name for file in capture.files] == ["early", "late", "none"]
     assert [file.packets for file in capture.files] == [30, 20, 0]
-    assert [(batch.file, batch.first_frame, batch.first_packet) for batch in batches] == [
-        (0, 1, 0),
-        (1, 1, 30),
+    places = [
+        place
+        for batch in batches
+        for place in zip(
+            batch.files.tolist(), batch.frames.tolist(), batch.packets.tolist(), strict=True
+        )
     ]
+    assert places == [
+        *((0, 1 + packet, packet) for packet in range(30)),
+        *((1, 1 + packet, 30 + packet) for packet in range(20)),
+    ]
+
+
+def test_many_small_captures_are_read_in_few_batches(tmp_path: Path) -> None:
+    """Whether they overlap in time or not: a batch costs the same, however few packets it has."""
+    for number in range(300):
+        begin = 10**9 * (number % 50 + 1000 * (number // 50))
+        packets = [Recorded(b"%d" % number, 20, begin + 10**9 * at) for at in range(30)]
+        (tmp_path / f"{number}.pcap").write_bytes(builders.pcap(packets))
+    with open_capture(str(tmp_path)) as capture:
+        batches = list(capture)
+        assert not capture.is_crowded
+    times = np.concatenate([batch.time_ns for batch in batches])
+    assert len(times) == 300 * 30
+    assert (np.diff(times) >= 0).all()
+    assert len(batches) < 20
 
 
 def test_files_of_two_rings_keep_their_lanes(tmp_path: Path) -> None:
