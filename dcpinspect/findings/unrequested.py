@@ -159,8 +159,10 @@ def _of_client(
         10 * max(int(context.tracker.state.connections.slowest[number]) for number in connections),
     )
     last_ns = int(streams.opened.time[last])
-    shown_until_ns = map(context.captured_until_ns, connections)
-    if min(until_ns for until_ns in shown_until_ns if until_ns >= last_ns) - last_ns <= patience:
+    shown_until_ns = [
+        until_ns for until_ns in map(context.captured_until_ns, connections) if until_ns >= last_ns
+    ]
+    if min(shown_until_ns, default=last_ns) - last_ns <= patience:
         return
     nodes: dict[int, str] = {}
     listings = [

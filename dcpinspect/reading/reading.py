@@ -282,7 +282,10 @@ class Reading(AbstractContextManager["Reading", None]):
             return links
         points = [file.point for file in files]
         return [
-            replace(link, captured_until_ns=self._last_ns[points[link.first_file]])
+            # another capture point may have it, too, and for longer
+            replace(
+                link, captured_until_ns=max(link.last_ns, self._last_ns[points[link.first_file]])
+            )
             for link in links
         ]
 

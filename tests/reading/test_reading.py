@@ -372,6 +372,30 @@ def test_a_capture_that_goes_on_says_nothing_of_where_another_one_ended(
     assert rules["one"] <= {"rollback", "stream-refused"}
 
 
+def test_a_connection_that_another_capture_has_for_longer_is_known_until_that_ends(
+    tmp_path: Path,
+) -> None:
+    talk = opened()
+    for vbucket in range(4):
+        talk.stream(vbucket)
+        talk.high_seqnos(dict.fromkeys(range(6), 5))
+        talk.wait(5)
+    talk.noop()
+    recorded = [Recorded(packet.data, packet.wire, packet.time_ns) for packet in packets(talk)]
+    half = len(recorded) // 2
+    (tmp_path / "one").write_bytes(builders.pcap(recorded[:half]))
+    (tmp_path / "other").write_bytes(builders.pcap(recorded[half - 4 :]))
+    found = []
+    for names in (["one", "other"], ["other", "one"]):
+        with Reading([str(tmp_path / name) for name in names]) as reading:
+            reading.check()
+            list(reading)
+            (link,) = reading.links
+            assert link.captured_until_ns == recorded[-1].time_ns
+            found.append({finding.rule for finding in reading.findings()})
+    assert found[0] == found[1]
+
+
 def test_nothing_leaves_the_tables_of_files() -> None:
     def told(*, forgets: bool) -> dict[str, Any]:
         with Reading([str(SAMPLES / "tour.pcapng")], track=True) as reading:
