@@ -268,6 +268,28 @@ def test_a_second_recording_is_told_with_its_clock(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("by_ns", [SECOND // 50, SECOND // 5, -SECOND // 5])
+def test_what_a_recording_lacks_is_not_taken_from_one_by_another_clock(
+    by_ns: int, tmp_path: Path
+) -> None:
+    told = packets_of(SAMPLES / "rollback.pcap")
+    packets = [  # slowly, so that the two recordings overlap
+        replace(one, time_ns=told[0].time_ns + 100 * (one.time_ns - told[0].time_ns))
+        for one in told
+    ]
+    first, second = (
+        [one for place, one in enumerate(packets) if place % nth or not tcp_of(one).payload]
+        for nth in (17, 13)
+    )
+    paths = written_as("files", tmp_path, first, later(second, by_ns))
+    copies_found = recorded_by(paths)
+    assert copies_found
+    assert {copy.by for copy in copies_found.values()} == {copies.RECORDED}
+    assert {abs(copy.delay_ns) for copy in copies_found.values()} == {abs(by_ns)}
+    alone = {rule for path in paths for rule, *_ in said_of(path)[0]}
+    assert {rule for rule, *_ in said_of(*paths)[0]} <= alone | {"seen-twice"}
+
+
 def recorded_by(paths: Iterable[Path]) -> dict[int, Copy]:
     with Reading([*map(str, paths)], track=True) as reading:
         for _ in reading:
