@@ -298,12 +298,11 @@ class ByteSource:
     def _has_more(self) -> bool:
         if self._growing is not None:
             return self._growing.has_more()
-        if self._inflate is not None or self._text is not None or self._mended is not None:
+        if self._text is not None or self._mended is not None:
             return False
-        raw = self._raw
-        while isinstance(raw, _Prefixed):
-            raw = raw.rest
-        return _is_ready(raw)
+        if self._inflate is not None:
+            return self._inflate.has_more(lambda: _is_ready(self._file))
+        return _is_ready(self._file)
 
     def close(self) -> None:
         """Frees the file."""

@@ -13,7 +13,7 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 GZIP = b"\x1f\x8b"
@@ -129,6 +129,15 @@ class Inflate:
         target[:size] = self._out[:size]
         self._out = self._out[size:]
         return size
+
+    def has_more(self, is_ready: Callable[[], bool]) -> bool:
+        """Returns whether it can give bytes without waiting. ``is_ready``: whether its source can."""
+        while not len(self._out) and self._end is None:
+            wants_input = self._decoder.needs_input or self._decoder.eof
+            if wants_input and self._at == len(self._data) and not is_ready():
+                return False
+            self._out = memoryview(self._unpack())
+        return len(self._out) > 0
 
     def _unpack(self) -> bytes:
         """Returns the next bytes; none if more has to be read first, or at the end."""

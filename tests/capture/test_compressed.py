@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.capture import compressed
+from dcpinspect.capture.byte_source import ByteSource
 from dcpinspect.capture.compressed import READ, READ_ONCE, decompressed
 from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.zstd import zstd as codec
@@ -420,3 +421,32 @@ def test_lines_of_a_log_before_damage_are_read(tmp_path: Path, compress: Compres
         read = [line for _, line in file]
         assert file.problem is not None
     assert read[:1000] == lines[:1000]
+
+
+@pytest.mark.parametrize("compress", ALL)
+def test_a_pipe_fills_what_is_read_at_once(compress: Compress) -> None:
+    data = bytes(range(256)) * 8000
+    packed = compress(data)
+    assert len(packed) < 1 << 16  # a pipe holds it
+    reading, writing = os.pipe()
+    os.write(writing, packed)
+    source = ByteSource(f"/proc/self/fd/{reading}")
+    os.close(reading)
+    os.close(writing)
+    got = memoryview(bytearray(len(data)))
+    assert source.readinto(got) == len(data)
+    assert bytes(got) == data
+    source.close()
+
+
+def test_a_packed_pipe_gives_what_came_without_waiting_for_more() -> None:
+    packing = zlib.compressobj(wbits=31)
+    first = packing.compress(bytes(50_000)) + packing.flush(zlib.Z_SYNC_FLUSH)
+    reading, writing = os.pipe()
+    os.write(writing, first)
+    source = ByteSource(f"/proc/self/fd/{reading}")
+    os.close(reading)
+    got = memoryview(bytearray(1 << 16))
+    assert source.readinto(got) == 50_000
+    os.close(writing)
+    source.close()
