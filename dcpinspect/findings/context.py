@@ -114,16 +114,12 @@ class Context:
         """Name of the consumer that each connection belongs to, by number of the connection."""
         return self.tables.seen.clients
 
-    @cached_property
-    def _now_ns(self) -> int:
-        """Time of the last packet."""
-        return max((link.last_ns for link in self.links), default=0)
-
     def captured_until_ns(self, connection: int) -> int:
-        """Returns the time of the last packet where a connection was captured: what its client says
-        on another one is seen until then.
+        """Returns when the capture of a connection ended: what its client says on another one is
+        seen until then.
         """
-        return min(self._now_ns, self.by_number[connection].captured_until_ns)
+        link = self.by_number[connection]
+        return max(self._until[link.first_file], self._until[link.last_file])
 
     def until_ns(self, link: TcpConnection) -> int:
         """Returns the time up to which a connection is known to have been there: its end, or the
@@ -134,25 +130,34 @@ class Context:
         """
         if link.closed:
             return link.heard_until_ns
-        return min(self._until[link.first_file], link.captured_until_ns)
+        return max(self._until[link.first_file], self._until[link.last_file])
 
     @cached_property
     def _until(self) -> Mapping[int, int]:
-        """By file: time of the last packet of the connections that begin in it, and of those that
-        go on meanwhile.
+        """By file: time of the last packet of the connections that begin or end in it, and of those
+        that go on meanwhile at its capture point.
         """
         until_of: dict[int, int] = {}
-        together: set[int] = set()
-        until = 0
-        for first_ns, last_ns, file in sorted(
-            (link.first_ns, link.last_ns, link.first_file) for link in self.links
-        ):
-            if first_ns > until:  # nothing was captured in between
-                until_of |= dict.fromkeys(together, until)
-                together.clear()
-            together.add(file)
-            until = max(until, last_ns)
-        return until_of | dict.fromkeys(together, until)
+        spans: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+        for link in self.links:
+            first_point, last_point = link.points
+            is_one = first_point == last_point  # else the capture of the first may have ended
+            first_until, last_since = (
+                (link.last_ns, link.first_ns) if is_one else (link.first_ns, link.last_ns)
+            )
+            spans[first_point].append((link.first_ns, first_until, link.first_file))
+            spans[last_point].append((last_since, link.last_ns, link.last_file))
+        for of_point in spans.values():
+            together: set[int] = set()
+            until = 0
+            for first_ns, last_ns, file in sorted(of_point):
+                if first_ns > until:  # nothing was captured in between
+                    until_of |= dict.fromkeys(together, until)
+                    together.clear()
+                together.add(file)
+                until = max(until, last_ns)
+            until_of |= dict.fromkeys(together, until)
+        return until_of
 
     def session(self, connection: int) -> Session:
         """Returns what a connection has said of itself."""

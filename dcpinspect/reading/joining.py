@@ -240,15 +240,11 @@ def merged(
     packets = Counter(left_out or {})
     for reading_part in parts:
         packets.update(reading_part.packets)
-    last_ns: dict[str, int] = {}  # by capture point
-    for reading_part in parts:
-        latest = max((link.last_ns for link in reading_part.links), default=0)
-        last_ns[reading_part.point] = max(latest, last_ns.get(reading_part.point, 0))
     links = [
         replace(
             link,
             number=int(new_numbers[link.number]),
-            captured_until_ns=last_ns[reading_part.point],
+            points=(reading_part.point, reading_part.point),
         )
         for reading_part, new_numbers in zip(parts, numbers, strict=True)
         for link in reading_part.links

@@ -142,7 +142,6 @@ class Reading(AbstractContextManager["Reading", None]):
         """The earliest capture time of a packet so far: not always that of the first one."""
         self.last_time_ns: int | None = None
         """The latest capture time of a packet so far."""
-        self._last_ns: dict[str, int] = {}  # by capture point: the latest time of a packet
         self.clock_ns: int | None = None
         """Capture time of the last packet; if packets are waited for, plus the time that has passed
         since while nothing came.
@@ -280,12 +279,8 @@ class Reading(AbstractContextManager["Reading", None]):
         links, files = self.engine.links, self.capture.files
         if len(files) == 1 or self._is_part:
             return links
-        points = [file.point for file in files]
         return [
-            # another capture point may have it, too, and for longer
-            replace(
-                link, captured_until_ns=max(link.last_ns, self._last_ns[points[link.first_file]])
-            )
+            replace(link, points=(files[link.first_file].point, files[link.last_file].point))
             for link in links
         ]
 
@@ -443,8 +438,6 @@ class Reading(AbstractContextManager["Reading", None]):
                 self.last_time_ns = (
                     latest if self.last_time_ns is None else max(self.last_time_ns, latest)
                 )
-                if len(self.capture.files) > 1:
-                    self._note_points(packets)
                 self.truncated += int((packets.captured < packets.wire).sum())
                 # not the latest time: a clock may be set back
                 self.clock_ns = int(packets.time_ns[-1])
@@ -469,10 +462,3 @@ class Reading(AbstractContextManager["Reading", None]):
             yield frames_joined(held)
         self.on_end()
         yield self.engine.frame_rest()
-
-    def _note_points(self, packets: PacketBatch) -> None:
-        """Notes until when packets of each capture point have come."""
-        for number in np.unique(packets.files).tolist():
-            point = self.capture.files[number].point
-            latest = int(packets.time_ns[packets.files == number].max())
-            self._last_ns[point] = max(latest, self._last_ns.get(point, latest))

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.header import HEADER_SIZE
-from dcpinspect.streams.records import GREATEST
 
 
 def host_of(address: str) -> str:
@@ -43,7 +42,8 @@ class TcpConnection:
     first_seq: tuple[int, int]
     """TCP sequence numbers of the first bytes; -1 where nobody knows it."""
     first_file: int
-    """Number of the file of its first packet, from 0."""
+    last_file: int
+    """Numbers of the files of its first and its latest packet, from 0."""
     first_ns: int
     last_ns: int
     """Capture times of its first and its latest packet."""
@@ -96,10 +96,8 @@ class TcpConnection:
     """Bytes behind the ends that IP headers tell, where nothing shows that they are its own."""
     shut: tuple[ZeroWindow | None, ...] = (None, None)
     """By direction: that its sender, for 1 s or more, took nothing."""
-    captured_until_ns: int = GREATEST
-    """Time of the last packet where it was captured, if there are several capture points: others
-    may go on, and show nothing of it.
-    """
+    points: tuple[str, str] = ("", "")
+    """Capture points of these files: a capture of another point shows nothing of it."""
 
     @property
     def heard_until_ns(self) -> int:

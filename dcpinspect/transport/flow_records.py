@@ -208,6 +208,7 @@ class TcpConnectionRow(Struct[T]):
         bits=32,
     )
     first_file: T = number("File of its first packet.", bits=32)
+    last_file: T = number("File of its latest packet.", bits=32)
     client_end: T = number("Which end of the address pair is the client.", bits=8)
     closed_how: T = number("OPEN and those after it.", bits=8)
     closed_by: T = number(

@@ -74,15 +74,23 @@ def test_another_capture_says_nothing_of_a_connection() -> None:
     found = context(opened("indexer:1", port=50_001))
     (link,) = found.links
     apart = replace(
-        link, number=2, first_file=1, first_ns=link.last_ns + 1, last_ns=link.last_ns + 9
+        link,
+        number=2,
+        first_file=1,
+        last_file=1,
+        first_ns=link.last_ns + 1,
+        last_ns=link.last_ns + 9,
     )
     assert Context(found.tracker, [link, apart]).until_ns(link) == link.last_ns
     across = replace(apart, first_ns=link.last_ns - 1)
     assert Context(found.tracker, [link, across]).until_ns(link) == across.last_ns
-    beside = replace(link, captured_until_ns=link.last_ns + 3)
-    elsewhere = Context(found.tracker, [beside, across])
-    assert elsewhere.until_ns(beside) == link.last_ns + 3
-    assert elsewhere.captured_until_ns(1) == link.last_ns + 3
+    elsewhere = replace(across, points=("other", "other"))
+    found = Context(found.tracker, [link, elsewhere])
+    assert (found.until_ns(link), found.until_ns(elsewhere)) == (link.last_ns, across.last_ns)
+    assert found.captured_until_ns(1) == link.last_ns
+    both = replace(across, number=3, first_file=0, points=("", "other"))
+    found = Context(found.tracker, [link, elsewhere, both])
+    assert (found.until_ns(link), found.until_ns(both)) == (link.last_ns, across.last_ns)
 
 
 def merging(*flags: str, asks: bool = False, lost: bool = False) -> Told:

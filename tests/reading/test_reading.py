@@ -362,13 +362,17 @@ def test_a_capture_that_goes_on_says_nothing_of_where_another_one_ended(
     together.sort(key=lambda packet: packet.time_ns)
     recorded = [Recorded(packet.data, packet.wire, packet.time_ns) for packet in together]
     (tmp_path / "both").write_bytes(builders.pcap(recorded))
+    third = len(recorded) // 3
+    (tmp_path / "morning").write_bytes(builders.pcap(recorded[:third]))
+    (tmp_path / "noon").write_bytes(builders.pcap(recorded[third - 3 :]))  # they overlap
     rules = dict[str, set[str]]()
-    for names in (["both"], ["one", "other"]):
+    for names in (["both"], ["one", "other"], ["morning", "noon"]):
         with Reading([str(tmp_path / name) for name in names]) as reading:
             reading.check()
             list(reading)
             rules[names[0]] = {finding.rule for finding in reading.findings()}
     assert rules["both"] - rules["one"] >= {rule}
+    assert rules["morning"] == rules["both"]
     assert rules["one"] <= {"rollback", "stream-refused"}
 
 
@@ -391,7 +395,8 @@ def test_a_connection_that_another_capture_has_for_longer_is_known_until_that_en
             reading.check()
             list(reading)
             (link,) = reading.links
-            assert link.captured_until_ns == recorded[-1].time_ns
+            assert link.last_ns == recorded[-1].time_ns
+            assert (link.first_file, link.last_file) == (0, 1)
             found.append({finding.rule for finding in reading.findings()})
     assert found[0] == found[1]
 
