@@ -14,8 +14,8 @@ import numpy as np
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.grouping import Groups, NameNumbers
-from dcpinspect.streams.records import LEAST
-from dcpinspect.streams.session import Session
+from dcpinspect.streams.records import GREATEST
+from dcpinspect.streams.session import Session, consumer_name_of
 from dcpinspect.streams.state import KnownTables
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.unread_requests import UnreadRequests
@@ -23,7 +23,9 @@ from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.streams.visibility import Visibility
 
 MOST_EARLIER = 64
-"""Number of earlier streams of a vbucket that are asked what the client received on them."""
+"""Number of earlier streams of a vbucket that are asked what the client received on them, or whether
+they went on beside a later one.
+"""
 
 
 def consumers_apart(
@@ -33,15 +35,16 @@ def consumers_apart(
     tables: KnownTables,
 ) -> Mapping[int, Client]:
     """Returns clients, by number of the connection; those that prove to be several consumers of one
-    program are known by their whole DCP names.
+    program are known by the whole DCP name of their first connection.
 
-    A consumer has one stream of a vbucket on a node. So those that go on with one beside each other
-    are two. The other names of the program may belong to any of them.
+    A consumer has one stream of a vbucket on a node. So names that go on with one beside each other
+    are two consumers. Each name that has nothing to do with any of its consumer's belongs to the
+    first such consumer; one that is beside no other may be anybody's.
     """
     programs_and_names = {
         number: (
             client.name,
-            f"{client.host} {session.name}"
+            f"{client.host} {consumer_name_of(session.name)}"
             + client.name.removeprefix(f"{client.host} {session.service}"),
         )
         for number, client in clients.items()
@@ -51,29 +54,41 @@ def consumers_apart(
     beside = _beside_each_other(names, links, tables) if len(names.words) > 1 else {}
     if not beside:
         return clients
-    known_by = [
-        own_name if name in beside else program
-        for name, (program, own_name) in enumerate(names.words)
-    ]
-    of_program: dict[str, list[int]] = defaultdict(list)
-    for name, (program, _) in enumerate(names.words):
-        of_program[program].append(name)
-    relatives = {
-        name: {
-            known_by[other] for other in of_program[program] if other not in beside.get(name, ())
-        }
-        for name, (program, _) in enumerate(names.words)
-        if any(other in beside for other in of_program[program])
-    }
+    consumers: dict[str, list[set[int]]] = defaultdict(list)  # of each program: sets of names
+    consumer_of: dict[int, str] = {}
+    for name, (program, own_name) in enumerate(names.words):
+        if name not in beside:
+            continue
+        for consumer in consumers[program]:
+            if beside[name].isdisjoint(consumer):
+                consumer.add(name)
+                consumer_of[name] = names.words[min(consumer)][1]
+                break
+        else:
+            consumers[program].append({name})
+            consumer_of[name] = own_name
+    relatives: dict[str, frozenset[str]] = {}
+    for program, of_program in consumers.items():
+        known_by = [names.words[min(consumer)][1] for consumer in of_program]
+        relatives[program] = frozenset(known_by)
+        for consumer, own_name in zip(of_program, known_by, strict=True):
+            relatives[own_name] = frozenset(
+                (
+                    program,
+                    *(
+                        other_name
+                        for other, other_name in zip(of_program, known_by, strict=True)
+                        if other is not consumer
+                        and not all(other <= beside[name] for name in consumer)
+                    ),
+                )
+            )
     renamed: dict[int, Client] = {}
     for number, client in clients.items():
-        name = int(names.of[number])
-        if name in relatives:
-            own_name = known_by[name]
-            client = replace(
-                client, name=own_name, relatives=frozenset(relatives[name] - {own_name})
-            )
-        renamed[number] = client
+        own_name = consumer_of.get(int(names.of[number]), client.name)
+        renamed[number] = replace(
+            client, name=own_name, relatives=relatives.get(own_name, frozenset())
+        )
     return renamed
 
 
@@ -105,22 +120,20 @@ def _beside_each_other(
     until = connections.time.array[streams.connection, 1 - producer]
     until = np.where(streams.finished.row > 0, np.minimum(until, streams.finished.time), until)
     until = np.where(streams.closed_row >= 0, np.minimum(until, streams.closed_time), until)
-    has_losses = connections.losses.array.sum(axis=1) > 0  # the end of a stream may be lost
-    until = np.where(has_losses[streams.connection], LEAST, until)
     rows, group = groups.rows, groups.of[groups.rows]
-    # of the streams so far in each group, the one that lasts longest
-    by_end = np.argsort(until[rows], kind="stable")
-    rank = np.empty_like(by_end)
-    rank[by_end] = np.arange(len(rows))
-    longest = rows[by_end[np.maximum.accumulate(group * len(rows) + rank) - group * len(rows)]]
+    has_come_to_end = (streams.finished.row > 0) & (streams.reason == 0)
+    later_until = np.where(has_come_to_end, GREATEST, until)
     beside: dict[int, set[int]] = defaultdict(set)
-    next_rows, is_same = rows[1:], group[1:] == group[:-1]
-    for previous_rows in (longest[:-1], rows[:-1]):
-        goes_on = until[previous_rows] > streams.opened.time[next_rows] + PATIENCE_NS
-        is_pair = is_same & goes_on & (name[previous_rows] != name[next_rows])
-        for first_name, second_name in np.unique(
-            np.stack([name[previous_rows[is_pair]], name[next_rows[is_pair]]], axis=1), axis=0
-        ).tolist():
+    for distance in range(1, min(int(groups.counts.max(initial=0)), MOST_EARLIER)):
+        earlier, later = rows[:-distance], rows[distance:]
+        both_until = np.minimum(until[earlier], later_until[later])
+        is_pair = (
+            (group[:-distance] == group[distance:])
+            & (both_until > streams.opened.time[later] + PATIENCE_NS)
+            & (name[earlier] != name[later])
+        )
+        pairs = np.stack([name[earlier[is_pair]], name[later[is_pair]]], axis=1)
+        for first_name, second_name in np.unique(pairs, axis=0).tolist():
             beside[first_name].add(second_name)
             beside[second_name].add(first_name)
     return beside

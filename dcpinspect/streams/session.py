@@ -286,6 +286,16 @@ def service_of(name: bytes) -> str:
     return (member(name_object, "a") or member(name_object, "i") or text(name))[:MOST_TEXT]
 
 
+def consumer_name_of(name: str) -> str:
+    """Returns the part of a DCP name that stays the same over the connections of one consumer, as
+    far as its form tells: of JSON, member ``i`` up to a slash.
+    """
+    name_object = json_object(name.encode())
+    if name_object is None:
+        return name
+    return (member(name_object, "i") or name).partition("/")[0]
+
+
 def member(document: dict[str, Any] | None, name: str) -> str | None:
     """Returns a text of a JSON object."""
     value = document.get(name) if document is not None else None

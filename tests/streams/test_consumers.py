@@ -9,7 +9,7 @@ from dcpinspect.streams.consumers import Consumers
 from dcpinspect.streams.records import LEAST
 from tests.damage import Packet
 from tests.findings.checked import found_in
-from tests.peers.script import Event
+from tests.peers.script import Event, Mark
 from tests.streams.told import Seen, Told, opened, packets
 
 
@@ -89,7 +89,31 @@ def opened_to(bucket: str) -> list[Event]:
     return talk.events
 
 
-@pytest.mark.parametrize("how", ["later", "other vbuckets", "gone", "closed", "ended", "lost"])
+def test_names_that_are_never_beside_each_other_may_be_connections_of_one_consumer() -> None:
+    """Beside a consumer of the same program that has all of their vbuckets."""
+    quiet = streaming("kafka:b", 50_009, seconds=40)
+    others = [streaming(f"kafka:a{number}", 50_000 + number, seconds=4) for number in range(6)]
+    for number, other in enumerate(others):
+        other.events[:0] = [Mark(f"wait {6 * number}")]
+    found = beside(quiet, *others)
+    assert sorted(names(found)) == [*["kafka:a0"] * 6, "kafka:b"]
+
+
+def test_a_client_of_java_is_known_by_its_id() -> None:
+    name = '{{"i":"{}/{}","a":"java-dcp-client/0.40"}}'.format
+    talks = [streaming(name("AA", 1), 50_001), streaming(name("BB", 1), 50_002)]
+    found = beside(*talks, streaming(name("AA", 2), 50_003, 9))
+    assert sorted(names(found)) == ["AA", "AA", "BB"]
+
+
+def test_a_stream_that_came_to_its_end_beside_another_is_another_consumers() -> None:
+    job = opened("kafka:job", port=50_001)
+    job.wait(3)
+    job.stream(7, end=1).end("ok")
+    assert names(beside(streaming("kafka:b", 50_002), job)) == ["kafka:b", "kafka:job"]
+
+
+@pytest.mark.parametrize("how", ["later", "other vbuckets", "gone", "closed", "ended", "shortly"])
 def test_names_of_one_program_may_be_one_consumer(how: str) -> None:
     one, two = streaming("kafka:a", 50_001, seconds=3), streaming("kafka:b", 50_002)
     if how == "later":
@@ -113,9 +137,10 @@ def test_names_of_one_program_may_be_one_consumer(how: str) -> None:
         one.stream(7).end("ok")
         one.wait(9)
         one.noop()
-    elif how == "lost":
-        with one.lost():
-            one.noop()
+    elif how == "shortly":
+        one = opened("kafka:a", port=50_001)
+        one.wait(3)
+        one.stream(7).close()
         one.wait(9)
         one.noop()
     assert names(beside(one, two)) == ["kafka", "kafka"]
