@@ -475,7 +475,8 @@ class Metrics:
         for number, link in links.items():
             if not link.closed:
                 pair_of_connection[number] = open_pairs[pair_of[number]]
-        rows = _newest(streams, pair_of_connection)
+        consumers = tables.seen.consumers.names.of
+        rows = _newest(streams, np.where(pair_of_connection >= 0, consumers, -1))
         pairs, pair_of_stream = list(open_pairs), pair_of_connection[streams.connection[rows]]
         for name, codes, words in (
             ("dcpinspect_streams", streams.state[rows], STREAM_STATES),
@@ -619,13 +620,13 @@ def _known_values(values: Iterable[int | None]) -> list[int]:
     return [value for value in values if value is not None]
 
 
-def _newest(streams: Streams, pairs: IntArray) -> IntArray:
-    """Returns the newest stream of each pair, vbucket and stream-id; ``pairs``: number of the pair
-    by connection, -1 for none that counts.
+def _newest(streams: Streams, consumers: IntArray) -> IntArray:
+    """Returns the newest stream of each consumer, vbucket and stream-id; ``consumers``: number of
+    the consumer by connection, -1 for none that counts.
     """
-    rows = np.flatnonzero(pairs[streams.connection] >= 0)[::-1]  # newest first
+    rows = np.flatnonzero(consumers[streams.connection] >= 0)[::-1]  # newest first
     newest_first = streams[rows]
-    key = (pairs[newest_first.connection] * (1 << 17) + newest_first.vbucket) * (
+    key = (consumers[newest_first.connection] * (1 << 17) + newest_first.vbucket) * (
         1 << 17
     ) + newest_first.sid
     newest: IntArray = np.sort(rows[np.unique(key, return_index=True)[1]])

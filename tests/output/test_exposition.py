@@ -229,6 +229,23 @@ def test_the_newest_stream_of_a_vbucket_counts_and_only_on_open_connections(tmp_
     assert value(found, "dcpinspect_streams_opened_total", *pair) == 2
 
 
+def test_the_newest_stream_of_each_consumer_counts_under_the_name_of_its_program(
+    tmp_path: Path,
+) -> None:
+    talks = [Conversation(client=("10.0.0.1", 50_000 + number)) for number in range(2)]
+    for number, talk in enumerate(talks):
+        opened(talk, b"kafka:%d" % number)
+        streaming(talk, 7, [1, 2])
+        talk.time_ns += NEWEST
+        talk.stream(True, encode("dcp_noop", "response", opaque=0x51))
+    segments = sorted(
+        (segment for talk in talks for segment in talk.segments), key=lambda one: one.time_ns
+    )
+    (tmp_path / "x.pcap").write_bytes(builders.pcap(builders.recorded(segments)))
+    found = measured(tmp_path / "x.pcap")[-1]
+    assert dict(found["dcpinspect_streams"]) == {("10.0.0.1 kafka", "travel", "streaming"): 2}
+
+
 def test_the_window_and_the_age_of_the_last_noop(tmp_path: Path) -> None:
     one = Conversation()
     opened(one, b"kafka:1")
