@@ -395,7 +395,7 @@ class Engine:
                 has_handshake=has_handshake,
                 first_seq=(first_seq[C2S ^ is_turned], first_seq[S2C ^ is_turned]),
                 first_file=life.first_file,
-                last_file=life.last_file,
+                last_file=life.closed_file,
                 first_ns=life.first_ns,
                 last_ns=life.last_ns,
                 closed=life.closed,

@@ -43,7 +43,7 @@ class TcpConnection:
     """TCP sequence numbers of the first bytes; -1 where nobody knows it."""
     first_file: int
     last_file: int
-    """Numbers of the files of its first and its latest packet, from 0."""
+    """Numbers of the files of its first packet, and of its end or else its latest one, from 0."""
     first_ns: int
     last_ns: int
     """Capture times of its first and its latest packet."""

@@ -198,7 +198,7 @@ class TcpConnectionRow(Struct[T]):
     closed: Packet[T] = nested(
         Packet,
         "The packet that had it; or the packet of the connection that came after it on the "
-        "same addresses.",
+        "same addresses. While it is open, only the file of its latest packet.",
     )
     pair: T = number("Number of its address pair.", bits=32)
     flows: T = number(
@@ -208,7 +208,6 @@ class TcpConnectionRow(Struct[T]):
         bits=32,
     )
     first_file: T = number("File of its first packet.", bits=32)
-    last_file: T = number("File of its latest packet.", bits=32)
     client_end: T = number("Which end of the address pair is the client.", bits=8)
     closed_how: T = number("OPEN and those after it.", bits=8)
     closed_by: T = number(

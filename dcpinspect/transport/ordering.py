@@ -513,7 +513,8 @@ def meet(tables: TransportTables, side: int) -> None:
     connection = tables.connections[side >> 1]
     if says_new(tables, side):
         connection.last_time = tables.segment.packet.time
-        connection.last_file = tables.segment.packet.file
+        if connection.closed_how == OPEN:
+            connection.closed.file = tables.segment.packet.file
     tables.sides[side].packets += 1
     if connection.unreached != 0 and (connection.unreached > 0) == (side & 1 == 1):
         connection.unreached = 0

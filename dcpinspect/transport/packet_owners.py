@@ -123,7 +123,7 @@ def open_connection(tables: TransportTables, pair: int, client_end: int, first: 
     connection.client_end = client_end
     connection.first_packet = first.number
     connection.first_file = first.file
-    connection.last_file = first.file
+    connection.closed.file = first.file
     connection.first_time = first.time
     connection.last_time = first.time
     connection.closed_how = OPEN

@@ -111,8 +111,7 @@ class Lifetime:
     """When a connection was seen, and how it ended."""
 
     first_file: int
-    last_file: int
-    """Files of its first and its latest packet, by number in the reading, from 0."""
+    """File of its first packet, by number in the reading, from 0."""
     first_ns: int
     """Capture time of its first packet."""
     last_ns: int
@@ -538,7 +537,6 @@ class Reassembler:
         rows = self._tables.connections[connections - 1]
         columns = (
             rows.first_file,
-            rows.last_file,
             rows.first_time,
             rows.last_time,
             np.array(_CLOSED)[rows.closed_how],
