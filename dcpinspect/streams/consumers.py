@@ -38,8 +38,8 @@ def consumers_apart(
     program are known by the whole DCP name of their first connection.
 
     A consumer has one stream of a vbucket on a node. So names that go on with one beside each other
-    are two consumers. Each name that has nothing to do with any of its consumer's belongs to the
-    first such consumer; one that is beside no other may be anybody's.
+    are two consumers. A name belongs to the first consumer of which it is beside no name; one that
+    is beside no other at all may be anybody's.
     """
     programs_and_names = {
         number: (
