@@ -130,6 +130,7 @@ def _listen(session: pytest.Session, processes: list[_Process]) -> None:
                         )
                     else:
                         _fail(session, ("a process", ("", None, "")), content)
+                    _end_if_asked(session)
                 if process.has_ended:
                     selector.unregister(process.ear)
                     if process.running is not None:
@@ -141,10 +142,15 @@ def _listen(session: pytest.Session, processes: list[_Process]) -> None:
                                 "next were not run"
                             ),
                         )
-                if session.shouldfail:
-                    raise session.Failed(session.shouldfail)
-                if session.shouldstop:
-                    raise session.Interrupted(session.shouldstop)
+                        _end_if_asked(session)
+
+
+def _end_if_asked(session: pytest.Session) -> None:
+    """Ends the run after the first failure (``-x``), not after what came with it."""
+    if session.shouldfail:
+        raise session.Failed(session.shouldfail)
+    if session.shouldstop:
+        raise session.Interrupted(session.shouldstop)
 
 
 def _fail(session: pytest.Session, about: tuple[str, Any], why: str) -> None:
