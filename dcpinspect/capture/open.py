@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field, replace
 from pathlib import Path
@@ -129,6 +129,8 @@ class Capture(AbstractContextManager["Capture", None]):
         """Number of bytes of the files read so far, as stored; for pipes, unpacked bytes."""
         self.batch_bytes = batch_bytes
         """Number of bytes read at once."""
+        self.ahead_ns: Mapping[str, int] = {}
+        """What clocks of files are ahead of the others, which is taken out of their times."""
         self._follow = follow
         self._only_text = only_text
         self._readers: dict[int, _Reader] = {}
@@ -160,6 +162,25 @@ class Capture(AbstractContextManager["Capture", None]):
                 self._left_out.append(FileDamage(file.name, None, problem))
                 if len(self._left_out) == len(self.files):
                     raise
+        self._set_order(firsts)
+
+    def set_clocks(self, ahead_ns: Mapping[str, int]) -> None:
+        """Takes these nanoseconds, by name of the file, out of times. Call it before the first
+        batch.
+        """
+        self.ahead_ns = ahead_ns
+        if ahead_ns:
+            self._set_order(
+                [
+                    (first_ns - ahead_ns.get(file.name, 0), number)
+                    for number, (first_ns, file) in enumerate(
+                        zip(self._first_ns, self.files, strict=True)
+                    )
+                ]
+            )
+
+    def _set_order(self, firsts: list[tuple[int, int]]) -> None:
+        """Orders the files: the time of the first packet of each, and its number so far."""
         firsts.sort()
         self._first_ns = [first_ns for first_ns, _ in firsts]
         self._readers = {
@@ -277,7 +298,7 @@ class Capture(AbstractContextManager["Capture", None]):
                 for number, count in zip(*np.unique(batch.files, return_counts=True), strict=True):
                     self.files[number].packets += int(count)
             if not stretches and begins:
-                series = _NUMBERS.sub("", self.files[begun].name)
+                series = series_of(self.files[begun].name)
                 taken = {file.lane for file in open_files if file.reaches(next_begin[0])}
                 free = next(lane for lane in range(MOST_OPEN) if lane not in taken)
                 lane = free if lanes.get(series, 0) in taken else lanes.get(series, free)
@@ -311,10 +332,11 @@ class Capture(AbstractContextManager["Capture", None]):
         file.notes = reader.format.notes
         file.secrets = reader.format.secrets
         file.unread = reader.format.unread
-        if len(self.files) > 1 and reader.first_time() != self._first_ns[number]:
+        ahead_ns = self.ahead_ns.get(file.name, 0)
+        if len(self.files) > 1 and reader.first_time() - ahead_ns != self._first_ns[number]:
             what = "was replaced by another capture before it was read"
             self._note_damages(number, [(0, what)])
-        return _OpenFile(number, lane, reader)
+        return _OpenFile(number, lane, reader, ahead_ns)
 
     def _is_small(self, number: int) -> bool:
         """Returns whether a file is one of several, and read at once. Such files are opened before
@@ -340,10 +362,11 @@ class Capture(AbstractContextManager["Capture", None]):
 class _OpenFile:
     """A file that is being read: its packets that are in memory, and were not handed out."""
 
-    def __init__(self, number: int, lane: int, reader: _Reader) -> None:
+    def __init__(self, number: int, lane: int, reader: _Reader, ahead_ns: int) -> None:
         self.number = number
         self.lane = lane
         self.reader = reader
+        self._ahead_ns = ahead_ns
         self.is_over = False
         """Whether no more packets come than those that are here."""
         self._walks = iter(reader)
@@ -372,12 +395,13 @@ class _OpenFile:
         if walk is None:
             return []
         self._done, self._frame = 0, self._frame + (len(self._packets) if self._packets else 0)
+        time_ns = walk.time_ns - self._ahead_ns if self._ahead_ns else walk.time_ns
         self._packets = PacketBatch(
             data=window.data[: window.size],
             offset=walk.offset,
             captured=walk.captured,
             wire=walk.wire,
-            time_ns=walk.time_ns,
+            time_ns=time_ns,
             link_type=walk.link_type,
             file=self.number,
             first_frame=self._frame + 1,
@@ -386,8 +410,8 @@ class _OpenFile:
             options=walk.options,
             lane=self.lane,
         )
-        if len(walk.time_ns):
-            self._order_ns = np.maximum.accumulate(np.maximum(walk.time_ns, self._order_ns[-1]))
+        if len(time_ns):
+            self._order_ns = np.maximum.accumulate(np.maximum(time_ns, self._order_ns[-1]))
         return [(window.file_offset + offset, damage) for offset, damage in walk.problems]
 
     def packets_until(self, limit: tuple[int, int]) -> tuple[PacketBatch, IntArray] | None:
@@ -408,6 +432,11 @@ class _OpenFile:
             if len(self)
             else 0
         )
+
+
+def series_of(name: str) -> str:
+    """Returns the name of a file without its numbers, which the files of a ring share."""
+    return _NUMBERS.sub("", name)
 
 
 def _most_open() -> int:

@@ -48,16 +48,23 @@ def no_such_connections(reading: Reading, wanted: Sequence[range]) -> str:
 
 
 def _set_clocks(reading: Reading) -> Iterator[str]:
-    """Yields where a clock was set while it captured, and what times mean after that."""
-    if not (steps := reading.engine.clock.steps):
+    """Yields which clocks differ, where one was set while it captured, and what times mean then."""
+    steps, ahead = reading.engine.clock.steps, reading.options["ahead_ns"]
+    if not steps and not ahead:
         return
     from dcpinspect.findings.cases import duration  # deferred: few captures have such a clock
 
+    for name, ns in ahead.items():
+        yield (
+            f"{escape(name)}: its clock is {duration(abs(ns) / 1e9)} "
+            f"{'ahead' if ns > 0 else 'behind'}, as packets show that another capture has, too; "
+            "its times are moved by that"
+        )
     for step in steps:
-        name, way = reading.capture.files[step.file].name, "back" if step.ns < 0 else "forward"
+        name, turn = reading.capture.files[step.file].name, "back" if step.ns < 0 else "forward"
         yield (
             f"{escape(name)}: at frame {step.frame}, the clock of the capturing machine was set "
-            f"{way} by {duration(abs(step.ns) / 1e9)}; times go on by the clock as it was before"
+            f"{turn} by {duration(abs(step.ns) / 1e9)}; times go on by the clock as it was before"
         )
 
 

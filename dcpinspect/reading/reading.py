@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -11,7 +11,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.folders import named
-from dcpinspect.capture.open import BATCH_BYTES, CaptureFile, FileDamage, open_capture
+from dcpinspect.capture.open import BATCH_BYTES, Capture, CaptureFile, FileDamage, open_capture
 from dcpinspect.coverage import Coverage
 from dcpinspect.reading.decoding import Frames, frames_joined
 from dcpinspect.reading.engine import ByteKeeper, Engine
@@ -119,6 +119,7 @@ class Reading(AbstractContextManager["Reading", None]):
         keeper: ByteKeeper | None = None,
         is_part: bool = False,
         keys: KeyLog | None = None,
+        ahead_ns: Mapping[str, int] | None = None,
     ) -> None:
         """``capture``: names of files, or packets, which are closed with the reading. ``track``:
         keep ``tables``.
@@ -126,9 +127,13 @@ class Reading(AbstractContextManager["Reading", None]):
         ``find_ports``: also read connections on other ports that prove to carry the protocol.
         ``keeper``: an object that will come back to the bytes of messages. ``is_part``: the packets
         are those of some connections of a larger reading, which compares their streams. ``keys``:
-        secrets of TLS connections.
+        secrets of TLS connections. ``ahead_ns``: what clocks of files are ahead, if that is known.
         """
         self.capture: Packets = open_capture(capture) if isinstance(capture, Sequence) else capture
+        if isinstance(self.capture, Capture) and len(self.files) > 1:
+            from dcpinspect.transport.file_clocks import clocks_ahead  # deferred: for several files
+
+            self.capture.set_clocks(clocks_ahead(self.files) if ahead_ns is None else ahead_ns)
         self.named = named(capture if isinstance(capture, Sequence) else self.files)
         """What is read, as it was given: captures, and directories of captures."""
         ports = (*DEFAULT_PORTS, *extra_ports)
@@ -156,6 +161,7 @@ class Reading(AbstractContextManager["Reading", None]):
             "extra_ports": extra_ports,
             "find_ports": find_ports,
             "keys": self.engine.keys,
+            "ahead_ns": getattr(self.capture, "ahead_ns", {}),
         }
         """Options by which another reading finds the same connections, with the secrets by then."""
         self._is_part = is_part

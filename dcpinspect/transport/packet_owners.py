@@ -52,8 +52,6 @@ RESET_REACH = 1 << 24
 """Greatest distance behind the known bytes of an RST: more bytes are seldom under way. Greatest
 distance also of the numbers of a packet in a network in which its connection was not met before.
 """
-CLOCKS_NS = 10_000_000
-"""Two captures have one SYN at times no further apart, if their clocks agree."""
 MOST_ROUTES = 8
 """Greatest number of further networks of an address pair that are remembered."""
 NOBODY = -2
@@ -168,23 +166,6 @@ def comes_again(tables: TransportTables, side: int) -> bool:
     return bool(is_quiet and time - connection.first_time >= COPY_NS)
 
 
-@inlined
-def is_by_another_clock(tables: TransportTables, c: int, flags: int) -> bool:
-    """Returns whether the current packet, a SYN, is that of connection ``c`` in a capture whose
-    clock differs.
-
-    Then it begins another connection, which is a copy: what one capture lacks would come from the
-    other at times that say nothing.
-    """
-    connection, packet = tables.connections[c], tables.segment.packet
-    return bool(
-        not flags & ACK
-        and packet.file != connection.first_file
-        and latest_in(tables, connection.pair, tables.segment.network) != c
-        and abs(packet.time - connection.first_time) > CLOCKS_NS
-    )
-
-
 @kernel_function
 def fit_of(tables: TransportTables, c: int, end: int) -> int:
     """Returns whether the numbers of the current packet, which ``end`` of an address pair sent, are
@@ -196,8 +177,6 @@ def fit_of(tables: TransportTables, c: int, end: int) -> int:
     sender, receiver = tables.sides[side], tables.sides[side ^ 1]
     flags, seq, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
     if flags & SYN:
-        if is_by_another_clock(tables, c, flags):
-            return -1
         if sender.has_base == 1 and distance(seq, sender.base) == 0:
             return 0 if not flags & ACK and comes_again(tables, side) else 1
         if sender.has_base == 1:

@@ -255,7 +255,7 @@ def test_a_second_recording_without_syn_takes_back_no_reset(path: Path, tmp_path
 
 def test_a_second_recording_is_told_with_its_clock(tmp_path: Path) -> None:
     packets = packets_of(field(BASE))
-    paths = written_as("files", tmp_path, packets, later(packets, 3600 * SECOND))
+    paths = written_as("merged", tmp_path, packets, later(packets, 3600 * SECOND))
     found = recorded_by(paths)
     assert found == {2: Copy(1, copies.RECORDED, 3600 * SECOND)}
     with Reading([*map(str, paths)]) as reading:
@@ -268,28 +268,6 @@ def test_a_second_recording_is_told_with_its_clock(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("by_ns", [SECOND // 50, SECOND // 5, -SECOND // 5])
-def test_what_a_recording_lacks_is_not_taken_from_one_by_another_clock(
-    by_ns: int, tmp_path: Path
-) -> None:
-    told = packets_of(SAMPLES / "rollback.pcap")
-    packets = [  # slowly, so that the two recordings overlap
-        replace(one, time_ns=told[0].time_ns + 100 * (one.time_ns - told[0].time_ns))
-        for one in told
-    ]
-    first, second = (
-        [one for place, one in enumerate(packets) if place % nth or not tcp_of(one).payload]
-        for nth in (17, 13)
-    )
-    paths = written_as("files", tmp_path, first, later(second, by_ns))
-    copies_found = recorded_by(paths)
-    assert copies_found
-    assert {copy.by for copy in copies_found.values()} == {copies.RECORDED}
-    assert {abs(copy.delay_ns) for copy in copies_found.values()} == {abs(by_ns)}
-    alone = {rule for path in paths for rule, *_ in said_of(path)[0]}
-    assert {rule for rule, *_ in said_of(*paths)[0]} <= alone | {"seen-twice"}
-
-
 def recorded_by(paths: Iterable[Path]) -> dict[int, Copy]:
     with Reading([*map(str, paths)], track=True) as reading:
         for _ in reading:
@@ -300,7 +278,7 @@ def recorded_by(paths: Iterable[Path]) -> dict[int, Copy]:
 
 def test_both_legs_of_a_proxy_are_known_in_a_second_recording(tmp_path: Path) -> None:
     packets = passed_on(packets_of(field(BASE)))
-    paths = written_as("files", tmp_path, packets, later(packets, 3600 * SECOND))
+    paths = written_as("merged", tmp_path, packets, later(packets, 3600 * SECOND))
     found = recorded_by(paths)
     assert {number: (copy.of, copy.by) for number, copy in found.items()} == {
         2: (1, PROXY),
