@@ -235,7 +235,7 @@ def explore(context: typer.Context, capture_to_open: OpenedCapture | None, ui: U
     memory, colors = look["memory"], options.color_rules(context.obj)
     while True:
         if capture_to_open is None:
-            opening, status = _run(StartApp(**look, said=message))
+            opening, status = _run(StartApp(**look, message=message))
         else:
             inspection = Inspection(
                 capture_to_open.capture,

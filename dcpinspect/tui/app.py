@@ -113,7 +113,7 @@ class InspectApp(ThemedApp):
         self._shown_results: Results | None = None
         self._shown: tuple[object, ...] = ()
         """What the screen was drawn of, in brief."""
-        self._has_given_back = False
+        self._has_freed_memory = False
         self._began = math.inf
         """When reading began."""
         self._said = ""
@@ -271,8 +271,8 @@ class InspectApp(ThemedApp):
         """Shows what reading has brought since the last call."""
         inspection, news = self.inspection, self._news
         if inspection.state != "reading" and news == self._shown:
-            if not self._has_given_back:
-                self._has_given_back = True
+            if not self._has_freed_memory:
+                self._has_freed_memory = True
                 give_back()  # only here is the last reference to the older results gone
             return
         self._shown = news

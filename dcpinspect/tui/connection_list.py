@@ -40,7 +40,7 @@ class Talk(NamedTuple):
     texts: Sequence[str]
     """What stands in each of ``COLUMNS``; safe for a terminal."""
     messages: int
-    found: Counter[Severity]
+    severities: Counter[Severity]
     """Number of findings of each severity; effects of other findings are not counted."""
 
 
@@ -57,7 +57,7 @@ def talks(results: Results) -> list[Talk]:
             severities_of.setdefault(connection, Counter())[finding.severity] += 1
     counts = results.charts.by_connection
     secret = {} if results.coverage is None else results.coverage.tls
-    talks_made = []
+    talks = []
     texts_of = table.rows("client", "server", "name", "agent", "bucket", "tls")
     numbers_of = table.rows("connection", "streams", "copy_of")
     for values, (number, streams, copy_of) in zip(texts_of, numbers_of, strict=True):
@@ -74,10 +74,15 @@ def talks(results: Results) -> list[Talk]:
             clip(agent, 30),
             tls or ("TLS, not decrypted" if number in secret else "plain"),
         )
-        talks_made.append(Talk(number, texts, messages, severities_of.get(number, Counter())))
+        talks.append(Talk(number, texts, messages, severities_of.get(number, Counter())))
     return sorted(
-        talks_made,
-        key=lambda one: (-one.found["error"], -one.found["warning"], -one.messages, one.number),
+        talks,
+        key=lambda talk: (
+            -talk.severities["error"],
+            -talk.severities["warning"],
+            -talk.messages,
+            talk.number,
+        ),
     )
 
 
@@ -125,7 +130,9 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         the text of the second line of each connection, which has the addresses if they do not fit
         into the first.
         """
-        counts = [sum(4 + len(str(count)) for count in talk.found.values()) for talk in self.talks]
+        counts = [
+            sum(4 + len(str(count)) for count in talk.severities.values()) for talk in self.talks
+        ]
         width_left = width - 2 - max([len("found"), *counts])
         fitting_columns: dict[str, list[str]] = {}
         columns = zip(*(talk.texts for talk in self.talks), strict=True)
@@ -186,14 +193,14 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
             yield f" {self._texts[index + 1]}", style
             yield from self._severity_counts(self.talks[index], style)
 
-    def _severity_counts(self, one: Talk, style: Style) -> Iterator[Piece]:
+    def _severity_counts(self, talk: Talk, style: Style) -> Iterator[Piece]:
         for severity in SEVERITIES:
-            if one.found[severity]:
-                is_here = one.number == self.connection
+            if talk.severities[severity]:
+                is_here = talk.number == self.connection
                 sign_style = self.sign_style(severity, style, is_here=is_here)
                 sign = self._glyphs.of_severity(severity)
                 yield sign, style if severity == "note" else sign_style
-                yield f" {one.found[severity]}  ", style
+                yield f" {talk.severities[severity]}  ", style
 
 
 def _aligned(texts: Sequence[str], *, is_number: bool) -> list[str]:

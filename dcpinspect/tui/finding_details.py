@@ -45,7 +45,7 @@ def about(
     rows: RowNumbers = NO_ROWS,
     evidence: int = 0,
     others: Sequence[Finding] = (),
-    told: Mapping[int, str] | None = None,
+    summaries: Mapping[int, str] | None = None,
     rollbacks: Records | None = None,
     *,
     width: int = _ENDLESS,
@@ -54,7 +54,7 @@ def about(
     Below them stands the evidence.
 
     ``others``: all findings; the finding may be the cause or an effect of some of them. ``rows``:
-    the evidence; ``evidence``: the place in it of the chosen message; ``told``: rows in words;
+    the evidence; ``evidence``: the place in it of the chosen message; ``summaries``: rows in words;
     ``rollbacks``: the table of rollbacks.
     """
     text_lines = Text()
@@ -77,7 +77,7 @@ def about(
             text_lines.append_text(labelled(name, text, _NAME, width, "bold"))
     for request in _requests_that_work(finding, rollbacks):
         text_lines.append_text(labelled("", request, _NAME, width, indent=2))
-    text_lines.append_text(_evidence(rows, evidence, told or {}, glyphs, width))
+    text_lines.append_text(_evidence(rows, evidence, summaries or {}, glyphs, width))
     effects = [effect for effect in others if effect.effect_of == finding.id]
     if effects:
         text_lines.append(f"\nExplains {effects_in_words(effects)}.\n")
@@ -110,7 +110,7 @@ def _cause_of(finding: Finding, others: Sequence[Finding]) -> str:
 
 
 def _evidence(
-    rows: RowNumbers, evidence: int, told: Mapping[int, str], glyphs: Glyphs, width: int
+    rows: RowNumbers, evidence: int, summaries: Mapping[int, str], glyphs: Glyphs, width: int
 ) -> Text:
     """Returns the evidence around the chosen message."""
     lines = Text()
@@ -123,7 +123,7 @@ def _evidence(
         lines.append(f"  {first:,} before\n", "dim")
     for number, row in enumerate(rows[first : first + 2 * AROUND + 1].tolist(), first):
         is_here = number == current
-        words = " · ".join(filter(None, (f"row {row:,}", told.get(row))))
+        words = " · ".join(filter(None, (f"row {row:,}", summaries.get(row))))
         evidence_text = labelled(glyphs.folded if is_here else "", words, 2, width - 2, indent=2)
         evidence_text.stylize("bold" if is_here else "")
         lines.append_text(evidence_text)

@@ -175,8 +175,8 @@ def _read(path: Path) -> dict[str, Any] | None:
     return saved if isinstance(saved, dict) and saved.get("schema") == SCHEMA else {}
 
 
-def _notes(found: dict[str, Any]) -> dict[int, Note]:
-    entries = found.get("messages")
+def _notes(saved: dict[str, Any]) -> dict[int, Note]:
+    entries = saved.get("messages")
     notes: dict[int, Note] = {}
     for entry in entries[:MOST] if isinstance(entries, list) else ():
         row, time_ns, text = (

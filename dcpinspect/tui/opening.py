@@ -59,8 +59,8 @@ class OpenScreen(ModalScreen[Opening | None]):
         Binding("tab", "complete", priority=True),
     ]
 
-    def __init__(self, recent: Sequence[str], *, said: str = "") -> None:
-        """Makes the screen. ``recent``: paths, the newest first. ``said``: why an earlier choice
+    def __init__(self, recent: Sequence[str], *, message: str = "") -> None:
+        """Makes the screen. ``recent``: paths, the newest first. ``message``: why an earlier choice
         could not be opened.
         """
         super().__init__()
@@ -74,7 +74,7 @@ class OpenScreen(ModalScreen[Opening | None]):
             id="open-path",
         )
         self._list = PickList(can_focus=False, id="open-list")
-        self._word = Static(Text(said), id="open-said", classes="error" if said else "")
+        self._word = Static(Text(message), id="open-said", classes="error" if message else "")
 
     def compose(self) -> ComposeResult:
         """Yields the widgets of the screen."""
@@ -304,14 +304,14 @@ class StartApp(ThemedApp):
         memory: Memory | None = None,
         theme_name: str = "",
         has_few_colors: bool = False,
-        said: str = "",
+        message: str = "",
     ) -> None:
-        """Makes the application. ``said``: why an earlier choice could not be opened."""
+        """Makes the application. ``message``: why an earlier choice could not be opened."""
         super().__init__(
             is_ascii=is_ascii, memory=memory, theme_name=theme_name, has_few_colors=has_few_colors
         )
-        self._why = said
+        self._why = message
 
     def on_mount(self) -> None:
         """Shows the screen that opens captures, which is the only one."""
-        self.push_screen(OpenScreen(self.memory.captures.texts[::-1], said=self._why), self.exit)
+        self.push_screen(OpenScreen(self.memory.captures.texts[::-1], message=self._why), self.exit)

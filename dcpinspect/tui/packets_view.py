@@ -75,7 +75,7 @@ class PacketsView(View):
         self._talk = self._before = ""
         """The filter of the last conversation that was followed, and the filter before it."""
         self._rest: Timer | None = None
-        self._taken_apart = 0.0
+        self._fields_shown_at = 0.0
         self.wanted_fields: Sequence[str] = ()
         """Names of fields; the next message that is shown has the cursor on the first of them that
         it has.
@@ -138,7 +138,7 @@ class PacketsView(View):
     def _moved(self) -> None:
         if self._rest is not None:
             self._rest.stop()
-        due = self._taken_apart + FOLLOWED - time.monotonic() if self.list.follow else 0
+        due = self._fields_shown_at + FOLLOWED - time.monotonic() if self.list.follow else 0
         self._rest = self.set_timer(max(REST, due), self.take_apart)
         self.head()
 
@@ -151,7 +151,7 @@ class PacketsView(View):
         """Shows the fields and bytes of the row under the cursor. A large message is decoded in the
         background first.
         """
-        self._rest, self._taken_apart = None, time.monotonic()
+        self._rest, self._fields_shown_at = None, time.monotonic()
         row = self.list.row
         try:
             batch = self._inspection.store.messages([row])

@@ -90,8 +90,8 @@ def _texts(
     return pa.Array.from_buffers(kind, len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def _mask(found: pa.Array) -> BoolArray:
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+def _mask(matches: pa.Array) -> BoolArray:
+    return np.asarray(matches.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def matching(store: Store, matcher: Matcher, rows: RowNumbers) -> RowNumbers:

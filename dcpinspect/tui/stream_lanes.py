@@ -88,7 +88,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self.told: Tracks | None = None
+        self.content: Tracks | None = None
         self.waiting = ""
         """Why the vbucket is not drawn, in words: it is being read, or reading was stopped."""
         self.axis: Axis = "seqno"
@@ -117,12 +117,12 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     @property
     def vbucket(self) -> int | None:
         """Vbucket whose streams are shown."""
-        return None if self.told is None else self.told.vbucket
+        return None if self.content is None else self.content.vbucket
 
     @property
     def tracks(self) -> Sequence[Track]:
         """Streams of the vbucket."""
-        return () if self.told is None else self.told.tracks
+        return () if self.content is None else self.content.tracks
 
     @property
     def track(self) -> Track | None:
@@ -131,7 +131,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     def wait(self, vbucket: int, why: str) -> None:
         """Shows that a vbucket is still to be drawn, and hides the one before at once."""
-        self.told, self.waiting = Tracks(vbucket), why
+        self.content, self.waiting = Tracks(vbucket), why
         self._arrange()
         self.post_message(self.Moved(self))
 
@@ -140,7 +140,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         the axis.
         """
         is_same = tracks.vbucket == self.vbucket and not self.waiting
-        self.told, self.waiting = tracks, ""
+        self.content, self.waiting = tracks, ""
         if not is_same:
             self._part = None
             if at is None:
@@ -407,7 +407,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         track = self.track
         if self.waiting:
             return f"vb {self.vbucket}: {self.waiting}"
-        if self.told is None:
+        if self.content is None:
             return "choose a vbucket (2, or v on a message)"
         if track is None:
             return "no stream of this vbucket"
@@ -484,7 +484,9 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         row = self._rows[line]
         track = self.tracks[row.track]
         if not row.lane:
-            name = "" if self.told is None else self.told.connections.get(track.connection, "")
+            name = (
+                "" if self.content is None else self.content.connections.get(track.connection, "")
+            )
             text = clip(f" connection {track.connection}  {name}", self.size.width - 1)
             return strip([(text, self.dim_style())], self.size.width, base)
         label_style = base + Style(bold=True) if row.track == self.stream else base
@@ -535,7 +537,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             return any(
                 sign.paint == (f"severity-{mark.event.kind}" if mark.cause is None else "")
                 for track in self.tracks
-                for mark in track.found
+                for mark in track.marks
             )
         for number, track in enumerate(self.tracks):
             drawn = self._lanes_of(number)
@@ -644,13 +646,13 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         return Strip.join([line.crop(0, low), cursor_strip, ground, line.crop(high)])
 
     def _heading(self) -> str:
-        if self.told is None:
+        if self.content is None:
             return "no vbucket chosen"
         if self.waiting:
             return f"vb {self.vbucket} · {self.waiting}"
         if not self.tracks:
             return f"vb {self.vbucket} · no stream"
-        stories, scale, is_time = self.told, self.scale, self.axis == "time"
+        stories, scale, is_time = self.content, self.scale, self.axis == "time"
         connections = [
             (f"connection {number}", name) for number, name in stories.connections.items()
         ]

@@ -34,7 +34,7 @@ _MOST_SPOKEN = 2
 """Greatest height of the description of what is under the cursor, in lines."""
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     """A request to read a vbucket, and where to put the cursor. Two requests are different even if
     they are for the same vbucket.
     """
@@ -54,7 +54,7 @@ class TimelineView(View):
     def __init__(self, host: Navigation) -> None:
         super().__init__(host, "timeline")
         self.lanes, self.events = Timeline(id="lanes"), EventList(id="events")
-        self._asked: _Asked | None = None
+        self._request: _Request | None = None
         """The request that is being read."""
         self._spoken, self._legend = Static(id="spoken"), Static(id="lanes-legend")
 
@@ -132,7 +132,7 @@ class TimelineView(View):
         """Puts the cursor of the list on the last event of the stream before the cursor of the
         lanes.
         """
-        tracks, lanes = self.lanes.told, self.lanes
+        tracks, lanes = self.lanes.content, self.lanes
         events = () if tracks is None else tracks.events
         cursor_event = self.events.event
         if cursor_event is not None and (lanes.chosen_row, lanes.stream) == (
@@ -159,8 +159,8 @@ class TimelineView(View):
     def take_up(self, results: Results) -> None:
         """Reads the vbucket again, because its streams may have grown."""
         del results
-        if self._asked is not None:
-            self._begin(self._asked._replace())
+        if self._request is not None:
+            self._begin(self._request._replace())
         elif self.lanes.vbucket is not None and not self.lanes.waiting:
             self.show(self.lanes.vbucket)
 
@@ -182,54 +182,54 @@ class TimelineView(View):
             return
         if not is_shown:
             self.lanes.wait(vbucket, "reading")
-        self._begin(_Asked(vbucket, seqno, at, since_ns, row))
+        self._begin(_Request(vbucket, seqno, at, since_ns, row))
 
-    def _begin(self, asked: _Asked) -> None:
-        self._asked = asked
-        self._read(asked)
+    def _begin(self, request: _Request) -> None:
+        self._request = request
+        self._read(request)
 
     @work(thread=True, group="timeline", exclusive=True)
-    def _read(self, asked: _Asked) -> None:
+    def _read(self, request: _Request) -> None:
         worker, progress = get_current_worker(), Progress()
 
         def goes_on(share: float) -> bool:
             if progress.is_due:
-                self.host.from_thread(self._reads, asked, progress.words(share))
+                self.host.from_thread(self._reads, request, progress.words(share))
             return not worker.is_cancelled
 
         try:
-            tracks = tracks_of(self.host.inspection, asked.vbucket, goes_on)
+            tracks = tracks_of(self.host.inspection, request.vbucket, goes_on)
         except InterruptedError:
             return
         except DcpInspectError as error:
-            self.host.from_thread(self._failed, asked, str(error))
+            self.host.from_thread(self._failed, request, str(error))
         else:
-            self.host.from_thread(self._show_tracks, asked, tracks)
+            self.host.from_thread(self._show_tracks, request, tracks)
 
-    def _reads(self, asked: _Asked, words: str) -> None:
-        if asked is self._asked and self.lanes.waiting:
-            self.lanes.wait(asked.vbucket, f"reading … {words}")
+    def _reads(self, request: _Request, words: str) -> None:
+        if request is self._request and self.lanes.waiting:
+            self.lanes.wait(request.vbucket, f"reading … {words}")
 
-    def _failed(self, asked: _Asked, why: str) -> None:
-        if asked is self._asked:
-            self._asked = None
+    def _failed(self, request: _Request, why: str) -> None:
+        if request is self._request:
+            self._request = None
             self.host.show_status(why)
             if self.lanes.waiting:
-                self.lanes.wait(asked.vbucket, f"it could not be read: {why}")
+                self.lanes.wait(request.vbucket, f"it could not be read: {why}")
 
-    def _show_tracks(self, asked: _Asked, tracks: Tracks) -> None:
-        if asked is self._asked:
-            self._asked, is_first = None, bool(self.lanes.waiting)
-            self.lanes.show(tracks, asked.seqno, asked.at)
+    def _show_tracks(self, request: _Request, tracks: Tracks) -> None:
+        if request is self._request:
+            self._request, is_first = None, bool(self.lanes.waiting)
+            self.lanes.show(tracks, request.seqno, request.at)
             self.events.show(tracks.events, self.host.inspection.reading.first_time_ns or 0)
             self._fit()
-            if is_first and asked == _Asked(asked.vbucket):
+            if is_first and request == _Request(request.vbucket):
                 self.events.point(0)
                 self._event_chosen()
-            if asked.since_ns is not None:
-                self.lanes.go_to_time(asked.since_ns)
-            if asked.row:
-                self._go_to_row(asked.row)
+            if request.since_ns is not None:
+                self.lanes.go_to_time(request.since_ns)
+            if request.row:
+                self._go_to_row(request.row)
 
     def _go_to_row(self, row: int) -> None:
         inspection = self.host.inspection
@@ -245,11 +245,11 @@ class TimelineView(View):
 
     def stop(self) -> bool:
         """Stops reading a vbucket that is not shown yet. Returns whether there was one."""
-        if self._asked is None or not self.lanes.waiting:
+        if self._request is None or not self.lanes.waiting:
             return False
         self.workers.cancel_group(self, "timeline")
-        self.lanes.wait(self._asked.vbucket, "reading was stopped; Enter reads it")
-        self._asked = None
+        self.lanes.wait(self._request.vbucket, "reading was stopped; Enter reads it")
+        self._request = None
         return True
 
     @on(LineView.Moved, "#lanes")
@@ -320,7 +320,7 @@ class TimelineView(View):
 
     @on(LineView.Opened)
     def _open_place(self) -> None:
-        if self.lanes.waiting and self._asked is None and self.lanes.vbucket is not None:
+        if self.lanes.waiting and self._request is None and self.lanes.vbucket is not None:
             self.show(self.lanes.vbucket)
             return
         event, row = self.events.event, self.lanes.chosen_row or self.lanes.item_row

@@ -63,7 +63,7 @@ class Track:
     name: str
     words: dict[str, str]
     """What each lane shows, in words; the first lane is the axis."""
-    found: Sequence[TrackEvent] = ()
+    marks: Sequence[TrackEvent] = ()
     """Messages that errors and warnings are about, rising."""
 
     @property
@@ -95,7 +95,7 @@ class Track:
         """
         return [
             (mark.seqno if axis == "seqno" else mark.time, mark.event.kind)
-            for mark in self.found
+            for mark in self.marks
             if mark.cause is None
         ]
 
@@ -172,7 +172,7 @@ def tracks_of(
             )
         )
         own_marks = _placed(marks.get(story_number, ()), tracks[-1], story_number)
-        tracks[-1] = replace(tracks[-1], found=own_marks)
+        tracks[-1] = replace(tracks[-1], marks=own_marks)
     connections = _connections(inspection, {track.connection for track in tracks})
     track_events = _events(
         inspection, tracks, events(stream_stories, notes, links, items.last_rows), first_ns
@@ -225,7 +225,7 @@ def _events(
         )
     ]
     for track in tracks:  # each finding at its first message, effects behind all others
-        first = {mark.finding: mark for mark in reversed(track.found)}
+        first = {mark.finding: mark for mark in reversed(track.marks)}
         for mark in sorted(first.values(), key=lambda mark: (mark.cause is not None, mark.finding)):
             cause = first.get(mark.cause, mark)
             track_events.append(mark)
@@ -307,7 +307,7 @@ def _finding_marks(
 
 
 def _of_streams(
-    found: Sequence[TrackEvent], streams: Sequence[StreamStory]
+    marks: Sequence[TrackEvent], streams: Sequence[StreamStory]
 ) -> Mapping[int, Sequence[TrackEvent]]:
     """Returns the marks by place of their stream: a stream on their connection that goes on there,
     and has their stream-id if one has it.
@@ -316,30 +316,31 @@ def _of_streams(
         (*story.key[:2], range(story.stream["open_row"], _end(streams, number)))
         for number, story in enumerate(streams)
     ]
-    marks: dict[int, list[TrackEvent]] = {}
-    for mark in found:
+    by_stream: dict[int, list[TrackEvent]] = {}
+    for mark in marks:
         going_on = [
             number
             for number, (connection, _, rows) in enumerate(spans)
             if connection == mark.event.connection and mark.event.row in rows
         ]
         own_sid = -1 if mark.event.sid is None else mark.event.sid
-        for number in [one for one in going_on if spans[one][1] == own_sid] or going_on:
-            marks.setdefault(number, []).append(mark)
-    return marks
+        same_sid = [number for number in going_on if spans[number][1] == own_sid]
+        for number in same_sid or going_on:
+            by_stream.setdefault(number, []).append(mark)
+    return by_stream
 
 
-def _placed(found: Sequence[TrackEvent], track: Track, number: int) -> list[TrackEvent]:
+def _placed(marks: Sequence[TrackEvent], track: Track, number: int) -> list[TrackEvent]:
     """Returns the marks of a stream with their seqnos."""
     _, sid, ordinal = track.story.key
-    seqnos = track.seqnos_of([mark.event.row for mark in found])
+    seqnos = track.seqnos_of([mark.event.row for mark in marks])
     return [
         mark._replace(
             event=mark.event._replace(stream=ordinal, sid=None if sid == -1 else sid),
             track=number,
             seqno=seqno,
         )
-        for mark, seqno in zip(found, seqnos, strict=True)
+        for mark, seqno in zip(marks, seqnos, strict=True)
     ]
 
 

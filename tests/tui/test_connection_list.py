@@ -22,7 +22,7 @@ def test_the_sick_come_first_and_all_is_counted() -> None:
         "agent": "connector/4.2",
         "TLS": "plain",
     }
-    assert worst.found == {"error": 1, "note": 2}
+    assert worst.severities == {"error": 1, "note": 2}
 
 
 def test_a_narrow_list_leaves_out_whole_columns() -> None:

@@ -117,11 +117,11 @@ def test_a_path_is_typed_and_one_that_is_none_is_said(
 
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
         typed = app.screen.query_one(Input)
-        for text, said in (("/nowhere", "/nowhere: there is no such file"), ("~/mine.pcap", "")):
+        for text, message in (("/nowhere", "/nowhere: there is no such file"), ("~/mine.pcap", "")):
             typed.value = text
             await pilot.press("enter")
-            if said:
-                assert said in str(app.screen.query_one("#open-said").render())
+            if message:
+                assert message in str(app.screen.query_one("#open-said").render())
 
     assert opened(scene, Memory()) == Opening([str(tmp_path / "mine.pcap")])
 
@@ -198,7 +198,7 @@ def test_it_says_why_something_could_not_be_opened_and_has_the_theme_that_was_ch
 
     memory = Memory(themes=History())
     memory.themes.add("nord")
-    assert opened(scene, memory, said="no such thing") is None
+    assert opened(scene, memory, message="no such thing") is None
 
 
 def test_ctrl_c_leaves() -> None:

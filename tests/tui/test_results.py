@@ -205,7 +205,7 @@ def test_each_vbucket_of_a_finding_about_many_is_marked(tmp_path: Path) -> None:
         app.navigation.to_vbucket(17)
         await settled(app, pilot)
         first, _ = lanes_of(app).tracks
-        assert {mark.event.row for mark in first.found if mark.finding == number} == {39}
+        assert {mark.event.row for mark in first.marks if mark.finding == number} == {39}
         assert "findings" in screen(app)
         await press(app, pilot, "n", "enter")
         assert app.inspection.store.messages([app.packets.list.row]).vbucket.value_at(0) == 17

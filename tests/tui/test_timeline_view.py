@@ -100,7 +100,7 @@ def test_events_are_listed_in_order_and_enter_opens_the_chosen_one() -> None:
         assert "request from 0: accepted; no end" in screen(app)
         rows = (
             [one.event.row for one in tracks.events]
-            if (tracks := lanes_of(app).told) is not None
+            if (tracks := lanes_of(app).content) is not None
             else []
         )
         assert rows == sorted(rows)
@@ -170,7 +170,7 @@ def test_an_error_stands_among_the_events_with_its_sign_and_colour() -> None:
         assert f"{app.glyphs.error} rollback-loop: " in screen(app)
         track = timeline.lanes.track
         assert track is not None
-        assert [mark.event.row for mark in track.found if mark.finding == number] == [row], (
+        assert [mark.event.row for mark in track.marks if mark.finding == number] == [row], (
             "one sign, at the message that the error is about"
         )
         assert f"{app.glyphs.error} error" in screen(app), "the legend"

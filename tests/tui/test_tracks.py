@@ -25,10 +25,10 @@ def test_what_was_noted_is_on_both_axes() -> None:
 def test_what_was_found_is_in_the_stream_that_shows_it() -> None:
     told = of("loop.pcap", 31)
     first, refused, second, *_ = told.tracks
-    assert [(one.event.row, one.seqno, one.event.kind) for one in refused.found] == [
+    assert [(one.event.row, one.seqno, one.event.kind) for one in refused.marks] == [
         (79, 60, "warning")
     ]
-    assert ([*first.found], [*second.found]) == ([], [])
+    assert ([*first.marks], [*second.marks]) == ([], [])
     last = told.tracks[-2]
     assert last.found_at("time") == [(last.shapes["time"].begin, "error")]
     assert list(told.connections) == [1, 2, 3, 4, 5]
@@ -36,7 +36,7 @@ def test_what_was_found_is_in_the_stream_that_shows_it() -> None:
 
 def test_an_effect_has_no_place_on_an_axis() -> None:
     (track,) = of("orphans.pcap", 48).tracks
-    assert [(mark.event.row, mark.cause) for mark in track.found] == [(32, None), (31, 0)]
+    assert [(mark.event.row, mark.cause) for mark in track.marks] == [(32, None), (31, 0)]
     assert track.found_at("seqno") == [(50, "error")]
 
 
@@ -73,7 +73,7 @@ def test_the_axis_of_time_reaches_the_close_or_the_end_of_the_capture(
 def test_of_streams_with_stream_ids_only_that_of_the_message_has_the_finding() -> None:
     told = of("tour.pcapng", 9)
     assert [
-        (track.name, [(mark.event.row, mark.event.sid) for mark in track.found])
+        (track.name, [(mark.event.row, mark.event.sid) for mark in track.marks])
         for track in told.tracks
     ] == [("#1 sid 1", []), ("#1 sid 2", [(322, 2)]), ("#1", [(295, None)])]
     assert [event.event.row for event in told.events if event.finding is not None] == [295, 322]
