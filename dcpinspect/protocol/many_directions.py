@@ -1,8 +1,7 @@
-"""First bytes that came in several packets, framed for all directions of a batch at once.
+"""The messages in first bytes of directions, found for all directions of a batch at once.
 
-A client that connects again and again has thousands of short connections, each of which says some
-messages and ends. Where the first bytes of a direction are whole messages and nothing else, a
-``Framer`` would find just these. One kernel finds them in all such directions.
+Packets gave the bytes piece by piece. Where the first bytes of a direction are whole messages and
+nothing else, a ``Framer`` would find just these. One kernel finds them in all such directions.
 """
 
 from __future__ import annotations
@@ -14,117 +13,17 @@ import numpy as np
 from dcpinspect.arrays import BoolArray, ByteArray, IntArray
 from dcpinspect.kernels.gathering import gathered
 from dcpinspect.kernels.kernel import inlined, kernel
-from dcpinspect.kernels.structs import Struct, T, Tables, number
-from dcpinspect.kernels.structs import StructRows as Table
-from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, number
 from dcpinspect.protocol.framed import NO_NUMBERS, Framed
 from dcpinspect.protocol.message_walk import ROLES, body_size, stream_key
 from dcpinspect.protocol.resync import HEADER
-from dcpinspect.transport.chunk import FirstBytes
-
-_COLUMNS = ("start", "length", "packet", "frame", "file", "time", "release")
-
-
-class PacketPieces(NamedTuple):
-    """What packets gave of first bytes of directions, one behind the other; a row a packet."""
-
-    of: RowNumbers
-    """Place of its direction among those that were asked for."""
-    start: RowNumbers
-    """Where its bytes are in the data of ``Messages``; the other columns are as in ``FirstBytes``.
-    """
-    length: RowNumbers
-    packet: RowNumbers
-    frame: RowNumbers
-    file: RowNumbers
-    time: RowNumbers
-    release: RowNumbers
-    place: RowNumbers
-
-
-class Messages(NamedTuple):
-    """The messages of directions whose first bytes are messages and nothing else."""
-
-    is_whole: BoolArray
-    """For each direction, whether that holds for it."""
-    size: RowNumbers
-    """Number of first bytes of each direction."""
-    pieces: PacketPieces
-    of: RowNumbers
-    """The direction of each message, as in ``PacketPieces``."""
-    framed: Framed
-    key: RowNumbers
-    """The stream that each message shows, as in ``MessageRun.keys``; -1 for none."""
-    is_event: BoolArray
-    """Whether a producer sends the message in a stream."""
-
-
-def messages_of(first: FirstBytes, rows: RowNumbers) -> Messages:
-    """Returns the messages of these rows of ``first``, in one packet or in several."""
-    pieces = _pieces(first, rows)
-    data, piece_start = gathered(first.data, pieces.start, pieces.length)
-    pieces = pieces._replace(start=piece_start)
-    count = np.bincount(pieces.of, minlength=len(rows))
-    edge = np.append(0, np.cumsum(count))
-    begin = np.append(piece_start, len(data))[edge]
-    tables = PieceTables()
-    tables.begin = begin
-    tables.edge = edge
-    tables.piece_at = piece_start
-    tables.packet = pieces.packet
-    tables.is_whole = np.empty(len(rows), np.int64)
-    tables.messages = FoundMessages.zeros(len(data) // HEADER)
-    found_messages = tables.messages[: frame_pieces(data, ROLES, tables)]
-    return Messages(
-        tables.is_whole != 0,
-        np.diff(begin),
-        pieces,
-        found_messages.of,
-        Framed(
-            data=data,
-            start=found_messages.start,
-            length=found_messages.length,
-            stream_offset=found_messages.start - begin[found_messages.of],
-            frame=pieces.frame[found_messages.least],
-            last_frame=pieces.frame[found_messages.greatest],
-            file=pieces.file[found_messages.least],
-            last_file=pieces.file[found_messages.greatest],
-            time_ns=pieces.time[found_messages.greatest],
-            release=pieces.release[found_messages.last],
-            heuristic=np.zeros(len(found_messages), dtype=np.bool_),
-            missing_row=NO_NUMBERS,
-            missing_start=NO_NUMBERS,
-            missing_end=NO_NUMBERS,
-        ),
-        found_messages.key,
-        found_messages.is_event != 0,
-    )
-
-
-def _pieces(first: FirstBytes, rows: RowNumbers) -> PacketPieces:
-    """Returns the pieces of these rows, which begin where they are in the data of ``first``."""
-    row_number = np.full(len(first.number), -1, dtype=np.int64)
-    row_number[rows] = np.arange(len(rows))
-    several = np.flatnonzero(row_number[first.pieces.row] >= 0)
-    in_pieces = np.zeros(len(first.number), dtype=np.bool_)
-    in_pieces[first.pieces.row[several]] = True
-    single = rows[~in_pieces[rows]]
-    direction_row = np.append(row_number[first.pieces.row[several]], row_number[single])
-    order = np.argsort(direction_row, kind="stable")
-    columns = {
-        name: np.append(getattr(first.pieces, name)[several], getattr(first, name)[single])[order]
-        for name in _COLUMNS
-    }
-    in_file = NO_NUMBERS
-    if first.place is not None:
-        in_file = np.append(first.pieces.place[several], first.place[single])[order]
-    return PacketPieces(of=direction_row[order], place=in_file, **columns)
+from dcpinspect.transport.flow_records import StreamEntries
 
 
 class FoundMessage(Struct[T]):
     """A message of a direction whose first bytes are followed."""
 
-    of: T = number("The direction, as in ``PacketPieces``.")
+    of: T = number("The direction.")
     start: T = number("Where it is in the data.")
     length: T = number("Its bytes.")
     least: T = number("The piece of the least packet that gave bytes of it.")
@@ -134,7 +33,7 @@ class FoundMessage(Struct[T]):
     is_event: T = number("A producer sends it in a stream.")
 
 
-class FoundMessages(FoundMessage[IntArray], Table[FoundMessage]):
+class FoundMessages(FoundMessage[IntArray], StructRows[FoundMessage]):
     """The messages of directions, one behind the other."""
 
 
@@ -149,9 +48,80 @@ class PieceTables(Tables):
     """Where the bytes of each piece begin."""
     packet: IntArray
     """The packet of each piece."""
+    counts: IntArray
+    """The kernel writes: how many messages each direction begins with."""
     is_whole: IntArray
-    """The kernel writes: whether a direction has messages and nothing else."""
+    """And whether these are all, and at least one."""
     messages: FoundMessages
+
+
+class FirstMessages(NamedTuple):
+    """What directions say first. Of those that say nothing but messages, the messages."""
+
+    data: ByteArray
+    """The bytes of all of them, one direction behind the other."""
+    begin: IntArray
+    """Where the bytes of each direction begin, and their end."""
+    edge: IntArray
+    """Where the pieces of each direction begin, and their number."""
+    pieces: StreamEntries
+    """What packets gave of the bytes; ``source`` is the place in ``data``."""
+    counts: IntArray
+    """How many messages each direction begins with."""
+    is_whole: BoolArray
+    """Whether these are all, and at least one."""
+    messages: FoundMessages
+    """The messages of those for which this holds."""
+
+    @property
+    def begins(self) -> StreamEntries:
+        """The first piece of each direction."""
+        return self.pieces[self.edge[:-1]]
+
+    @property
+    def sizes(self) -> IntArray:
+        """Number of bytes of each direction."""
+        return np.diff(self.begin)
+
+    def framed(self, is_late: BoolArray) -> Framed:
+        """Returns the messages. ``is_late``: directions that were only certain at their end."""
+        messages, pieces = self.messages, self.pieces
+        packet = pieces.packet
+        return Framed(
+            data=self.data,
+            start=messages.start,
+            length=messages.length,
+            stream_offset=messages.start - self.begin[messages.of],
+            frame=packet.frame[messages.least],
+            last_frame=packet.frame[messages.greatest],
+            file=packet.file[messages.least],
+            last_file=packet.file[messages.greatest],
+            time_ns=packet.time[messages.greatest],
+            release=pieces.release[messages.last],
+            heuristic=is_late[messages.of],
+            missing_row=NO_NUMBERS,
+            missing_start=NO_NUMBERS,
+            missing_end=NO_NUMBERS,
+        )
+
+
+def first_messages(data: ByteArray, pieces: StreamEntries) -> FirstMessages:
+    """Returns what the directions of these pieces say first. ``pieces``: what packets gave, one
+    direction behind the other; ``source``: where their bytes are in ``data``.
+    """
+    octets, start = gathered(data, pieces.source, pieces.length)
+    pieces.source = start
+    side, count = pieces.side, len(pieces)
+    edge = np.append(np.flatnonzero(np.diff(side, prepend=-1)), count)
+    tables = PieceTables()
+    tables.begin = begin = np.append(start, len(octets))[edge]
+    tables.edge = edge
+    tables.piece_at = start
+    tables.packet = np.ascontiguousarray(pieces.packet.number)
+    tables.counts, tables.is_whole = np.empty((2, len(edge) - 1), np.int64)
+    tables.messages = FoundMessages.zeros(len(octets) // HEADER)
+    messages = tables.messages[: frame_pieces(octets, ROLES, tables)]
+    return FirstMessages(octets, begin, edge, pieces, tables.counts, tables.is_whole != 0, messages)
 
 
 @inlined
@@ -196,6 +166,7 @@ def frame_pieces(data: ByteArray, roles: ByteArray, tables: PieceTables) -> int:
             s = note_pieces(tables, s, tables.edge[i + 1], message)
             count += 1
             offset += message.length
+        tables.counts[i] = count - before
         tables.is_whole[i] = 1 if offset == end and count > before else 0
         if offset != end:
             count = before

@@ -447,24 +447,25 @@ class Engine:
     def _take_first(self, first: FirstBytes) -> BoolArray | None:
         """Returns a mask of directions that say their first bytes and need no framer."""
         self._meet_connections()
-        connection = (first.number >> 1) + 1
+        directions = first.directions
+        connection = (directions.number >> 1) + 1
         has_handshake = self.transport.have_handshake(connection)
-        brief_messages = self._brief.feed(first, self._evidence.doubted(connection), has_handshake)
-        if brief_messages is None:
+        found = self._brief.feed(first, self._evidence.doubted(connection), has_handshake)
+        if found is None:
             return None
-        lacking = first.number[
-            brief_messages.is_taken & (first.length > 0) & ~first.is_start & has_handshake
+        is_taken, messages = found
+        lacking = directions.number[
+            is_taken & (directions.length > 0) & (directions.is_start == 0) & has_handshake
         ]
         if len(lacking):
             self._lose(int(lacking.max()), None)  # makes room
             self._lost[lacking] = 1
         if self._keeper is not None:
-            self._for_keeper += brief_messages.told
-        for messages in brief_messages.told:
-            if len(messages.connection):
-                self._brief_messages.append(messages)
-                self._begin(messages.connection)
-        return brief_messages.is_taken
+            self._for_keeper.append(messages)
+        if len(messages.connection):
+            self._brief_messages.append(messages)
+            self._begin(messages.connection)
+        return is_taken
 
     def _after_first_bytes(self, chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
         """Yields the chunks, each after what its connection said before it was left to framers."""

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, ByteArray, IntArray
+from dcpinspect.arrays import ByteArray, IntArray
+from dcpinspect.kernels.structs import Struct, StructRows, T, number
 from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.transport.flow_records import StreamEntries
 
 C2S = 0
 S2C = 1
@@ -84,57 +86,42 @@ def rows_of(columns: IntArray, start: IntArray, end: IntArray) -> tuple[IntArray
     return rows, np.repeat(np.arange(len(start)), counts)
 
 
-class FirstPieces(NamedTuple):
-    """What each packet gave of the first bytes of directions to which several packets gave some;
-    directions in the order of ``FirstBytes``, and what came of each in its own order. No bytes are
-    missing.
-    """
+class NewDirection(Struct[T]):
+    """A direction to which a batch brought something."""
 
-    row: IntArray
-    """Row of the direction in ``FirstBytes``; the other columns are as there."""
-    start: IntArray
-    length: IntArray
-    packet: IntArray
-    frame: IntArray
-    file: IntArray
-    time: IntArray
-    release: IntArray
-    place: IntArray
+    row: T = number("The first of its entries.")
+    stop: T = number("One more than the last of its entries.")
+    holes: T = number("How many of them are holes.")
+    pieces: T = number("How many of them are no end.")
+    length: T = number(
+        "Bytes of what it says first. 0: no byte came, only the end. -1: what came is something "
+        "else."
+    )
+    is_start: T = number("Its first byte is known from a SYN.")
+    is_end: T = number("It has ended.")
+    flow: T = number("Its flow.")
+    released: T = number("Greatest number of a packet of what was given out before.")
+    end_release: T = number("The same with what came now.")
+    number: T = number("2 * (connection - 1) + direction.")
+
+
+class NewDirections(NewDirection[IntArray], StructRows[NewDirection]):
+    """The directions to which a batch brought something, in the order of chunks."""
 
 
 class FirstBytes(NamedTuple):
-    """Directions with new bytes, among them those whose first bytes came in one packet; one column
-    for each field, in the order of chunks.
-    """
+    """What directions say first, and which of them ended."""
 
-    number: IntArray
-    """Number of the direction: 2 * (connection - 1) + direction."""
+    directions: NewDirections
+    """All directions with something new."""
     data: ByteArray
     """The array that holds the bytes."""
-    start: IntArray
-    length: IntArray
-    """Number of bytes. 0: no byte came, only the end. -1: what came is something else."""
-    packet: IntArray
-    """Number of the packet that gave the bytes, as in ``Segments``; ``frame``, ``file``, ``time``
-    and ``release`` are also as there.
+    pieces: StreamEntries
+    """What packets gave of the bytes of each direction that says some. No bytes are missing.
+    ``release`` is as in ``Segments``, and ``place`` as in ``StreamChunk.places``.
     """
-    frame: IntArray
-    file: IntArray
-    time: IntArray
-    release: IntArray
-    is_start: BoolArray
-    """Whether the bytes are the first after a SYN, as in ``StreamChunk``; so ``is_end``."""
-    is_end: BoolArray
-    end_release: IntArray
-    """Greatest number of a packet up to the one of the end."""
-    end_packet: IntArray
-    """The packet of the end, if it has come."""
-    end_time: IntArray
-    """Capture time of the packet of the end, if it has come."""
-    place: IntArray | None
-    """Places of the bytes, as in ``StreamChunk.places``; None for readings without places."""
-    pieces: FirstPieces
-    """Directions whose first bytes came in several packets."""
+    ends: StreamEntries
+    """The end of each direction that ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray, ByteArray, IntArray
 from dcpinspect.kernels.kernel import kernel
-from dcpinspect.transport.chunk import FirstBytes, FirstPieces
+from dcpinspect.kernels.structs import Tables
+from dcpinspect.transport.chunk import FirstBytes, NewDirections
 from dcpinspect.transport.flow_records import END, HOLE, StreamEntries, TransportTables
 from dcpinspect.transport.flows import flow_of
 
@@ -20,73 +21,52 @@ little beside more bytes.
 """
 _PACKET_BITS = 44
 """Bits for the number of a packet."""
-_FIELDS = 18
-(
-    _SIDE,
-    _ROW,
-    _STOP,
-    _HOLES,
-    _SOURCE,
-    _LENGTH,
-    _PACKET,
-    _FRAME,
-    _FILE,
-    _TIME,
-    _RELEASE,
-    _END_RELEASE,
-    _END_PACKET,
-    _END_TIME,
-    _STARTED,
-) = range(15)
-_ENDED, _PIECES, _FLOW = range(15, _FIELDS)
-"""Rows of the array that ``list_directions`` writes."""
 
 
-@kernel("int64(int64[:,::1], TransportTables)")
-def list_directions(columns: IntArray, tables: TransportTables) -> int:
-    """Writes a column for each direction with entries, and returns their number. Entries of a
+class DirectionTables(Tables):
+    """What the kernel fills."""
+
+    directions: NewDirections
+
+
+@kernel("int64(TransportTables, DirectionTables)")
+def list_directions(tables: TransportTables, listed: DirectionTables) -> int:
+    """Writes a row for each direction with entries, and returns their number. Entries of a
     direction stand together.
 
     One step for each entry.
     """
-    count_found, i, count = 0, 0, tables.counts.entries
+    found, i, count = 0, 0, tables.counts.entries
     while i < count:
-        first, side = tables.entries[i], tables.entries[i].side
-        flow, started = tables.flows[flow_of(tables, side)], tables.sides[side].started
-        released, holes, row = max(flow.released, flow.opened_by), 0, i
-        greatest = released
+        direction, side, row = listed.directions[found], tables.entries[i].side, i
+        f = flow_of(tables, side)
+        released = max(tables.flows[f].released, tables.flows[f].opened_by)
+        greatest, holes, length, is_known = released, 0, 0, tables.entries[i].offset == 0
         while i < count and tables.entries[i].side == side:
-            greatest = max(greatest, tables.entries[i].release)
-            if tables.entries[i].source == HOLE:
+            entry = tables.entries[i]
+            greatest = max(greatest, entry.release)
+            length += entry.length
+            if entry.source == HOLE:
                 holes += 1
+            if entry.source < 0 and entry.source != END:
+                is_known = False
             i += 1
-        last = tables.entries[i - 1]
-        ended = 1 if last.source == END else 0
-        pieces, length = i - row - ended, -1
-        if pieces == 0:
-            length = 0
-        elif pieces == 1 and first.source >= 0 and first.offset == 0:
-            length = first.length
-        columns[_SIDE, count_found] = side
-        columns[_ROW, count_found] = row
-        columns[_STOP, count_found] = i
-        columns[_HOLES, count_found] = holes
-        columns[_SOURCE, count_found] = first.source
-        columns[_LENGTH, count_found] = length
-        columns[_PACKET, count_found] = first.packet.number
-        columns[_FRAME, count_found] = first.packet.frame
-        columns[_FILE, count_found] = first.packet.file
-        columns[_TIME, count_found] = first.packet.time
-        columns[_RELEASE, count_found] = max(first.release, released)
-        columns[_END_RELEASE, count_found] = greatest
-        columns[_END_PACKET, count_found] = last.packet.number
-        columns[_END_TIME, count_found] = last.packet.time
-        columns[_STARTED, count_found] = started
-        columns[_ENDED, count_found] = ended
-        columns[_PIECES, count_found] = pieces if first.offset == 0 and started != 0 else 0
-        columns[_FLOW, count_found] = flow_of(tables, side)
-        count_found += 1
-    return count_found
+        direction.is_end = 1 if tables.entries[i - 1].source == END else 0
+        direction.is_start = tables.sides[side].started
+        pieces = i - row - direction.is_end
+        if pieces > 1 and (direction.is_start == 0 or length > MOST_FIRST):
+            is_known = False
+        direction.row = row
+        direction.stop = i
+        direction.holes = holes
+        direction.pieces = pieces
+        direction.length = length if is_known or pieces == 0 else -1
+        direction.flow = f
+        direction.released = released
+        direction.end_release = greatest
+        direction.number = side
+        found += 1
+    return found
 
 
 class Directions:
@@ -99,81 +79,38 @@ class Directions:
         if (sides[1:] < sides[:-1]).any():
             entries = entries[np.argsort(sides, kind="stable")]
         tables.entries = self.entries = entries
-        columns = np.empty((_FIELDS, len(entries)), np.int64)
-        self._columns = columns[:, : list_directions(columns, tables)]
+        listed = DirectionTables()
+        listed.directions = NewDirections.zeros(len(entries))
+        self._listed = listed.directions[: list_directions(tables, listed)]
         self._flows = tables.flows
 
     @property
     def edges(self) -> tuple[IntArray, IntArray, IntArray]:
         """Where the entries of each direction begin and end, and how many of them are holes."""
-        row, stop, holes = self._columns[_ROW : _HOLES + 1]
-        return row, stop, holes
+        return self._listed.row, self._listed.stop, self._listed.holes
 
     def first_bytes(
         self, data: ByteArray, places_of: Callable[[StreamEntries], IntArray] | None
     ) -> FirstBytes:
-        """Returns the first bytes of all these directions. ``places_of``: returns places of entries
-        in the file, if they are wanted.
+        """Returns what all these directions say first. ``places_of``: returns places of entries in
+        the file, if they are wanted.
         """
-        columns = self._columns
-        return FirstBytes(
-            number=columns[_SIDE],
-            data=data,
-            start=columns[_SOURCE],
-            length=columns[_LENGTH],
-            packet=columns[_PACKET],
-            frame=columns[_FRAME],
-            file=columns[_FILE],
-            time=columns[_TIME],
-            release=columns[_RELEASE],
-            is_start=columns[_STARTED] != 0,
-            is_end=columns[_ENDED] != 0,
-            end_release=columns[_END_RELEASE],
-            end_packet=columns[_END_PACKET],
-            end_time=columns[_END_TIME],
-            place=None if places_of is None else places_of(self.entries[columns[_ROW]]),
-            pieces=self._pieces(np.flatnonzero(columns[_PIECES] > 1), places_of),
-        )
-
-    def _pieces(
-        self, rows: IntArray, places_of: Callable[[StreamEntries], IntArray] | None
-    ) -> FirstPieces:
-        """Returns the pieces of these directions, without those that have a hole, bytes of an
-        earlier batch, or too many bytes.
-        """
-        start = self._columns[_ROW, rows]
-        count = self._columns[_PIECES, rows]
-        flow = self._columns[_FLOW, rows]
-        released = np.maximum(self._flows.released[flow], self._flows.opened_by[flow])
-        direction_row = np.repeat(np.arange(len(rows)), count)
-        entry_row = np.arange(len(direction_row)) - np.repeat(
-            np.cumsum(count) - count - start, count
-        )
-        pieces = self.entries[entry_row]
-        is_left = np.bincount(direction_row, pieces.length, len(rows)) <= MOST_FIRST
-        is_left[direction_row[pieces.source < 0]] = False
-        is_left = is_left[direction_row]
-        direction_row, pieces = direction_row[is_left], pieces[is_left]
+        listed, is_end = self._listed, self._listed.is_end != 0
+        says = np.flatnonzero(listed.length > 0)
+        count = listed.pieces[says]
+        of = np.repeat(np.arange(len(says)), count)
+        entry = np.arange(len(of)) + (listed.row[says] - np.cumsum(count) + count)[of]
+        pieces = self.entries[entry]
         # so that the greatest packet so far begins anew with each direction
-        above = direction_row << _PACKET_BITS
-        release = (
-            np.maximum.accumulate(np.maximum(pieces.release, released[direction_row]) + above)
-            - above
-        )
-        packet = pieces.packet
-        return FirstPieces(
-            rows[direction_row],
-            pieces.source,
-            pieces.length,
-            packet.number,
-            packet.frame,
-            packet.file,
-            packet.time,
-            release,
-            direction_row[:0] if places_of is None else places_of(pieces),
-        )
+        above = of << _PACKET_BITS
+        release = np.maximum(pieces.release, listed.released[says][of])
+        pieces.release = np.maximum.accumulate(release + above) - above
+        if places_of is not None:
+            pieces.place = places_of(pieces)
+        return FirstBytes(listed, data, pieces, self.entries[listed.stop[is_end] - 1])
 
     def release(self, taken: BoolArray) -> None:
         """Notes that the entries of these directions were given out."""
-        has_flow = taken & (self._columns[_FLOW] > 1)
-        self._flows.released[self._columns[_FLOW, has_flow]] = self._columns[_END_RELEASE, has_flow]
+        listed = self._listed
+        has_flow = taken & (listed.flow > 1)
+        self._flows.released[listed.flow[has_flow]] = listed.end_release[has_flow]

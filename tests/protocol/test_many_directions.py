@@ -10,9 +10,10 @@ import pytest
 
 from dcpinspect.protocol import first_bytes
 from dcpinspect.protocol.framing import Framer
-from dcpinspect.protocol.many_directions import messages_of
+from dcpinspect.protocol.many_directions import first_messages
 from dcpinspect.protocol.resync import KnownStreams
-from dcpinspect.transport.chunk import FirstBytes, FirstPieces, Segments, StreamChunk
+from dcpinspect.transport.chunk import Segments, StreamChunk
+from dcpinspect.transport.flow_records import StreamEntries
 from tests import builders
 from tests.builders import Conversation
 from tests.encode import encode
@@ -37,11 +38,11 @@ COLUMNS = (
 )
 
 
-def directions(chance: random.Random, count: int) -> tuple[FirstBytes, list[StreamChunk]]:
-    """What directions say first, in columns and as chunks; a third of them are no messages, or end
+def directions(chance: random.Random, count: int) -> tuple[bytes, StreamEntries, list[StreamChunk]]:
+    """What directions say first, in pieces and as chunks; a third of them are no messages, or end
     within one.
     """
-    chunks, data, rows = [], b"", []
+    chunks, data, tables = [], b"", []
     for number in range(count):
         said = b"".join(chance.choices(SAID, k=chance.randrange(1, 6)))
         said = chance.choice((said, said, said, said[:-1], said + b"\x99" * 30, b"x" + said))
@@ -57,10 +58,15 @@ def directions(chance: random.Random, count: int) -> tuple[FirstBytes, list[Stre
             np.maximum.accumulate(numbers),
         )
         segments = Segments(np.array(columns, np.int64))
-        for at, behind, own in zip(
-            edges, [*edges[1:], len(said)], segments.columns.T.tolist(), strict=True
-        ):
-            rows.append((number, len(data) + at, behind - at, *own[1:]))
+        pieces = StreamEntries.zeros(len(edges))
+        pieces.side[:], pieces.offset = number, np.array(edges)
+        pieces.source = len(data) + pieces.offset
+        pieces.length = np.diff([*edges, len(said)])
+        pieces.packet.number, pieces.packet.frame, pieces.packet.file, pieces.packet.time = (
+            segments.columns[1:5]
+        )
+        pieces.release = segments.release
+        tables.append(pieces)
         chunks.append(
             StreamChunk(
                 1 + number // 2,
@@ -73,53 +79,38 @@ def directions(chance: random.Random, count: int) -> tuple[FirstBytes, list[Stre
             )
         )
         data += said
-    pieces = FirstPieces._make([*np.array(rows, np.int64).T.copy(), np.zeros(0, np.int64)])
-    single = np.bincount(pieces.row) == 1
-    of_single = np.flatnonzero(single[pieces.row])
-    one = {
-        name: np.full(count, -1)
-        for name in ("start", "length", "packet", "frame", "file", "time", "release")
-    }
-    for name, column in one.items():
-        column[pieces.row[of_single]] = getattr(pieces, name)[of_single]
-    several = FirstPieces._make(
-        [*(column[~single[pieces.row]] for column in pieces[:-1]), pieces.place]
-    )
-    yes, no = np.ones(count, np.bool_), np.zeros(count, np.int64)
-    first = FirstBytes(
-        np.arange(count), np.frombuffer(data, np.uint8), **one, is_start=yes, is_end=yes, end_release=no, end_packet=no, end_time=no,
-        place=None, pieces=several,
-    )  # fmt: skip
-    return first, chunks
+    return data, StreamEntries.joined(tables), chunks
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_messages_are_those_of_framers(seed: int) -> None:
-    first, chunks = directions(random.Random(seed), 60)
-    found = messages_of(first, np.arange(60))
+    data, pieces, chunks = directions(random.Random(seed), 60)
+    found = first_messages(np.frombuffer(data, np.uint8), pieces)
+    messages, framed_by_columns = found.messages, found.framed(np.zeros(60, np.bool_))
     seen = 0
     for number, chunk in enumerate(chunks):
         framer = Framer(known_streams=KnownStreams())
         framed = framer.feed(chunk)
         assert found.is_whole[number] == (framer.account.messages == len(chunk.data))
-        mine = found.of == number
+        mine = messages.of == number
         if not found.is_whole[number]:
             assert not mine.any()
             continue
         assert framed is not None
+        assert found.counts[number] == len(framed.start)
         for name in COLUMNS:
-            assert getattr(found.framed, name)[mine].tolist() == getattr(framed, name).tolist(), (
-                name
-            )
+            assert (
+                getattr(framed_by_columns, name)[mine].tolist() == getattr(framed, name).tolist()
+            ), name
         for start, length, at in zip(
-            found.framed.start[mine], framed.length, framed.start, strict=True
+            messages.start[mine], framed.length, framed.start, strict=True
         ):
             assert (
-                found.framed.data[start : start + length].tobytes()
+                found.data[start : start + length].tobytes()
                 == chunk.data[at : at + length].tobytes()
             )
         seen += int(mine.sum())
-    assert 50 < seen == len(found.of)
+    assert 50 < seen == len(messages)
     assert 20 < found.is_whole.sum() < 60
 
 

@@ -360,8 +360,8 @@ class Places:
         told: Sequence[BriefMessages],
     ) -> None:
         self.kept += 0 if packets is None else len(packets)
-        for carried in (one.carried for one in told):
-            columns = (carried.way, carried.first, carried.length, carried.place)
+        for pieces in (one.pieces for one in told):
+            columns = (pieces.side, pieces.offset, pieces.length, pieces.place)
             for way, first, length, place in zip(
                 *(column.tolist() for column in columns), strict=True
             ):

@@ -72,6 +72,18 @@ def tables_of(chance: random.Random, sides: int) -> TransportTables:
     return tables
 
 
+_PACKET = ("number", "frame", "file", "time")
+
+
+def rows_of(
+    entries: flow_records.StreamEntries, names: str, of_packet: tuple[str, ...]
+) -> list[tuple[int, ...]]:
+    """These columns of entries, and of their packets, row by row."""
+    columns = [getattr(entries, name) for name in names.split()]
+    columns += [getattr(entries.packet, name) for name in of_packet]
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 def test_directions_have_their_entries_and_their_first_bytes(
     form: str, monkeypatch: pytest.MonkeyPatch
@@ -92,9 +104,10 @@ def test_directions_have_their_entries_and_their_first_bytes(
         found = Directions(tables)
         first = found.first_bytes(data, lambda entries: entries.length + 7)
         starts, stops, holes = (column.tolist() for column in found.edges)
-        assert first.place is not None
+        listed = first.directions
         released = tables.flows.released.copy()
         pieces: list[tuple[int, ...]] = []
+        ends: list[tuple[int, ...]] = []
         for at, (side, group) in enumerate(itertools.groupby(made, key=lambda entry: entry.side)):
             own = list(group)
             assert [(entry.offset, entry.source, entry.release) for entry in own] == [
@@ -107,46 +120,35 @@ def test_directions_have_their_entries_and_their_first_bytes(
             before, begin, last = max(flow.released, flow.opened_by), own[0], own[-1]
             is_started, is_end = bool(tables.sides[side].started), last.source == END
             given = own[: len(own) - is_end]
-            is_one = len(given) == 1 and begin.source >= 0 and begin.offset == 0
-            assert first.number[at] == side
-            assert first.length[at] == (0 if not given else begin.length if is_one else -1)
-            packet = (first.packet[at], first.frame[at], first.file[at], first.time[at])
-            assert packet == (
-                begin.packet.number,
-                begin.packet.frame,
-                begin.packet.file,
-                begin.packet.time,
-            )
-            assert (first.start[at], first.release[at], first.place[at]) == (
-                begin.source,
-                max(before, begin.release),
-                begin.length + 7,
-            )
-            assert (first.is_start[at], first.is_end[at]) == (is_started, is_end)
-            assert (first.end_packet[at], first.end_time[at]) == (
-                last.packet.number,
-                last.packet.time,
-            )
-            assert first.end_release[at] == max(before, *(entry.release for entry in own))
-            is_whole = (
-                all(entry.source >= 0 for entry in given)
-                and sum(entry.length for entry in given) <= MOST_FIRST
-            )
-            if len(given) > 1 and begin.offset == 0 and is_started and is_whole:
-                for entry in given:
-                    before = max(before, entry.release)
-                    packet = (
-                        entry.packet.number,
-                        entry.packet.frame,
-                        entry.packet.file,
-                        entry.packet.time,
+            is_whole = all(entry.source >= 0 for entry in given) and begin.offset == 0
+            length = sum(entry.length for entry in given)
+            if len(given) > 1:
+                is_whole &= is_started and length <= MOST_FIRST
+            assert listed.number[at] == side
+            assert listed.pieces[at] == len(given)
+            assert listed.length[at] == (0 if not given else length if is_whole else -1)
+            assert (listed.is_start[at], listed.is_end[at]) == (is_started, is_end)
+            assert listed.end_release[at] == max(before, *(entry.release for entry in own))
+            if is_end:
+                ends.append((side, last.offset, last.packet.number, last.packet.time))
+            for entry in given if is_whole else ():
+                before = max(before, entry.release)
+                packet = entry.packet
+                pieces.append(
+                    (
+                        side,
+                        entry.offset,
+                        entry.source,
+                        entry.length,
+                        before,
+                        entry.length + 7,
+                        *(packet.number, packet.frame, packet.file, packet.time),
                     )
-                    pieces.append(
-                        (at, entry.source, entry.length, *packet, before, entry.length + 7)
-                    )
+                )
             if has_flow and at % 2:
-                released[2 + side] = first.end_release[at]
-        assert list(zip(*(column.tolist() for column in first.pieces), strict=True)) == pieces
+                released[2 + side] = listed.end_release[at]
+        assert rows_of(first.pieces, "side offset source length release place", _PACKET) == pieces
+        assert rows_of(first.ends, "side offset", ("number", "time")) == ends
         pieces_seen += len(pieces)
         found.release(np.arange(len(starts)) % 2 != 0)
         assert tables.flows.released.tolist() == released.tolist()

@@ -192,14 +192,10 @@ def ends(chunks: Sequence[StreamChunk], briefs: Sequence[BriefMessages]) -> Iter
                 int(piece["packet"]),
                 int(piece["time_ns"]),
             )
-    for outside in briefs:
-        carried = outside.carried
-        yield from map(
-            End._make,
-            np.stack(
-                (carried.ended + 2, carried.end, carried.end_packet, carried.end_time_ns), axis=1
-            ).tolist(),
-        )
+    for brief in briefs:
+        behind, packet = brief.ends, brief.ends.packet
+        columns = (behind.side + 2, behind.offset, packet.number, packet.time)
+        yield from map(End._make, np.stack(columns, axis=1).tolist())
 
 
 def _of_chunk(chunk: StreamChunk) -> CarrierPieces:
@@ -221,14 +217,9 @@ def _of_chunk(chunk: StreamChunk) -> CarrierPieces:
 
 
 def _of_told(brief: BriefMessages) -> CarrierPieces:
-    carried = brief.carried
-    return _pieces(
-        carried.way + 2,
-        carried.first,
-        carried.first + carried.length,
-        carried.packet,
-        carried.time_ns,
-    )
+    pieces, packet = brief.pieces, brief.pieces.packet
+    behind = pieces.offset + pieces.length
+    return _pieces(pieces.side + 2, pieces.offset, behind, packet.number, packet.time)
 
 
 def _pieces(flow: Any, first: Any, behind: Any, packet: Any, time_ns: Any) -> CarrierPieces:

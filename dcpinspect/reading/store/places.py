@@ -105,15 +105,15 @@ def _of_chunks(chunks: Sequence[StreamChunk], put_beside: Callable[[ByteArray], 
 
 
 def _of_told(brief: BriefMessages, put_beside: Callable[[ByteArray], int]) -> Places:
-    carried = brief.carried
-    file_offset, file = carried.place.copy(), carried.file.copy()
+    pieces = brief.pieces
+    file_offset, file = pieces.place.copy(), pieces.packet.file.copy()
     for index in np.flatnonzero(file_offset == SCATTERED).tolist():
-        start = int(carried.start[index])
+        start = int(pieces.source[index])
         file_offset[index] = put_beside(
-            brief.framed.data[start : start + int(carried.length[index])]
+            brief.framed.data[start : start + int(pieces.length[index])]
         )
         file[index] = BESIDE
-    return _typed_places(carried.way + 2, carried.first, carried.length, file, file_offset)
+    return _typed_places(pieces.side + 2, pieces.offset, pieces.length, file, file_offset)
 
 
 def _typed_places(*columns: IntArray) -> Places:
