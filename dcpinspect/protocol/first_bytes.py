@@ -174,12 +174,12 @@ class BriefDirections:
             return None
         rows = np.flatnonzero(is_taken & says)
         of_taken = np.repeat(is_taken[says], directions.pieces[says])
-        said = first_messages(first.data, first.pieces[of_taken])
-        kind = _kinds(said, directions.is_start[rows] != 0, is_doubted[rows], has_handshake[rows])
+        speech = first_messages(first.data, first.pieces[of_taken])
+        kind = _kinds(speech, directions.is_start[rows] != 0, is_doubted[rows], has_handshake[rows])
         is_taken[rows[kind == _STRANGE]] = False
         is_taken = _both(way >> 1, is_taken)
         taken = np.flatnonzero(is_taken[rows])
-        begins, kind, rows = said.begins[taken], kind[taken], rows[taken]
+        begins, kind, rows = speech.begins[taken], kind[taken], rows[taken]
         may_ask = np.isin(kind, (_BAD_MAGIC, _ABSURD, _MID_STREAM, _HTTP))
         self._state[begins.side] = _STARTED * directions.is_start[rows] | _MAY_ASK * may_ask
         self._release[begins.side] = begins.release
@@ -189,41 +189,41 @@ class BriefDirections:
         self._state[way[over]] |= _ENDED
         is_told = is_end[rows] | (kind == _MESSAGES)
         kinds = np.append(kind[is_told], old.kind)
-        sizes = np.append(said.sizes[taken[is_told]], old.length)
+        sizes = np.append(speech.sizes[taken[is_told]], old.length)
         self._accounts.put_all(_accounts_of(np.append(begins.side[is_told], old.way), kinds, sizes))
         speaks = (kinds == _MESSAGES) | (kinds == _AT_END)
         speaks_now, spoke = speaks[: len(kinds) - len(old)], speaks[len(kinds) - len(old) :]
-        told = self._joined(said, taken[is_told][speaks_now], old[spoke])
-        self._keep(said, begins[~is_told], kind[~is_told])
+        spoken = self._joined(speech, taken[is_told][speaks_now], old[spoke])
+        self._keep(speech, begins[~is_told], kind[~is_told])
         if self._count and not self._live:
             self._forget_all()
         until = np.append(directions.end_release[rows[is_told]], directions.end_release[waited])
         return is_taken, self._messages(
-            told, kinds[speaks] == _AT_END, until[speaks], first.ends, is_taken[is_end]
+            spoken, kinds[speaks] == _AT_END, until[speaks], first.ends, is_taken[is_end]
         )
 
-    def _joined(self, said: FirstMessages, new: IntArray, old: FirstBytesRows) -> FirstMessages:
+    def _joined(self, speech: FirstMessages, new: IntArray, old: FirstBytesRows) -> FirstMessages:
         """Returns what these new directions said, and what old ones had said before."""
-        if len(new) == len(said.counts) and not len(old):
+        if len(new) == len(speech.counts) and not len(old):
             return said
-        is_new = np.zeros(len(said.counts), dtype=np.bool_)
+        is_new = np.zeros(len(speech.counts), dtype=np.bool_)
         is_new[new] = True
         earlier, start = gathered(self._bytes, old.start, old.length)
         entries = StreamEntries.zeros(len(old))
         entries.side, entries.length, entries.place = old.way, old.length, old.place
-        entries.source, entries.release = len(said.data) + start, self._release[old.way]
+        entries.source, entries.release = len(speech.data) + start, self._release[old.way]
         for name, column in (
             ("number", old.packet), ("frame", old.frame), ("file", old.file), ("time", old.time),
         ):  # fmt: skip
             setattr(entries.packet, name, column)
-        pieces = said.pieces[np.repeat(is_new, np.diff(said.edge))]
+        pieces = speech.pieces[np.repeat(is_new, np.diff(speech.edge))]
         return first_messages(
-            np.concatenate((said.data, earlier)), StreamEntries.joined([pieces, entries])
+            np.concatenate((speech.data, earlier)), StreamEntries.joined([pieces, entries])
         )
 
     def _messages(
         self,
-        told: FirstMessages,
+        spoken: FirstMessages,
         is_late: BoolArray,
         until: IntArray,
         ends: StreamEntries,
@@ -234,15 +234,15 @@ class BriefDirections:
         ``is_late``: directions that were only certain at their end. ``until``: the packet of that.
         ``is_taken``: of the ends.
         """
-        late = told.edge[:-1][is_late]
-        told.pieces.release[late] = np.maximum(told.pieces.release[late], until[is_late])
-        way, messages = told.begins.side, told.messages
+        late = spoken.edge[:-1][is_late]
+        spoken.pieces.release[late] = np.maximum(spoken.pieces.release[late], until[is_late])
+        way, messages = spoken.begins.side, spoken.messages
         self._state[way] |= _SAID
         goes_on = (self._state[way] & self._state[way ^ 1] & _ENDED) == 0
         for message in messages[(messages.key >= 0) & goes_on[messages.of]]:
             streams = self._shown.setdefault(int(way[message.of]), ShownStreams())
             streams.keys.append(message.key)
-            streams.releases.append(int(told.pieces.release[message.last]))
+            streams.releases.append(int(spoken.pieces.release[message.last]))
             streams.has_events |= message.is_event > 0
         over = ends.side
         for direction in over[(self._state[over] & self._state[over ^ 1] & _ENDED) != 0].tolist():
@@ -252,8 +252,8 @@ class BriefDirections:
         return BriefMessages(
             (of_message >> 1) + 1,
             of_message & 1,
-            told.framed(is_late),
-            told.pieces,
+            spoken.framed(is_late),
+            spoken.pieces,
             ends[is_taken & (self._state[over] & _SAID != 0)],
         )
 
@@ -311,13 +311,13 @@ class BriefDirections:
                 _widened(column, len(self._state), spoke) for column in (self._release, self._at)
             )
 
-    def _keep(self, said: FirstMessages, begins: StreamEntries, kind: IntArray) -> None:
+    def _keep(self, speech: FirstMessages, begins: StreamEntries, kind: IntArray) -> None:
         """Copies bytes that are still needed: the buffer of the batch is not kept."""
         if not len(begins):
             return
         if 2 * self._live < self._count and self._count >= MANY:
             self._compact()
-        octets, start = gathered(said.data, begins.source, begins.length)
+        octets, start = gathered(speech.data, begins.source, begins.length)
         if self._used + len(octets) > len(self._bytes):
             self._bytes = grown(self._bytes, self._used + len(octets))
         if self._count + len(begins) > len(self._kept):
@@ -387,33 +387,37 @@ def _are_plausible(data: ByteArray, message_start: RowNumbers) -> BoolArray:
 
 
 def _kinds(
-    said: FirstMessages, is_start: BoolArray, is_doubted: BoolArray, has_handshake: BoolArray
+    speech: FirstMessages, is_start: BoolArray, is_doubted: BoolArray, has_handshake: BoolArray
 ) -> RowNumbers:
     """Returns what first bytes are: what a ``Framer`` and a ``Trial`` would do with them, found in
     a shorter way.
     """
     kinds = np.full(len(is_start), _STRANGE)
-    sure = np.flatnonzero(said.is_whole & is_start & ~is_doubted)
-    kinds[sure[_are_plausible(said.data, said.begin[sure])]] = _MESSAGES
-    others = np.flatnonzero((kinds == _STRANGE) & (np.diff(said.edge) == 1))
-    if len(others):
-        kinds[others] = _other_kinds(
-            said, others, is_start[others], is_doubted[others], has_handshake[others]
+    sure = np.flatnonzero(speech.is_whole & is_start & ~is_doubted)
+    kinds[sure[_are_plausible(speech.data, speech.begin[sure])]] = _MESSAGES
+    strange_rows = np.flatnonzero((kinds == _STRANGE) & (np.diff(speech.edge) == 1))
+    if len(strange_rows):
+        kinds[strange_rows] = _strange_kinds(
+            speech,
+            strange_rows,
+            is_start[strange_rows],
+            is_doubted[strange_rows],
+            has_handshake[strange_rows],
         )
     return kinds
 
 
-def _other_kinds(
-    said: FirstMessages,
-    others: RowNumbers,
+def _strange_kinds(
+    speech: FirstMessages,
+    strange_rows: RowNumbers,
     is_start: BoolArray,
     is_doubted: BoolArray,
     has_handshake: BoolArray,
 ) -> RowNumbers:
     """Returns the same of those that are not messages for certain, and came in one packet."""
-    data, start = gathered(said.data, said.begin[others], said.sizes[others])
-    length, messages = said.sizes[others], said.counts[others]
-    items, end = np.arange(len(others)), start + length
+    data, start = gathered(speech.data, speech.begin[strange_rows], speech.sizes[strange_rows])
+    length, messages = speech.sizes[strange_rows], speech.counts[strange_rows]
+    items, end = np.arange(len(strange_rows)), start + length
     likely = plausible_headers(data, default_legal_extras)[0]
     likely_item = np.searchsorted(start, likely, "right") - 1
     inside = likely + HEADER <= end[likely_item]
@@ -439,12 +443,12 @@ def _other_kinds(
     kind[is_start & is_doubted & (count == 0)] = _BAD_MAGIC
     kind[~is_start & (count == 0)] = _MID_STREAM
     # messages in the middle, if no other place may begin one
-    may_be = said.is_whole[others] & ~is_start & ~is_doubted & ~has_handshake
+    may_be = speech.is_whole[strange_rows] & ~is_start & ~is_doubted & ~has_handshake
     may_be &= (count == messages) & (messages < CHAIN)
-    found = said.messages[np.isin(said.messages.of, others[may_be])]
-    is_known = _are_plausible(said.data, found.start) & (found.key < 0)
-    known = np.bincount(found.of[is_known], minlength=len(said.counts))[others]
-    kind[may_be & (known == messages)] = _AT_END
+    middle_messages = speech.messages[np.isin(speech.messages.of, strange_rows[may_be])]
+    is_known = _are_plausible(speech.data, middle_messages.start) & (middle_messages.key < 0)
+    certain = np.bincount(middle_messages.of[is_known], minlength=len(speech.counts))[strange_rows]
+    kind[may_be & (certain == messages)] = _AT_END
     kind[may_be_foreign(data, start, end)] = _STRANGE
     # the checks of load balancers never end
     for row in np.flatnonzero(is_start & (kind == _STRANGE) & begins_http(data, start)).tolist():

@@ -36,9 +36,9 @@ def list_directions(tables: TransportTables, listed: DirectionTables) -> int:
 
     One step for each entry.
     """
-    found, i, count = 0, 0, tables.counts.entries
+    direction_count, i, count = 0, 0, tables.counts.entries
     while i < count:
-        direction, side, row = listed.directions[found], tables.entries[i].side, i
+        direction, side, row = listed.directions[direction_count], tables.entries[i].side, i
         f = flow_of(tables, side)
         released = max(tables.flows[f].released, tables.flows[f].opened_by)
         greatest, holes, length, is_known = released, 0, 0, tables.entries[i].offset == 0
@@ -65,8 +65,8 @@ def list_directions(tables: TransportTables, listed: DirectionTables) -> int:
         direction.released = released
         direction.end_release = greatest
         direction.number = side
-        found += 1
-    return found
+        direction_count += 1
+    return direction_count
 
 
 class Directions:
