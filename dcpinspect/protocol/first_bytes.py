@@ -205,7 +205,7 @@ class BriefDirections:
     def _joined(self, speech: FirstMessages, new: IntArray, old: FirstBytesRows) -> FirstMessages:
         """Returns what these new directions said, and what old ones had said before."""
         if len(new) == len(speech.counts) and not len(old):
-            return said
+            return speech
         is_new = np.zeros(len(speech.counts), dtype=np.bool_)
         is_new[new] = True
         earlier, start = gathered(self._bytes, old.start, old.length)
