@@ -43,8 +43,7 @@ from dcpinspect.protocol.resync import (
     default_legal_extras,
     plausible_headers,
 )
-from dcpinspect.transport.chunk import NOWHERE, FirstBytes, Segments, StreamChunk
-from dcpinspect.transport.flow_records import StreamEntries
+from dcpinspect.transport.chunk import NOWHERE, FirstBytes, Segments, StreamChunk, StreamEntries
 
 FEW = 1024
 """A longer first packet is left to framers, if nothing else came first."""

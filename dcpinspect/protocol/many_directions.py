@@ -17,7 +17,7 @@ from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, number
 from dcpinspect.protocol.framed import NO_NUMBERS, Framed
 from dcpinspect.protocol.message_walk import ROLES, body_size, stream_key
 from dcpinspect.protocol.resync import HEADER
-from dcpinspect.transport.flow_records import StreamEntries
+from dcpinspect.transport.chunk import StreamEntries
 
 
 class FoundMessage(Struct[T]):

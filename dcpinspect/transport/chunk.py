@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpinspect.arrays import ByteArray, IntArray
-from dcpinspect.kernels.structs import Struct, StructRows, T, number
+from dcpinspect.kernels.structs import Struct, StructRows, T, nested, number
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.transport.flow_records import StreamEntries
 
 C2S = 0
 S2C = 1
@@ -20,6 +19,33 @@ SCATTERED = -2
 """Places of a segment that are not in its file: NOWHERE, a hole; SCATTERED, bytes that the file
 does not hold in one piece.
 """
+
+
+class Packet(Struct[T]):
+    """A packet."""
+
+    frame: T = number("Its frame in its file; 0 if it came in no frame.")
+    file: T = number("Its file, from 0.")
+    time: T = number("Its capture time in nanoseconds.")
+    number: T = number("Its number over the whole reading.")
+
+
+class StreamEntry(Struct[T]):
+    """Bytes that are next in a direction."""
+
+    side: T = number("The direction.", of="sides")
+    offset: T = number("Stream offset of the first.")
+    length: T = number("How many.")
+    source: T = number("Where they are in the batch's data, or ``flow_records.HOLE`` and below.")
+    packet: Packet[T] = nested(
+        Packet, "The packet that has them, or showed that they will not come."
+    )
+    place: T = number("Place of held bytes in the file.")
+    release: T = number("Number of the packet by which they were entered.")
+
+
+class StreamEntries(StreamEntry[IntArray], StructRows[StreamEntry]):
+    """The entries of a batch, in the order found."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import numpy as np
 from dcpinspect.arrays import BoolArray, ByteArray, IntArray
 from dcpinspect.kernels.kernel import kernel
 from dcpinspect.kernels.structs import Tables
-from dcpinspect.transport.chunk import FirstBytes, NewDirections
-from dcpinspect.transport.flow_records import END, HOLE, StreamEntries, TransportTables
+from dcpinspect.transport.chunk import FirstBytes, NewDirections, StreamEntries
+from dcpinspect.transport.flow_records import END, HOLE, TransportTables
 from dcpinspect.transport.flows import flow_of
 
 MOST_FIRST = 1 << 16

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, nested, number
+from dcpinspect.transport.chunk import Packet, StreamEntries
 
 HOLE, END, HELD = -1, -2, -3
 """Sources that are no offset in the batch's data. HOLE: missing bytes. END: the flow's end (length
@@ -42,15 +43,6 @@ FILE_BIT = 40
 """From this bit up, a number of a frame has the number of its file."""
 
 
-class Packet(Struct[T]):
-    """A packet."""
-
-    frame: T = number("Its frame in its file; 0 if it came in no frame.")
-    file: T = number("Its file, from 0.")
-    time: T = number("Its capture time in nanoseconds.")
-    number: T = number("Its number over the whole reading.")
-
-
 class Segment(Struct[T]):
     """The bytes that a packet brings."""
 
@@ -72,24 +64,6 @@ class Segment(Struct[T]):
     extra: T = number("Bytes behind the end that its IP header tells, as many as were captured.")
     extra_on_wire: T = number("How many of them there were on the wire.")
     packet: Packet[T] = nested(Packet, "The packet.")
-
-
-class StreamEntry(Struct[T]):
-    """Bytes that are next in a direction."""
-
-    side: T = number("The direction.", of="sides")
-    offset: T = number("Stream offset of the first.")
-    length: T = number("How many.")
-    source: T = number("Where they are in the batch's data, or HOLE and below.")
-    packet: Packet[T] = nested(
-        Packet, "The packet that has them, or showed that they will not come."
-    )
-    place: T = number("Place of held bytes in the file.")
-    release: T = number("Number of the packet by which they were entered.")
-
-
-class StreamEntries(StreamEntry[IntArray], StructRows[StreamEntry]):
-    """The entries of a batch, in the order found."""
 
 
 class Side(Struct[T]):

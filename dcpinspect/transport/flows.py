@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.transport import flow_records
+from dcpinspect.transport.chunk import Packet
 from dcpinspect.transport.flow_records import (
     ASIDE_BITS,
     END,
@@ -15,7 +16,6 @@ from dcpinspect.transport.flow_records import (
     HOLE,
     RECENT_HOLES,
     Flow,
-    Packet,
     Side,
     TransportTables,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dcpinspect.arrays import ByteArray
 from dcpinspect.kernels.kernel import copy, kernel, kernel_function
 from dcpinspect.kernels.structs import Tables
-from dcpinspect.transport.flow_records import HELD, Flow, Packet, StreamEntries, TransportTables
+from dcpinspect.transport.chunk import Packet, StreamEntries
+from dcpinspect.transport.flow_records import HELD, Flow, TransportTables
 
 
 class GatherTables(Tables):

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.kernels.kernel import inlined, kernel, kernel_function
+from dcpinspect.transport.chunk import Packet
 from dcpinspect.transport.flow_records import (
     BY_FIN,
     BY_RST,
@@ -28,7 +29,6 @@ from dcpinspect.transport.flow_records import (
     SENT,
     SHUT_NS,
     Flow,
-    Packet,
     Segment,
     Side,
     TransportTables,

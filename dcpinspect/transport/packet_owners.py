@@ -13,12 +13,12 @@ from __future__ import annotations
 from dcpinspect.arrays import ByteArray
 from dcpinspect.kernels.kernel import inlined, kernel_function
 from dcpinspect.transport import flow_records
+from dcpinspect.transport.chunk import Packet
 from dcpinspect.transport.flow_records import (
     BY_RST,
     OPEN,
     REPLACED,
     Flow,
-    Packet,
     Side,
     TcpConnectionRow,
     TransportTables,

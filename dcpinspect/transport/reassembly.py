@@ -26,6 +26,7 @@ from dcpinspect.transport.chunk import (
     FirstBytes,
     Segments,
     StreamChunk,
+    StreamEntries,
 )
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs
 from dcpinspect.transport.directions import Directions
@@ -44,7 +45,6 @@ from dcpinspect.transport.flow_records import (
     Routes,
     Segment,
     Sides,
-    StreamEntries,
     TableCounts,
     TcpConnectionRows,
     TransportTables,

@@ -5,7 +5,8 @@ without overlap.
 from __future__ import annotations
 
 from dcpinspect.kernels.kernel import inlined, kernel_function
-from dcpinspect.transport.flow_records import HOLE, Flow, Packet, TransportTables, WaitingSegment
+from dcpinspect.transport.chunk import Packet
+from dcpinspect.transport.flow_records import HOLE, Flow, TransportTables, WaitingSegment
 
 NODE_COST = 256
 """What a waiting segment costs in addition to its bytes, so that one-byte segments are bounded too,

@@ -12,8 +12,7 @@ from dcpinspect.protocol import first_bytes
 from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.many_directions import first_messages
 from dcpinspect.protocol.resync import KnownStreams
-from dcpinspect.transport.chunk import Segments, StreamChunk
-from dcpinspect.transport.flow_records import StreamEntries
+from dcpinspect.transport.chunk import Segments, StreamChunk, StreamEntries
 from tests import builders
 from tests.builders import Conversation
 from tests.encode import encode

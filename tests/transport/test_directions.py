@@ -8,6 +8,7 @@ import pytest
 
 from dcpinspect.kernels.kernel import Kernel
 from dcpinspect.transport import directions, flow_records
+from dcpinspect.transport.chunk import StreamEntries
 from dcpinspect.transport.directions import MOST_FIRST, Directions
 from dcpinspect.transport.flow_records import END, HELD, HOLE, TransportTables
 
@@ -24,7 +25,7 @@ def tables_of(chance: random.Random, sides: int) -> TransportTables:
     )
     tables.flows, tables.entries = (
         flow_records.Flows.reset(2 + 2 * sides),
-        flow_records.StreamEntries.zeros(40 * sides),
+        StreamEntries.zeros(40 * sides),
     )
     tables.recent, tables.nodes, tables.address_pairs = (
         flow_records.FlowHoles.zeros(1),
@@ -76,7 +77,7 @@ _PACKET = ("number", "frame", "file", "time")
 
 
 def rows_of(
-    entries: flow_records.StreamEntries, names: str, of_packet: tuple[str, ...]
+    entries: StreamEntries, names: str, of_packet: tuple[str, ...]
 ) -> list[tuple[int, ...]]:
     """These columns of entries, and of their packets, row by row."""
     columns = [getattr(entries, name) for name in names.split()]

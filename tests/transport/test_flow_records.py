@@ -8,7 +8,7 @@ import pytest
 
 import dcpinspect.transport
 from dcpinspect.kernels.structs import Struct
-from dcpinspect.transport import flow_records
+from dcpinspect.transport import chunk, flow_records
 from tests.declared import counted, declared, stands_beside, unexplained
 
 STRUCTS = pytest.mark.parametrize(
@@ -28,6 +28,6 @@ def test_what_a_field_counts_is_a_table_beside_its_own(struct: type[Struct[int]]
 
 
 def test_flows_and_waiting_segments_are_among_those() -> None:
-    assert {flow_records.Flow, flow_records.WaitingSegment, flow_records.StreamEntry} <= {
+    assert {flow_records.Flow, flow_records.WaitingSegment, chunk.StreamEntry} <= {
         struct for struct in declared(dcpinspect.transport) if counted(struct)
     }

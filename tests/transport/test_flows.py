@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dcpinspect.transport import chunk
 from dcpinspect.transport import flow_records as r
 from dcpinspect.transport.flow_records import END, HOLE, RECENT_HOLES, TransportTables
 from dcpinspect.transport.flows import (
@@ -29,7 +30,7 @@ class Flow:
         )
         tables.recent, tables.entries, tables.fresh = (
             r.FlowHoles.zeros(4 * RECENT_HOLES),
-            r.StreamEntries.zeros(20),
+            chunk.StreamEntries.zeros(20),
             np.zeros(20, np.int64),
         )
         tables.address_pairs, tables.counts = r.EndpointPairs.zeros(1), r.TableCounts.single()
@@ -45,7 +46,7 @@ class Flow:
         tables.sides[0].has_base, self.flow.next, self.packet.number = 1, 10, 9
 
     def wait(self, offset: int, length: int, source: int) -> None:
-        packet = r.Packet.single()
+        packet = chunk.Packet.single()
         packet.number, packet.frame = 3, 4
         new = insert(self.tables, self.flow, offset, length, source, packet)
         self.flow.unique += new if source >= 0 else 0

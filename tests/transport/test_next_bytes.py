@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dcpinspect.transport import chunk
 from dcpinspect.transport import flow_records as r
 from dcpinspect.transport.flow_records import END, HELD, HOLE, TransportTables
 from dcpinspect.transport.next_bytes import GatherTables, enter, gather
@@ -10,9 +11,9 @@ from dcpinspect.transport.next_bytes import GatherTables, enter, gather
 
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 def test_bytes_of_entries_are_copied_to_their_places(form: str) -> None:
-    tables, packet, flow = TransportTables(), r.Packet.single(), r.Flow.single()
+    tables, packet, flow = TransportTables(), chunk.Packet.single(), r.Flow.single()
     tables.entries, tables.counts, tables.segment = (
-        r.StreamEntries.zeros(10),
+        chunk.StreamEntries.zeros(10),
         r.TableCounts.single(),
         r.Segment.single(),
     )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dcpinspect.arrays import grown
 from dcpinspect.transport import flow_records as r
+from dcpinspect.transport.chunk import StreamEntries
 from dcpinspect.transport.flows import close_sides, own_flow, put_aside
 from dcpinspect.transport.headers import (
     ACKED,
@@ -414,7 +415,7 @@ def handled(
     tables.flows = r.Flows(grown(r.Flows.reset(2).array, 128))
     tables.nodes, tables.entries, tables.fresh = (
         r.Nodes.zeros(2000),
-        r.StreamEntries.zeros(5000),
+        StreamEntries.zeros(5000),
         np.zeros(5000, np.int64),
     )
     tables.segment, tables.stray, tables.counts = (

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcpinspect.transport import chunk
 from dcpinspect.transport import flow_records as r
 from dcpinspect.transport.flow_records import HOLE, TransportTables
 from dcpinspect.transport.waiting import NODE_COST, insert, unlink_head
@@ -26,8 +27,8 @@ def empty(nodes: int) -> TransportTables:
     return tables
 
 
-def packet(number: int) -> r.Packet:
-    one = r.Packet.single()
+def packet(number: int) -> chunk.Packet:
+    one = chunk.Packet.single()
     one.number = number
     return one
 
