@@ -350,7 +350,7 @@ def _finding(finding: Finding, *, is_whole: bool) -> Entry:
     *block, _, _ = islice(lines, 2, None)
     if more := len(finding.cases) - len(cases):
         block.append(f"    {counted(more, 'more case')}: give the rule")
-    effect = f", an effect of {fields['effect_of']}" if "effect_of" in fields else ""
+    effect = f", explained by {fields['effect_of']}" if "effect_of" in fields else ""
     return fields, "\n".join([*map(_for_tools, block), f"    id {fields['id']}{effect}"])
 
 

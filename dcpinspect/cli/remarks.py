@@ -56,7 +56,7 @@ def _set_clocks(reading: Reading) -> Iterator[str]:
 
     for name, ns in ahead.items():
         yield (
-            f"{escape(name)}: its clock is {duration(abs(ns) / 1e9)} "
+            f"{escape(name)}: its clock is {duration(abs(ns))} "
             f"{'ahead' if ns > 0 else 'behind'}, as packets show that another capture has, too; "
             "its times are moved by that"
         )
@@ -64,7 +64,7 @@ def _set_clocks(reading: Reading) -> Iterator[str]:
         name, turn = reading.capture.files[step.file].name, "back" if step.ns < 0 else "forward"
         yield (
             f"{escape(name)}: at frame {step.frame}, the clock of the capturing machine was set "
-            f"{turn} by {duration(abs(step.ns) / 1e9)}; times go on by the clock as it was before"
+            f"{turn} by {duration(abs(step.ns))}; times go on by the clock as it was before"
         )
 
 

@@ -195,7 +195,7 @@ class Acknowledged(Watcher):
             elif answer.time_ns + slowest < reached:
                 message = (
                     f"snapshot {start}–{end} acknowledged "
-                    f"{duration((reached - answer.time_ns) / 1e9)} before its last message"
+                    f"{duration(reached - answer.time_ns)} before its last message"
                 )
                 yield occurrence(
                     context, of_stream, "ack-early", message, (answer, marker), seqnos=(start, end)

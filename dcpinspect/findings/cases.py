@@ -144,7 +144,7 @@ def _where(
     labels = []
     for (vbucket_numbers, sid), connections in same.items():
         names = (
-            f"vb {ranges(vbucket_numbers)}{'' if sid is None else f' stream-id {sid}'}"
+            f"vb {ranges(vbucket_numbers)}{'' if sid is None else f' sid {sid}'}"
             if vbucket_numbers
             else ""
         )
@@ -186,7 +186,7 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     )
     scope = [f"{len(connections):,} connections"] if len(connections) > 1 else []
     listed = ranges(vbuckets if len(vbuckets) > 1 else connections)
-    time = f" in {duration((last - first) / 1e9)}" if first else ""
+    time = f" in {duration(last - first)}" if first else ""
     time = "" if time in summary else time  # the cases may say it
     overs = {case.over for case in cases}
     evidence, left_out = places_of(cases)
@@ -286,15 +286,27 @@ def number(text: str) -> int:
     return int(text.replace(",", ""))
 
 
-def duration(seconds: float) -> str:
-    """A length of time as people say it. With two clocks, nothing takes less than no time."""
-    seconds = max(seconds, 0.0)
-    if seconds < 1e-3:
-        return f"{seconds * 1e3:.3f} ms"
-    if seconds < 1:
-        return f"{seconds * 1e3:.0f} ms"
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:,.0f} days"
+_UNITS = (
+    (172_800_000_000_000, 86_400_000_000_000, "days", 0),
+    (7_200_000_000_000, 3_600_000_000_000, "h", 1),
+    (120_000_000_000, 60_000_000_000, "min", 0),
+    (1_000_000_000, 1_000_000_000, "s", 1),
+    (10_000_000, 1_000_000, "ms", 0),
+    (1_000_000, 1_000_000, "ms", 1),
+    (0, 1_000_000, "ms", 3),
+)
+"""From how many nanoseconds on a length of time is told in which unit, with how many digits."""
+
+
+def duration(nanoseconds: float, *, is_exact: bool = False) -> str:
+    """A length of time as people say it. With two clocks, nothing takes less than no time.
+
+    ``is_exact``: somebody chose it, as an interval: it is not rounded.
+    """
+    span_ns = max(nanoseconds, 0)
+    unit, name, digits = next(rest for least, *rest in _UNITS if span_ns >= least)
+    if is_exact:
+        return (
+            f"{f'{span_ns / unit:,.{3 if span_ns >= unit else 6}f}'.rstrip('0').rstrip('.')} {name}"
+        )
+    return f"{span_ns / unit:,.{digits}f} {name}"

@@ -111,7 +111,7 @@ def _words(batch: MessageBatch, cause: str, row: int) -> str:
         return f"{cas_text} has an impossible time, in the year {1970 + cas // _YEAR_NS}"
     ahead_ns = cas - time_ns
     years = round(ahead_ns / _YEAR_NS)
-    span = duration(ahead_ns / 1e9) if ahead_ns < 2 * _YEAR_NS else f"{years} years"
+    span = duration(ahead_ns) if ahead_ns < 2 * _YEAR_NS else f"{years} years"
     return f"{cas_text} is {span} ahead of the capture's clock"
 
 

@@ -130,7 +130,7 @@ def _closed(
         )
         evidence += [fault_place] if fault_place is not None else []
     elif (rollback := _rolled_back(context, link)) is not None:
-        after = duration((link.closed_ns - rollback.time_ns) / 1e9)
+        after = duration(link.closed_ns - rollback.time_ns)
         message += f", {after} after the rollback in row {rollback.row}"
         evidence.append(rollback)
     distinct_places = tuple(dict.fromkeys(evidence))

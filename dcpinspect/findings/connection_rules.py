@@ -298,13 +298,13 @@ def _copy(link: TcpConnection, original: TcpConnection, copy: Copy) -> Occurrenc
         where = "recorded a second time"
         message = (
             f"connection {number} is connection {copy.of}, {where}, by a clock that is "
-            f"{duration(abs(copy.delay_ns) / 1e9)} {'ahead' if copy.delay_ns >= 0 else 'behind'}"
+            f"{duration(abs(copy.delay_ns))} {'ahead' if copy.delay_ns >= 0 else 'behind'}"
         )
     else:
         where = f"{side} a proxy"
         message = (
             f"connection {number} is the leg {where} of connection {copy.of} "
-            f"({abs(copy.delay_ns) / 1e6:.1f} ms {when})"
+            f"({duration(abs(copy.delay_ns))} {when})"
             f"{_closed_first(original, link)}"
         )
     message += "; each of the two has capture loss" * copy.both_lack
@@ -326,7 +326,7 @@ def _closed_first(*legs: TcpConnection) -> str:
     first, second = sorted(legs, key=lambda leg: leg.closed_ns)
     return (
         f"; connection {first.number} was {first.how_closed} first, by the {SIDES[first.closed_by]}, "
-        f"{duration((second.closed_ns - first.closed_ns) / 1e9)} before connection {second.number}"
+        f"{duration(second.closed_ns - first.closed_ns)} before connection {second.number}"
     )
 
 

@@ -116,8 +116,7 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
             else ""
         )
         message = (
-            f"requested end {end} reached, no stream end for "
-            f"{duration((until - since) / 1e9)}{closed}"
+            f"requested end {end} reached, no stream end for {duration(until - since)}{closed}"
         )
         evidence = (context.stream_place(stream, stream.at), context.request(number))
         cause = (

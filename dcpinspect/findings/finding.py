@@ -248,7 +248,7 @@ class Finding:
         return ", ".join(
             filter(
                 None,
-                [f"{vbuckets}{'' if self.sid is None else f' stream-id {self.sid}'}", connections],
+                [f"{vbuckets}{'' if self.sid is None else f' sid {self.sid}'}", connections],
             )
         )
 

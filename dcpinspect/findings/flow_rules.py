@@ -241,12 +241,12 @@ def _stalls(
     events.sort(key=lambda event: (not is_given_up or event is not last, -event.time_ns))
     worst = events[0]
     last_ack = (
-        f"last acknowledgement {duration(worst.since_ack_ns / 1e9)} before"
+        f"last acknowledgement {duration(worst.since_ack_ns)} before"
         if worst.since_ack_ns >= 0
         else "never acknowledged before"
     )
     used = f"{worst.used:,} of {worst.window:,} bytes not acknowledged"
-    message = f"flow-control window full for {duration(worst.time_ns / 1e9)}, {used}, {last_ack}"
+    message = f"flow-control window full for {duration(worst.time_ns)}, {used}, {last_ack}"
     if was_closed and worst is last:
         message += f", then the {SIDES[link.closed_by]} closed the connection"
     if worst.time_ns >= STUCK_NS:

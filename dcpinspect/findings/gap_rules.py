@@ -166,9 +166,7 @@ def elsewhere(context: Context, stream: int, other_stream: int) -> str:
     if own_row.connection != other_row.connection:
         return f"connection {other_row.connection}"
     if own_row.sid != other_row.sid:
-        return (
-            f"stream-id {other_row.sid}" if other_row.sid >= 0 else "the stream without a stream-id"
-        )
+        return f"sid {other_row.sid}" if other_row.sid >= 0 else "the stream without a stream-id"
     return f"stream #{other_row.ordinal}"
 
 

@@ -312,7 +312,7 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
         times = [int(streams.answered.time[number]) for number in rolled]
         message = (
             f"{len(vbuckets):,} vbuckets rolled back to 0 in "
-            f"{duration((max(times) - min(times)) / 1e9)}: no uuid in common"
+            f"{duration(max(times) - min(times))}: no uuid in common"
         )
         candidate_places = [
             message_place
@@ -513,7 +513,7 @@ def _of_loop(
     )
     message = (
         f"rolled back {len(rounds)} times to {to} in "
-        f"{duration((times[-1] - times[0]) / 1e9)}, {again:,} items sent again"
+        f"{duration(times[-1] - times[0])}, {again:,} items sent again"
     )
     shown_streams = [last, *rounds[:-1][:MOST_ROUNDS]]
     candidate_places = [
@@ -559,7 +559,7 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
         if len(rounds) > 1:
             times = [int(streams.finished.time[stream_number]) for stream_number in rounds]
             again = in_order.repeated_since(rounds[0])
-            spent = duration((times[-1] - times[0]) / 1e9)
+            spent = duration(times[-1] - times[0])
             message = (
                 f"ended for a rollback {len(rounds)} times in {spent}, {again:,} items sent again"
             )

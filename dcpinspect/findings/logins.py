@@ -327,7 +327,7 @@ def _occurrence(
         span_ns = max(alike_refused.place.time_ns for alike_refused in alike) - min(
             alike_refused.first.time_ns for alike_refused in alike
         )
-        message += f"; the client asks again every {duration(span_ns / (count - 1) / 1e9)}"
+        message += f"; the client asks again every {duration(span_ns / (count - 1))}"
     return Occurrence(
         "login-refused",
         message,

@@ -171,7 +171,7 @@ def _unanswered(
             yield _other_opaque(context, link, _noticed(noop, peer.undecided), 1)
         else:
             then = ", then the producer closed the connection" if is_closed else ""
-            message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited / 1e9)}{then}"
+            message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited)}{then}"
             severity: Severity = "error" if is_closed else "warning"
             noop_place = context.report_place(link.number, noop.place)
             yield Occurrence(
@@ -196,7 +196,7 @@ def _unanswered(
         evidence = [context.report_place(link.number, event.at)]
         if event.other.row:
             evidence.append(context.report_place(link.number, event.other, of_consumer=True))
-        message = f"noop {_hex(event.opaque)} unanswered for {duration(event.time_ns / 1e9)}"
+        message = f"noop {_hex(event.opaque)} unanswered for {duration(event.time_ns)}"
         message += ", then answered" if event.other.row else ""
         times = _times(event, events, examples.count)
         cause = GOES_ON if event.other.row else _since(link, peer, event.at)
@@ -278,7 +278,7 @@ def _silences(
         and not peer.is_waiting
         and silence > peer.silence
     ):
-        message = f"nothing came for {duration(silence / 1e9)}{every}"
+        message = f"nothing came for {duration(silence)}{every}"
         yield Occurrence(
             "silent-connection",
             message,
@@ -294,7 +294,7 @@ def _silences(
             continue  # perhaps the silence is only explained later
         silent = Occurrence(
             "silent-connection",
-            f"nothing came for {duration(event.time_ns / 1e9)}{every}",
+            f"nothing came for {duration(event.time_ns)}{every}",
             link.number,
             _both_places(context, link, event),
             count=_times(event, events, examples.count),

@@ -316,7 +316,7 @@ def _loop(rounds: Sequence[tuple[DcpOpen, TcpConnection]]) -> Iterator[Occurrenc
         return
     ways = Counter(way_of(link) for _, link in rounds)
     (first, _), (last, link) = rounds[0], rounds[-1]
-    spent = duration((last.place.time_ns - first.place.time_ns) / 1e9)
+    spent = duration(last.place.time_ns - first.place.time_ns)
     evidence = [last.place, *(dcp_open.place for dcp_open, _ in rounds[:MOST_ROUNDS])]
     yield Occurrence(
         "reconnect-loop",
@@ -358,7 +358,7 @@ def _is_closed_for(context: Context, newer: DcpOpen, held: TcpConnection) -> boo
 
 
 def _clash(newer: DcpOpen, link: TcpConnection, older: DcpOpen, held: TcpConnection) -> Occurrence:
-    after = duration((held.closed_ns - newer.place.time_ns) / 1e9)
+    after = duration(held.closed_ns - newer.place.time_ns)
     message = (
         f"name {newer.name} opened by connection {link.number} while connection {held.number} held "
         f"it; server closed connection {held.number} {after} later, in frame "

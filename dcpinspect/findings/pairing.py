@@ -432,7 +432,7 @@ class Pairing(Watcher):
         if link.closed in ("fin", "rst") and link.closed_by == 1 - direction and waited_ns > enough:
             return (
                 f"when the {SIDES[link.closed_by]} {link.how_closed} the connection "
-                f"{duration(waited_ns / 1e9)} later"
+                f"{duration(waited_ns)} later"
             )
         return None
 

@@ -180,7 +180,7 @@ def _loop(
     cause = ways.most_common(1)[0][0]
     is_over = in_order.goes_on_after(last, int(streams.request.start[rounds].max()))
     is_closed = bool(context.by_number[int(streams.connection[last])].closed)
-    spent = duration(int(times[-1] - times[0]) / 1e9)
+    spent = duration(int(times[-1] - times[0]))
     connects = len(set(streams.connection[rounds].tolist())) == len(rounds)
     done = "connected" if connects else "asked for"
     message = (

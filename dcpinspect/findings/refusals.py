@@ -261,7 +261,7 @@ class Refusals(Watcher):
             elif after_ns is not None:
                 refusal_text += (
                     f"; the {SIDES[link.closed_by]} {link.how_closed} the connection "
-                    f"{duration(after_ns / 1e9)} later, in frame {link.closed_frame}"
+                    f"{duration(after_ns)} later, in frame {link.closed_frame}"
                 )
             for index, (answer, about, seqno) in enumerate(refused.told):
                 upto = f" up to seqno {seqno}" if about is not None and seqno != _NO_SEQNO else ""

@@ -127,7 +127,7 @@ def _not_taken_up(
     if waited <= patience or since_others <= patience:
         return
     if turn.is_rollback:
-        yield _not_followed(context, turn.stream, duration(waited / 1e9))
+        yield _not_followed(context, turn.stream, duration(waited))
         return
     has_moved, is_refused = clients.has_moved(turn), stream.answer == w.A_REFUSED
     node, is_seen = (clients.moved_to(client, turn) if has_moved else None) or ("", None)
@@ -143,7 +143,7 @@ def _not_taken_up(
         return
     if not len(again) and is_refused and waited <= REFUSED_NS:
         return  # nobody knows how long the client waits before it asks again
-    slowest = duration(int(reopened.reaction_ns[again].max(initial=0)) / 1e9)
+    slowest = duration(int(reopened.reaction_ns[again].max(initial=0)))
     comparison = (
         f"{len(again)} others were, in {slowest} or less"
         if len(again) > 1
@@ -158,7 +158,7 @@ def _not_taken_up(
         yield _given_up(
             context,
             turn.stream,
-            f"{f'at {node}' if node else 'again'} in {duration(waited / 1e9)} ({comparison})",
+            f"{f'at {node}' if node else 'again'} in {duration(waited)} ({comparison})",
             first,
             node,
         )

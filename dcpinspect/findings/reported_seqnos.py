@@ -83,8 +83,7 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
             "note" if not sees_all else "warning" if brought or wait.idle_ns < LONG_NS else "error"
         )
         message = (
-            f"{side} has {wait.newest}, sent {last}, idle {duration(wait.idle_ns / 1e9)}, "
-            "window open"
+            f"{side} has {wait.newest}, sent {last}, idle {duration(wait.idle_ns)}, window open"
         )
         evidence = (
             context.report_place(wait.connection, wait.at),

@@ -137,10 +137,10 @@ class RoundTrips(Watcher):
                 sorted(other_medians)[(len(other_medians) - 1) // 2] if other_medians else None
             )
             if others_ns is not None and own_ns >= max(SLOW_NS, TIMES_OTHERS * others_ns):
-                usual = duration(others_ns / 1e9)
+                usual = duration(others_ns)
                 yield Occurrence(
                     "slow-responses",
-                    f"{name} takes about {duration(own_ns / 1e9)} at the median, and {usual} "
+                    f"{name} takes about {duration(own_ns)} at the median, and {usual} "
                     "on the server's other connections",
                     connection,
                     (trips.slowest,),
@@ -150,8 +150,8 @@ class RoundTrips(Watcher):
             elif trips.slowest_ns >= max(LONG_NS, TIMES_OWN * own_ns):
                 yield Occurrence(
                     "slow-responses",
-                    f"a response to {name} took {duration(trips.slowest_ns / 1e9)}, where the "
-                    f"median is about {duration(own_ns / 1e9)}",
+                    f"a response to {name} took {duration(trips.slowest_ns)}, where the "
+                    f"median is about {duration(own_ns)}",
                     connection,
                     (trips.slowest,),
                     cause=PAUSE,

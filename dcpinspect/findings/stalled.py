@@ -133,7 +133,7 @@ def _stalled(
         since_ns = max(since_ns, int(turns.latest_ns[connection]))
     if until_ns - since_ns <= STALLED_NS:
         return None
-    end, idle = plain(snapshot.end), duration((until_ns - since_ns) / 1e9)
+    end, idle = plain(snapshot.end), duration(until_ns - since_ns)
     reached = plain(snapshot.reached) if snapshot.reached > LEAST else None
     reached_text = (
         f"stopped at {reached} of {end}"

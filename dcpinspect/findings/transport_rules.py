@@ -182,9 +182,7 @@ class Pauses(Watcher):
     ) -> Occurrence:
         name, other_side = _SIDES[side], _SIDES[1 - side]
         events = self.around(link.number, shut) if side != context.producer(link.number) else ()
-        message = (
-            f"the {name}'s TCP window is 0 for {duration(shut.time_ns / 1e9)}: it takes no bytes"
-        )
+        message = f"the {name}'s TCP window is 0 for {duration(shut.time_ns)}: it takes no bytes"
         places = [event.place for event in events]
         places[:1] = [
             replace(place, frame=shut.frame, file=shut.file, time_ns=shut.since_ns)
@@ -250,10 +248,7 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
         for link, count in _sampled_links(links, unopened.get(reason, 0)):
             is_over = latest.get(_attempt(link), 0) > link.first_ns
             tries = (
-                (
-                    f" to {counted(link.syns, 'SYN')} in "
-                    f"{duration((link.last_ns - link.first_ns) / 1e9)}"
-                )
+                (f" to {counted(link.syns, 'SYN')} in {duration(link.last_ns - link.first_ns)}")
                 if link.syns > 1
                 else ""
             )

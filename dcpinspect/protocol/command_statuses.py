@@ -96,7 +96,7 @@ COMMAND_STATUSES: Mapping[int, StatusMeanings] = {
         unknown_collection: The filter names a collection that is not there; the value has the
             manifest's uid
         unknown_scope: The filter names a scope that is not there; the value has the manifest's uid
-        dcp_stream_id_invalid: A sid without enable_stream_id, or none with it
+        dcp_stream_id_invalid: A stream-id without enable_stream_id, or none with it
         use: to-consumer
     DCP_GET_FAILOVER_LOG
         use: failover-log

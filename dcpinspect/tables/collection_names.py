@@ -3,7 +3,7 @@
 A name is valid from the message that tells it. So a reading says the same of every row, even if it
 goes on, or has batches of another size. Names that one connection is told are valid on every
 connection that selected the same bucket of the same server. Ids that no message explained are
-written ``?0x8``; ids of scopes, too, as in ``?0x9.fruit``.
+written ``0x8``; ids of scopes, too, as in ``0x9.fruit``.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Names:
 
     def collection(self, connection: int, number: int, row: int) -> str:
         """Returns the name of a collection in a message of a connection: ``scope.collection``,
-        ``?0x9.collection`` or ``?0x8``.
+        ``0x9.collection`` or ``0x8``.
         """
         return self.known_collection(connection, number, row) or unnamed(number)
 
@@ -242,7 +242,7 @@ def shown_name(name: str, redactor: Redactor | None) -> str:
 
 def unnamed(number: int) -> str:
     """Returns the text for an unknown name."""
-    return f"?0x{number:x}"
+    return f"0x{number:x}"
 
 
 def with_id(name: str, number: int) -> str:

@@ -46,7 +46,7 @@ BASE = columns(
     datatype words: bits of the datatype, by name
     sid u16: DCP stream-id
     collection_id u32: collection of the key
-    collection text: its name, as scope.collection; ?0x8 where no message before told it
+    collection text: its name, as scope.collection; 0x8 where no message before told it
     key text: key without the collection id; null when it is not UTF-8
     key_bytes bytes: key without the collection id
     value_size i64: bytes of the value on the wire

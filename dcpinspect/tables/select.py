@@ -152,9 +152,8 @@ def collections(texts: str) -> Collections:
     numbers: list[range] = []
     names: set[str] = set()
     for text in (piece.strip() for piece in texts.split(",")):
-        unnamed = text.removeprefix("?")
-        if _IDS.fullmatch(unnamed):
-            numbers += number_ranges(unnamed, "--collection", limit=0xFFFF_FFFF)
+        if _IDS.fullmatch(text):
+            numbers += number_ranges(text, "--collection", limit=0xFFFF_FFFF)
         elif _COLLECTION.fullmatch(text):
             names.add(text)
         else:
@@ -168,7 +167,7 @@ def collections(texts: str) -> Collections:
 
 _ID = r"(0[xX][0-9a-fA-F]+|[0-9]+)"
 _IDS = re.compile(f"{_ID}(-{_ID})?")
-_COLLECTION = re.compile(r"((\?0x[0-9a-f]+|[A-Za-z0-9_%-]+)\.)?[A-Za-z0-9_%][A-Za-z0-9_%-]*")
+_COLLECTION = re.compile(r"([A-Za-z0-9_%-]+\.)?[A-Za-z0-9_%][A-Za-z0-9_%-]*")
 
 
 def commands(names: str) -> Commands:

@@ -469,7 +469,7 @@ class InspectApp(ThemedApp):
         glyphs = self.glyphs
         signs = (
             f"{glyphs.error} error  {glyphs.warning} warning  {glyphs.note} note  "
-            f"{glyphs.effect} effect of the finding above  {glyphs.mark} marked  "
+            f"{glyphs.effect} explained by the finding above  {glyphs.mark} marked  "
             f"{glyphs.link} Enter follows"
         )
         legend = "\n".join(filter(None, [signs, *self.navigation.view.legend()]))

@@ -105,7 +105,7 @@ def _cause_of(finding: Finding, others: Sequence[Finding]) -> str:
     return (
         ""
         if cause is None
-        else f"it is an effect of {cause.rule}, {cause.where}, which says what to do"
+        else f"it is explained by {cause.rule}, {cause.where}, which says what to do"
     )
 
 

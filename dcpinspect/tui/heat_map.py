@@ -13,8 +13,9 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.strip import Strip
 
+from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.lanes import Scale
-from dcpinspect.output.render.timeline_text import lasting, numbers, seconds
+from dcpinspect.output.render.timeline_text import numbers, seconds
 from dcpinspect.text import clip, counted
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
@@ -256,7 +257,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         phrases = [
             f"items of {counted(len(self._numbers), 'vbucket')} over time{whose}",
             sharing,
-            f"a cell is {lasting(self._spans * self._heat.span_ns)}",
+            f"a cell is {duration(self._spans * self._heat.span_ns, is_exact=True)}",
         ]
         return " · ".join(phrase for phrase in phrases if phrase)
 
@@ -346,7 +347,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         most = f", most of them in vbucket {self._fullest}" if first < last and amount else ""
         phrases = [
             here,
-            f"{lasting(scale.step)} from {seconds(scale, self.span[0])} s on",
+            f"{duration(scale.step, is_exact=True)} from {seconds(scale, self.span[0])} s on",
             f"{counted(amount, 'item')}{most}" if amount else "no item",
         ]
         if sign := int(self._signs[self.row, self.column]):

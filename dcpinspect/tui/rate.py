@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.output.render.timeline_text import lasting
+from dcpinspect.findings.cases import duration
 from dcpinspect.tables.series import SPANS
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import chart, happenings, painted, until
@@ -47,7 +47,7 @@ class Rate(Widget):
         values, span_ns = until(row, charts.start_ns, charts.span_ns, last_ns)
         whose = "" if self._results.connection is None else " of all connections"
         over_time = " over time" if width >= _WIDE else ""
-        most = f"at most {int(values.max()):,} in {lasting(span_ns)}"
+        most = f"at most {int(values.max()):,} in {duration(span_ns, is_exact=True)}"
         self.border_title = f"messages{whose}{over_time}, {most}"
         happened = (
             happenings(self._results.findings, theme.glyphs_of(self.app)) if height > 2 else []

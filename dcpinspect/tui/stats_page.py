@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dcpinspect.arrays import IntArray
+from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.stats_text import stats_text
 from dcpinspect.output.statistics import Charts
 from dcpinspect.tables.message_statistics import StatisticsRow
@@ -133,7 +134,7 @@ def _round_trips(
         if not row.any():
             continue
         values, span_ns = until(row, start_ns, series_span_ns, ends[1], is_sum=False)
-        title = f"connection {connection}: {what}, at most {int(values.max()) / 1000:,.0f} us"
+        title = f"connection {connection}: {what}, at most {duration(int(values.max()))}"
         drawn = connection, title, values, start_ns, span_ns
         yield from _of_connection(*drawn, ends, width, events, each=1000)
     if len(slowest) > WINDOWS:

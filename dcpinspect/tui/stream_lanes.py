@@ -20,6 +20,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from dcpinspect.arrays import IntArray
+from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.glossary import CONVENTION_TEXTS
 from dcpinspect.output.render.lanes import (
     ASCII,
@@ -35,7 +36,7 @@ from dcpinspect.output.render.lanes import (
     lanes,
     paints_of,
 )
-from dcpinspect.output.render.timeline_text import LABEL, apart, lasting, numbers, seconds
+from dcpinspect.output.render.timeline_text import LABEL, apart, numbers, seconds
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
@@ -445,7 +446,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             return (
                 f"{self._number(low)} s"
                 if low == high
-                else f"{lasting(high - low + 1)} from {self._number(low)} s on"
+                else f"{duration(high - low + 1, is_exact=True)} from {self._number(low)} s on"
             )
         return _seqnos(low, high)
 
@@ -663,7 +664,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             if is_time
             else _seqnos(scale.first, scale.last),
             "cell": "a cell is "
-            + (lasting(scale.step) if is_time else counted(scale.step, "seqno")),
+            + (duration(scale.step, is_exact=True) if is_time else counted(scale.step, "seqno")),
             "other": f"d: {'seqnos' if is_time else 'time'}",
             "connection": connections[0][0]
             if len(connections) == 1

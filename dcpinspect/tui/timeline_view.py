@@ -102,7 +102,7 @@ class TimelineView(View):
         glyphs = self.lanes.lane_glyphs
         signs = zip((glyphs.error, glyphs.warning), ("error", "warning"), strict=True)
         findings = [Sign(glyph, f"severity-{word}", word) for glyph, word in signs]
-        effect = Sign(self._glyphs.effect, "", "effect of the finding above")
+        effect = Sign(self._glyphs.effect, "", "explained by the finding above")
         return [*legend(glyphs), [*findings, effect]]
 
     def action_pane(self, what: str, *arguments: int) -> None:

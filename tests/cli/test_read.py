@@ -921,7 +921,7 @@ def named(tmp_path: Path) -> str:
 
 def test_lines_name_collections_where_the_capture_did(read: Read, named: str) -> None:
     told = [line.split("  ")[-1] for line in read(named, "--opcode", "mutation")[1:]]
-    assert told[:3] == ["collection 0x9:early", "produce.fruit (0x9):late", "collection 0x8:other"]
+    assert told[:3] == ["0x9:early", "produce.fruit (0x9):late", "0x8:other"]
     assert "\x1b" not in told[3]
     assert told[3].startswith("produce.fruit")
     assert told[3].endswith(" (0xa):hostile")
@@ -943,11 +943,10 @@ def test_narrow_lines_name_collections_without_their_ids(named: str) -> None:
         (("--collection", "fruit"), ["late"]),
         (("--collection", "produce.fruit,0x8"), ["late", "other"]),
         (("--collection", "0x9"), ["early", "late"]),
-        (("--collection", "?0x9"), ["early", "late"]),
         (("--collection", "_default"), ["plain"]),
         (("--collection", "produce.leek"), []),
         (("--filter", "collection = 'produce.fruit'"), ["late"]),
-        (("--filter", "collection like '?%'"), ["early", "other"]),
+        (("--filter", "collection like '0x%'"), ["early", "other"]),
     ],
 )
 def test_messages_are_chosen_by_the_name_of_their_collection(
@@ -971,9 +970,9 @@ def test_json_names_collections_beside_their_ids(
     text = capsys.readouterr().out
     found = json.loads(text) if form == "json" else [json.loads(line) for line in text.splitlines()]
     assert [(one["collection_id"], one["collection"]) for one in found] == [
-        (9, "?0x9"),
+        (9, "0x9"),
         (9, "produce.fruit"),
-        (8, "?0x8"),
+        (8, "0x8"),
         (10, "produce.fruit\x1b[2J"),
         (0, "_default._default"),
     ]
@@ -999,9 +998,9 @@ def test_files_have_the_names_of_collections(tmp_path: Path, named: str, ending:
     table = dataset(path, format=ending).to_table().to_pydict()
     assert table["key"] == ["early", "late", "other", "hostile", "plain"]
     assert table["collection"] == [
-        "?0x9",
+        "0x9",
         "produce.fruit",
-        "?0x8",
+        "0x8",
         "produce.fruit\x1b[2J",
         "_default._default",
     ]
@@ -1018,7 +1017,7 @@ def test_messages_in_another_order_keep_the_names_of_their_rows(read: Read, name
         "--columns",
         "row,collection",
     )
-    assert [line.split()[1] for line in shown[1:]] == ["produce.fruit", "produce.fruit", "?0x9"]
+    assert [line.split()[1] for line in shown[1:]] == ["produce.fruit", "produce.fruit", "0x9"]
 
 
 def test_lines_have_the_colours_of_the_kinds_and_of_the_users_rules(

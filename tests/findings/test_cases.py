@@ -121,10 +121,13 @@ def test_numbers_that_count_something_are_added_up() -> None:
 
 
 def test_lengths_of_time_and_ranges() -> None:
-    assert [duration(seconds) for seconds in (5e-6, 0.25, 9.31, 600, 9000)] == [
+    spans_ns = [5_000, 250_500_000, 9_310_000_000, 600_000_000_000, 9_000_000_000_000]
+    assert list(map(duration, spans_ns)) == ["0.005 ms", "250 ms", "9.3 s", "10 min", "2.5 h"]
+    assert [duration(span_ns, is_exact=True) for span_ns in (20, *spans_ns)] == [
+        "0.00002 ms",
         "0.005 ms",
-        "250 ms",
-        "9.3 s",
+        "250.5 ms",
+        "9.31 s",
         "10 min",
         "2.5 h",
     ]
@@ -156,7 +159,7 @@ def test_what_to_do_with_one_vbucket_of_two_connections_names_the_connections_wh
         ),
         (
             [(1, 7, 1, "do a"), (1, 7, 2, "do b")],
-            "vb 7 stream-id 1, connection 1: do a; vb 7 stream-id 2, connection 1: do b",
+            "vb 7 sid 1, connection 1: do a; vb 7 sid 2, connection 1: do b",
         ),
         ([*((one, one, None, "do a") for one in range(1, 5)), (6, 1, None, "do b")], "look"),
     ],

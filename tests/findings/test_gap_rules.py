@@ -321,7 +321,7 @@ def test_of_two_stream_ids_on_one_connection_the_other_is_named() -> None:
         stream.snapshot(3, 9, "memory", "checkpoint")
         events(stream, [seqno for seqno in range(3, 10) if seqno != 4 or sid == 1])
     assert [one.message for one in of("item-missing", talk)] == [
-        "k4 seqno 4 was sent to stream-id 1, not to stream-id 2"
+        "k4 seqno 4 was sent to sid 1, not to sid 2"
     ]
 
 

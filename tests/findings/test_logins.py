@@ -44,7 +44,7 @@ def test_a_password_that_is_wrong_again_and_again() -> None:
         (1, 2, 3),
     )
     assert one.message.startswith(
-        "sasl_step: auth_error, Authentication failed; the client asks again every 1 ms on 3 "
+        "sasl_step: auth_error, Authentication failed; the client asks again every 1.0 ms on 3 "
         "connections"
     )
     assert {place.direction for place in one.places} == {"s2c"}

@@ -80,11 +80,11 @@ def test_system_events_name_what_comes_behind_them() -> None:
     stream.system_event(8, "end-collection", manifest_uid=5, collection_id=9)
     stream.mutation(9, "late", collection=9)
     assert named(talk) == [
-        ("early", "?0x9"),
-        ("no scope", "?0x8.fruit"),
+        ("early", "0x9"),
+        ("no scope", "0x8.fruit"),
         ("both", "produce.fruit"),
         ("default", "_default._default"),
-        ("other", "?0xa"),
+        ("other", "0xa"),
         ("late", "produce.fruit"),
     ]
 
@@ -162,7 +162,7 @@ def test_ids_that_were_asked_for_by_name_have_it(place: str) -> None:
         ("a", "produce.fruit"),
         ("b", "produce.fruit"),
         ("c", "produce.leek"),
-        ("d", "?0x9"),
+        ("d", "0x9"),
     ]
 
 
@@ -192,9 +192,9 @@ def test_what_one_connection_is_told_of_a_bucket_is_so_on_others_of_that_bucket_
         talk.stream(7).mutation(1, f"{number}", collection=8)
     assert named(told, same, other, none, elsewhere) == [
         ("0", "produce.fruit"),
-        ("1", "?0x8"),
-        ("2", "?0x8"),
-        ("3", "?0x8"),
+        ("1", "0x8"),
+        ("2", "0x8"),
+        ("3", "0x8"),
     ]
 
 
@@ -206,7 +206,7 @@ def test_another_bucket_on_the_same_connection_has_other_names() -> None:
     talk.stream(8).mutation(1, "b", collection=8)
     talk.select_bucket("shop")
     talk.stream(9).mutation(1, "c", collection=8)
-    assert named(talk) == [("a", "produce.fruit"), ("b", "?0x8"), ("c", "produce.fruit")]
+    assert named(talk) == [("a", "produce.fruit"), ("b", "0x8"), ("c", "produce.fruit")]
 
 
 def test_streams_name_what_their_requests_name() -> None:
@@ -219,9 +219,9 @@ def test_streams_name_what_their_requests_name() -> None:
     ask_for_manifest(talk)
     told = {stream["vbucket"]: stream["collections"] for stream in tables(talk, other).streams}
     assert told == {
-        1: "_default._default (0x0), produce.fruit (0x8), ?0xa",
+        1: "_default._default (0x0), produce.fruit (0x8), 0xa",
         2: "scope produce (0x8)",
-        3: "scope ?0x9",
+        3: "scope 0x9",
         4: None,
         5: "produce.leek (0x1f)",
     }
@@ -269,7 +269,7 @@ def test_answers_that_are_no_manifest_name_nothing(manifest: object) -> None:
     talk = streaming()
     ask_for_manifest(talk, manifest)
     talk.stream(7).mutation(1, "a", collection=8)
-    assert named(talk) == [("a", "?0x8")]
+    assert named(talk) == [("a", "0x8")]
 
 
 def test_a_recording_names_every_message_as_a_reading_does(tmp_path: Path) -> None:
@@ -287,4 +287,4 @@ def test_a_recording_names_every_message_as_a_reading_does(tmp_path: Path) -> No
             .to_pylist()
         )
         told = [recording.annotate(row["row"]).to_dict()["collection"] for row in rows]
-    assert [row["collection"] for row in rows] == told == ["?0x8", "produce.fruit"]
+    assert [row["collection"] for row in rows] == told == ["0x8", "produce.fruit"]

@@ -14,9 +14,9 @@ def test_a_name_holds_from_the_row_that_told_it_on() -> None:
     names.add(9, 1, 9, 8, "berries")
     told = [names.collection(1, 9, row) for row in (4, 5, 6, 7, 8, 9, 1000)]
     assert told == [
-        "?0x9",
-        "?0x8.fruit",
-        "?0x8.fruit",
+        "0x9",
+        "0x8.fruit",
+        "0x8.fruit",
         "produce.fruit",
         "produce.fruit",
         "produce.berries",
@@ -81,5 +81,5 @@ def test_the_default_collection_and_scope_need_nobody_to_tell_them() -> None:
 
 
 def test_numbers_stand_beside_names() -> None:
-    assert (unnamed(31), with_id("produce.fruit", 31)) == ("?0x1f", "produce.fruit (0x1f)")
+    assert (unnamed(31), with_id("produce.fruit", 31)) == ("0x1f", "produce.fruit (0x1f)")
     assert np.array_equal(Names().moments(0, 9), [])

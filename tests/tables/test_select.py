@@ -189,8 +189,8 @@ def test_an_unknown_status_is_refused_with_what_looks_like_it(text: str, says: s
         ("8", Collections((range(8, 9),))),
         ("0, 8-0xa ,fruit", Collections((range(1), range(8, 11)), frozenset({"fruit"}))),
         (
-            "?0x8,produce.fruit,?0x9.fruit",
-            Collections((range(8, 9),), frozenset({"produce.fruit", "?0x9.fruit"})),
+            "0x8,produce.fruit,0x9.fruit",
+            Collections((range(8, 9),), frozenset({"produce.fruit", "0x9.fruit"})),
         ),
         (
             "2024-orders,_default._default",

@@ -112,7 +112,7 @@ def test_effects_stand_under_their_cause() -> None:
         assert effect.effect_of == cause.id
         text = about(effect, UNICODE, NO_ROWS, 0, found.findings).plain
         assert (
-            "it is an effect of rollback-loop, 2 vbuckets, connection 5, which says what to do"
+            "it is explained by rollback-loop, 2 vbuckets, connection 5, which says what to do"
             in text
         )
 

@@ -167,7 +167,7 @@ def message_schema() -> dict[str, Any]:
         "collection_id": maybe("integer", minimum=0, maximum=4294967295),
         "collection": maybe(
             "string",
-            description="its name, as scope.collection; ?0x8 where no message before told it",
+            description="its name, as scope.collection; 0x8 where no message before told it",
         ),
         "key": _nullable(_TEXT_OR_HEX),
         "problems": list_of(

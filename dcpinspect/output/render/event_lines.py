@@ -159,7 +159,7 @@ def of_findings(
                         story.stream["sid"],
                         "finding",
                         f"{case.rule}: {one_line(case.message)}{times}"
-                        f"{f'; follows from {cause}' if cause else ''}",
+                        f"{f'; explained by {cause}' if cause else ''}",
                         message_place.time_ns,
                         severity=case.severity,
                     )

@@ -299,9 +299,9 @@ class _Page:
             lines += self.wrapped(f"explains {effects_in_words(effects)}", "    ", "      ")
         width = None if self._width is None else self._width - 4
         inside = _Page(self._files, self._paint, width, {}, is_all=True)
-        for effect in effects if self._is_all else ():
-            effect_lines = ("follows from it:", *inside.entry(effect, _FULL))
-            lines += [f"    {line}" for line in effect_lines]
+        if effects and self._is_all:
+            effect_lines = [line for effect in effects for line in inside.entry(effect, _FULL)]
+            lines += [f"    {line}" for line in ("explains:", *effect_lines)]
         return lines
 
     def _file_of(self, finding: Finding) -> str:
@@ -352,7 +352,8 @@ class _Page:
             cells = [f"{cell:>{width}}" for cell, width in zip(row[:-1], widths[:-1], strict=True)]
             line = "  ".join([*cells, last])
             if self._is_all:
-                yield from self.wrapped(line, "      ", "        ")
+                indent = 6 + len(line) - (len(last) if "what" in heading else 0)
+                yield from self.wrapped(line, "      ", " " * max(8, indent))
             else:
                 yield self._clipped("      " + line)
         if len(cases) < len(finding.cases):
@@ -404,7 +405,7 @@ def place_of(finding: Finding) -> str:
 
 
 def _vbuckets_of(finding: Finding) -> str:
-    sid = "" if finding.sid is None else f" stream-id {finding.sid}"
+    sid = "" if finding.sid is None else f" sid {finding.sid}"
     numbers, count = ranges(finding.vbuckets), f"{len(finding.vbuckets):,} vbuckets"
     if len(finding.vbuckets) <= SHOWN_BY_NUMBER:
         return f"vb {numbers}{sid}" if finding.vbuckets else ""

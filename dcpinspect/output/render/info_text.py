@@ -99,7 +99,7 @@ def _time(info: dict[str, Any]) -> Iterator[str]:
         if first != last
         else f"{first:%Y-%m-%d %H:%M:%S} UTC"
     )
-    yield f"{span}, {duration((info['last_time'] - info['first_time']) / 1e9)} long"
+    yield f"{span}, {duration(info['last_time'] - info['first_time'])} long"
     local = first.astimezone()
     if local.utcoffset():
         yield (

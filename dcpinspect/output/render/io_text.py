@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from dcpinspect.arrays import IntArray
+from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.message_lines import seconds_text
 from dcpinspect.output.render.sparkline import sparkline
-from dcpinspect.output.render.timeline_text import lasting
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.tables.times import day_and_time
 from dcpinspect.text import cells, clip, counted, escape
@@ -58,7 +58,7 @@ def _lines(
         totals[name] += count
     most = sorted(totals, key=lambda name: (-totals[name], name))
     first = records.values("time")[0] - int(relative[0])
-    yield f"from {day_and_time(first)} UTC, a row is {lasting(interval_ns)}", ""
+    yield f"from {day_and_time(first)} UTC, a row is {duration(interval_ns, is_exact=True)}", ""
     heads = {
         (name, side): f"{escape(name)}{'' if side == 'request' else ' answer'}"
         for name, side in most[:COMMANDS]
@@ -77,7 +77,10 @@ def _lines(
     silence = 0 if end_ns is None else end_ns - first - (high + 1) * interval_ns
     if silence >= interval_ns:
         whole = silence // interval_ns * interval_ns
-        yield f"{'…':>14}  nothing for {lasting(whole)}, to the end of the capture", ""
+        yield (
+            f"{'…':>14}  nothing for {duration(whole, is_exact=True)}, to the end of the capture",
+            "",
+        )
     if len(heads) < len(most):
         yield (
             "in the sums, without a column: "
@@ -87,8 +90,8 @@ def _lines(
     yield "", ""
     together = max(1, -(-(high - low + 1) // sparks))
     yield (
-        f"a block is {lasting(interval_ns * together)}, from "
-        f"{lasting(low * interval_ns) if low > 0 else 0} on",
+        f"a block is {duration(interval_ns * together, is_exact=True)}, from "
+        f"{duration(low * interval_ns, is_exact=True) if low > 0 else 0} on",
         "bold",
     )
     for name in most[:CHARTS]:
@@ -132,7 +135,7 @@ def _rows(
     before = None
     for span_index, number in enumerate(numbers.tolist()[:MOST_LINES]):
         if before is not None and number > before + 1:
-            yield f"{'…':>14}  nothing for {lasting((number - before - 1) * interval_ns)}"
+            yield f"{'…':>14}  nothing for {duration((number - before - 1) * interval_ns, is_exact=True)}"
         before = number
         bar = "█" * max(1, int(bar_width * counts[span_index] // counts.max()))
         command_counts = [

@@ -425,7 +425,7 @@ def key_prefix(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> s
         return ""
     name = batch.names.known_collection(int(batch.connection[index]), number, int(batch.row[index]))
     if name is None:
-        return f"{'' if is_narrow else 'collection '}0x{number:x}:"
+        return f"{unnamed(number)}:"
     return f"{escape(name if is_narrow else with_id(name, number))}:"
 
 

@@ -145,16 +145,6 @@ def seconds(scale: Scale, time_ns: int) -> str:
     return f"{time_ns / 1e9:.{digits}f}"
 
 
-def lasting(span_ns: int) -> str:
-    """Writes a span of time in a suitable unit: 50 ms."""
-    for unit, name in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")):
-        if span_ns >= unit:
-            if span_ns < 10_000 * unit:
-                return f"{span_ns / unit:,.4g} {name}"
-            return f"{span_ns // unit:,} {name}"
-    return f"{span_ns} ns"
-
-
 def request_text(story: StreamStory) -> str:
     """Describes the request and its answer."""
     stream = story.stream

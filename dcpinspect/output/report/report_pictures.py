@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.arrays import IntArray, unique
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.lanes import Scale, events_legend
 from dcpinspect.output.render.palette import GLYPHS, PAINTS
@@ -346,7 +347,7 @@ def over_time(
         area = _add(svg, "path", d=line, class_=f"fill-layer-{number}")
         _add(area, "title", f"{title}: {int(layer.sum()):,} {unit}")
         base = top
-    _frame(svg, int(total.max()), f"{unit} in {_seconds(charts.span_ns)}", length_ns)
+    _frame(svg, int(total.max()), f"{unit} in {duration(charts.span_ns, is_exact=True)}", length_ns)
     return svg, [title for title, _ in layers]
 
 
@@ -389,12 +390,12 @@ def round_trips(charts: Charts) -> Element | None:
             if count:
                 height = 26 * count / int(values.max())
                 corner = 220 + (octave - low) * step, bottom - height
-                span = f"{_seconds(1 << octave)} to {_seconds(2 << octave)}"
+                span = f"{duration(1 << octave)} to {duration(2 << octave)}"
                 text = f"{counted(count, 'answer')} in {span}"
                 _box(svg, corner, (step - 1, height), "fill-layer-0", text)
     for octave in range(low, high + 1, max(1, (high - low + 1) // 8)):
         x, y = 220 + (octave - low) * step, 34 * len(charts.answers) + 18
-        _add(svg, "text", _seconds(1 << octave), x=x, y=y, class_="tick")
+        _add(svg, "text", duration(1 << octave), x=x, y=y, class_="tick")
     return svg
 
 
@@ -417,7 +418,14 @@ def _frame(svg: Element, highest: int, unit: str, span_ns: int) -> None:
     for share in (0, 0.25, 0.5, 0.75, 1):
         x = _PLOT + (_RIGHT - _PLOT) * share
         kind = "tick end" if share == 1 else "tick"
-        _add(svg, "text", _seconds(int(span_ns * share)), x=x, y=_BOTTOM + 14, class_=kind)
+        _add(
+            svg,
+            "text",
+            duration(int(span_ns * share), is_exact=True),
+            x=x,
+            y=_BOTTOM + 14,
+            class_=kind,
+        )
 
 
 def _length(length_ns: int, used: int, span_ns: int) -> int:
@@ -444,13 +452,6 @@ def _area(
         for number in range(len(base) - 1, -1, -1)
     ]
     return " ".join([f"M {_PLOT} {_y(float(base[0]), highest):.1f}", *there, *back, "Z"])
-
-
-def _seconds(nanoseconds: int) -> str:
-    for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
-        if nanoseconds >= size:
-            return f"{nanoseconds / size:.3g} {unit}"
-    return f"{nanoseconds} ns" if nanoseconds else "0"
 
 
 def legend(group: str, pictures: Sequence[Element]) -> list[tuple[str, str]]:
