@@ -257,7 +257,8 @@ def _remarks(
     assert reading.checker is not None
     if reading.messages and not reading.checker.has_dcp:
         is_known = any(
-            finding.severity == "error" or finding.rule == "login-refused" for finding in findings
+            finding.severity == "error" or finding.rule in ("login-refused", "bucket-refused")
+            for finding in findings
         )
         more = "" if finds_ports or is_known else "; DCP may be on another port, try --port auto"
         complain(

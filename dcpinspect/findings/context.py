@@ -82,6 +82,12 @@ class Context:
         states = self.streams.state[numbers]
         return numbers[(states >= ACCEPTED) & (states <= STREAMING)]
 
+    def waiting_on(self, connection: int, since_ns: int) -> tuple[int, ...]:
+        """Returns the vbuckets whose streams wait where a connection stops at a time."""
+        numbers = self.open_on(connection)
+        are_older = self.streams.opened.time[numbers] <= since_ns
+        return tuple(sorted(set(self.streams.vbucket[numbers[are_older]].tolist())))
+
     @cached_property
     def _by_connection(self) -> GroupedRows:
         return GroupedRows(

@@ -118,7 +118,7 @@ OWNS: Mapping[str, Collection[str]] = {
         *("wrong-failover-entry", "unknown-vbucket-uuid"),
     ),
     "reconnect-loop": ("read-again",),
-    "login-refused": ("open-refused",),
+    **dict.fromkeys(("login-refused", "bucket-refused"), ("open-refused",)),
     "failover": ("rollback", "stream-refused"),
     **dict.fromkeys(
         ("rollback-not-followed", "rollback-not-honoured", "unknown-vbucket-uuid"), ("rollback",)

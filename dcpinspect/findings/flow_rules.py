@@ -213,12 +213,7 @@ def _is_starved(context: Context, link: TcpConnection, watched: WindowWatcher) -
     """Returns whether the producer waits for an acknowledgement at the end of what was read."""
     if not _is_known(context, link, watched) or watched.window.balance < watched.window.size:
         return False
-    return bool(_waiting(context, link))
-
-
-def _waiting(context: Context, link: TcpConnection) -> tuple[int, ...]:
-    """Returns the vbuckets with open streams, which wait as long as the window is full."""
-    return tuple(sorted(set(context.streams.vbucket[context.open_on(link.number)].tolist())))
+    return bool(len(context.open_on(link.number)))
 
 
 def _stalls(
@@ -276,7 +271,7 @@ def _stalls(
         last_time_ns=until,
         closes=closes,
         is_over=True if last is None else None if was_closed else False,
-        vbuckets=_waiting(context, link) if last is not None else (),
+        vbuckets=context.waiting_on(link.number, until) if last is not None else (),
         shared="the window is full, and nothing is acknowledged",
         severity=severity,
     )

@@ -1,4 +1,4 @@
-"""The rule about logins: a server refuses password or bucket, and the client gets no further."""
+"""Rules about logins: a server refuses password or bucket, and the client gets no further."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Candidates, MessagePlace, Occurrence, Whose
-from dcpinspect.findings.rule import LONG_NS, rules
+from dcpinspect.findings.rule import LONG_NS, LOOP, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.command_statuses import command_status_meaning
@@ -33,23 +33,33 @@ _HIDDEN: Mapping[str, Whose] = {"key-enoent": "client", ELSEWHERE: "server"}
 blamed.
 """
 
+_SEVERE = (
+    "It is a note if the client comes in with a later connection. It is an error if no connection "
+    f"of the client's host gets in and the client goes on: it asks {LOOP} times over 5 s"
+)
+_CLIENTS, _SERVERS = "eaccess einval not-supported", "etmpfail enomem ebusy"
+_CLIENTS_LOGIN = f"auth-error auth-stale {_CLIENTS}"
 RULES = rules(
     f"""
     login-refused session warning
-        fires: SASL or SELECT_BUCKET is answered with an error, or other commands with NO_BUCKET
-            because no bucket was selected, and nothing of the kind succeeds on the connection. It
-            is a note if the client comes in with a later connection. It is an error if no
-            connection of the client's host gets in and the client goes on: it asks 3 times over
-            5 s, or for no bucket
+        fires: SASL is answered with an error, and none succeeds on the connection. {_SEVERE}
         unless: an attempt that is followed by one that succeeds, as with another mechanism; a hole
-            that may hide that one; requests for the cluster map, which need no bucket
-        next: check user, password and mechanism, the name of the bucket, and the rights of the user
-            on it; a client should tell its user the status, and pause before it asks again
-        causes: auth-error auth-stale eaccess einval not-supported {NO_BUCKET} etmpfail enomem ebusy
-            {NOT_YET} {" ".join(_HIDDEN)} {GONE}
+            that may hide that one
+        next: check user, password and mechanism; a client should tell its user the status, and
+            pause before it asks again
+        causes: {_CLIENTS_LOGIN} {_SERVERS}
         reports: kafka-connect-couchbase#57, kafka-connect-couchbase#41, libcouchbase#40
-        whose: client for auth-error auth-stale eaccess einval not-supported {NO_BUCKET}, server for
-            etmpfail enomem ebusy, normal for {NOT_YET}
+        whose: client for {_CLIENTS_LOGIN}, server for {_SERVERS}
+        cost: connection, could not log in, could not log in, usual
+    bucket-refused session warning
+        fires: SELECT_BUCKET is answered with an error, or other commands with NO_BUCKET because no
+            bucket was selected, and none is selected on the connection. {_SEVERE}, or for no bucket
+        unless: a hole that may hide that a bucket was selected; requests for the cluster map, which
+            need no bucket
+        next: check the name of the bucket, and the rights of the user on it; a client should tell
+            its user the status, and pause before it asks again
+        causes: {_CLIENTS} {NO_BUCKET} {_SERVERS} {NOT_YET} {" ".join(_HIDDEN)} {GONE}
+        whose: client for {_CLIENTS} {NO_BUCKET}, server for {_SERVERS}, normal for {NOT_YET}
         cost: connection, got no bucket, got no bucket, usual
     """
 )
@@ -65,8 +75,6 @@ _STEPS[Opcode.SELECT_BUCKET] = _CHOICE
 _ANY = "*"
 """Stands for every agent, or every bucket."""
 _GOOD = (Status.SUCCESS, Status.AUTH_CONTINUE)
-_LOOP = 3
-"""Number of refusals of one bucket after which a client counts as asking again and again."""
 _MEANINGS = {  # of the node
     NOT_YET: "{} did not have the bucket yet, and had it later",
     GONE: "{} does not have the bucket any more",
@@ -283,8 +291,8 @@ def _goes_on(alike: Sequence[RefusedStep], cause: str) -> bool:
     first_ns = min(refused.first.time_ns for refused in alike)
     last_ns = max(refused.place.time_ns for refused in alike)
     return (
-        sum(refused.count for refused in alike) >= _LOOP
-        and "client" in (RULES[0].whose_is(cause, None), _HIDDEN.get(cause))
+        sum(refused.count for refused in alike) >= LOOP
+        and "client" in (*(rule.whose_is(cause, None) for rule in RULES), _HIDDEN.get(cause))
         and (cause == NO_BUCKET or last_ns - first_ns >= LONG_NS)
     )
 
@@ -323,13 +331,13 @@ def _occurrence(
         f"{status_name(refused.status)}, {meaning}"
     )
     count = sum(alike_refused.count for alike_refused in alike)
-    if count >= _LOOP and cause != NO_BUCKET and severity != "note":
+    if count >= LOOP and cause != NO_BUCKET and severity != "note":
         span_ns = max(alike_refused.place.time_ns for alike_refused in alike) - min(
             alike_refused.first.time_ns for alike_refused in alike
         )
         message += f"; the client asks again every {duration(span_ns / (count - 1))}"
     return Occurrence(
-        "login-refused",
+        RULES[0 if _STEPS[refused.opcode] == _LOGIN else 1].id,
         message,
         connection,
         (refused.first, refused.place) if refused.count > 1 else (refused.place,),

@@ -189,7 +189,8 @@ class Opens(Watcher):
 
     def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:
         """Yields all occurrences."""
-        unbound = {key[3]: key for key, _ in finished.so_far.occurrences_of(["login-refused"])}
+        refused = finished.so_far.occurrences_of(["login-refused", "bucket-refused"])
+        unbound = {key[3]: key for key, _ in refused}
         yield from self._misplaced(finished.context, unbound)
         yield from self._clashes(finished.context)
         yield from self._loops(finished.context)

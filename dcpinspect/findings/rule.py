@@ -49,6 +49,8 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 LONG_NS = 5_000_000_000
 """Something that waits for this time, and until the end, counts as stopped."""
+LOOP = 3
+"""Number of refusals of one thing after which a client counts as asking again and again."""
 GOES_ON, CLOSED, ACKNOWLEDGED, SILENT = "goes-on", "closed", "acknowledged", "silent"
 """Causes of rules about an answer that does not come: what comes instead from that side.
 ACKNOWLEDGED: nothing, but its host acknowledged the bytes of the question, so the program does not

@@ -417,6 +417,7 @@ def test_every_cause_of_the_table_is_one_that_somebody_names() -> None:
     tried |= {"server-owes-seqno"}  # beside the rule about streams that stop
     tried |= {
         "login-refused",
+        "bucket-refused",
         "reconnect-loop",
     }  # beside the rules about logins, and about what is read again
     tried |= {

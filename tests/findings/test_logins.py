@@ -1,4 +1,4 @@
-"""The rule about logins: who is refused, who came in after all, and what a hole may hide."""
+"""Rules about logins: who is refused, who came in after all, and what a hole may hide."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 import dcpinspect
 from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.logins import RULES
 from dcpinspect.protocol.statuses import Status
 from tests.builders import Recorded
 from tests.captures import field
@@ -20,8 +21,9 @@ from tests.streams.told import Told
 
 
 def found(*talks: Told, **options: Any) -> list[Finding]:
-    whole = findings(*talks, rules=["login-refused"], **options)
-    assert findings(*talks, rules=["login-refused"], sizes=[1] * 200) == whole
+    rules = [rule.id for rule in RULES]
+    whole = findings(*talks, rules=rules, **options)
+    assert findings(*talks, rules=rules, sizes=[1] * 200) == whole
     return whole
 
 
@@ -37,14 +39,15 @@ def test_a_password_that_is_wrong_again_and_again() -> None:
         talk.sasl_scram("eve", status=Status.AUTH_ERROR)
         talk.close()
     (one,) = found(*talks)
-    assert (one.severity, one.cause, one.count, one.connections) == (
+    assert (one.rule, one.severity, one.cause, one.count, one.connections) == (
+        "login-refused",
         "warning",
         "auth-error",
         3,
         (1, 2, 3),
     )
     assert one.message.startswith(
-        "sasl_step: auth_error, Authentication failed; the client asks again every 1.0 ms on 3 "
+        "sasl_step: auth_error, Authentication failed; the client asks again every 1.2 ms on 3 "
         "connections"
     )
     assert {place.direction for place in one.places} == {"s2c"}
@@ -55,6 +58,7 @@ def test_a_bucket_that_is_not_there() -> None:
     talk.sasl_plain("user", "secret")
     talk.ask("select_bucket", key="travle", status=Status.KEY_ENOENT)
     (one,) = found(talk)
+    assert one.rule == "bucket-refused", "the login itself succeeded"
     assert one.message == "select_bucket travle: key_enoent, there is no bucket of that name"
     assert one.whose == "client"
 
@@ -201,14 +205,14 @@ def unbound(*, selects: bool = False, opens: bool = True) -> Told:
 
 def test_who_selects_no_bucket_is_told_to_and_the_refused_open_is_an_effect() -> None:
     told = findings(unbound())
-    (one,) = (finding for finding in told if finding.rule == "login-refused")
+    (one,) = (finding for finding in told if finding.rule == "bucket-refused")
     assert (one.severity, one.cause, one.whose, one.count) == ("error", "no-bucket", "client", 5)
     assert one.next == (
         "look whether the client's settings name a bucket; it has to send SELECT_BUCKET after "
         "the login, before the first command that needs a bucket"
     )
     assert [(other.rule, other.effect_of) for other in told if other.severity != "note"] == [
-        ("login-refused", None),
+        ("bucket-refused", None),
         ("open-refused", one.id),
     ]
 
@@ -234,7 +238,7 @@ def test_a_refused_bucket_is_why_there_is_none() -> None:
     talk.ask("select_bucket", key="travle", status=Status.KEY_ENOENT)
     talk.ask("dcp_open", key="reader:1", flags=1, status=Status.NO_BUCKET)
     told = findings(talk)
-    (one,) = (finding for finding in told if finding.rule == "login-refused")
+    (one,) = (finding for finding in told if finding.rule == "bucket-refused")
     assert (one.cause, one.count) == ("key-enoent", 1)
     assert [other.effect_of for other in told if other.rule == "open-refused"] == [one.id]
 
@@ -300,7 +304,7 @@ def test_a_bucket_whose_name_was_asked_for_unseen_accuses_nobody_once_the_client
         key=lambda packet: packet.time_ns,
     )
     with dcpinspect.open(str(written(tmp_path, begun))) as recording:
-        told = [one for one in recording.findings() if one.rule == "login-refused"]
+        told = [one for one in recording.findings() if one.rule == "bucket-refused"]
     assert {one.severity for one in told} <= {"note"}
 
 

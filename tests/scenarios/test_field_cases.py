@@ -90,7 +90,7 @@ COPIES: dict[str, Case] = {
                 "note",
                 "normal",
                 [
-                    "connection 2 is the leg behind a proxy of connection 1 (0.2 ms later); "
+                    "connection 2 is the leg behind a proxy of connection 1 (0.180 ms later); "
                     "connection 2 was reset first, by the server, 0.150 ms before connection 1"
                 ],
             ),
@@ -167,7 +167,7 @@ BELOW: dict[str, Case] = {
     "q01-syn-unanswered": Case(
         [
             Expected(
-                *("server-not-reached", "warning", "unknown"),
+                *("server-not-reached", "error", "unknown"),
                 [
                     "10.20.0.9 does not reach 10.20.0.8:11210: no answer to 4 SYNs in 7.0 s",
                     "firewall",
@@ -199,12 +199,7 @@ BELOW: dict[str, Case] = {
         [
             Expected(
                 *("tcp-window-zero", "error", "client"),
-                [
-                    (
-                        "the client's TCP window is 0 for 65.4 s: it takes no bytes; the "
-                        "stream stops at vbucket 900"
-                    )
-                ],
+                ["window is 0 for 65.4 s: it takes no bytes", "vb [6, 677, 723, 900, 952]"],
             )
         ]
     ),
@@ -312,7 +307,7 @@ DCP: dict[str, Case] = {
     "p01-bucket-missing-loop": Case(
         [
             Expected(
-                "login-refused",
+                "bucket-refused",
                 "error",
                 "client",
                 ["select_bucket orderz", "asks again every 1.1 s", "10.20.0.7:11210"],
@@ -322,7 +317,7 @@ DCP: dict[str, Case] = {
     "p02-select-bucket-one-node": Case(
         [
             Expected(
-                "login-refused",
+                "bucket-refused",
                 "note",
                 "normal",
                 ["select_bucket orders", "10.20.0.8:11210 did not have the bucket yet"],
@@ -332,7 +327,7 @@ DCP: dict[str, Case] = {
     "p03-no-bucket-selected": Case(
         [
             Expected(
-                "login-refused",
+                "bucket-refused",
                 "error",
                 "client",
                 ["no bucket is selected", "send SELECT_BUCKET"],
@@ -486,18 +481,21 @@ def test_two_legs_of_one_packet_are_no_repetition_to_any_rule(
 
 
 @pytest.mark.parametrize(
-    ("name", "vbucket", "verdict"),
-    [("p06-zero-window", 900, "stalled"), ("r01-tmpfail-not-retried", 77, "orphaned")],
+    ("name", "vbuckets", "verdict"),
+    [
+        ("p06-zero-window", [6, 677, 723, 900, 952], "stalled"),
+        ("r01-tmpfail-not-retried", [77], "orphaned"),
+    ],
 )
 def test_a_vbucket_with_a_finding_is_not_called_healthy(
-    name: str, vbucket: int, verdict: str, capsys: pytest.CaptureFixture[str]
+    name: str, vbuckets: list[int], verdict: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(FIELD / f"{name}.pcap")
     assert main(["vbuckets", path, "--format", "ndjson"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {row["vbucket"]: row["verdict"] for row in rows if row["findings"]["error"]} == {
-        vbucket: verdict
-    }
+    assert {row["vbucket"]: row["verdict"] for row in rows if row["findings"]["error"]} == (
+        dict.fromkeys(vbuckets, verdict)
+    )
 
 
 def test_a_stream_whose_client_takes_nothing_is_stalled_in_every_table(

@@ -47,6 +47,7 @@ NOT_PLANTED = {
         "failover",
         "slow-responses",
         "login-refused",
+        "bucket-refused",
         "hello-key-not-json",
         "close-refused",
     ),

@@ -63,7 +63,7 @@ def test_every_cause_of_a_rule_is_explained() -> None:
     lines = explain("not yet")
     assert lines is not None
     assert lines[0] == "not-yet: one of the causes by which findings of this rule differ"
-    assert lines[2].startswith("login-refused: ")
+    assert lines[2].startswith("bucket-refused: ")
 
 
 @pytest.mark.parametrize(
