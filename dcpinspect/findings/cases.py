@@ -295,18 +295,17 @@ _UNITS = (
     (1_000_000, 1_000_000, "ms", 1),
     (0, 1_000_000, "ms", 3),
 )
-"""From how many nanoseconds on a length of time is told in which unit, with how many digits."""
+"""From how many nanoseconds on a length of time is told in which unit, with how many decimals."""
 
 
 def duration(nanoseconds: float, *, is_exact: bool = False) -> str:
     """A length of time as people say it. With two clocks, nothing takes less than no time.
 
-    ``is_exact``: somebody chose it, as an interval: it is not rounded.
+    ``is_exact``: somebody chose it, as an interval: it has four digits.
     """
     span_ns = max(nanoseconds, 0)
-    unit, name, digits = next(rest for least, *rest in _UNITS if span_ns >= least)
-    if is_exact:
-        return (
-            f"{f'{span_ns / unit:,.{3 if span_ns >= unit else 6}f}'.rstrip('0').rstrip('.')} {name}"
-        )
-    return f"{span_ns / unit:,.{digits}f} {name}"
+    _, unit, name, digits = next(row for row in _UNITS if span_ns >= row[0])
+    number = span_ns / unit
+    if is_exact and 1e-4 <= number < 10_000:
+        return f"{number:.4g} {name}"
+    return f"{number:,.{digits}f} {name}"

@@ -13,6 +13,7 @@ from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.streams.failover_logs import KnownLog, told_at
 from dcpinspect.streams.rollback import UndecidedError
+from dcpinspect.streams.words import by_side
 from dcpinspect.text import escape
 
 if TYPE_CHECKING:  # only those who have logs need to read them
@@ -93,11 +94,9 @@ def _rolled(evidence: LogEvidence, resumed: ResumeForecast) -> Occurrence:
     checkpoint = resumed.checkpoint
     message = (
         f"resuming from {checkpoint.seqno} will be rolled back to {resumed.to}: "
-        f"{escape(resumed.text)} (by {escape(resumed.source)})"
+        f"{escape(by_side(resumed.text))} (by {escape(resumed.source)})"
     )
-    above = (
-        f"what the consumer has above {resumed.to}" if resumed.to else "all that the consumer has"
-    )
+    above = f"what the client has above {resumed.to}" if resumed.to else "all that the client has"
     branch = "" if resumed.resume_uuid is None else f" with uuid 0x{resumed.resume_uuid:016x}"
     return _occurrence(
         evidence,

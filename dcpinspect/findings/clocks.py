@@ -33,7 +33,7 @@ RULES = rules(
         unless: captures whose clock may be wrong, because most changes that are as new as the
             capture are ahead
         next: find the node whose clock was ahead, or the program that set an impossible CAS. Where
-            the latest change wins, as in XDCR by timestamp, this one wins until that time; a client
+            the latest change wins, as in XDCR by timestamp, this one wins until that time; a consumer
             must not read a CAS as the time of the change
         causes: {AHEAD} {IMPOSSIBLE}
         whose: producer for {AHEAD}, unknown for {IMPOSSIBLE}

@@ -30,10 +30,10 @@ RULES = rules(
         fires: a setting is answered with a status other than success; nodes that replicate ask for
             all settings that they know
         unless: settings that dcpinspect does not know
-        next: compare the setting with the server's version; a client must not rely on it
+        next: compare the setting with the server's version; a consumer must not rely on it
     control-unknown-key session note consumer
         fires: the client asks for a setting that dcpinspect does not know
-        next: compare the versions, because a newer server may know it; the client's author has to
+        next: compare the versions, because a newer server may know it; the consumer's author has to
             check the spelling
     hello-key-not-json session note client
         fires: the key of a HELLO has members of JSON but is no JSON object, because its braces are
@@ -146,13 +146,13 @@ def _session(context: Context, link: TcpConnection) -> Iterator[Occurrence]:
                 and context.versions(link.number).has(key) is False
             )
             next_ = (
-                f"ask for {MOST_WINDOW:,} bytes at most, in the client's settings or in its code: "
+                f"ask for {MOST_WINDOW:,} bytes at most, in the consumer's settings or in its code: "
                 "servers from 7.6 on refuse a larger window"
                 if is_above
                 else None
             )
             next_ = (
-                f"servers know it from {known_key.since} on; a client must not rely on it"
+                f"servers know it from {known_key.since} on; a consumer must not rely on it"
                 if known_key is not None and is_newer
                 else next_
             )

@@ -230,6 +230,10 @@ class Context:
         direction = int(producers[connection]) if is_met else -1
         return direction if direction >= 0 else 1
 
+    def by_side(self, stream: int, text: str) -> str:
+        """Returns what is said of a stream's producer and consumer, as ``words.by_side``."""
+        return w.by_side(text, self.producer(int(self.streams.connection[stream])))
+
     def stream_place(
         self, stream: Stream, message: r.MessageRow, *, of_consumer: bool = False
     ) -> MessagePlace | None:

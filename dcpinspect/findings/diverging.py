@@ -25,7 +25,7 @@ RULES = rules(
             captured; events that do not fit in memory (the last vbuckets of files, the oldest
             events of pipes)
         next: compare both rows, the failover logs and the nodes, and report them with the
-            producer's version; a client has to read the vbucket again, because one of the two
+            producer's version; a consumer has to read the vbucket again, because one of the two
             streams is not what the vbucket has
         causes: {" ".join(CAUSES)}
         needs: histories

@@ -30,7 +30,7 @@ RULES = rules(
             closes first. It is no error, because the consumer has all that it asked for
         unless: the window is full; the consumer closed the stream, or the connection before the end
             could arrive; after a hole
-        next: report it with the producer's version; a client can close the stream and go on,
+        next: report it with the producer's version; a consumer can close the stream and go on,
             because it has all that it asked for
         causes: {GOES_ON} {CLOSED} {SILENT}
         reports: MB-31481, couchbase/couchbase-kafka-connector#11
@@ -41,7 +41,7 @@ RULES = rules(
             reached it nor ended
         unless: resets; connections that the producer closes; streams without an end; streams that
             the consumer closes; after a hole
-        next: run the job again if it has to have everything; a client has to wait for the stream
+        next: run the job again if it has to have everything; a consumer has to wait for the stream
             end of each stream before it closes the connection
         reports: MB-31481, couchbase/couchbase-kafka-connector#16
         cost: connection, was closed too early, were closed too early

@@ -37,11 +37,11 @@ _WIRE_BYTES = (
 )
 _NEXT = {
     "without-flex-frames": (
-        f"restart the client when its window is full; it has to {_ALL_BYTES}; servers before 7.0 "
+        f"restart the consumer when its window is full; it has to {_ALL_BYTES}; servers before 7.0 "
         "left the stream-id out of most messages themselves (MB-40277)"
     ),
     "without-prepare-surplus": (
-        "restart the client when its window is full; it has to count each prepare as header and "
+        "restart the consumer when its window is full; it has to count each prepare as header and "
         "body plus 2 bytes, because servers do"
     ),
 }
@@ -78,7 +78,7 @@ RULES = rules(
             keep the lower 32 bits
         unless: after a hole, until the window is granted again; at the end of the capture if no
             stream is open; a window above 4 GiB, if more than its lower 32 bits is in use
-        next: look for what stops the client from processing its messages, or restart it; a client
+        next: look for what stops the consumer from processing its messages, or restart it; a consumer
             has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect it
             after dcp_disconnect_when_stuck_timeout_seconds (720 by default) if
             dcp_disconnect_when_stuck_name_regex matches its name
@@ -91,7 +91,7 @@ RULES = rules(
             and the window is full in the end
         unless: acknowledgements that fit the right sizes; bytes sent before the window was granted;
             after a hole
-        next: restart the client when its window is full; it has to count all bytes of every message
+        next: restart the consumer when its window is full; it has to count all bytes of every message
             of a stream: header, framing extras, extras, key and value
         causes: {" ".join(_WHAT)} {NO_FIT}
         reports: GOCBC-774, JDCP-83, JDCP-184, JDCP-246, MB-40277, MB-47318, MB-56275, MB-64936
@@ -101,7 +101,7 @@ RULES = rules(
         fires: more bytes are acknowledged than flow control counts
         unless: bytes sent before the window was granted; the 2 extra bytes of a prepare; less than
             one answer time; after a hole
-        next: report the client's version to its author; it has to count the bytes on the wire, and
+        next: report the consumer's version to its author; it has to count the bytes on the wire, and
             only those of the producer's requests that belong to streams
         causes: {" ".join(tuple(w.WAYS[excess] for excess in w.OVER))}
         reports: JDCP-78, GOCBC-241, GOCBC-958, MB-47318, MB-72321
@@ -111,13 +111,13 @@ RULES = rules(
         fires: the producer begins a counted message although the window is full
         unless: one message too many; an acknowledgement comes up to one answer time later and makes
             room; the window became smaller, or is above 4 GiB; after a hole
-        next: report it with the producer's version; a client needs more memory than its window
+        next: report it with the producer's version; a consumer needs more memory than its window
         needs: flow
         cost: connection, was sent too much, were sent too much
     ack-without-window flow note consumer
         fires: bytes are acknowledged although flow control is off
         unless: unknown settings of flow control; while the consumer is asking for a window
-        next: turn flow control on in the client's settings; a client has to set
+        next: turn flow control on in the consumer's settings; a consumer has to set
             connection_buffer_size, because the producer ignores acknowledgements without it
         needs: flow
     """
@@ -248,8 +248,8 @@ def _stalls(
         message += f"; a server may give up after {STUCK_NS // 10**9} s"
     if asked_size is not None and worst.window == asked_size & MOST_WINDOW:
         message += (
-            f"; the consumer asked for {asked_size:,}, and servers before 7.6 keep only the "
-            "lower 32 bits"
+            f"; the {SIDES[1 - context.producer(link.number)]} asked for {asked_size:,}, and "
+            "servers before 7.6 keep only the lower 32 bits"
         )
     evidence = []
     for event in events:

@@ -25,7 +25,7 @@ RULES = rules(
             change; a note for consumers from which prepares, modify events or other collections are
             hidden
         unless: streams of some collections only; collections that keep no history; after a hole
-        next: compare with a stream from 0, and report it with the producer's version; a client that
+        next: compare with a stream from 0, and report it with the producer's version; a consumer that
             wants every change did not get some
         cost: vbucket, has a gap in its history, have gaps in their history, loss
     item-missing snapshot error producer
@@ -37,7 +37,7 @@ RULES = rules(
             see; changes that compaction may have purged; changes that a newer one may replace after
             the end of the other stream; after a hole
         next: compare both rows and the failover logs, and report them with the producer's version;
-            a client has to read the vbucket again to get this change
+            a consumer has to read the vbucket again to get this change
         cost: lost
     gap-unexplained capture note unknown
         fires: seqnos are missing and no cause fits; the messages before or after have no marker, or

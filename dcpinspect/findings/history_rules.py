@@ -40,7 +40,7 @@ RULES = rules(
             ends twice with reason rollback, and it does not ask from a higher seqno in between
         unless: a chain of rollbacks, each to a lower seqno; a producer whose history has changed in
             between
-        next: stop or update the client, because each round sends everything again; it has to use
+        next: stop or update the consumer, because each round sends everything again; it has to use
             the request that 'dcpinspect rollbacks' shows
         causes: purge uuid stream-end repeated
         reports: couchbase/sync_gateway#6170, MB-27604, MB-27800, MB-56084
@@ -50,7 +50,7 @@ RULES = rules(
             branch at or below its start in the consumer's failover log
         unless: first requests, which have the branch of their data; consumers that have no failover
             log yet
-        next: report the client's version to its author; it has to take the newest entry of the
+        next: report the consumer's version to its author; it has to take the newest entry of the
             failover log whose seqno is at or below the start
         causes: not-in-log older-branch
         reports: couchbase/sync_gateway#6170, GOCBC-1401
@@ -63,7 +63,7 @@ RULES = rules(
             have a failover log; consumers of which something was not captured; no vbucket of the
             connection has a common history
         next: find out whether the checkpoint is from another bucket, or from a branch that the
-            producer has lost; the client has to start again from 0
+            producer has lost; the consumer has to start again from 0
         causes: {" ".join(WRONG_UUIDS)}
         reports: couchbase-kafka-connector#6, Trendyol/go-dcp#128
         whose: consumer for {" ".join(WRONG_UUIDS)}
@@ -82,25 +82,25 @@ RULES = rules(
 
 _STARTED_AGAIN = (
     "find out whether the checkpoint is from another bucket, or from a branch that the producer "
-    "has lost; the client starts again from 0"
+    "has lost; the consumer starts again from 0"
 )
 """What to do about an unknown uuid where the client may go on by itself."""
 ADVICE = {
     "purge": (
-        "set a longer purge interval for the bucket, or start from 0; a client can set "
+        "set a longer purge interval for the bucket, or start from 0; a consumer can set "
         "max_marker_version to 2.2 and resume with the purge seqno, or ask with "
         "ignore-purged-tombstones"
     ),
     "uuid": (
-        "stop or update the client; it has to take the uuid of the newest entry of the failover "
+        "stop or update the consumer; it has to take the uuid of the newest entry of the failover "
         "log at or below the start"
     ),
     "stream-end": (
-        "use a client that knows collections; it has to negotiate them in HELLO, because "
+        "use a consumer that knows collections; it has to negotiate them in HELLO, because "
         "without them the producer cannot stream the vbucket"
     ),
     "repeated": (
-        "stop or update the client; it has to discard what is above the rollback seqno before it "
+        "stop or update the consumer; it has to discard what is above the rollback seqno before it "
         "asks again, from there"
     ),
 }
@@ -222,7 +222,7 @@ def _wrong_entry(
         ),
         cause="older-branch" if log.has(uuid) else "not-in-log",
         next_=(
-            f"report the client's version to its author; it has to ask from {start} with uuid "
+            f"report the consumer's version to its author; it has to ask from {start} with uuid "
             f"0x{right:016x}, the newest entry of the failover log at or below the start"
         ),
         seqnos=(start,),
@@ -269,11 +269,11 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
         context,
         number,
         "unknown-vbucket-uuid",
-        message,
+        context.by_side(number, message),
         evidence,
         cause=wrong.cause if wrong is not None else None,
         seqnos=(start,),
-        shared=shared,
+        shared=context.by_side(number, shared),
         facts=facts,
         explains=(number,),
         next_=_STARTED_AGAIN if severity == "note" else None,

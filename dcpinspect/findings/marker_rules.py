@@ -39,7 +39,7 @@ RULES = rules(
             the start of its snapshot; a note if it starts above
         unless: requests from the latest seqno; markers without a range; streams whose request was
             not captured
-        next: report it with the producer's version; a client can take the marker's range as it is
+        next: report it with the producer's version; a consumer can take the marker's range as it is
         cost: wrong-data
     snapshot-incomplete snapshot warning
         fires: another marker, or a stream end with reason ok, comes before the end of a snapshot; a
@@ -62,9 +62,9 @@ what it skipped.
 """
 _ACTIVE = 1
 """The number of the vbucket state "active"."""
-_NEXT = "a client can take the snapshot as ended"
+_NEXT = "a consumer can take the snapshot as ended"
 _BARE = (
-    "operators have nothing to do; a client can take the snapshot as ended, or negotiate "
+    "operators have nothing to do; a consumer can take the snapshot as ended, or negotiate "
     "collections: without them, the producer does not say which seqnos the consumer cannot see"
 )
 _UNKNOWN = (
@@ -316,7 +316,7 @@ def _is_renamed(context: Context, old: int, new: int) -> bool:
 
 
 _RENAMED = (
-    "nothing is wrong if two consumers on this host have the same agent; else the client's author "
+    "nothing is wrong if two consumers on this host have the same agent; else the consumer's author "
     "has to look at how it writes checkpoints"
 )
 _LEFT = (
@@ -334,7 +334,7 @@ _GROUP = (
 
 
 _HERE = (
-    "let the client read the skipped seqnos again, because the vbucket changed its state on this "
+    "let the consumer read the skipped seqnos again, because the vbucket changed its state on this "
     "node {}, and did not leave it; its author has to look at how it writes checkpoints"
 )
 _AWAY = "look where the vbucket was active in between; it changed its state on this node {}"

@@ -47,11 +47,11 @@ from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
 
 FAULT = (
-    "report this message with the producer's version; a client can ask for what it needs, or "
+    "report this message with the producer's version; a consumer can ask for what it needs, or "
     "has to pass over such messages"
 )
 ASK = (
-    "report it with the versions of both sides; a client has to use stream-ids in all messages "
+    "report it with the versions of both sides; a consumer has to use stream-ids in all messages "
     "of a connection, or in none"
 )
 OWN_FAULT = (
@@ -102,7 +102,7 @@ RULES = rules(
         fires: a deletion has its time although the open did not ask for it, or has no time although
             the open did
         unless: enable_expiry_opcode, which switched times on in 6.5 and 6.6; an unknown open
-        next: report this message with the producer's version; a client can tell the two forms apart
+        next: report this message with the producer's version; a consumer can tell the two forms apart
             by the length of the extras
         of_client: {OWN_FAULT}
         cost: unasked
@@ -115,18 +115,18 @@ RULES = rules(
     status-v7 session note producer
         fires: status 0x0a or 0x0b without v7_dcp_status_codes
         unless: unknown settings
-        next: operators have nothing to do; a client has to read 0x0a as 0x01, and 0x0b as 0x02
+        next: operators have nothing to do; a consumer has to read 0x0a as 0x01, and 0x0b as 0x02
     unordered-with-dcp session warning producer
         fires: DCP is opened on a connection to which UnorderedExecution was granted
         unless: an unknown HELLO
-        next: leave UnorderedExecution out of HELLO, in the client's settings or in its code; the
+        next: leave UnorderedExecution out of HELLO, in the consumer's settings or in its code; the
             server refuses such an open
         cost: connection, opened DCP without an order of answers, opened DCP without an order of
             answers
     {IN_CLEAR} session note client
         fires: a password is sent with SASL PLAIN on a connection that is not encrypted
         unless: connections inside TLS, which a key log decrypts
-        next: protect this capture, which has the password; a client should use TLS or SCRAM
+        next: protect this capture, which has the password; a consumer should use TLS or SCRAM
     """
 )
 
@@ -177,7 +177,7 @@ class Negotiation(Watcher):
             np.flatnonzero(
                 requests & sent & (decoded.opcode == Opcode.DCP_SEQNO_ADVANCED) & is_off
             ),
-            "SeqnoAdvanced to a consumer without collections",
+            "SeqnoAdvanced without collections",
         )
         asks = decoded.is_request & (decoded.opcode == Opcode.SASL_AUTH)
         in_clear = [row for row in np.flatnonzero(asks).tolist() if _is_plain(batch, row)]
@@ -232,11 +232,11 @@ def _of_requests(batch: MessageBatch, requests: BoolArray, sent: BoolArray) -> l
         ),
         (
             *(EXPIRIES, OFF, "expiry-not-negotiated", sent & expirations),
-            "expiration to a consumer that did not enable them",
+            "expiration, never enabled",
         ),
         (
             *(SYNC_WRITES, OFF, "prepare-not-negotiated", sent & np.isin(code, _DURABLE)),
-            lambda row: f"{name(row)} to a consumer without sync writes",
+            lambda row: f"{name(row)} without sync writes",
         ),
     ]
 

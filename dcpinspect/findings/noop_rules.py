@@ -10,7 +10,7 @@ import numpy as np
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
-from dcpinspect.findings.rule import ACKNOWLEDGED, GOES_ON, SILENT, rules
+from dcpinspect.findings.rule import ACKNOWLEDGED, GOES_ON, SIDES, SILENT, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
@@ -30,7 +30,7 @@ RULES = rules(
         unless: answers with another opaque; less than 2 s, or, without any answer, than ten times
             the slowest answer before; after a hole on the consumer's side, or without any message
             of the consumer
-        next: look for what stops the client, or restart it; a client has to answer noops at once,
+        next: look for what stops the consumer, or restart it; a consumer has to answer noops at once,
             and not after data that it processes
         causes: {GOES_ON} {ACKNOWLEDGED} {SILENT}
         reports: couchbaselabs/dcp-documentation#26, couchbaselabs/dcp-documentation#35
@@ -41,7 +41,7 @@ RULES = rules(
         fires: a noop is sent while the one before has no answer
         unless: an answer that is late by no more than earlier answers took; after a hole on the
             consumer's side, or without any message of the consumer
-        next: report it with the producer's version; a client has to answer each noop with its
+        next: report it with the producer's version; a consumer has to answer each noop with its
             opaque
         needs: noops
         cost: connection, has noops that overlap, have noops that overlap
@@ -49,7 +49,7 @@ RULES = rules(
         fires: a noop is answered with another opaque
         unless: while the noop may still get its own answer, after a hole or in a capture that
             begins inside the connection
-        next: report the client's version to its author; it has to repeat the four bytes of the
+        next: report the consumer's version to its author; it has to repeat the four bytes of the
             opaque, because a producer closes the connection when it gets another
         reports: gocbcore 5518977
         needs: noops
@@ -170,7 +170,7 @@ def _unanswered(
         if is_oldest and peer.undecided.place.row:
             yield _other_opaque(context, link, _noticed(noop, peer.undecided), 1)
         else:
-            then = ", then the producer closed the connection" if is_closed else ""
+            then = f", then the {SIDES[peer.producer]} closed the connection" if is_closed else ""
             message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited)}{then}"
             severity: Severity = "error" if is_closed else "warning"
             noop_place = context.report_place(link.number, noop.place)

@@ -66,7 +66,7 @@ RULES = rules(
         fires: a close of a stream is answered with an error
         unless: a stream whose end came, or may have come, while the close was under way; a hole
             that may hide that
-        next: operators have nothing to do, the stream is not open; a client has to close only open
+        next: operators have nothing to do, the stream is not open; a consumer has to close only open
             streams, each by its vbucket and stream-id
     takeover-sequence stream warning
         fires: the state of a vbucket is set on a stream without the takeover flag, or this is not

@@ -47,7 +47,7 @@ RULES = rules(
             finished streams, and streams that the consumer closed, where the next one is on another
             connection, because that may be another job of the same name; of connections without a
             stream, those on which a byte is missing
-        next: look in the client's log for what it did last on a connection; it has to store
+        next: look in the consumer's log for what it did last on a connection; it has to store
             checkpoints, so that it gets further each time
         causes: {BY_CLIENT} {BY_SERVER} {RESET} {CLOSED} {ENDED_EARLY} {FINISHED}
         whose: server for {BY_SERVER}, unknown for {RESET}, client for {BY_CLIENT}, consumer for
@@ -58,16 +58,16 @@ RULES = rules(
 
 
 _RESUMES = (
-    "look in the client's log for why it begins again; it has to store checkpoints, and to "
+    "look in the consumer's log for why it begins again; it has to store checkpoints, and to "
     "resume each stream from the last seqno that it received"
 )
 _NEXT = {
     RESET: (
         "look in the logs of both sides, or for a device between that cuts connections; the "
-        "client has to store checkpoints, and to start from them"
+        "consumer has to store checkpoints, and to start from them"
     ),
     BY_SERVER: (
-        "the server's memcached.log says why it closes them; the client has to store "
+        "the server's memcached.log says why it closes them; the consumer has to store "
         "checkpoints, and to start from them"
     ),
     CLOSED: _RESUMES,

@@ -257,7 +257,7 @@ class Refusals(Watcher):
             )
             refusal_text = f"answered with {status_name(status)}"
             if opcode in _ACKNOWLEDGED:
-                refusal_text += "; the producer takes any answer as an acknowledgement"
+                refusal_text += f"; the {SIDES[producer]} takes any answer as an acknowledgement"
             elif after_ns is not None:
                 refusal_text += (
                     f"; the {SIDES[link.closed_by]} {link.how_closed} the connection "

@@ -36,7 +36,7 @@ RULES = rules(
             times its usual time, while it goes on with others
         unless: the consumer closed everything; another connection of the consumer asked; capture
             loss that may hide the request
-        next: restart the client, because until then the vbucket delivers nothing; it has to ask
+        next: restart the consumer, because until then the vbucket delivers nothing; it has to ask
             again from the rollback seqno
         reports: couchbase/java-dcp-client#10
         cost: stuck
@@ -50,7 +50,7 @@ RULES = rules(
             because of missing collections or privileges; consumers that are gone; streams that are
             open on another connection; vbuckets that moved, or may have moved, to a node whose
             connections are not in the capture; capture loss that may hide the request
-        next: restart the client, because until then the vbucket delivers nothing; it missed the
+        next: restart the consumer, because until then the vbucket delivers nothing; it missed the
             stream end, after which it has to reopen the vbucket
         causes: {" ".join(w.END_REASONS[2:7])}
             {" ".join(status_name(status).replace("_", "-") for status in REFUSED_FOR_NOW)}
@@ -63,7 +63,7 @@ RULES = rules(
             consumer asks for all other vbuckets of the connection up to an end
         unless: streams that reached their end, or that the consumer closed; capture loss that may
             hide either, or another request
-        next: stop a job that waits for its end, because the stream never ends; the client has to
+        next: stop a job that waits for its end, because the stream never ends; the consumer has to
             ask again with the same end
         reports: Trendyol/go-dcp 997516d
         cost: vbucket, lost its end, lost their ends
@@ -71,7 +71,7 @@ RULES = rules(
         fires: a stream broke off inside an OSO snapshot, and the consumer resumes above the seqno
             before that snapshot
         unless: requests from that seqno or below; capture loss that may hide the snapshot's end
-        next: let the client read the vbucket again, because items may be missing; it has to resume
+        next: let the consumer read the vbucket again, because items may be missing; it has to resume
             where the snapshot began, because an unfinished OSO snapshot does not show which seqnos
             have come
         reports: MB-49779, GOCBC-1409
@@ -218,7 +218,7 @@ def _given_up(
         (context.answer(stream), context.request(stream), *evidence),
         cause=name.replace("_", "-"),
         next_=(
-            "restart the client, because until then the vbucket delivers nothing; it has to ask "
+            "restart the consumer, because until then the vbucket delivers nothing; it has to ask "
             f"{node or 'again'} after {name}"
         ),
         seqnos=(start,),
@@ -274,7 +274,7 @@ def _out_of_order(context: Context, before: int, number: int) -> Iterator[Occurr
     evidence = (context.request(number), begun, context.stream_place(old, old.latest))
     message = f"resumed at {start} inside an unfinished OSO snapshot; only {safe} is safe"
     advice = (
-        "let the client read the vbucket again, because items may be missing; it has to resume at "
+        "let the consumer read the vbucket again, because items may be missing; it has to resume at "
         f"{safe}{' or below' if safe else ''}, because an unfinished OSO snapshot does not show "
         "which seqnos have come"
     )

@@ -37,7 +37,7 @@ RULES = rules(
             seqnos they hide
         unless: streams of some collections only; ended streams; a full window; streams that wait
             for the disk while others are streamed; after a hole
-        next: look at the producer's version and at this vbucket's checkpoints there; a client can
+        next: look at the producer's version and at this vbucket's checkpoints there; a consumer can
             only reopen the stream
         causes: {GOES_ON} {SILENT}
         reports: MB-54591
@@ -54,7 +54,7 @@ RULES = rules(
     slow-stream stream note consumer
         fires: a stream from memory continues from disk, or ends because the consumer was too slow
         unless: capture loss that may hide the marker in between
-        next: give the client more processor time, because the producer dropped its cursor; a client
+        next: give the consumer more processor time, because the producer dropped its cursor; a consumer
             has to read and acknowledge faster
         causes: from-disk too-slow
     """
@@ -214,8 +214,8 @@ def _slow(context: Context) -> Iterator[Occurrence]:
         slow = streams[number]
         last = plain(slow.last) if slow.seen else plain(slow.request.start)
         ended = context.stream_place(slow, slow.finished)
-        message = f"ended because the consumer was too slow, at {last}"
-        shared = "ended because the consumer was too slow"
+        shared = context.by_side(number, "ended because the consumer was too slow")
+        message = f"{shared}, at {last}"
         yield occurrence(
             context,
             number,

@@ -43,7 +43,7 @@ RULES = rules(
         fires: a stream request breaks snapshot start <= start <= snapshot end, or start <= end; a
             warning for the latter, because it may have all up to the end
         unless: requests from the latest seqno; requests in the form of the first specification
-        next: remove this checkpoint, because servers refuse it; a client has to store start and
+        next: remove this checkpoint, because servers refuse it; a consumer has to store start and
             snapshot together, only with an item, and to resume inside the stored snapshot
         causes: marker-without-item start-above-snapshot start-below-snapshot start-above-end
         reports: couchbase/java-dcp-client#41, JDCP-95, JDCP-241, couchbase-kafka-connector#6,
@@ -52,14 +52,14 @@ RULES = rules(
     stream-refused stream warning
         fires: a stream request is answered by neither success nor rollback; error or note by status
         unless: requests with a more specific finding
-        next: look up what the status names with 'dcpinspect explain STATUS'; a client has to change
+        next: look up what the status names with 'dcpinspect explain STATUS'; a consumer has to change
             its request, or to ask again later with growing pauses
         whose: normal for not-my-vbucket, consumer for {STALE_MAP} eacces eaccess einval erange
             unknown-collection unknown-scope dcp-stream-id-invalid, producer for etmpfail tmpfail
         cost: refused
     duplicate-stream-request stream warning consumer
         fires: a vbucket is requested again while its stream is open
-        next: report the client's version to its author; it has to wait for the stream end before
+        next: report the consumer's version to its author; it has to wait for the stream end before
             the next request, or to use stream-ids
         reports: couchbase/java-dcp-client#13
         cost: vbucket, was requested twice, were requested twice
@@ -71,7 +71,7 @@ RULES = rules(
         cost: refused
     noop-required stream warning consumer
         fires: a request for xattrs or collections is not supported because noops are off
-        next: turn noops on in the client's settings; a client has to set enable_noop to true before
+        next: turn noops on in the consumer's settings; a consumer has to set enable_noop to true before
             the first stream request
         cost: refused
     rollback stream warning
@@ -79,7 +79,7 @@ RULES = rules(
             is in no rollback-loop. It is also a note if the consumer was granted the same with
             ignore-purged-tombstones, or has a stream again whose request was not captured
         next: look at 'dcpinspect rollbacks', which has the cause and a request that works for each;
-            the client has to discard what is above the rollback seqno, and to resume there
+            the consumer has to discard what is above the rollback seqno, and to resume there
         causes: {" ".join(CAUSES)} {" ".join(WRONG)}
         reports: couchbase/sync_gateway#6170, GOCBC-1401, couchbase/sync_gateway#1198
         whose: normal for {" ".join(CAUSES)}, consumer for no-uuid {" ".join(WRONG)}
@@ -89,13 +89,13 @@ RULES = rules(
             uuid
         unless: another request was accepted in between; the flag ignore-purged-tombstones, which
             the first request did not have; capture loss that may hide a request
-        next: stop or update the client, because it loops; it has to discard what is above the
+        next: stop or update the consumer, because it loops; it has to discard what is above the
             rollback seqno before it asks again
         cost: vbucket, ignored a rollback, ignored a rollback
     end-zero-reopen stream error consumer
         fires: a stream is accepted with end 0, although the consumer asked for more before
         unless: consumers that always ask for end 0; requests to the latest or persisted seqno
-        next: run the job again, because its stream ended after 0 items; a client has to keep the
+        next: run the job again, because its stream ended after 0 items; a consumer has to keep the
             end seqno after a rollback
         reports: couchbase/sync_gateway#5646, couchbase/sync_gateway#6152
         cost: stuck
@@ -104,7 +104,7 @@ RULES = rules(
             rollback and lost-privileges
         unless: the consumer had closed it
         next: follow the advice of the finding, because some streams need another filter or other
-            privileges; a client can resume others where they ended
+            privileges; a consumer can resume others where they ended
         causes: {" ".join(w.END_REASONS[1:9])} undefined
         whose: consumer for closed too-slow filter-empty lost-privileges, normal for state-changed
             disconnected rollback undefined, producer for backfill-failed
@@ -118,7 +118,7 @@ RULES = rules(
             if the same program on the same host had streamed to a finite end under another name
         unless: another consumer; connections of two names, side by side or in turn; seqnos that
             another member of the consumer's group received in between; capture loss
-        next: let the client read the skipped seqnos again, because it does not have them; its
+        next: let the consumer read the skipped seqnos again, because it does not have them; its
             author has to look at how it writes checkpoints: it stored a position that it had not
             received
         causes: not-received not-captured
@@ -135,64 +135,64 @@ _STATUS_SEVERITY: dict[int, Severity] = {
 }
 _AFTER_END = {
     "closed": (
-        "operators have nothing to do; the client has to reopen the stream where it ended, unless "
+        "operators have nothing to do; the consumer has to reopen the stream where it ended, unless "
         "it meant to close it"
     ),
     "state-changed": (
-        "expected in a rebalance or failover; the client has to ask for a new cluster map, and to "
+        "expected in a rebalance or failover; the consumer has to ask for a new cluster map, and to "
         "reopen the stream where it ended, at the node that it names"
     ),
     "disconnected": (
-        "look in the producer's log for why it disconnects; the client has to reopen the stream "
+        "look in the producer's log for why it disconnects; the consumer has to reopen the stream "
         "where it ended, on a new connection"
     ),
     "too-slow": (
-        "give the client more processor time; it has to reopen the stream where it ended, and to "
+        "give the consumer more processor time; it has to reopen the stream where it ended, and to "
         "take messages off faster, because the producer does not keep them for long"
     ),
     "backfill-failed": (
-        "look in the server's log for why it cannot read the vbucket; the client has to reopen "
+        "look in the server's log for why it cannot read the vbucket; the consumer has to reopen "
         "the stream where it ended"
     ),
     "rollback": (
-        "look in the cluster's log for what took the history back; the client has to ask again, "
+        "look in the cluster's log for what took the history back; the consumer has to ask again, "
         "expect a rollback, and discard what is above its seqno. A stream from the same start "
         "with the same uuid ends again"
     ),
     "filter-empty": (
-        "take the collections that were dropped out of the client's settings; it must not reopen "
+        "take the collections that were dropped out of the consumer's settings; it must not reopen "
         "the stream with this filter"
     ),
     "lost-privileges": (
-        "give the user its privileges back; until then, the producer refuses the client's requests"
+        "give the user its privileges back; until then, the producer refuses the consumer's requests"
     ),
 }
 """What to do when a stream ended, by reason."""
 _ASKED_AGAIN = {
     **dict.fromkeys(
         ("closed", "state-changed", "disconnected"),
-        "operators have nothing to do, the client asked again; the answer says how it goes on",
+        "operators have nothing to do, the consumer asked again; the answer says how it goes on",
     ),
     "too-slow": (
-        "give the client more processor time; it has to take messages off faster, because the "
+        "give the consumer more processor time; it has to take messages off faster, because the "
         "producer does not keep them for long"
     ),
     "backfill-failed": (
-        "if it ends again, the server's log shows why it cannot read the vbucket; a client should "
+        "if it ends again, the server's log shows why it cannot read the vbucket; a consumer should "
         "pause before it asks again"
     ),
     "rollback": (
-        "look in the cluster's log for what took the history back; the answer to the client's next "
+        "look in the cluster's log for what took the history back; the answer to the consumer's next "
         "request may well be a rollback"
     ),
     "filter-empty": (
-        "take the collections that were dropped out of the client's settings, because a stream "
+        "take the collections that were dropped out of the consumer's settings, because a stream "
         "with this filter ends again"
     ),
 }
 """What to do when a stream ended, by reason, if the client has asked for it again since."""
 END_FIRST = (
-    "operators have nothing to do if the client has all up to the end; it needs no stream then, "
+    "operators have nothing to do if the consumer has all up to the end; it needs no stream then, "
     "else it has to ask for an end at or above the start"
 )
 _FOLLOWED = "nothing is left to do, the consumer followed the rollback"
@@ -201,8 +201,8 @@ _WENT_ON = (
     "it was not captured"
 )
 _TO_KEEP = {
-    "no-uuid": "a client that sends the uuid of its history keeps what it has",
-    "purge": "a client that needs no tombstones can ask with ignore-purged-tombstones instead",
+    "no-uuid": "a consumer that sends the uuid of its history keeps what it has",
+    "purge": "a consumer that needs no tombstones can ask with ignore-purged-tombstones instead",
 }
 """How a client keeps what it has, by why it was rolled back."""
 _MOST_FALLS = 8
@@ -219,27 +219,27 @@ _AFTER_REFUSAL: dict[int, str] = {
         "producer refuses its requests"
     ),
     Status.EINVAL: (
-        "compare the versions of client and server; a client has to correct the flags or the JSON "
+        "compare the versions of client and server; a consumer has to correct the flags or the JSON "
         "value of the request"
     ),
     Status.ERANGE: (
-        "remove this checkpoint; a client has to resume from a seqno, and with a snapshot around "
+        "remove this checkpoint; a consumer has to resume from a seqno, and with a snapshot around "
         "it, that the vbucket's stream delivered"
     ),
     Status.UNKNOWN_COLLECTION: (
-        "look whether the client's settings name a collection that was dropped; it has to ask for "
+        "look whether the consumer's settings name a collection that was dropped; it has to ask for "
         "the manifest, and to name only collections that it has"
     ),
     Status.UNKNOWN_SCOPE: (
-        "look whether the client's settings name a scope that was dropped; it has to ask for the "
+        "look whether the consumer's settings name a scope that was dropped; it has to ask for the "
         "manifest, and to name only scopes that it has"
     ),
     Status.DCP_STREAM_ID_INVALID: (
-        "report the client's version to its author; it has to name a stream-id if, and only if, "
+        "report the consumer's version to its author; it has to name a stream-id if, and only if, "
         "'enable_stream_id' is on"
     ),
     Status.NOT_SUPPORTED: (
-        "turn on noops in the client's settings; a client has to do so before the request, and "
+        "turn on noops in the consumer's settings; a consumer has to do so before the request, and "
         "must not combine a filter with sync writes"
     ),
 }
@@ -444,7 +444,9 @@ def _refused(
         )
     if status == Status.COLLECTIONS_MANIFEST_IS_AHEAD:
         return make_occurrence(
-            "manifest-ahead", "the consumer's manifest is ahead of the producer's", evidence
+            "manifest-ahead",
+            context.by_side(number, "the consumer's manifest is ahead of the producer's"),
+            evidence,
         )
     if status in (Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE):
         known_uid = hex_uid((context.value(number) or {}).get("uid"))
@@ -452,7 +454,10 @@ def _refused(
         if known_uid is not None and told_uid is not None and known_uid > told_uid:
             return make_occurrence(
                 "manifest-ahead",
-                f"the consumer knows manifest 0x{known_uid:x}, the producer 0x{told_uid:x}",
+                context.by_side(
+                    number,
+                    f"the consumer knows manifest 0x{known_uid:x}, the producer 0x{told_uid:x}",
+                ),
                 evidence,
             )
     wants_noop = bool((session.open_flags or 0) & INCLUDE_XATTRS) or "Collections" in (
@@ -489,21 +494,23 @@ def _elsewhere(context: Context, number: int) -> str:
     redirects = context.session(connection).redirects
     if vbucket not in redirects:
         return (
-            "look whether a rebalance or failover moved the vbucket; the client has to ask for a "
+            "look whether a rebalance or failover moved the vbucket; the consumer has to ask for a "
             "new cluster map, and then the node that it names"
         )
     if (named := redirects[vbucket]) is None:
         return (
             "the map in the answer has no active node for the vbucket, so look at the nodes of the "
-            "cluster; the client has to ask again when a new map names one"
+            "cluster; the consumer has to ask again when a new map names one"
         )
     link = context.by_number[connection]
     if (node := link.node(named)) == link.server:
         return (
             f"wait, the map in the answer names this same node, {node}, which is still taking "
-            "over; the client has to ask again later"
+            "over; the consumer has to ask again later"
         )
-    return f"the map in the answer names {node}; look whether the client reaches it, and asks there"
+    return (
+        f"the map in the answer names {node}; look whether the consumer reaches it, and asks there"
+    )
 
 
 def _is_noop_off(context: Context, connection: int) -> bool:
@@ -626,7 +633,9 @@ def _rolled_back(
         context,
         number,
         "rollback",
-        f"asked for seqno {start}, rolled back to {to}: {text}{outcome.text}",
+        context.by_side(
+            number, f"asked for seqno {start}, rolled back to {to}: {text}{outcome.text}"
+        ),
         (
             context.request(number),
             context.answer(number),
@@ -634,7 +643,7 @@ def _rolled_back(
             context.log_place(rollback.log) if rollback.log is not None else None,
         ),
         cause=rollback.why.cause if wrong is None else wrong.cause,
-        shared=f"rolled back{outcome.shared}: {shared}",
+        shared=context.by_side(number, f"rolled back{outcome.shared}: {shared}"),
         next_=outcome.next,
         seqnos=(start, to),
         facts={
@@ -662,7 +671,7 @@ def _outcome(context: Context, number: int, followed: int | None, how: str) -> _
     if followed is None:
         return _Outcome("", "", how)
     if _does_without_tombstones(context.streams[number], context.streams[followed]):
-        advice = "nothing is left to do, the client asked again with ignore-purged-tombstones"
+        advice = "nothing is left to do, the consumer asked again with ignore-purged-tombstones"
         return _Outcome("; granted without them later", ", and granted later", advice)
     again = context.request(followed)
     if again is not None:
@@ -681,7 +690,7 @@ def _how_to_resume(
     )
     if wrong is not None and rollback.resume != to:
         return (
-            f"let the client resume at {rollback.resume}, the last seqno that it received, with "
+            f"let the consumer resume at {rollback.resume}, the last seqno that it received, with "
             f"{uuid}, because from {to} on it would miss what is between; {wrong.next}"
         )
     advice = wrong.next if wrong is not None else _TO_KEEP.get(rollback.why.cause)
@@ -689,7 +698,7 @@ def _how_to_resume(
     return (
         "operators have nothing to do, a later request was granted"
         if is_over
-        else f"let the client discard what is above {to}, and resume at {to} with {uuid}"
+        else f"let the consumer discard what is above {to}, and resume at {to} with {uuid}"
     ) + (f"; {advice}" if advice is not None else "")
 
 

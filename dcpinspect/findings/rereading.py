@@ -33,7 +33,7 @@ RULES = rules(
             another name, filter, stream-id or branch; a connection that begins before the old one
             is closed; nodes that replicate; capture loss that may hide a request, a rollback or the
             end of the stream before
-        next: operators have nothing to do if the client means to read everything each time; else it
+        next: operators have nothing to do if the consumer means to read everything each time; else it
             has to store checkpoints, and to start from them
         causes: {RESTART} {RE_READ}
         adds_up: yes
@@ -43,7 +43,7 @@ RULES = rules(
 _WORDS = {RESTART: "asked from the start again", RE_READ: "asked from below what was received"}
 _NEXT = {
     RE_READ: (
-        "operators have nothing to do; a client has to store checkpoints more often if it must not "
+        "operators have nothing to do; a consumer has to store checkpoints more often if it must not "
         "receive items twice"
     )
 }

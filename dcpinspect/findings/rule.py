@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal
@@ -12,6 +11,7 @@ from dcpinspect.findings.costs import SHARED, Cost, cost
 from dcpinspect.findings.finding import Over, Whose
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.message import Severity
+from dcpinspect.streams.words import by_side
 from dcpinspect.text import groups, words_of
 
 Blamed = Whose | Literal["producer", "consumer", "sender", "receiver"]
@@ -20,8 +20,7 @@ connection to connection, and from message to message. A node that replicates to
 producer and the client.
 """
 SIDES: tuple[Whose, Whose] = ("client", "server")
-"""Who sends in each direction."""
-_CLIENT = re.compile(r"\b(?:a|the) client\b")
+"""``words.SIDES``, as those who may have to act."""
 _DIRECTIONS: Mapping[str | None, int] = {"c2s": 0, "s2c": 1}
 
 Need = Literal["contents", "flow", "noops", "histories"]
@@ -116,14 +115,12 @@ class Rule:
         sent = _DIRECTIONS.get(cause, _DIRECTIONS.get(direction))
         return "unknown" if sent is None else SIDES[sent if blamed == "sender" else 1 - sent]
 
-    def to_consumer(self, advice: str) -> str:
-        """Returns advice for a connection whose consumer is the server: where a rule speaks of
-        producers and consumers, its advice calls the consumer a client.
+    def told(self, advice: str, producer: int) -> str:
+        """Returns advice in words for the ends of a connection. ``producer``: direction of the
+        producer's messages.
         """
-        blamed = {self.whose} if isinstance(self.whose, str) else {*self.whose.values()}
-        if blamed.isdisjoint(("producer", "consumer")):
-            return advice
-        return (advice == self.next and self.of_client) or _CLIENT.sub("the consumer", advice)
+        is_own = not producer and advice == self.next
+        return by_side((is_own and self.of_client) or advice, producer)
 
 
 def rules(text: str) -> tuple[Rule, ...]:

@@ -25,7 +25,7 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import groups, words_of
 
 FAULT = (
-    "report this message and the one before it with the producer's version; a client must not "
+    "report this message and the one before it with the producer's version; a consumer must not "
     "use it, and can reopen the stream from its last seqno"
 )
 
@@ -73,12 +73,12 @@ RULES = rules(
     seqno-not-increasing snapshot error producer
         fires: a seqno is not above the one before it
         unless: OSO snapshots; after a hole
-        next: report both rows with the failover log and the producer's version; a client may have
+        next: report both rows with the failover log and the producer's version; a consumer may have
             applied an older change over a newer one, and can reopen the stream
         cost: wrong-data
     seqno-repeated-after-advanced snapshot warning producer
         fires: an event has a seqno that a SeqnoAdvanced already had
-        next: operators have nothing to do, this is a known fault of servers; a client has to
+        next: operators have nothing to do, this is a known fault of servers; a consumer has to
             process the event
         reports: MB-62984
         cost: vbucket, has a seqno twice, have a seqno twice
@@ -99,7 +99,7 @@ RULES = rules(
         unless: a second marker with the same range and history; after an OSO snapshot or an
             incomplete one; replicas, which may merge snapshots; after a hole
         next: find out which node has the active vbucket, because a replica may merge snapshots,
-            else report both rows with the producer's version; a client can go by the seqnos of the
+            else report both rows with the producer's version; a consumer can go by the seqnos of the
             events
         cost: wrong-data
     marker-behind snapshot error producer
@@ -133,7 +133,7 @@ RULES = rules(
         fires: a later change of a document has a lower CAS
         unless: changes without a CAS; after a hole
         next: compare the clocks of the nodes, unless XDCR writes to a bucket that resolves
-            conflicts by revision; a client has to order changes by seqno
+            conflicts by revision; a consumer has to order changes by seqno
         needs: contents
         cost: vbucket, has a CAS that goes backwards, have a CAS that goes backwards
     commit-without-prepare snapshot warning producer
@@ -164,7 +164,7 @@ RULES = rules(
     manifest-uid-backwards snapshot warning producer
         fires: a system event has a lower manifest uid than the one before it
         unless: the same uid; OSO snapshots; after a hole
-        next: find out whether the bucket was restored, else report the producer's version; a client
+        next: find out whether the bucket was restored, else report the producer's version; a consumer
             has to ask for the manifest again
         needs: contents
         cost: wrong-data

@@ -258,7 +258,7 @@ class _Log:
                 shared="the server calls streams slow",
             )
         for event in events["buffer-full"]:
-            message = f"the server waited {_text(event.reason)} for the consumer to free its window"
+            message = f"the server waited {_text(event.reason)} for the client to free its window"
             yield self._occurrence(event, "server-slow-stream", message, cause="buffer-full")
         for event in events["disconnect"]:
             cause = next(
@@ -403,7 +403,7 @@ _TO_DO: Mapping[str, tuple[Whose, str | None]] = {
 _SHARED = {
     "purge": "tombstones were purged since",
     "unknown-uuid": "no history in common",
-    "consumer-ahead": "the consumer is ahead of the branch point, or of the server",
+    "consumer-ahead": "the client is ahead of the branch point, or of the server",
     "unknown": "see the reason of each",
 }
 

@@ -36,7 +36,7 @@ RULES = rules(
             TCP, or an unknown one; a backfill whose turn may come after those of other vbuckets, or
             which leaves out deletions; streams that ended or reached their requested end; after a
             hole, which may hide that the vbucket is a replica
-        next: on the producer, look at this stream in 'cbstats dcp'; a client can only reopen it,
+        next: on the producer, look at this stream in 'cbstats dcp'; a consumer can only reopen it,
             from the last seqno that it received
         causes: memory disk
         needs: flow
@@ -46,7 +46,7 @@ RULES = rules(
 
 _DISK_ADVICE = (
     "on the producer, look at this stream's backfill in 'cbstats dcp', at the memory that is "
-    "in use, and at how fast the disk is; a client can only reopen the stream, from the last seqno "
+    "in use, and at how fast the disk is; a consumer can only reopen the stream, from the last seqno "
     "that it received"
 )
 

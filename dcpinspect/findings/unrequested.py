@@ -30,7 +30,7 @@ RULES = rules(
         unless: clients that request no stream, or may still go on; a hole that may hide requests;
             captures that begin inside the connection
         next: check that other tasks or members own them, or that their nodes are not in this
-            capture; else the client has to request them, because their changes reach nobody
+            capture; else the consumer has to request them, because their changes reach nobody
         reports: couchbase-kafka-connector#13
     start-not-listed stream warning consumer
         fires: a client begins vbuckets at the high seqnos that it was told, and one from 0 because
@@ -38,7 +38,7 @@ RULES = rules(
         unless: vbuckets that were listed with 0; clients that begin others from another seqno;
             fewer than two vbuckets that begin at their high seqno; clients of which something was
             not captured
-        next: expect old items of this vbucket again; a client has to ask for the high seqnos until
+        next: expect old items of this vbucket again; a consumer has to ask for the high seqnos until
             the vbucket is listed, because a node leaves it out while it is not active there
         reports: JDCP-240
         cost: vbucket, is read from the beginning, are read from the beginning

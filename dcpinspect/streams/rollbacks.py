@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.fields import bit_names
@@ -175,8 +175,10 @@ class Rollbacks:
                     return start, end
         return to, to
 
-    def records(self) -> Records:
-        """Returns the table of rollbacks, in order of requests."""
+    def records(self, producers: IntArray) -> Records:
+        """Returns the table of rollbacks, in order of requests. ``producers``: direction of the
+        producer's messages, by number of the connection.
+        """
         numbers = np.array(list(self._found), dtype=np.int64)
         rows = self._streams[numbers]
         is_asked = rows.request.form > 0
@@ -208,7 +210,12 @@ class Rollbacks:
             ],
             "purge_seqno": [rollback.seen.purge_seqno for rollback in rollbacks],
             "cause": [rollback.why.cause for rollback in rollbacks],
-            "explanation": [rollback.why.text for rollback in rollbacks],
+            "explanation": [
+                w.by_side(rollback.why.text, producer)
+                for rollback, producer in zip(
+                    rollbacks, producers[rows.connection].tolist(), strict=True
+                )
+            ],
             "resume_start": [rollback.resume for rollback in rollbacks],
             "resume_uuid": [rollback.resume_uuid for rollback in rollbacks],
             "resume_snapshot_start": [

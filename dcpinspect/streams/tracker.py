@@ -365,7 +365,7 @@ class Tracker(Portable):
                 snapshots, streams, snapshot_states, sight.may_have_asked[streams.connection]
             ),
             "gaps": gaps.records,
-            "rollbacks": lambda: explained().records(),
+            "rollbacks": lambda: explained().records(tables.connections.producer),
             "vbuckets": lambda: vbucket_records(
                 tables, verdicts.codes, amounts, clients, self.conversation.reports, waits
             ),

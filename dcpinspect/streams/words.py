@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from dcpinspect.text import words_of
 
 # -- streams
@@ -72,6 +74,18 @@ VBUCKET_VERDICTS = words_of(
 
 ROLES = ("producer", "consumer")
 """Role of the TCP server."""
+SIDES = ("client", "server")
+"""Who sends in each direction."""
+_ROLE = re.compile(r"""(?<![\w"-])(producer|consumer)(?=(?:'?s)?(?![\w"-]))""")
+
+
+def by_side(text: str, producer: int = 1) -> str:
+    """Returns what is said of producer and consumer with the words for the ends of a connection:
+    most often, they are the server and the client. ``producer``: direction of its
+    messages; -1 if nothing tells.
+    """
+    return _ROLE.sub(lambda role: SIDES[(producer != 0) ^ (role[1] == "consumer")], text)
+
 
 # -- anomalies
 

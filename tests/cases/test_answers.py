@@ -60,7 +60,7 @@ def test_a_sample_is_answered_on_one_screen_with_a_verdict(
     ("one", "other", "is_said"),
     [
         ("resume at 50 with uuid 0x1", "start again from 0", True),
-        ("nothing is left to do, the consumer followed the rollback", "resume at 50", True),
+        ("nothing is left to do, the client followed the rollback", "resume at 50", True),
         ("do not reopen it with this filter", "reopen the stream where it ended", True),
         ("resume at 50 with uuid 0x1", "report it with this message", False),
         ("resume at 50", "resume at 50", False),

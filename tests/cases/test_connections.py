@@ -42,7 +42,7 @@ def test_12_a_noop_answered_with_another_opaque(tmp_path: Path) -> None:
     assert case.shows("noop-opaque") == ["noop answer", "noop"]
     assert found.next == (
         "report the client's version to its author; it has to repeat the four bytes of the "
-        "opaque, because a producer closes the connection when it gets another"
+        "opaque, because a server closes the connection when it gets another"
     )
     (told,) = case.tables.connections.records()
     assert told["closed_by"] == "server"
@@ -62,7 +62,7 @@ def test_12_a_noop_that_is_not_answered(tmp_path: Path) -> None:
     assert found.severity == "error"
     assert (
         found.message
-        == "noop 0x00000011 unanswered for 20.0 s, then the producer closed the connection"
+        == "noop 0x00000011 unanswered for 20.0 s, then the server closed the connection"
     )
     assert case.shows("noop-unanswered") == ["noop"]
     assert found.next == (

@@ -106,5 +106,5 @@ def test_11_answers_that_a_consumer_acknowledges(tmp_path: Path) -> None:
     assert case.shows("over-acknowledged") == ["buffer_acknowledgement"] * 2
     assert found.next == (
         "report the client's version to its author; it has to count the bytes on the wire, and "
-        "only those of the producer's requests that belong to streams"
+        "only those of the server's requests that belong to streams"
     )

@@ -45,7 +45,7 @@ def test_18_a_client_without_collections_never_sees_the_end(tmp_path: Path) -> N
     assert case.shows("snapshot-incomplete") == ["snapshot_marker", "snapshot_marker"]
     assert found.next == (
         "operators have nothing to do; a client can take the snapshot as ended, or negotiate "
-        "collections: without them, the producer does not say which seqnos the consumer cannot "
+        "collections: without them, the server does not say which seqnos the client cannot "
         "see"
     )
 

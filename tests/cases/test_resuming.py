@@ -51,7 +51,7 @@ def test_2_a_checkpoint_with_an_invented_uuid(tmp_path: Path) -> None:
         "the client goes on; the uuid may be older than the capture"
     )
     assert found.message.startswith(
-        "uuid 0x0000000000000001 is unknown to the producer (log: 0x000000000000000b from 100, "
+        "uuid 0x0000000000000001 is unknown to the server (log: 0x000000000000000b from 100, "
     )
     assert case.shows("unknown-vbucket-uuid") == [
         "stream_req",
@@ -219,7 +219,7 @@ def test_8_streams_that_end_for_a_rollback_from_0(tmp_path: Path) -> None:
     assert case.shows("rollback-loop") == ["stream_end"] * 3
     assert found.next == (
         "use a client that knows collections; it has to negotiate them in HELLO, because "
-        "without them the producer cannot stream the vbucket"
+        "without them the server cannot stream the vbucket"
     )
 
 

@@ -103,7 +103,7 @@ def test_14_the_last_change_comes_with_the_next_one_only(tmp_path: Path) -> None
     assert found.message == "server has 18, sent 17, idle 41.0 s, window open"
     assert case.shows("server-owes-seqno") == ["get_all_vb_seqnos answer", "mutation", "stream_req"]
     assert found.next == (
-        "look at the producer's version and at this vbucket's checkpoints there; a client can "
+        "look at the server's version and at this vbucket's checkpoints there; a client can "
         "only reopen the stream"
     )
     assert [

@@ -182,7 +182,7 @@ def test_the_request_that_works_is_shown_before_the_one_that_did_not(
 def test_at_250_columns_a_rollback_has_its_explanation(capsys: pytest.CaptureFixture[str]) -> None:
     lines = text(capsys, "rollbacks", ROLLBACK, "--width", "250")
     assert rows(lines)[0].endswith(
-        "the consumer is ahead of the branch point 50, so resume there with that branch's uuid"
+        "the client is ahead of the branch point 50, so resume there with that branch's uuid"
     )
 
 

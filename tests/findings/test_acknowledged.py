@@ -160,8 +160,8 @@ def test_a_marker_that_is_answered_although_its_ack_flag_is_not_set() -> None:
         ["c2s", "s2c"],
     )
     assert whole.next == (
-        "update the consumer; it may answer a marker only if its ack flag is set, because "
-        "during a takeover the producer counts answers and may wait forever"
+        "update the client; it may answer a marker only if its ack flag is set, because "
+        "during a takeover the server counts answers and may wait forever"
     )
 
 

@@ -124,7 +124,7 @@ def test_lengths_of_time_and_ranges() -> None:
     spans_ns = [5_000, 250_500_000, 9_310_000_000, 600_000_000_000, 9_000_000_000_000]
     assert list(map(duration, spans_ns)) == ["0.005 ms", "250 ms", "9.3 s", "10 min", "2.5 h"]
     assert [duration(span_ns, is_exact=True) for span_ns in (20, *spans_ns)] == [
-        "0.00002 ms",
+        "0.000 ms",
         "0.005 ms",
         "250.5 ms",
         "9.31 s",

@@ -60,13 +60,12 @@ def test_checkpoints_that_will_be_rolled_back_alike_are_one_finding(tmp_path: Pa
         tuple(range(12)),
     )
     assert one.message.startswith(
-        "resuming from 1000 will be rolled back to 900: the consumer is ahead of the branch "
-        "point 900"
+        "resuming from 1000 will be rolled back to 900: the client is ahead of the branch point 900"
     )
     assert one.message.endswith(" on 12 vbuckets: 0–11")
     assert (
         one.next
-        == "expect that items are sent again; the client has to undo what the consumer has above 900, "
+        == "expect that items are sent again; the client has to undo what the client has above 900, "
         f"and to resume at 900 with uuid 0x{NEW:016x}"
     )
 

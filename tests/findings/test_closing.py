@@ -10,6 +10,7 @@ from dcpinspect.findings.explains import CLOSES
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.reading.reading import Reading
+from dcpinspect.streams.words import by_side
 from tests.captures import field
 from tests.encode import encode
 from tests.findings.checked import findings
@@ -102,7 +103,7 @@ def test_a_close_by_the_server_points_at_the_fault_that_it_closes_for(
     assert (one.severity, one.cause) == ("note", cause)
     assert set(fault.places[:1]) < set(one.places)
     assert (one.effect_of, one.next) == (fault.id, "")
-    assert fault.next == RULES[rule].next
+    assert fault.next == by_side(RULES[rule].next)
 
 
 def test_every_fault_of_the_table_is_tried() -> None:

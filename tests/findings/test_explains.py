@@ -150,7 +150,7 @@ def test_who_went_on_after_an_unknown_uuid_is_not_told_to_start_again() -> None:
     assert (one.severity, one.next) == (
         "note",
         "find out whether the checkpoint is from another bucket, or from a branch that the "
-        "producer has lost; the client starts again from 0",
+        "server has lost; the client starts again from 0",
     )
 
 

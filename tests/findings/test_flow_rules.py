@@ -235,7 +235,7 @@ def test_of_a_window_above_four_gib_servers_keep_the_lower_bits() -> None:
         f"flow-control window full for 6.0 s, {44 + 4 * MUTATION - 100} of 500 bytes"
     )
     assert found.message.endswith(
-        "; the consumer asked for 4,294,967,796, and servers before 7.6 keep only the lower 32 bits"
+        "; the client asked for 4,294,967,796, and servers before 7.6 keep only the lower 32 bits"
     )
 
 
@@ -398,7 +398,7 @@ def test_headers_that_a_consumer_does_not_count() -> None:
     [
         (
             "replication:ns_1@a->ns_1@b:default",
-            f"look at the consumer's version; it has to {COUNT_ALL}; a node that replicates does not acknowledge what it had buffered at "
+            f"look at the client's version; it has to {COUNT_ALL}; a node that replicates does not acknowledge what it had buffered at "
             "the end of a stream (before 7.2, MB-56275); it acknowledges buffered messages with "
             "a wrong size (before 6.6.5 and 7.0.4, MB-47318), and V2.2 markers with the size of "
             "V2.0 (builds before 8.0.0, MB-64936)",
@@ -427,14 +427,14 @@ def test_versions_of_servers_that_count_otherwise_are_named_to_nodes_and_where_n
     (found,) = check(excess(talk))
     assert (found.rule, found.cause) == ("over-acknowledged", None)
     assert found.next == (
-        "look at the consumer's version; it has to count the bytes on the wire, and only those of the producer's requests that belong to "
+        "look at the client's version; it has to count the bytes on the wire, and only those of the server's requests that belong to "
         "streams; a node that replicates with full eviction acknowledges a message twice if the"
         " message had to wait for the disk (5.5 to 8.0.2, MB-72321); it acknowledges buffered "
         "messages with a wrong size (before 6.6.5 and 7.0.4, MB-47318)"
     )
     (found,) = [one for one in check(growing()) if one.rule == "under-acknowledged"]
     assert found.next == (
-        f"look at the consumer's version; it has to {COUNT_ALL}; a node that replicates does not "
+        f"look at the client's version; it has to {COUNT_ALL}; a node that replicates does not "
         "acknowledge what it had buffered at the end of a stream (before 7.2, MB-56275); it "
         "acknowledges buffered messages with a wrong size (before 6.6.5 and 7.0.4, MB-47318), and "
         "V2.2 markers with the size of V2.0 (builds before 8.0.0, MB-64936)"

@@ -119,7 +119,7 @@ def test_a_uuid_that_no_log_has() -> None:
     (one,) = found(talk)
     assert (one.rule, one.vbuckets) == ("unknown-vbucket-uuid", (7,))
     log = "0x000000000000000b from 100, 0x000000000000000a from 0"
-    assert one.message == f"uuid 0x000000000000000f is unknown to the producer (log: {log})"
+    assert one.message == f"uuid 0x000000000000000f is unknown to the server (log: {log})"
     assert [place.row for place in one.places] == [5, 6, 8]
 
 
@@ -242,7 +242,7 @@ def test_hundreds_are_one_finding_and_one_rollback() -> None:
         ("rollback", 300),
     ]
     assert both[1].message.startswith(
-        "rolled back, and followed: no history in common, the uuids are not in the producer's "
+        "rolled back, and followed: no history in common, the uuids are not in the server's "
         "logs on 300 vbuckets in "
     )
 

@@ -234,10 +234,10 @@ def test_a_server_before_7_0_does_not_have_to_say_what_it_hides(
     ]
     assert (one.severity, one.cause, one.whose) == (severity, cause, whose)
     assert one.next == "a client can take the snapshot as ended; " + (
-        "the producer owes the last seqno or, from 7.0 on, a SeqnoAdvanced; report it with the "
-        "producer's version, the consumer is not at fault"
+        "the server owes the last seqno or, from 7.0 on, a SeqnoAdvanced; report it with the "
+        "server's version, the client is not at fault"
         if whose == "server"
-        else "producers before 7.0, as this one, do not say which seqnos the consumer cannot see"
+        else "servers before 7.0, as this one, do not say which seqnos the client cannot see"
     )
 
 
@@ -463,7 +463,7 @@ def test_changes_of_state_that_do_not_make_the_new_branch_say_nothing_of_it(
     assert (one.severity, one.whose, one.message) == UNSEEN
     assert one.next == (
         "look at the other nodes: one of them was promoted in between, and the capture may lack"
-        " what the consumer received there"
+        " what the client received there"
     )
 
 

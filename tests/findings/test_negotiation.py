@@ -122,13 +122,13 @@ CASES = [
     Case(
         "expiry-not-negotiated",
         expired,
-        "expiration to a consumer",
+        "expiration, never enabled",
         allows={"enable_expiry_opcode": "true"},
     ),
     Case(
         "prepare-not-negotiated",
         prepared,
-        "dcp_prepare to a consumer without sync writes",
+        "dcp_prepare without sync writes",
         allows={"enable_sync_writes": "true"},
     ),
     Case(

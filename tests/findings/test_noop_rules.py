@@ -133,7 +133,7 @@ def test_it_is_an_error_where_the_producer_closes_then(abort: bool) -> None:
     assert (found.rule, found.severity) == ("noop-unanswered", "error")
     assert (
         found.message
-        == "noop 0x00000009 unanswered for 6.0 s, then the producer closed the connection"
+        == "noop 0x00000009 unanswered for 6.0 s, then the server closed the connection"
     )
 
 

@@ -205,14 +205,14 @@ def test_several_clients_of_different_names_are_named_each_by_address_and_name()
         (
             "client",
             "client",
-            "; the consumer must not use it, and can reopen the stream from its last seqno",
-            "report this message with the producer's version; it has to ask for what it sends",
+            "; a server must not use it, and can reopen the stream from its last seqno",
+            "report this message with the client's version; it has to ask for what it sends",
         ),
         (
             "server",
             "server",
             "; a client must not use it, and can reopen the stream from its last seqno",
-            "report this message with the producer's version; a client can tell the two forms",
+            "report this message with the server's version; a client can tell the two forms",
         ),
     ],
 )

@@ -50,7 +50,7 @@ def test_a_uuid_that_no_server_gave_a_client_which_had_the_log_is_the_clients() 
     assert said(talk) == (
         "uuid-never-given",
         "client",
-        "the consumer had the log, and no producer gave it this uuid",
+        "the client had the log, and no server gave it this uuid",
     )
 
 
@@ -115,7 +115,7 @@ def test_a_start_that_was_never_received_is_the_clients() -> None:
     talk.stream(7, start=90, uuid=OWN, rollback=20)
     talk.stream(7, start=20, uuid=OWN, log=LOG)
     assert said(talk)[:2] == ("start-never-received", "client")
-    assert "the consumer had received only up to 5" in rollback(talk).message
+    assert "the client had received only up to 5" in rollback(talk).message
 
 
 def test_a_client_that_received_less_than_the_rollback_seqno_resumes_where_it_was() -> None:

@@ -183,7 +183,7 @@ def reopening(
         (
             "disconnected",
             "stream-ended",
-            "; the findings about stream ends say why the producer ended them",
+            "; the findings about stream ends say why the server ended them",
         ),
     ],
 )

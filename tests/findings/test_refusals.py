@@ -130,7 +130,7 @@ def test_a_marker_that_a_consumer_refuses_is_taken_for_acknowledged(flags: tuple
         talk, rules=[*IDS, "ack-early", "connection-closed", "unexpected-reply"]
     )
     assert (refused.rule, refused.vbuckets, refused.seqnos) == ("consumer-refused", (7,), (9,))
-    assert refused.message.endswith("the producer takes any answer as an acknowledgement")
+    assert refused.message.endswith("the server takes any answer as an acknowledgement")
     assert closed.rule == "connection-closed"  # nothing says that this was why
 
 

@@ -14,12 +14,13 @@ import pytest
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams.words import by_side
 from tests.encode import encode, encode_snappy
 from tests.findings.checked import checked, findings, found_in
 from tests.streams.told import Told, opened, packets
 
 LATER = (
-    "look at the node's memory and load if it goes on; the producer refuses only for now, so a "
+    "look at the node's memory and load if it goes on; the server refuses only for now, so a "
     "client should ask again later, with growing pauses"
 )
 REACHES = "; look whether the client reaches it, and asks there"
@@ -119,11 +120,11 @@ def test_a_refusal_is_told_by_its_status(status: int, severity: str) -> None:
         (
             Status.EACCESS,
             (
-                "give the user a role that may read this data over DCP; until then, the producer "
+                "give the user a role that may read this data over DCP; until then, the server "
                 "refuses its requests"
             ),
         ),
-        (0x1234, RULES["stream-refused"].next),
+        (0x1234, by_side(RULES["stream-refused"].next)),
     ],
 )
 def test_what_to_do_about_a_refusal_depends_on_its_status(status: int, advice: str) -> None:
@@ -205,7 +206,7 @@ def test_a_collection_that_only_a_newer_manifest_has(known: str, told: str, rule
     (found,) = warnings(talk)
     assert found.rule == rule
     if rule == "manifest-ahead":
-        assert found.message == "the consumer knows manifest 0xa, the producer 0x9"
+        assert found.message == "the client knows manifest 0xa, the server 0x9"
 
 
 @pytest.mark.parametrize(("name", "severity"), [("dcp:2", "note"), ("other:1", "warning")])
@@ -272,7 +273,7 @@ def test_a_rollback_that_the_client_followed_is_a_note(again: dict[str, Any]) ->
     assert found.message.startswith("asked for seqno 150, rolled back to 100: ")
     assert found.message.endswith(f"; followed in row {request.row}")
     assert (request.direction, request.row) == ("c2s", found.places[1].row + 1)
-    assert found.next == "nothing is left to do, the consumer followed the rollback"
+    assert found.next == "nothing is left to do, the client followed the rollback"
 
 
 def test_nothing_is_left_to_do_for_a_client_that_does_without_tombstones() -> None:
@@ -415,12 +416,12 @@ def test_a_client_that_has_a_stream_again_followed_it_or_need_not() -> None:
     stream.snapshot(100, 110, "memory")
     stream.mutation(110, "k")
     (found,) = rollbacks(talk)
-    assert (found.severity, found.message.endswith("; the consumer has a stream again")) == (
+    assert (found.severity, found.message.endswith("; the client has a stream again")) == (
         "note",
         True,
     )
     assert found.next == (
-        "nothing is left to do, the consumer has a stream of the vbucket again; the request for"
+        "nothing is left to do, the client has a stream of the vbucket again; the request for"
         " it was not captured"
     )
 
@@ -472,9 +473,9 @@ def test_rollbacks_that_were_followed_are_told_apart_from_those_that_were_not() 
         "note": (1, 3, 5),
     }
     assert found["note"].message.startswith(
-        "rolled back, and followed: the consumer is ahead of the branch point"
+        "rolled back, and followed: the client is ahead of the branch point"
     )
-    assert found["note"].next == "nothing is left to do, the consumer followed the rollback"
+    assert found["note"].next == "nothing is left to do, the client followed the rollback"
 
 
 def test_rollbacks_of_one_vbucket_say_each_where_to_resume() -> None:
@@ -629,13 +630,13 @@ def test_ends_have_their_reasons(reason: str, severity: str) -> None:
         ),
         (
             "disconnected",
-            "look in the producer's log for why it disconnects; the client has to reopen the "
+            "look in the server's log for why it disconnects; the client has to reopen the "
             "stream where it ended, on a new connection",
         ),
         (
             "too-slow",
             "give the client more processor time; it has to reopen the stream where it ended, "
-            "and to take messages off faster, because the producer does not keep them for long",
+            "and to take messages off faster, because the server does not keep them for long",
         ),
         (
             "backfill-failed",
@@ -655,7 +656,7 @@ def test_ends_have_their_reasons(reason: str, severity: str) -> None:
         ),
         (
             "lost-privileges",
-            "give the user its privileges back; until then, the producer refuses the client's "
+            "give the user its privileges back; until then, the server refuses the client's "
             "requests",
         ),
     ],
@@ -677,7 +678,7 @@ ADVICE_TO_THOSE_WHO_ASKED_AGAIN = {
     "disconnected": IS_AGAIN,
     "too-slow": (
         "give the client more processor time; it has to take messages off faster, because the "
-        "producer does not keep them for long"
+        "server does not keep them for long"
     ),
     "backfill-failed": (
         "if it ends again, the server's log shows why it cannot read the vbucket; a client should "

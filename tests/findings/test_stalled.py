@@ -39,13 +39,13 @@ def standing(
     [
         (
             "disk",
-            "on the producer, look at this stream's backfill in 'cbstats dcp', at the memory that "
+            "on the server, look at this stream's backfill in 'cbstats dcp', at the memory that "
             "is in use, and at how fast the disk is; a client can only reopen the stream, from "
             "the last seqno that it received",
         ),
         (
             "memory",
-            "on the producer, look at this stream in 'cbstats dcp'; a client can only reopen it, "
+            "on the server, look at this stream in 'cbstats dcp'; a client can only reopen it, "
             "from the last seqno that it received",
         ),
     ],

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import FAMILIES
 from dcpinspect.output.render.explanation import whose_of
+from dcpinspect.streams.words import by_side
 
 
 def rules_page() -> str:
@@ -25,10 +26,13 @@ def _lines() -> Iterator[str]:
     yield "the server or the client."
     yield ""
     yield (
-        "The consumer is the side that receives documents, the producer the side that sends "
-        "them. Most often, they are the client and the"
+        "The client receives changes, the server sends them. Where a node replicates to another "
+        "one, the client sends: then findings say"
     )
-    yield "server. A hole is a range of bytes that is not in the capture."
+    yield (
+        "`server` for the side that receives, and `client` for the other one. A hole is a range of "
+        "bytes that is not in the capture."
+    )
     yield ""
     yield (
         "`severity` is that of most findings of the rule. An `error` means that data is lost, "
@@ -44,10 +48,7 @@ def _lines() -> Iterator[str]:
         "`whose` says which side must change something. Findings say `client` or `server`, by "
         "who opened the TCP connection."
     )
-    yield (
-        "`producer` and `consumer` are that side of the connection, `sender` and `receiver` that "
-        "side of the message. If it depends on"
-    )
+    yield ("`sender` and `receiver` are that side of the message. If it depends on")
     yield (
         "the cause, the causes are in brackets, and others are `unknown`. No finding blames the "
         "network, because a capture is taken at"
@@ -80,10 +81,10 @@ def _lines() -> Iterator[str]:
             cells = (
                 f'<a id="{rule.id}"></a>`{rule.id}`',
                 rule.severity,
-                f"{rule.fires}{reports}",
-                rule.unless,
-                whose_of(rule),
+                f"{by_side(rule.fires)}{reports}",
+                by_side(rule.unless),
+                by_side(whose_of(rule)),
                 cost,
-                rule.next,
+                by_side(rule.next),
             )
             yield f"| {' | '.join(cells)} |"

@@ -98,7 +98,7 @@ def test_a_purge_is_told_with_its_seqno_and_with_what_excludes_a_lost_end() -> N
     (found,) = tables(talk).rollbacks
     assert (found["cause"], found["purge_seqno"]) == ("purge", 45)
     assert found["explanation"] == (
-        "tombstones up to the purge seqno 45 are gone; the producer has this branch up to 90, "
+        "tombstones up to the purge seqno 45 are gone; the server has this branch up to 90, "
         "so it did not lose its end"
     )
 

@@ -42,6 +42,13 @@ def test_verdicts_of_vbuckets_are_those_of_streams_in_another_order() -> None:
     }  # which is said of vbuckets only
 
 
+def test_what_is_said_of_producer_and_consumer_names_the_ends_of_the_connection() -> None:
+    text = "the producer's log; a consumer-refused, consumers, 'x'; \"consumer\" is a name"
+    said = "the server's log; a consumer-refused, clients, 'x'; \"consumer\" is a name"
+    assert w.by_side(text) == w.by_side(text, -1) == said
+    assert w.by_side("the producer asked a consumer", 0) == "the client asked a server"
+
+
 DOCUMENT = Path(__file__).parents[2] / "docs" / "streams.md"
 
 

@@ -32,6 +32,7 @@ from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode, opcode_doc, opcode_name
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams.words import by_side
 from dcpinspect.text import clip, escape
 
 if TYPE_CHECKING:
@@ -415,27 +416,20 @@ def _features(word: str) -> list[list[str]]:
 def rule_lines(rule: Rule) -> Iterator[str]:
     """Yields the text about a rule, for the terminal."""
     yield f"{rule.id}: {rule.severity} of the family {rule.family}"
-    yield f"  found when: {rule.fires}"
+    yield f"  found when: {by_side(rule.fires)}"
     if rule.unless:
-        yield f"  not when: {rule.unless}"
+        yield f"  not when: {by_side(rule.unless)}"
     whose = whose_of(rule)
-    sides = [f"the {word} is {_SIDES[word]}" for word in _SIDES if word in whose]
-    yield f"  whose: {'; '.join([whose, *sides])}"
+    swapped = "; for a node that replicates to another one, client and server are swapped"
+    yield f"  whose: {by_side(whose)}{swapped if by_side(whose) != whose else ''}"
     costs = dict.fromkeys(filter(None, map(rule.cost_of, ("", *rule.causes))))
     if costs:
         yield f"  costs: {', or '.join(f'a {cost.of} {cost.one}' for cost in costs)}"
-    yield f"  next: {rule.next}"
+    yield f"  next: {by_side(rule.next)}"
     if rule.causes:
         yield f"  causes: {', '.join(rule.causes)}"
     if rule.reports:
         yield f"  reported as: {', '.join(rule.reports)}"
-
-
-_SIDES = {
-    "consumer": "the client, or the server that a node replicates to",
-    "producer": "the server, or the node that replicates to it",
-}
-"""Which end of a connection rules speak of: findings say client or server."""
 
 
 def whose_of(rule: Rule) -> str:

@@ -421,7 +421,7 @@ def _frame(svg: Element, highest: int, unit: str, span_ns: int) -> None:
         _add(
             svg,
             "text",
-            duration(int(span_ns * share), is_exact=True),
+            duration(int(span_ns * share), is_exact=True) if share else "0",
             x=x,
             y=_BOTTOM + 14,
             class_=kind,

@@ -64,7 +64,7 @@ def test_the_axis_of_a_chart_ends_where_the_capture_ends() -> None:
     assert drawn is not None
     ticks = [one.text for one in drawn[0].iter("text") if one.get("class") == "tick end"]
     assert last_ns - charts.start_ns < charts.used * charts.span_ns
-    assert ticks == [f"{(last_ns - charts.start_ns) / 1e6:.3f} ms"]
+    assert ticks == [f"{(last_ns - charts.start_ns) / 1e6:.4g} ms"]
 
 
 def test_a_timeline_has_each_snapshot_gap_and_event() -> None:
