@@ -4,6 +4,7 @@ client resumed a stream.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -25,7 +26,9 @@ from dcpinspect.streams.gaps_between_streams import resumed_gaps
 from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.record_codes import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import GREATEST, LEAST, Gaps, Snapshots, Stream, Streams
+from dcpinspect.streams.server_reports import HIGH, LATEST, Reports
 from dcpinspect.streams.tables import Tables
+from dcpinspect.streams.tcp_facts import host_of
 from dcpinspect.streams.transitions import ENDED, INCOMPLETE
 from dcpinspect.streams.verdicts import PATIENCE_NS
 
@@ -230,7 +233,7 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
     streams = context.streams
     by_place = np.argsort(streams.at.row, kind="stable")
     places_of = streams.at.row[by_place]
-    opened_streams, names = _Opened(streams), _Names(context)
+    opened_streams, names, listings = _Opened(streams), _Names(context), _Listings(context)
     gaps = tables.all_gaps.of_cause(w.RESUMED)
     for index, gap in enumerate((*gaps, *_of_programs(context))):
         number, after, before = gap.stream, plain(gap.after), plain(gap.before)
@@ -258,6 +261,9 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
         severity, cause = ("note", "not-captured") if is_elsewhere else ("warning", "not-received")
         if is_renamed and not is_elsewhere:
             severity, advice = "note", _RENAMED
+        if (listing := listings.at_start(old, number)) is not None:
+            severity, cause, advice, sets = "note", "from-latest", _FROM_LATEST, [listing]
+            message = f"{message}; {start} is the high seqno that the server told it"
         seqnos, evidence = (start, after), [*evidence, *sets]
         yield occurrence(
             context,
@@ -318,6 +324,10 @@ def _is_renamed(context: Context, old: int, new: int) -> bool:
 _RENAMED = (
     "nothing is wrong if two consumers on this host have the same agent; else the consumer's author "
     "has to look at how it writes checkpoints"
+)
+_FROM_LATEST = (
+    "nothing, if the consumer means to read only what is new; else its author has to look at how it "
+    "takes up a stored position"
 )
 _LEFT = (
     "look at the other nodes: the vbucket was on one of them in between, and the capture may "
@@ -482,6 +492,45 @@ class _Opened:
         behind = np.searchsorted(times, until_ns, "right")
         first_streams: list[int] = numbers[first : min(behind, first + MOST_BETWEEN)].tolist()
         return first_streams
+
+
+class _Listings:
+    """High seqnos that clients were told, by vbucket and seqno."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @cached_property
+    def _reports(self) -> Reports:
+        reports = self._context.tracker.conversation.reports
+        highs: Reports = reports[(reports.kind == HIGH) | (reports.kind == LATEST)]
+        return highs
+
+    @cached_property
+    def _rows(self) -> dict[tuple[int, int], list[int]]:
+        rows: dict[tuple[int, int], list[int]] = defaultdict(list)
+        pairs = zip(self._reports.vbucket.tolist(), self._reports.value.tolist(), strict=True)
+        for row, pair in enumerate(pairs):
+            rows[pair].append(row)
+        return rows
+
+    def at_start(self, old: int, new: int) -> MessagePlace | None:
+        """Returns the message that told a client the seqno from which its stream starts, after
+        its stream before had received all it has; None if there is none.
+        """
+        before, after = self._context.streams[old], self._context.streams[new]
+        links = self._context.by_number
+        host = host_of(links[int(after.connection)].client)
+        for row in self._rows.get((int(after.vbucket), int(after.request.start)), ()):
+            report = self._reports[row]
+            connection = int(report.connection)
+            if (
+                connection in links
+                and host_of(links[connection].client) == host
+                and before.at.time < report.place.time <= after.opened.time
+            ):
+                return self._context.report_place(connection, report.place)
+        return None
 
 
 def _is_handed_over(context: Context, old: int, between_number: int, new: int) -> bool:

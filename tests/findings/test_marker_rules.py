@@ -280,6 +280,31 @@ def test_a_client_that_resumes_above_what_it_had() -> None:
     assert of("resume-skipped", first, third) == []
 
 
+def test_a_client_that_reads_only_what_is_new() -> None:
+    """Kafka connectors and go-dcp can begin at the high seqno each time."""
+    for high, is_asked_before, severity in (
+        (11, False, "note"),
+        (9, False, "warning"),
+        (11, True, "warning"),
+    ):
+        first = opened("c:1", port=50_001)
+        if is_asked_before:
+            first.high_seqnos({7: high})
+        stream = first.stream(7)
+        stream.snapshot(0, 8, "memory")
+        stream.mutation(8, "k")
+        first.close()
+        second = opened("c:1", port=50_002)
+        if not is_asked_before:
+            second.high_seqnos({7: high})
+        second.stream(7, start=11)
+        ((told, whose, message),) = skipped(first, second)
+        assert told == severity
+        if told == "note":
+            assert whose == "unknown"
+            assert message.endswith("never delivered; 11 is the high seqno that the server told it")
+
+
 def skipped(*talks: Told) -> list[tuple[str, str, str]]:
     """Severity, who has to act, and the message of each."""
     return [

@@ -187,6 +187,18 @@ def test_who_begins_from_checkpoints_or_from_0_on_purpose_is_not_told() -> None:
         ] == []
 
 
+def test_a_vbucket_that_comes_to_the_node_later_is_not_told() -> None:
+    """It was empty on its node before, or moved here: its beginning is what is new."""
+    for wait_s, is_told in ((0.5, True), (5, False)):
+        talk = from_now(NINE, NINE)
+        talk.wait(wait_s)
+        stream = talk.stream(44)
+        stream.snapshot(0, 1, "memory")
+        stream.mutation(1, "k")
+        told = [one.rule for one in findings(talk, rules=IDS)]
+        assert ("start-not-listed" in told) is is_told
+
+
 def test_a_list_that_was_lost_may_have_had_it() -> None:
     assert [
         one
