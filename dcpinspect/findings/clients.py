@@ -24,7 +24,7 @@ from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import Groups, NameNumbers
 from dcpinspect.streams.hole_capacity import ANSWER, REQUEST
-from dcpinspect.streams.records import GREATEST
+from dcpinspect.streams.records import GREATEST, LEAST
 from dcpinspect.streams.session import FAILOVER_LOGS
 from dcpinspect.streams.tcp_facts import host_of
 from dcpinspect.streams.transitions import ENDED
@@ -367,7 +367,7 @@ class Clients:
 
     def is_whole(self, connection: int) -> bool:
         """Returns whether the capture lacks nothing of a connection's client, on any of its own."""
-        return self._consumers.incomplete.isdisjoint(self._consumers.may_be(connection))
+        return self._context.sight.incomplete.isdisjoint(self._consumers.may_be(connection))
 
     @cached_property
     def _by_connection(self) -> tuple[Groups, Groups, RowNumbers, Sequence[RowNumbers]]:
@@ -441,7 +441,30 @@ class Clients:
         # another node already streamed the vbucket to the client
         if not turn.is_rollback and elsewhere.until_ns > turn.time_ns:
             return True
+        if self._is_taken_up(turn):
+            return True
         return self.may_have_said(int(stream.connection), turn.time_ns, vbucket=int(stream.vbucket))
+
+    def _is_taken_up(self, turn: LostStream) -> bool:
+        """Returns whether another consumer of the program asked for the vbucket for the first time,
+        and where the stream stood: its name may be that of the client's next connection.
+        """
+        context, streams = self._context, self._context.streams
+        stream = streams[turn.stream]
+        stood = stream.position if stream.has_position else stream.request.start
+        stood = stream.rollback if turn.is_rollback else stood
+        groups = self._by_connection[0]
+        group = groups.of[turn.stream]
+        rows = groups.rows[groups.begins[group] : groups.begins[group] + groups.counts[group]]
+        is_next = (streams.request.start[rows] == stood) & (stood > LEAST)
+        is_next &= (streams.opened.time[rows] > turn.time_ns) & (
+            context.of_client.previous[rows] < 0
+        )
+        connections = [int(stream.connection), *streams.connection[rows[is_next]].tolist()]
+        programs = [
+            (context.owners[number].host, context.session(number).service) for number in connections
+        ]
+        return programs[0] in programs[1:]
 
     def may_be_granted_after(self, stream: int) -> bool:
         """Returns whether the client of a stream request, or who may be that client, has a stream
@@ -469,7 +492,7 @@ class Clients:
             context.may_lack(
                 incomplete, 1 - context.producer(incomplete), since_ns, until_ns, REQUEST
             )
-            for incomplete in self._consumers.incomplete & self._consumers.may_be(connection)
+            for incomplete in self._context.sight.incomplete & self._consumers.may_be(connection)
         )
 
     def may_have_heard(self, connection: int, since_ns: int, until_ns: int) -> bool:
@@ -479,7 +502,7 @@ class Clients:
         A log answers a request: that was not captured either, or it has no answer.
         """
         context, streams = self._context, self._context.streams
-        for incomplete in self._consumers.incomplete & self._consumers.may_be(connection):
+        for incomplete in self._context.sight.incomplete & self._consumers.may_be(connection):
             if context.may_lack(
                 incomplete, context.producer(incomplete), since_ns, until_ns, ANSWER
             ):

@@ -124,8 +124,7 @@ class Context:
         """Returns when the capture of a connection ended: what its client says on another one is
         seen until then.
         """
-        link = self.by_number[connection]
-        return max(self._until[link.first_file], self._until[link.last_file])
+        return self.sight.captured_until_ns(connection)
 
     def until_ns(self, link: TcpConnection) -> int:
         """Returns the time up to which a connection is known to have been there: its end, or the
@@ -136,34 +135,7 @@ class Context:
         """
         if link.closed:
             return link.heard_until_ns
-        return max(self._until[link.first_file], self._until[link.last_file])
-
-    @cached_property
-    def _until(self) -> Mapping[int, int]:
-        """By file: time of the last packet of the connections that begin or end in it, and of those
-        that go on meanwhile at its capture point.
-        """
-        until_of: dict[int, int] = {}
-        spans: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
-        for link in self.links:
-            first_point, last_point = link.points
-            is_one = first_point == last_point  # else the capture of the first may have ended
-            first_until, last_since = (
-                (link.last_ns, link.first_ns) if is_one else (link.first_ns, link.last_ns)
-            )
-            spans[first_point].append((link.first_ns, first_until, link.first_file))
-            spans[last_point].append((last_since, link.last_ns, link.last_file))
-        for of_point in spans.values():
-            together: set[int] = set()
-            until = 0
-            for first_ns, last_ns, file in sorted(of_point):
-                if first_ns > until:  # nothing was captured in between
-                    until_of |= dict.fromkeys(together, until)
-                    together.clear()
-                together.add(file)
-                until = max(until, last_ns)
-            until_of |= dict.fromkeys(together, until)
-        return until_of
+        return self.captured_until_ns(link.number)
 
     def session(self, connection: int) -> Session:
         """Returns what a connection has said of itself."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
+from operator import attrgetter
 
 import numpy as np
 
@@ -470,11 +471,22 @@ def _request_key(stream: Stream) -> tuple[int, ...]:
     return request.start, request.uuid, request.snapshot_start, request.snapshot_end, request.flags
 
 
+def _are_of_many(context: Context, rounds: Sequence[int]) -> bool:
+    """Returns whether each of these requests may be of another consumer: no DCP name comes twice,
+    and connections are there at the same time, for too short a time to tell their names apart.
+    """
+    connections = context.streams.connection[list(rounds)].tolist()
+    links = sorted(map(context.by_number.__getitem__, connections), key=attrgetter("first_ns"))
+    is_beside = any(link.heard_until_ns > later.first_ns for link, later in pairwise(links))
+    names = {context.owners[number].dcp_name for number in connections}
+    return is_beside and len(names) == len(rounds)
+
+
 def _is_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool:
+    if len(rounds) < 2 or _are_of_many(context, rounds):
+        return False
     if len(rounds) > 2:
         return True
-    if len(rounds) < 2:
-        return False
     streams = context.streams
     first, second = (streams[number] for number in rounds)
     is_same = _request_key(first) == _request_key(second)

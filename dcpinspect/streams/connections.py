@@ -13,7 +13,7 @@ from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.records import ConnectionRow, ConnectionRows, Streams
-from dcpinspect.streams.session import Session
+from dcpinspect.streams.session import Session, consumer_name_of
 from dcpinspect.streams.table_columns import CONNECTIONS
 from dcpinspect.streams.tcp_facts import TcpConnection, host_of
 from dcpinspect.streams.verdicts import PATIENCE_NS
@@ -103,7 +103,8 @@ def _client_of(link: TcpConnection, session: Session, sight: Visibility) -> Clie
     """
     host = host_of(link.origin)
     if session.name:
-        return Client(f"{host} {session.service}", host, is_named=True)
+        dcp_name = consumer_name_of(session.name)
+        return Client(f"{host} {session.service}", host, is_named=True, dcp_name=dcp_name)
     if sight.is_complete_so_far(link.number):
         return Client(f"{host} {session.agent or ''}".rstrip(), host, is_named=True)
     return Client(f"{host} connection {link.number}?", host, is_named=False)

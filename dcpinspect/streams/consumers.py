@@ -5,21 +5,22 @@ asked for the next one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.grouping import Groups, NameNumbers
 from dcpinspect.streams.records import GREATEST
-from dcpinspect.streams.session import Session, consumer_name_of
+from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import KnownTables
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.unread_requests import UnreadRequests
-from dcpinspect.streams.verdicts import PATIENCE_NS
+from dcpinspect.streams.verdicts import PATIENCE_NS, failover_entries
 from dcpinspect.streams.visibility import Visibility
 
 MOST_EARLIER = 64
@@ -33,45 +34,37 @@ def consumers_apart(
     links: Mapping[int, TcpConnection],
     sessions: Mapping[int, Session],
     tables: KnownTables,
+    logs: Sequence[bytes],
 ) -> Mapping[int, Client]:
     """Returns clients, by number of the connection; those that prove to be several consumers of one
     program are known by the whole DCP name of their first connection.
 
-    A consumer has one stream of a vbucket on a node. So names that go on with one beside each other
-    are two consumers. A name belongs to the first consumer of which it is beside no name; one that
-    is beside no other at all may be anybody's.
+    A consumer has a vbucket on one connection to a node. So names that go on with one beside each
+    other are two consumers. A name belongs to the first consumer of which it is beside no name; one
+    that is beside no other at all may be anybody's. ``logs``: the failover logs of the reading.
     """
+    clients = _of_each_cluster(clients, links, tables, logs)
     programs_and_names = {
         number: (
             client.name,
-            f"{client.host} {consumer_name_of(session.name)}"
+            f"{client.host} {client.dcp_name}"
             + client.name.removeprefix(f"{client.host} {session.service}"),
         )
         for number, client in clients.items()
         if (session := sessions.get(number)) and session.name
     }
     names = NameNumbers(programs_and_names, len(tables.connections))
-    beside = _beside_each_other(names, links, tables) if len(names.words) > 1 else {}
+    beside = _beside_each_other(names, links, tables)
     if not beside:
         return clients
-    consumers: dict[str, list[set[int]]] = defaultdict(list)  # of each program: sets of names
+    consumers = _members(names, beside)
     consumer_of: dict[int, str] = {}
-    for name, (program, own_name) in enumerate(names.words):
-        if name not in beside:
-            continue
-        for consumer in consumers[program]:
-            if beside[name].isdisjoint(consumer):
-                consumer.add(name)
-                consumer_of[name] = names.words[min(consumer)][1]
-                break
-        else:
-            consumers[program].append({name})
-            consumer_of[name] = own_name
     relatives: dict[str, frozenset[str]] = {}
     for program, of_program in consumers.items():
         known_by = [names.words[min(consumer)][1] for consumer in of_program]
         relatives[program] = frozenset(known_by)
         for consumer, own_name in zip(of_program, known_by, strict=True):
+            consumer_of |= dict.fromkeys(consumer, own_name)
             relatives[own_name] = frozenset(
                 (
                     program,
@@ -92,38 +85,111 @@ def consumers_apart(
     return renamed
 
 
+def _of_each_cluster(
+    clients: Mapping[int, Client],
+    links: Mapping[int, TcpConnection],
+    tables: KnownTables,
+    logs: Sequence[bytes],
+) -> Mapping[int, Client]:
+    """Returns clients; a name that stands for connections to several clusters is a consumer for
+    each cluster, as it is for each bucket.
+
+    Nodes that stream the same vbucket, while a client is on both, and whose failover logs share no
+    uuid at all, are of two clusters. Another node is of the one with which it shares a uuid.
+    """
+    nodes = NameNumbers(
+        {number: (client.name, links[number].server) for number, client in clients.items()},
+        len(tables.connections),
+    )
+    is_read = np.array([*map(bool, map(failover_entries, logs)), False])
+    beside = _beside_each_other(nodes, links, tables, of_nodes=is_read[tables.streams.log])
+    if not beside:
+        return clients
+    node_uuids: dict[int, set[int]] = defaultdict(set)
+    node_logs = np.stack([nodes.of[tables.streams.connection], tables.streams.log], axis=1)
+    for node, log in np.unique(node_logs[node_logs[:, 1] >= 0], axis=0).tolist():
+        node_uuids[node].update(uuid for uuid, _ in failover_entries(logs[log]))
+    beside = {
+        node: strangers
+        for node, others in beside.items()
+        if (strangers := {one for one in others if node_uuids[node].isdisjoint(node_uuids[one])})
+    }
+    cluster_of: dict[int, str] = {}
+    for program, clusters in _members(nodes, beside).items():
+        for cluster in clusters:
+            cluster_of |= dict.fromkeys(cluster, f"{program}@{nodes.words[min(cluster)][1]}")
+    programs = {nodes.words[node][0] for node in beside}
+    renamed: dict[int, Client] = {}
+    for number, client in clients.items():
+        node = int(nodes.of[number])
+        shared = [
+            other
+            for other in beside
+            if nodes.words[other][0] == client.name and node_uuids[other] & node_uuids[node]
+        ]
+        name = cluster_of.get(node) or (cluster_of[shared[0]] if shared else "")
+        renamed[number] = (
+            replace(client, name=name)
+            if name
+            else replace(client, is_named=client.is_named and client.name not in programs)
+        )
+    return renamed
+
+
+def _members(names: NameNumbers, beside: Mapping[int, Set[int]]) -> Mapping[str, list[set[int]]]:
+    """Returns the consumers of each program, as sets of names. ``names``: of pairs of a program and
+    a name. ``beside``: names that are not of one consumer.
+    """
+    consumers: dict[str, list[set[int]]] = defaultdict(list)
+    for name in sorted(beside):
+        of_program = consumers[names.words[name][0]]
+        for consumer in of_program:
+            if beside[name].isdisjoint(consumer):
+                consumer.add(name)
+                break
+        else:
+            of_program.append({name})
+    return consumers
+
+
 def _beside_each_other(
-    names: NameNumbers, links: Mapping[int, TcpConnection], tables: KnownTables
+    names: NameNumbers,
+    links: Mapping[int, TcpConnection],
+    tables: KnownTables,
+    *,
+    of_nodes: BoolArray | None = None,
 ) -> Mapping[int, set[int]]:
     """Returns, by number of the name, other names of the program that go on with a stream of the
-    same vbucket on the same node beside it. ``names``: of pairs of a program and a name.
+    same vbucket on the same node beside it.
+
+    ``names``: of pairs of a program and a name. ``of_nodes``: a mask of streams; the names are those
+    of nodes, and connections that had such a stream go on beside each other.
     """
     streams, connections = tables.streams, tables.connections
     programs = NameNumbers(
         {name: program for name, (program, _) in enumerate(names.words)}, len(names.words)
     )
+    beside: dict[int, set[int]] = defaultdict(set)
+    if len(programs.words) == len(names.words):
+        return beside
     servers = NameNumbers({number: link.server for number, link in links.items()}, len(connections))
     name, producer = names.of[streams.connection], connections.producer[streams.connection]
     is_granted = (streams.answer == w.A_ACCEPTED) | (streams.seen > 0)
+    is_granted &= (name >= 0) & (True if of_nodes is None else of_nodes)
     in_order = np.argsort(streams.opened.time, kind="stable")
+    server = servers.of[streams.connection] if of_nodes is None else np.zeros_like(name)
     groups = Groups(
-        [
-            programs.of[name],
-            servers.of[streams.connection],
-            producer,
-            streams.vbucket,
-            streams.sid,
-        ],
-        in_order[(is_granted & (name >= 0))[in_order]],
+        [programs.of[name], server, producer, streams.vbucket], in_order[is_granted[in_order]]
     )
     # a client that is gone says nothing more on its connection
     until = connections.time.array[streams.connection, 1 - producer]
-    until = np.where(streams.finished.row > 0, np.minimum(until, streams.finished.time), until)
-    until = np.where(streams.closed_row >= 0, np.minimum(until, streams.closed_time), until)
+    if of_nodes is None:
+        is_finished, is_closed = streams.finished.row > 0, streams.closed_row >= 0
+        until = np.where(is_finished, np.minimum(until, streams.finished.time), until)
+        until = np.where(is_closed, np.minimum(until, streams.closed_time), until)
     rows, group = groups.rows, groups.of[groups.rows]
     has_come_to_end = (streams.finished.row > 0) & (streams.reason == 0)
     later_until = np.where(has_come_to_end, GREATEST, until)
-    beside: dict[int, set[int]] = defaultdict(set)
     for distance in range(1, min(int(groups.counts.max(initial=0)), MOST_EARLIER)):
         earlier, later = rows[:-distance], rows[distance:]
         both_until = np.minimum(until[earlier], later_until[later])
@@ -196,11 +262,6 @@ class Consumers:
             self._may_be[key] = frozenset(named if owner.is_named else self.of_host[owner.host])
         return self._may_be[key]
 
-    @cached_property
-    def incomplete(self) -> frozenset[int]:
-        """Connections of which the capture lacks something."""
-        return frozenset(number for number in self.owners if not self._sight.is_complete(number))
-
     def received_before(self, stream: int) -> int | None:
         """Returns the seqno, biased, up to which the client of a stream had come in the vbucket
         when it asked for the stream, on earlier ones; None where there is none, or where nobody can
@@ -211,22 +272,23 @@ class Consumers:
         earlier = np.asarray(before, dtype=np.int64)[streams.has_position[before] != 0]
         if not 0 < len(earlier) < MOST_EARLIER:
             return None
-        for number in earlier[np.isin(streams.connection[earlier], list(self.incomplete))].tolist():
+        since_ns, until_ns = int(streams.at.time[earlier].max()), int(streams.opened.time[stream])
+        for number in earlier[
+            np.isin(streams.connection[earlier], list(sight.incomplete))
+        ].tolist():
             stream_record = streams[number]
-            if sight.may_move(
-                int(stream_record.connection),
-                stream_record,
-                self._tables.snapshots,
-                int(stream_record.position_losses),
+            connection = int(stream_record.connection)
+            losses = int(stream_record.position_losses)
+            if sight.ends_before(connection, until_ns) or sight.may_move(
+                connection, stream_record, self._tables.snapshots, losses
             ):
                 return None
-        since_ns, until_ns = int(streams.at.time[earlier].max()), int(streams.opened.time[stream])
         other_connections = self.may_be(int(streams.connection[stream])) - {
             *streams.connection[earlier].tolist()
         }
         if any(
             sight.may_stream(incomplete, since_ns, until_ns)
-            for incomplete in self.incomplete & other_connections
+            for incomplete in sight.incomplete & other_connections
         ):
             return None
         return int(streams.position[earlier].max())

@@ -55,6 +55,8 @@ class Client:
     """Whether the consumer is known. False: the start of the connection was not captured, so it may
     be any consumer's on that host.
     """
+    dcp_name: str = ""
+    """The part of its DCP name that its connections share for certain."""
     relatives: frozenset[str] = frozenset()
     """Names of consumers that may be this one: of the same program, and never beside it."""
 
@@ -82,6 +84,9 @@ def resumed_gaps(
     order = order[taken[order] & (names.of[streams.connection[order]] >= 0)]
     client_groups = Groups([names.of[streams.connection], streams.vbucket, streams.sid], order)
     before_of = client_groups.previous
+    own_names = {number: (client.name, client.dcp_name) for number, client in clients.items()}
+    own_name = NameNumbers(own_names, most).of[streams.connection]
+    own_before = Groups([own_name, streams.vbucket, streams.sid], order).previous
     of_host = Groups([hosts.of[streams.connection], streams.vbucket, streams.sid], order)
     went_on = _latest_before(streams, client_groups)
     later = order[before_of[order] >= 0]
@@ -90,7 +95,10 @@ def resumed_gaps(
         streams.request.flags[later] & FROM_LATEST == 0
     )
     may_skip &= (streams.has_position[old_of] != 0) & (streams.in_oso[old_of] < 0)
-    may_skip &= streams.position[old_of] < streams.request.start[later]
+    start, own_before = streams.request.start[later], own_before[later]
+    may_skip &= streams.position[old_of] < start
+    # of several names that may be one consumer's, each knows what it received itself
+    may_skip &= (own_before < 0) | (streams.position[own_before] < start)
     for number in later[may_skip].tolist():
         stream, before = streams[number], int(before_of[number])
         client, old = clients[stream.connection], streams[before]
@@ -147,7 +155,7 @@ def _incomplete(
     links_of_client: dict[str, list[TcpConnection]] = defaultdict(list)
     for number, client in clients.items():
         link = links[number]
-        if not sight.is_complete(number):
+        if number in sight.incomplete:
             links_of_client[client.name if client.is_named else client.host].append(link)
     return links_of_client
 

@@ -317,7 +317,13 @@ class Tracker(Portable):
             )
             for link in links
         }
-        owners = consumers_apart(clients_of(links, sessions, sight), by_number, sessions, tables)
+        owners = consumers_apart(
+            clients_of(links, sessions, sight),
+            by_number,
+            sessions,
+            tables,
+            self.conversation.logs,
+        )
         clients = {number: owner.name for number, owner in owners.items()}
         ends = Ends.from_tables(
             tables, by_number, {number: flow.is_full for number, flow in flows.items()}

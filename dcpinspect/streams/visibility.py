@@ -8,6 +8,7 @@ it has room for what somebody asks for (``room``): callers say how many bytes th
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -121,6 +122,8 @@ class Visibility:
             until_ns is None or self._connections[connection].time[direction] < until_ns
         ):
             return "lost"
+        if until_ns is not None and self.ends_before(connection, until_ns):
+            return "lost"
         if (self._sizes(connection, direction, since_ns, until_ns) >= least).any():
             return "lost"
         return "complete"
@@ -172,6 +175,8 @@ class Visibility:
         producer = self.producer(connection)
         if self._links[connection].lost_at_end[producer] is not None:
             return True
+        if self.ends_before(connection, until_ns):
+            return True
         sizes = self._sizes(connection, producer, since_ns, until_ns).tolist()
         is_unknown = self.between(connection, producer, since_ns, until_ns) == "unknown"
         return is_unknown or may_move(sizes, is_complete=True, has_ranges=False)
@@ -182,6 +187,16 @@ class Visibility:
         """
         ways = (0, 1) if direction is None else (direction,)
         return all(self.between(connection, one_direction) == "complete" for one_direction in ways)
+
+    @cached_property
+    def incomplete(self) -> frozenset[int]:
+        """Connections of which the capture lacks something, or that may have gone on behind it."""
+        latest_ns = max((link.last_ns for link in self._links.values()), default=0)
+        return frozenset(
+            number
+            for number in self._links
+            if not self.is_complete(number) or self.ends_before(number, latest_ns)
+        )
 
     def is_complete_so_far(self, connection: int) -> bool:
         """Returns whether nothing is missing up to the latest message of each direction: then it is
@@ -238,6 +253,48 @@ class Visibility:
         of_consumer = losses.direction != self._connections.producer[losses.connection]
         mask[losses.connection[of_consumer]] = True
         return mask
+
+    def captured_until_ns(self, connection: int) -> int:
+        """Returns when the capture of a connection ended."""
+        link = self._links[connection]
+        return max(self._until[link.first_file], self._until[link.last_file])
+
+    def ends_before(self, connection: int, time_ns: int) -> bool:
+        """Returns whether a connection may have gone on up to a time, after its capture had ended,
+        and others not.
+        """
+        return (
+            len(self._until) > 1
+            and not self._links[connection].closed
+            and self.captured_until_ns(connection) < time_ns
+        )
+
+    @cached_property
+    def _until(self) -> Mapping[int, int]:
+        """By file: time of the last packet of the connections that begin or end in it, and of those
+        that go on meanwhile at its capture point.
+        """
+        until_of: dict[int, int] = {}
+        spans: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+        for link in self._links.values():
+            first_point, last_point = link.points
+            is_one = first_point == last_point  # else the capture of the first may have ended
+            first_until, last_since = (
+                (link.last_ns, link.first_ns) if is_one else (link.first_ns, link.last_ns)
+            )
+            spans[first_point].append((link.first_ns, first_until, link.first_file))
+            spans[last_point].append((last_since, link.last_ns, link.last_file))
+        for of_point in spans.values():
+            together: set[int] = set()
+            until = 0
+            for first_ns, last_ns, file in sorted(of_point):
+                if first_ns > until:  # nothing was captured in between
+                    until_of |= dict.fromkeys(together, until)
+                    together.clear()
+                together.add(file)
+                until = max(until, last_ns)
+            until_of |= dict.fromkeys(together, until)
+        return until_of
 
     @cached_property
     def _lost(self) -> Mapping[tuple[int, int], _Lost]:

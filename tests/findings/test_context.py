@@ -76,6 +76,7 @@ def test_another_capture_says_nothing_of_a_connection() -> None:
     apart = replace(
         link,
         number=2,
+        first_seq=(7, 7),  # else it were a copy
         first_file=1,
         last_file=1,
         first_ns=link.last_ns + 1,
@@ -88,7 +89,7 @@ def test_another_capture_says_nothing_of_a_connection() -> None:
     found = Context(found.tracker, [link, elsewhere])
     assert (found.until_ns(link), found.until_ns(elsewhere)) == (link.last_ns, across.last_ns)
     assert found.captured_until_ns(1) == link.last_ns
-    both = replace(across, number=3, first_file=0, points=("", "other"))
+    both = replace(across, number=3, first_seq=(9, 9), first_file=0, points=("", "other"))
     found = Context(found.tracker, [link, elsewhere, both])
     assert (found.until_ns(link), found.until_ns(both)) == (link.last_ns, across.last_ns)
 

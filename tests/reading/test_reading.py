@@ -645,3 +645,32 @@ def test_what_comes_of_a_connection_that_has_left_is_not_looked_at() -> None:
     reading = watched([*captured, *late], closed=5)
     assert reading.messages == watched(captured, closed=5).messages
     assert len(reading.engine.links) <= 12
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_what_a_client_received_after_its_capture_had_ended_is_not_left_out(
+    is_whole: bool, tmp_path: Path
+) -> None:
+    """Node 1's capture ends, and vb 7, which goes on there, perhaps, is resumed at node 2."""
+    one, two = opened(port=50_001), opened(port=50_002)
+    two.server = "node2"
+    stream = one.stream(7)
+    stream.snapshot(0, 3, "memory")
+    stream.mutation(3, "k")
+    stream.end("state-changed")
+    two.stream(8)
+    two.wait(5)
+    two.stream(7, start=9)
+    two.noop()
+    (tmp_path / "one").write_bytes(capture(one))
+    (tmp_path / "two").write_bytes(capture(two))
+    together = sorted((*packets(one), *packets(two)), key=lambda packet: packet.time_ns)
+    recorded = [Recorded(packet.data, packet.wire, packet.time_ns) for packet in together]
+    (tmp_path / "whole").write_bytes(builders.pcap(recorded))
+    with Reading(
+        [str(tmp_path / name) for name in (["whole"] if is_whole else ["one", "two"])]
+    ) as reading:
+        reading.check()
+        list(reading)
+        rules = {finding.rule for finding in reading.findings()}
+    assert ("resume-skipped" in rules) == is_whole

@@ -206,3 +206,81 @@ def test_consumers_beside_each_other_that_are_rolled_back_once_each_do_not_loop(
         talks.append(talk)
     together = sorted((p for talk in talks for p in packets(talk)), key=time_of)
     assert "rollback-loop" not in {finding.rule for finding in found_in(together)}
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.9])
+def test_a_capture_that_ends_too_soon_to_tell_names_apart_shows_no_loop(seconds: float) -> None:
+    talks = []
+    for name in "ab":
+        talk = opened(f"kafka:{name}", port=50_000 + ord(name))
+        log = [(0xB, 50), (0xA, 0)]
+        talk.stream(1, start=100, uuid=0xA, snapshot=(100, 100), rollback=50, log=log)
+        talk.stream(1, start=50, uuid=0xA, snapshot=(50, 50), log=log).snapshot(50, 60, "memory")
+        talk.wait(seconds)
+        talk.noop()
+        talks.append(talk)
+    together = sorted((p for talk in talks for p in packets(talk)), key=time_of)
+    assert "rollback-loop" not in {finding.rule for finding in found_in(together)}
+
+
+def test_streams_of_a_vbucket_with_other_stream_ids_are_another_consumers() -> None:
+    one, two = opened("kafka:a", port=50_001), opened("kafka:b", port=50_002)
+    for talk, stream_id in ((one, 1), (two, 3)):
+        talk.control("enable_stream_id", "true")
+        talk.stream(7, value={"sid": stream_id}).snapshot(0, 5, "memory")
+        for _ in range(9):
+            talk.wait(1)
+            talk.noop()
+    assert names(beside(one, two)) == ["kafka:a", "kafka:b"]
+
+
+def of_two_clusters(*, share: bool) -> list[Told]:
+    """A client whose vbucket 1 ends at one server, while it has vbucket 1 at another, too."""
+    one, two = opened("kafka:1", port=50_001), opened("kafka:1", port=50_002)
+    two.server = "node2"
+    two.wait(4)
+    two.stream(1, log=[(0xC, 0), *([(0xA, 0)] if share else [])]).snapshot(0, 5, "memory")
+    two.stream(2, log=[(0xD, 0)]).snapshot(0, 5, "memory")
+    for vbucket in (1, 2):
+        stream = one.stream(vbucket, log=[(0xA if vbucket == 1 else 0xB, 0)])
+        stream.snapshot(0, 5, "memory")
+        if vbucket == 1:
+            stream.end("too-slow")
+    for talk in (one, two):
+        for _ in range(40):
+            talk.wait(1)
+            talk.noop()
+    return [one, two]
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_a_client_of_two_clusters_is_a_consumer_in_each(share: bool) -> None:
+    """Nodes of one cluster have vbuckets of one history."""
+    talks = of_two_clusters(share=share)
+    assert names(beside(*talks)) == (
+        ["kafka"] * 2 if share else ["kafka@10.0.0.2:11210", "kafka@10.0.0.3:11210"]
+    )
+    together = sorted((p for talk in talks for p in packets(talk)), key=time_of)
+    rules = {finding.rule for finding in found_in(together)}
+    assert ("orphaned-vbucket" in rules) is not share
+
+
+@pytest.mark.parametrize("goes_on_at", [20, 30])
+def test_who_goes_on_just_where_a_stream_stood_may_be_its_consumer(goes_on_at: int) -> None:
+    """A client with a name for each connection that keeps the old one, and has vb 1 on both."""
+    one, two = opened("kafka:A-1", port=50_001), opened("kafka:A-2", port=50_002)
+    for talk in (one, two):
+        talk.stream(1).snapshot(0, 5, "memory")
+    stream = one.stream(3)
+    stream.snapshot(0, 20, "memory")
+    stream.mutation(20, "k")
+    stream.end("too-slow")
+    for seconds in range(40):
+        for talk in (one, two):
+            talk.wait(1)
+            talk.noop()
+        if seconds == 3:
+            two.stream(3, start=goes_on_at)
+    together = sorted((p for talk in (one, two) for p in packets(talk)), key=time_of)
+    rules = {finding.rule for finding in found_in(together)}
+    assert ("orphaned-vbucket" in rules) == (goes_on_at == 30)

@@ -68,6 +68,22 @@ def test_what_a_connection_brought_before_it_vanished_nobody_knows() -> None:
     assert gaps(one, other) == []
 
 
+def test_a_name_goes_on_where_it_was_itself_whatever_others_of_the_program_received() -> None:
+    """Names that are never beside each other may be one consumer, or several."""
+    own, other, again = (
+        opened(name, port=port)
+        for name, port in (("kafka:a", 50_001), ("kafka:b", 50_002), ("kafka:a", 50_003))
+    )
+    for talk, seqno in ((own, 9), (other, 3)):
+        received(talk, seqno).end("state-changed")
+        talk.close()
+    again.stream(7, start=9)
+    assert gaps(own, other, again) == []
+    again = opened("kafka:c", port=50_003)
+    again.stream(7, start=9)
+    assert gaps(own, other, again) == [(3, 3, 10, "resumed")]
+
+
 def test_another_client_resumes_where_it_likes() -> None:
     one, other = opened("kafka:1"), opened("spark:1", port=50_001)
     received(one, 3)
