@@ -199,7 +199,7 @@ def _beside_each_other(
             & (name[earlier] != name[later])
         )
         pairs = np.stack([name[earlier[is_pair]], name[later[is_pair]]], axis=1)
-        for first_name, second_name in np.unique(pairs, axis=0).tolist():
+        for first_name, second_name in np.unique(pairs, axis=0).tolist() if len(pairs) else ():
             beside[first_name].add(second_name)
             beside[second_name].add(first_name)
     return beside
