@@ -40,7 +40,7 @@ RULES = rules(
         fires: the consumer closes the connection while streams with an end seqno have neither
             reached it nor ended
         unless: resets; connections that the producer closes; streams without an end; streams that
-            the consumer closes; after a hole
+            the consumer closes; a connection that fell silent; after a hole
         next: run the job again if it has to have everything; a consumer has to wait for the stream
             end of each stream before it closes the connection
         reports: MB-31481, couchbase/couchbase-kafka-connector#16

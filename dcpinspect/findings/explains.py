@@ -74,6 +74,8 @@ SILENCES_OF_CONNECTION: Mapping[str, Collection[str]] = {
         ),
         *("missing-response", "noop-unanswered", "slow-stream"),
     ),
+    # who closes a connection on which nothing comes does what the advice is
+    "silent-connection": ("closed-before-stream-end",),
 }
 """Rules with nothing to add about a connection, in the time that a more specific rule names."""
 

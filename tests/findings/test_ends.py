@@ -186,6 +186,20 @@ def test_a_reset_or_a_server_that_closes_is_no_such_client(how: tuple[str, bool]
     assert [one for one in found(talk) if one.rule == "closed-before-stream-end"] == []
 
 
+@pytest.mark.parametrize(("silence_s", "rule"), [(12, "silent-connection"), (1, RULES[1])])
+def test_a_client_that_gives_up_a_silent_server_does_what_it_has_to(
+    silence_s: int, rule: str
+) -> None:
+    talk = opened(enable_noop="true", set_noop_interval="5")
+    stream = talk.stream(7, end=50)
+    stream.snapshot(0, 50, "memory")
+    stream.mutation(20, "k")
+    talk.noop()
+    talk.wait(silence_s)
+    talk.close()
+    assert [one.rule for one in findings(talk) if one.severity == "warning"] == [rule]
+
+
 def test_streams_without_an_end_are_left_at_any_time() -> None:
     talk = left(end=2**64 - 1)
     talk.close()
