@@ -27,13 +27,19 @@ STUCK_NS = 720_000_000_000
 """A server may disconnect a client that acknowledges nothing for this time: kv_engine
 ``dcp_disconnect_when_stuck_timeout_seconds``, by default.
 """
-NO_FIT = "no-fit"
+MOSTLY_NS = 30_000_000_000
+"""The shortest time of which a window may be full for half, in short stalls, to be told."""
+NO_FIT, MOSTLY_FULL = "no-fit", "mostly-full"
 
 _ALL_BYTES = (
     "count all bytes of every message of a stream: header, framing extras, extras, key and value"
 )
 _WIRE_BYTES = (
     "count the bytes on the wire, and only those of the producer's requests that belong to streams"
+)
+_LARGER = (
+    "nothing, if the consumer keeps up with what it has to read; else give it a larger window, or "
+    "more processor time, because the producer mostly waits for its acknowledgements"
 )
 _NEXT = {
     "without-flex-frames": (
@@ -71,9 +77,10 @@ _WHAT = {
 
 RULES = rules(
     f"""
-    flow-control-stall flow warning consumer
+    flow-control-stall flow warning
         fires: the window is full, and nothing is sent or acknowledged for 5 s; an error if this
-            lasts to the end of the capture, a note from 1 s on. The finding names the time limit of
+            lasts to the end of the capture, a note from 1 s on. It is also a note if the window is
+            full for half of 30 s or more, however short each time is. The finding names the time limit of
             the producer if it is reached, and a window above 4 GiB, of which servers before 7.6
             keep the lower 32 bits
         unless: after a hole, until the window is granted again; at the end of the capture if no
@@ -82,6 +89,8 @@ RULES = rules(
             has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect it
             after dcp_disconnect_when_stuck_timeout_seconds (720 by default) if
             dcp_disconnect_when_stuck_name_regex matches its name
+        causes: {MOSTLY_FULL}
+        whose: consumer, unknown for {MOSTLY_FULL}
         reports: GOCBC-774, JDCP-83, JDCP-184, JDCP-246, couchbase/couchbase-kafka-connector#8
         needs: flow
         cost: stalled
@@ -225,10 +234,21 @@ def _stalls(
     if last is not None:
         events.append(last)
         count += 1
-    asked_size = _asked_above(context, link.number)
-    if not events or (
-        asked_size is not None and (watched.overruns.count or watched.window.overrun.before)
-    ):
+    asked_size, in_all = _asked_above(context, link.number), _mostly_full(watched.window)
+    if asked_size is not None and (watched.overruns.count or watched.window.overrun.before):
+        return
+    if not events:
+        if in_all:
+            latest_ack = MessagePosition.from_record(watched.window.latest_ack)
+            yield Occurrence(
+                "flow-control-stall",
+                f"flow-control window {in_all}",
+                link.number,
+                (context.report_place(link.number, latest_ack, of_consumer=True),),
+                cause=MOSTLY_FULL,
+                next=_LARGER,
+                severity="note",
+            )
         return
     was_closed = link.closed in ("fin", "rst")
     is_closed = was_closed and link.closed_by == context.producer(link.number)
@@ -241,7 +261,9 @@ def _stalls(
         else "never acknowledged before"
     )
     used = f"{worst.used:,} of {worst.window:,} bytes not acknowledged"
-    message = f"flow-control window full for {duration(worst.time_ns)}, {used}, {last_ack}"
+    message = (
+        f"flow-control window full for {duration(worst.time_ns)}, {used}, {in_all or last_ack}"
+    )
     if was_closed and worst is last:
         message += f", then the {SIDES[link.closed_by]} closed the connection"
     if worst.time_ns >= STUCK_NS:
@@ -276,6 +298,16 @@ def _stalls(
         severity=severity,
     )
     yield from _occurrences(stall, evidence, count, watched.stalls.rows)
+
+
+def _mostly_full(window: Window) -> str:
+    """Returns for how long a window was full in all, if that is most of a long time; else "". One
+    stall tells it itself.
+    """
+    known_ns = int(window.latest_ack.time) - int(window.granted_at)
+    if window.times_full < 2 or known_ns < MOSTLY_NS or 2 * window.full < known_ns:
+        return ""
+    return f"full for {duration(window.full)} of {duration(known_ns)} in all, {window.times_full:,} times"
 
 
 def _last_stall(context: Context, link: TcpConnection, watched: WindowWatcher) -> Pressure | None:

@@ -157,6 +157,9 @@ class Window(Struct[T]):
     past_half: T = number("Acknowledgements that came when more than half of the window was used.")
     past_half_at: MessageRow[T] = nested(MessageRow, "The first of them.")
     quiet_since: T = number("Time since when nothing was counted nor acknowledged.")
+    granted_at: T = number("When it was granted first.")
+    full: T = number("Nanoseconds for which it was full before acknowledgements, in all.")
+    times_full: T = number("How often it was.")
     is_exempt: T = number("It became smaller than what was used.")
     is_followed: T = number("Ways of counting are held against acknowledgements.")
     waiting: T = number("Rows in use of the messages that wait.")
@@ -304,6 +307,8 @@ def grant(tables: FlowTables, message: FlowMessage) -> None:
     window.counted_before = max(window.counted_before, message.size)
     window.tolerance = max(window.tolerance, message.rtt)
     window.is_on = 1 if message.window > 0 else 0
+    if window.granted_at == 0:
+        window.granted_at = message.place.time
     window.is_exempt = 1 if message.balance >= message.window else 0
     window.size = message.window
     window.balance = message.balance
@@ -345,12 +350,17 @@ def settle_overrun(tables: FlowTables, message: FlowMessage) -> None:
 @kernel_function
 def settle_stall(tables: FlowTables, message: FlowMessage) -> None:
     """Handles a stall at an acknowledgement, which ends the time that the window was full."""
-    window, time_ns = tables.window, message.place.time
-    if window.balance < window.size or time_ns - window.quiet_since < SHORTEST_NS:
+    window = tables.window
+    stalled = message.place.time - window.quiet_since
+    if window.balance < window.size:
+        return
+    window.full += max(0, stalled)
+    window.times_full += 1
+    if stalled < SHORTEST_NS:
         return
     event = tables.events[add_event(tables, STALL, window.balance)]
-    event.time = time_ns - window.quiet_since
-    event.since_ack = time_ns - window.latest_ack.time if window.acks > 0 else -1
+    event.time = stalled
+    event.since_ack = message.place.time - window.latest_ack.time if window.acks > 0 else -1
     event.at = window.latest
     event.ack = message.place
 

@@ -126,6 +126,31 @@ def test_a_full_window_for_a_moment() -> None:
     assert check(talk) == []
 
 
+@pytest.mark.parametrize(
+    ("full_s", "idle_s", "rounds", "expected"),
+    [
+        (0.9, 0.0, 40, ["full for 36.0 s of 36.0 s in all, 40 times"]),
+        (0.5, 0.4, 40, ["full for 20.0 s of 36.0 s in all, 40 times"]),
+        (0.4, 0.5, 40, []),
+        (0.9, 0.0, 30, []),
+    ],
+)
+def test_a_window_that_is_full_most_of_the_time(
+    full_s: float, idle_s: float, rounds: int, expected: list[str]
+) -> None:
+    """However short each time is: the server mostly waits for the client."""
+    talk, stream = windowed(150)
+    for seqno in range(1, rounds + 1):
+        talk.wait(idle_s)
+        mutate(stream, seqno)
+        talk.wait(full_s)
+        talk.acknowledge()
+    found = check(talk)
+    assert [(one.cause, one.severity, one.whose, one.message) for one in found] == [
+        ("mostly-full", "note", "unknown", f"flow-control window {words}") for words in expected
+    ]
+
+
 def test_of_several_stalls_the_longest_is_told() -> None:
     talk, stream = windowed(150)
     for seqno, seconds in ((1, 2), (2, 8), (3, 2), (4, 2), (5, 2), (6, 2)):
