@@ -20,7 +20,7 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.protocol.framed import Framed, FramingAccount
 from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.resync import KnownStreams
-from dcpinspect.transport.chunk import NOWHERE, SCATTERED, Segments, StreamChunk
+from dcpinspect.transport.chunk import NOWHERE, SCATTERED, StreamChunk, StreamEntries
 from dcpinspect.transport.reassembly import Reassembler
 from tests.transport_views import accounts, segments_of
 
@@ -498,10 +498,11 @@ def check_places(chunk: StreamChunk, files: Sequence[bytes]) -> int:
     """Compares the segments of a chunk with what stands in the files; returns how many stand
     nowhere in one piece.
     """
-    assert chunk.places is not None
+    assert chunk.is_placed
+    places = chunk.segments.place
     offsets = [*chunk.segments.offset.tolist(), chunk.offset + len(chunk.data)]
     for start, end, place, file in zip(
-        offsets, offsets[1:], chunk.places.tolist(), chunk.segments.file.tolist(), strict=False
+        offsets, offsets[1:], places.tolist(), chunk.segments.packet.file.tolist(), strict=False
     ):
         if place >= 0:
             assert (
@@ -510,7 +511,7 @@ def check_places(chunk: StreamChunk, files: Sequence[bytes]) -> int:
             )
         elif place == NOWHERE:
             assert start == end or any(low <= start and end <= high for low, high in chunk.holes)
-    return int((chunk.places == SCATTERED).sum())
+    return int((places == SCATTERED).sum())
 
 
 def part(batch: PacketBatch, first: int, end: int) -> PacketBatch:
@@ -648,7 +649,7 @@ def chunk(
 
 def glued(chunks: Sequence[StreamChunk]) -> StreamChunk:
     """Consecutive chunks as one."""
-    segments = Segments(np.concatenate([part.segments.columns for part in chunks], axis=1))
+    segments = StreamEntries.joined([part.segments for part in chunks])
     data = np.concatenate([part.data for part in chunks])
     holes = tuple(hole for part in chunks for hole in part.holes)
     return StreamChunk(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.transport.chunk import Segments
+from dcpinspect.transport.chunk import NOWHERE, StreamEntries
 from dcpinspect.transport.reassembly import DirectionAccount, Lifetime, Reassembler
 
 
@@ -64,6 +64,18 @@ def lifetimes(transport: Reassembler) -> list[Lifetime]:
     return transport.lifetimes_of(np.arange(1, transport.count + 1))
 
 
-def segments_of(*columns: IntArray) -> Segments:
-    """Segments made of the columns in the order of their properties."""
-    return Segments(np.array(columns, np.int64))
+def segments_of(
+    offset: IntArray,
+    number: IntArray,
+    frame: IntArray,
+    file: IntArray,
+    time_ns: IntArray,
+    release: IntArray,
+    place: IntArray | int = NOWHERE,
+) -> StreamEntries:
+    """Segments made of these columns."""
+    segments = StreamEntries.zeros(len(offset))
+    packet, segments.offset, segments.release = segments.packet, offset, release
+    packet.number, packet.frame, packet.file, packet.time = number, frame, file, time_ns
+    segments.place[:] = place
+    return segments

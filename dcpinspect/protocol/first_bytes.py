@@ -35,6 +35,7 @@ from dcpinspect.protocol.framed import (
     Framed,
 )
 from dcpinspect.protocol.many_directions import FirstMessages, first_messages
+from dcpinspect.protocol.message_walk import ROLES
 from dcpinspect.protocol.resync import (
     CHAIN,
     HEADER,
@@ -43,7 +44,7 @@ from dcpinspect.protocol.resync import (
     default_legal_extras,
     plausible_headers,
 )
-from dcpinspect.transport.chunk import NOWHERE, FirstBytes, Segments, StreamChunk, StreamEntries
+from dcpinspect.transport.chunk import NOWHERE, FirstBytes, StreamChunk, StreamEntries
 
 FEW = 1024
 """A longer first packet is left to framers, if nothing else came first."""
@@ -77,11 +78,11 @@ MAGICS = np.isin(np.arange(256), (0x80, 0x81, 0x08, 0x18, 0x82, 0x83))
 class FirstBytesRow(Struct[T]):
     """The first bytes of a direction, which one packet gave."""
 
-    time: T = number("As in ``Segments``.")
-    place: T = number("As in ``StreamChunk.places``; NOWHERE for readings without places.")
+    time: T = number("As in ``StreamChunk.segments``.")
+    place: T = number("The same.")
     way: T = number("2 * (connection - 1) + direction; -1 once it is not kept any more.", bits=32)
     start: T = number("Where its bytes are.", bits=32)
-    packet: T = number("As in ``Segments``, and the next two.", bits=32)
+    packet: T = number("The same, and the next two.", bits=32)
     frame: T = number("The same.", bits=32)
     file: T = number("The same.", bits=32)
     length: T = number("How many bytes.", bits=16)
@@ -101,7 +102,7 @@ class BriefMessages(NamedTuple):
     framed: Framed
     pieces: StreamEntries
     """What packets gave of their bytes: ``source`` is the place in ``Framed.data``, and ``place``
-    is as in ``StreamChunk.places``.
+    is as in ``StreamChunk.segments``.
     """
     ends: StreamEntries
     """The ends of directions with messages that are over now."""
@@ -208,17 +209,22 @@ class BriefDirections:
         is_new = np.zeros(len(speech.counts), dtype=np.bool_)
         is_new[new] = True
         earlier, start = gathered(self._bytes, old.start, old.length)
-        entries = StreamEntries.zeros(len(old))
-        entries.side, entries.length, entries.place = old.way, old.length, old.place
-        entries.source, entries.release = len(speech.data) + start, self._release[old.way]
-        for name, column in (
-            ("number", old.packet), ("frame", old.frame), ("file", old.file), ("time", old.time),
-        ):  # fmt: skip
-            setattr(entries.packet, name, column)
+        entries = self._entries(old)
+        entries.source = len(speech.data) + start
         pieces = speech.pieces[np.repeat(is_new, np.diff(speech.edge))]
         return first_messages(
             np.concatenate((speech.data, earlier)), StreamEntries.joined([pieces, entries])
         )
+
+    def _entries(self, kept: FirstBytesRows) -> StreamEntries:
+        """Returns what packets gave of kept bytes."""
+        entries = StreamEntries.zeros(len(kept))
+        packet = entries.packet
+        packet.number, packet.frame, packet.file = kept.packet, kept.frame, kept.file
+        packet.time = kept.time
+        entries.side, entries.length, entries.place = kept.way, kept.length, kept.place
+        entries.source, entries.release = kept.start, self._release[kept.way]
+        return entries
 
     def _messages(
         self,
@@ -235,19 +241,19 @@ class BriefDirections:
         """
         late = spoken.edge[:-1][is_late]
         spoken.pieces.release[late] = np.maximum(spoken.pieces.release[late], until[is_late])
-        way, messages = spoken.begins.side, spoken.messages
+        way = spoken.begins.side
         self._state[way] |= _SAID
         goes_on = (self._state[way] & self._state[way ^ 1] & _ENDED) == 0
-        for message in messages[(messages.key >= 0) & goes_on[messages.of]]:
-            streams = self._shown.setdefault(int(way[message.of]), ShownStreams())
-            streams.keys.append(message.key)
-            streams.releases.append(int(spoken.pieces.release[message.last]))
-            streams.has_events |= message.is_event > 0
+        for row in np.flatnonzero((spoken.key >= 0) & goes_on[spoken.of]).tolist():
+            streams = self._shown.setdefault(int(way[spoken.of[row]]), ShownStreams())
+            streams.keys.append(int(spoken.key[row]))
+            streams.releases.append(int(spoken.pieces.release[spoken.tables.last[row]]))
+            streams.has_events |= ROLES[spoken.data[spoken.start[row] + 1]] == 2
         over = ends.side
         for direction in over[(self._state[over] & self._state[over ^ 1] & _ENDED) != 0].tolist():
             self._shown.pop(direction, None)
             self._shown.pop(direction ^ 1, None)
-        of_message = way[messages.of]
+        of_message = way[spoken.of]
         return BriefMessages(
             (of_message >> 1) + 1,
             of_message & 1,
@@ -267,12 +273,22 @@ class BriefDirections:
             if state and state != _LEFT:
                 held = self._drop(np.array([direction_number])) if state & _HELD else None
                 release, is_started = int(self._release[direction_number]), bool(state & _STARTED)
+                chunk = None
+                if held is not None:
+                    segments, first = self._entries(held), held[0]
+                    chunk = StreamChunk(
+                        connection,
+                        direction,
+                        0,
+                        self._bytes[first.start : first.start + first.length].copy(),
+                        segments,
+                        is_start=is_started,
+                        is_placed=first.place != NOWHERE,
+                    )
                 before.append(
                     DirectionStart(
                         direction,
-                        None
-                        if held is None
-                        else _chunk(held[0], self._bytes, release, is_start=is_started),
+                        chunk,
                         release,
                         self._accounts.get(direction_number).messages if state & _SAID else 0,
                         is_started,
@@ -444,9 +460,9 @@ def _strange_kinds(
     # messages in the middle, if no other place may begin one
     may_be = speech.is_whole[strange_rows] & ~is_start & ~is_doubted & ~has_handshake
     may_be &= (count == messages) & (messages < CHAIN)
-    middle_messages = speech.messages[np.isin(speech.messages.of, strange_rows[may_be])]
-    is_known = _are_plausible(speech.data, middle_messages.start) & (middle_messages.key < 0)
-    certain = np.bincount(middle_messages.of[is_known], minlength=len(speech.counts))[strange_rows]
+    in_middle = np.isin(speech.of, strange_rows[may_be]) & (speech.key < 0)
+    in_middle[in_middle] = _are_plausible(speech.data, speech.start[in_middle])
+    certain = np.bincount(speech.of[in_middle], minlength=len(speech.counts))[strange_rows]
     kind[may_be & (certain == messages)] = _AT_END
     kind[may_be_foreign(data, start, end)] = _STRANGE
     # the checks of load balancers never end
@@ -464,27 +480,4 @@ def _accounts_of(way: IntArray, kind: IntArray, size: IntArray) -> BriefAccounts
         unfinished=np.where(is_begun, size, 0),
         skipped=np.where(speaks | is_begun, 0, size),
         reason=_REASON[kind],
-    )
-
-
-def _chunk(
-    first_bytes: FirstBytesRow,
-    data: ByteArray,
-    release: int,
-    *,
-    is_start: bool,
-) -> StreamChunk:
-    columns = np.array(
-        [0, first_bytes.packet, first_bytes.frame, first_bytes.file, first_bytes.time, release],
-        np.int64,
-    ).reshape(-1, 1)
-    octets = data[first_bytes.start : first_bytes.start + first_bytes.length].copy()
-    return StreamChunk(
-        first_bytes.way // 2 + 1,
-        first_bytes.way % 2,
-        0,
-        octets,
-        Segments(columns),
-        is_start=is_start,
-        places=None if first_bytes.place == NOWHERE else np.array([first_bytes.place]),
     )

@@ -41,7 +41,7 @@ from dcpinspect.protocol.resync import (
     plausible_headers,
 )
 from dcpinspect.protocol.stretch import Stretch, captured
-from dcpinspect.transport.chunk import StreamChunk
+from dcpinspect.transport.chunk import StreamChunk, StreamEntries
 
 _FIRST_MEMO, _MEMO = 64, 4096
 """Number of streams that a direction remembers so that they need not be learned again: at first,
@@ -167,7 +167,7 @@ class Framer:
         held = self._held
         if self._trial is None or held is None or held.end == self._settled or self._ended:
             return None
-        if time_ns - int(held.segments.time_ns[-1]) < TRIAL_NS:
+        if time_ns - int(held.segments.packet.time[-1]) < TRIAL_NS:
             return None
         self._settled = held.end
         walks: list[Walk] = []
@@ -215,7 +215,7 @@ class Framer:
             ):
                 break
             self._filled += size
-            segments = chunk.segments.only(slice(0, 1))
+            segments = StreamEntries.joined([chunk.segments[:1]])
             segments.offset[0] = offset
             zeros = np.zeros(size, np.uint8)
             self._follow_chunk(
@@ -387,16 +387,15 @@ class Framer:
         memo = self._memo if len(self._memo) else np.full(_FIRST_MEMO, -1, np.int64)
         run = walk.follow(at, memo)
         self._need = run.need
-        if len(run.is_cut):
+        if run.rows.stop > run.rows.start:
             self._memo = memo
-            if len(run.keys):
-                if len(run.keys) > _FIRST_MEMO // 4 and len(memo) < _MEMO:
+            if run.streams:
+                if run.streams > _FIRST_MEMO // 4 and len(memo) < _MEMO:
                     self._memo = np.full(_MEMO, -1, np.int64)
-                self._known.learn(
-                    run.keys.tolist(), np.maximum(walk.released(run), self._floor).tolist()
-                )
+                keys, releases = walk.new_streams(run)
+                self._known.learn(keys.tolist(), np.maximum(releases, self._floor).tolist())
             self._producing |= run.events > 0
-            for begin, end in walk.cut_off(run) if run.is_cut.any() else ():
+            for begin, end in walk.cut_off(run) if run.cut else ():
                 self.account.skip(captured(begin, end, walk.holes), HEADER_CUT)
                 self._note_skipped(begin, end, HEADER_CUT)
                 if end - begin >= MIN_STREAM_REQUEST:

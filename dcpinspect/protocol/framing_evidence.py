@@ -259,7 +259,7 @@ class ConnectionEvidence:
             return
         connection_row = self._known[chunk.connection]
         if not (connection_row.first_s2c if chunk.direction else connection_row.first_c2s):
-            captured_segments = np.flatnonzero(chunk.segments.frame > 0)
+            captured_segments = np.flatnonzero(chunk.segments.packet.frame > 0)
             if len(captured_segments):
                 self.meet(
                     chunk.connection,

@@ -12,47 +12,10 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray, ByteArray, IntArray
 from dcpinspect.kernels.gathering import gathered
-from dcpinspect.kernels.kernel import inlined, kernel
-from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, number
+from dcpinspect.kernels.kernel import kernel
 from dcpinspect.protocol.framed import NO_NUMBERS, Framed
-from dcpinspect.protocol.message_walk import ROLES, body_size, stream_key
-from dcpinspect.protocol.resync import HEADER
+from dcpinspect.protocol.message_walk import ROLES, WalkTables, follow_headers
 from dcpinspect.transport.chunk import StreamEntries
-
-
-class FoundMessage(Struct[T]):
-    """A message of a direction whose first bytes are followed."""
-
-    of: T = number("The direction.")
-    start: T = number("Where it is in the data.")
-    length: T = number("Its bytes.")
-    least: T = number("The piece of the least packet that gave bytes of it.")
-    greatest: T = number("The piece of the greatest packet.")
-    last: T = number("The piece of its last byte.")
-    key: T = number("The stream that it shows, as in ``MessageRun.keys``; -1 for none.")
-    is_event: T = number("A producer sends it in a stream.")
-
-
-class FoundMessages(FoundMessage[IntArray], StructRows[FoundMessage]):
-    """The messages of directions, one behind the other."""
-
-
-class PieceTables(Tables):
-    """What the kernel works on."""
-
-    begin: IntArray
-    """Where the bytes of each direction begin, and their end."""
-    edge: IntArray
-    """Where the pieces of each direction begin, and their number."""
-    piece_at: IntArray
-    """Where the bytes of each piece begin."""
-    packet: IntArray
-    """The packet of each piece."""
-    counts: IntArray
-    """The kernel writes: how many messages each direction begins with."""
-    is_whole: IntArray
-    """And whether these are all, and at least one."""
-    messages: FoundMessages
 
 
 class FirstMessages(NamedTuple):
@@ -70,8 +33,13 @@ class FirstMessages(NamedTuple):
     """How many messages each direction begins with."""
     is_whole: BoolArray
     """Whether these are all, and at least one."""
-    messages: FoundMessages
-    """The messages of those for which this holds."""
+    of: IntArray
+    """The direction of each message, of those for which this holds."""
+    start: IntArray
+    """Where each message is in ``data``."""
+    key: IntArray
+    """The stream that each message shows, as in ``WalkTables``."""
+    tables: WalkTables
 
     @property
     def begins(self) -> StreamEntries:
@@ -85,23 +53,14 @@ class FirstMessages(NamedTuple):
 
     def framed(self, is_late: BoolArray) -> Framed:
         """Returns the messages. ``is_late``: directions that were only certain at their end."""
-        messages, pieces = self.messages, self.pieces
-        packet = pieces.packet
         return Framed(
             data=self.data,
-            start=messages.start,
-            length=messages.length,
-            stream_offset=messages.start - self.begin[messages.of],
-            frame=packet.frame[messages.least],
-            last_frame=packet.frame[messages.greatest],
-            file=packet.file[messages.least],
-            last_file=packet.file[messages.greatest],
-            time_ns=packet.time[messages.greatest],
-            release=pieces.release[messages.last],
-            heuristic=is_late[messages.of],
+            stream_offset=self.start - self.begin[self.of],
+            heuristic=is_late[self.of],
             missing_row=NO_NUMBERS,
             missing_start=NO_NUMBERS,
             missing_end=NO_NUMBERS,
+            **self.tables.columns(slice(0, len(self.of))),
         )
 
 
@@ -111,63 +70,45 @@ def first_messages(data: ByteArray, pieces: StreamEntries) -> FirstMessages:
     """
     octets, start = gathered(data, pieces.source, pieces.length)
     pieces.source = start
-    side, count = pieces.side, len(pieces)
-    edge = np.append(np.flatnonzero(np.diff(side, prepend=-1)), count)
-    tables = PieceTables()
-    tables.begin = begin = np.append(start, len(octets))[edge]
-    tables.edge = edge
-    tables.piece_at = start
-    tables.packet = np.ascontiguousarray(pieces.packet.number)
-    tables.counts, tables.is_whole = np.empty((2, len(edge) - 1), np.int64)
-    tables.messages = FoundMessages.zeros(len(octets) // HEADER)
-    messages = tables.messages[: frame_pieces(octets, ROLES, tables)]
-    return FirstMessages(octets, begin, edge, pieces, tables.counts, tables.is_whole != 0, messages)
+    edge = np.append(np.flatnonzero(np.diff(pieces.side, prepend=-1)), len(pieces))
+    begin = np.append(start, len(octets))[edge]
+    tables = WalkTables.begin(octets, pieces, NO_NUMBERS)
+    counts, is_whole = np.empty((2, len(edge) - 1), np.int64)
+    count = frame_pieces(octets, ROLES, tables, begin, counts, is_whole)
+    return FirstMessages(
+        octets,
+        begin,
+        edge,
+        pieces,
+        counts,
+        is_whole != 0,
+        tables.of[:count],
+        tables.start[:count],
+        tables.key[:count],
+        tables,
+    )
 
 
-@inlined
-def note_pieces(tables: PieceTables, first: int, last: int, message: FoundMessage) -> int:
-    """Writes which of the pieces [first, last) gave a message; returns its last byte's."""
-    s, end = first, message.start + message.length
-    while s + 1 < last and tables.piece_at[s + 1] <= message.start:
-        s += 1
-    low, high, j = s, s, s
-    while j < last and tables.piece_at[j] < end:
-        if tables.packet[j] < tables.packet[low]:
-            low = j
-        if tables.packet[j] > tables.packet[high]:
-            high = j
-        j += 1
-    message.least = low
-    message.greatest = high
-    message.last = max(s, j - 1)
-    return int(message.last)
-
-
-@kernel("int64(octets, octets, PieceTables)")
-def frame_pieces(data: ByteArray, roles: ByteArray, tables: PieceTables) -> int:
+@kernel("int64(octets, octets, WalkTables, int64[::1], int64[::1], int64[::1])")
+def frame_pieces(
+    data: ByteArray,
+    roles: ByteArray,
+    tables: WalkTables,
+    begin: IntArray,
+    counts: IntArray,
+    is_whole: IntArray,
+) -> int:
     """Follows the headers of each direction; returns the number of messages. Directions that hold
     anything else give none.
-
-    One step for each message and for each piece.
     """
-    count = 0
-    for i in range(len(tables.is_whole)):
-        offset, end, before, s = tables.begin[i], tables.begin[i + 1], count, tables.edge[i]
-        while offset + HEADER <= end:
-            body = body_size(data, offset, end)
-            if body < 0 or offset + HEADER + body > end:
-                break
-            message, role = tables.messages[count], roles[data[offset + 1]]
-            message.of = i
-            message.start = offset
-            message.length = HEADER + body
-            message.key = stream_key(data, offset, role)
-            message.is_event = 1 if role == 2 and message.key >= 0 else 0
-            s = note_pieces(tables, s, tables.edge[i + 1], message)
-            count += 1
-            offset += message.length
-        tables.counts[i] = count - before
-        tables.is_whole[i] = 1 if offset == end and count > before else 0
-        if offset != end:
-            count = before
-    return count
+    walk = tables.walk
+    for i in range(len(counts)):
+        before, end = walk.count, begin[i + 1]
+        walk.direction = i
+        walk.at = begin[i]
+        follow_headers(data, roles, tables, end)
+        counts[i] = walk.count - before
+        is_whole[i] = 1 if walk.at == end and counts[i] > 0 else 0
+        if walk.at != end:
+            walk.count = before
+    return int(walk.count)

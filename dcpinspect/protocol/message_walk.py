@@ -2,33 +2,97 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.kernels.kernel import be16, be32, inlined, kernel, kernel_function
+from dcpinspect.kernels.structs import Struct, T, Tables, number
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE, Framed
 from dcpinspect.protocol.resync import ANSWERED, EVENTS, HEADER, MAX_BODY, OF_STREAMS
 from dcpinspect.protocol.stretch import Stretch
+from dcpinspect.transport.chunk import StreamEntries
 
 _MORE, _BAD_MAGIC, _ABSURD_BODY, _HOLE = range(4)
 _REASONS = ("", BAD_MAGIC, ABSURD_BODY, HOLE)
 _LENGTH_KNOWN = 12
 """Number of bytes of a header that are needed to know where the next one is."""
-_OFFSET, _AT, _NEXT_HOLE, _SEGMENT, _FIRST, _COUNT, _NEW, _EVENTS, _NEED = range(9)
-"""What the kernel's state says. _OFFSET: stream offset of ``data``. _AT, _NEXT_HOLE, _SEGMENT:
-where it is. _FIRST: messages before the current call; _COUNT: messages so far. Of the current call:
-the streams that are new, events of producers, bytes wanted from _AT on.
-"""
+CUT = -2
+"""Stands for the stream of a message whose header is not whole."""
 ROLES = np.zeros(256, np.uint8)
 ROLES[OF_STREAMS] = 1
 ROLES[list(EVENTS)] = 2
 """By opcode: 1 for messages of streams, 2 for those that a producer sends in a stream."""
 
 
+class WalkState(Struct[T]):
+    """Where a walk is, and what it found."""
+
+    at: T = number("Where the next header is in the data.")
+    piece: T = number("The piece that gave the byte before it.", of="pieces")
+    hole: T = number("Place in ``holes`` of the first one that does not end before it.")
+    direction: T = number("The direction, where there are many.")
+    count: T = number("Messages so far.")
+    streams: T = number("Streams that messages since the last call showed, and ``memo`` lacked.")
+    events: T = number("Messages since then that a producer sends in a stream.")
+    cut: T = number("Messages since then whose header is not whole.")
+    need: T = number("Number of bytes wanted from ``at`` on.")
+
+
+class WalkTables(Tables):
+    """What the kernels work on, and what they found: one element of each column a message."""
+
+    pieces: StreamEntries
+    """Which packets gave the bytes; ``source`` is the place in the data."""
+    holes: IntArray
+    """Where each hole begins and ends in the data, one behind the other."""
+    memo: IntArray
+    """A small hash table of streams that are known; empty if all that are shown are wanted."""
+    walk: WalkState
+    of: IntArray
+    """The direction of each message."""
+    start: IntArray
+    """Where it is in the data."""
+    length: IntArray
+    """Its bytes."""
+    least: IntArray
+    """The piece of the least packet that gave bytes of it."""
+    greatest: IntArray
+    """The piece of the greatest packet."""
+    last: IntArray
+    """The piece of its last byte."""
+    key: IntArray
+    """The stream that it shows, as vbucket << 32 | opaque; -1 for none, or CUT."""
+
+    @classmethod
+    def begin(cls, data: ByteArray, pieces: StreamEntries, holes: IntArray) -> WalkTables:
+        """Returns tables for a walk in this data."""
+        tables = cls()
+        tables.pieces, tables.holes, tables.walk = pieces, holes.reshape(-1), WalkState.single()
+        tables.memo = np.empty(0, np.int64)
+        columns = np.empty((7, len(data) // HEADER + 1), np.int64)
+        tables.of, tables.start, tables.length, tables.key = columns[:4]
+        tables.least, tables.greatest, tables.last = columns[4:]
+        return tables
+
+    def columns(self, rows: IntArray | slice) -> dict[str, Any]:
+        """Returns columns of these messages as ``Framed`` has them."""
+        least, greatest, packet = self.least[rows], self.greatest[rows], self.pieces.packet
+        return {
+            "start": self.start[rows],
+            "length": self.length[rows],
+            "frame": packet.frame[least],
+            "last_frame": packet.frame[greatest],
+            "file": packet.file[least],
+            "last_file": packet.file[greatest],
+            "time_ns": packet.time[greatest],
+            "release": self.pieces.release[self.last[rows]],
+        }
+
+
 class MessageRun(NamedTuple):
-    """Messages that follow each other without a gap. The columns hold until the walk goes on."""
+    """Messages that follow each other without a gap."""
 
     end: int
     """Stream offset after the last message."""
@@ -36,37 +100,27 @@ class MessageRun(NamedTuple):
     """Why the run ended, as a reason for skipping; empty: the next message is not complete."""
     need: int
     """Number of bytes wanted from there on."""
+    rows: slice
+    """The messages among those of the walk."""
+    streams: int
+    """Number of streams that they show, and the memo did not have."""
     events: int
     """Number of messages that a producer sends in a stream."""
-    messages: IntArray
-    """[6, n]: place of each message in the stretch, its length, segments of the least and the
-    greatest packet that gave bytes of it, segment of its last byte, 1 if its header is not whole.
-    """
-    keys: IntArray
-    """vbucket << 32 | opaque of the streams that the memo did not have."""
-    shown_by: IntArray
-    """Place of the message that showed each of these streams."""
-
-    @property
-    def is_cut(self) -> IntArray:
-        """1 if the header of the message is not whole."""
-        is_cut: IntArray = self.messages[5]
-        return is_cut
+    cut: int
+    """Number of messages whose header is not whole."""
 
 
 class Walk:
     """Messages found in one stretch, run by run, before they become ``Framed``."""
 
-    __slots__ = ("_kept", "_keys", "_messages", "_state", "data", "holes", "offset", "segments")
+    __slots__ = ("_kept", "_tables", "data", "holes", "offset", "segments")
 
     def __init__(self, stretch: Stretch) -> None:
         self.data = stretch.data
         self.offset = stretch.offset
         self.segments = stretch.segments
         self.holes = stretch.holes()
-        self._state: IntArray | None = (
-            None  # made for the first run, if there is one, with what the kernel writes
-        )
+        self._tables: WalkTables | None = None  # made for the first run, if there is one
         self._kept: list[tuple[int, int, int]] = []  # of runs: messages, and what ``keep`` was told
 
     @property
@@ -74,65 +128,54 @@ class Walk:
         """Whether any messages were kept."""
         return bool(self._kept)
 
+    @property
+    def tables(self) -> WalkTables:
+        """The messages of all runs."""
+        if self._tables is None:
+            self.segments.source = self.segments.offset - self.offset
+            self._tables = WalkTables.begin(self.data, self.segments, self.holes - self.offset)
+        return self._tables
+
     def release_at(self, offset: int) -> int:
         """Returns the packet that made the byte at stream offset ``offset`` readable."""
         return int(self.segments.release[self.segments.offset.searchsorted(offset, "right") - 1])
 
     def follow(self, at: int, memo: IntArray) -> MessageRun:
-        """Follows the headers from stream offset ``at``. ``memo``: as in ``frame_messages``."""
-        if self._state is None:
-            most_messages = len(self.data) // HEADER + 1
-            self._messages = np.empty((6, most_messages), np.int64)
-            self._keys = np.empty((2, most_messages), np.int64)
-            self._state = np.zeros(_NEED + 1, np.int64)
-            self._state[_OFFSET] = self.offset
-        state = self._state
-        state[_AT] = at - self.offset
-        reason_code = frame_messages(
-            self.data,
-            self.holes,
-            self.segments.columns,
-            ROLES,
-            memo,
-            self._messages,
-            self._keys,
-            state,
-        )
-        return MessageRun(
-            end=self.offset + int(state[_AT]),
-            why=_REASONS[reason_code],
-            need=int(state[_NEED]),
-            events=int(state[_EVENTS]),
-            messages=self._messages[:, state[_FIRST] : state[_COUNT]],
-            keys=self._keys[0, : state[_NEW]],
-            shown_by=self._keys[1, : state[_NEW]],
-        )
+        """Follows the headers from stream offset ``at``. ``memo``: as in ``WalkTables``."""
+        tables = self.tables
+        walk, tables.memo = tables.walk, memo
+        first, walk.at = walk.count, at - self.offset
+        walk.streams = walk.events = walk.cut = 0
+        reason_code = frame_messages(self.data, ROLES, tables)
+        rows = slice(first, walk.count)
+        end, why = self.offset + walk.at, _REASONS[reason_code]
+        return MessageRun(end, why, walk.need, rows, walk.streams, walk.events, walk.cut)
 
-    def released(self, run: MessageRun) -> IntArray:
-        """Returns the packet that showed each of the new streams of a run."""
-        release: IntArray = self.segments.release[run.messages[4][run.shown_by]]
-        return release
+    def new_streams(self, run: MessageRun) -> tuple[IntArray, IntArray]:
+        """Returns the new streams of a run, and the packet that showed each of them."""
+        key, last = self.tables.key[run.rows], self.tables.last[run.rows]
+        return key[key >= 0], self.segments.release[last[key >= 0]]
 
     def cut_off(self, run: MessageRun) -> list[tuple[int, int]]:
         """Returns [start, end) in the stream of messages whose header is not whole."""
-        begin, length = run.messages[:2, run.is_cut > 0]
-        begin += self.offset
-        return list(zip(begin.tolist(), (begin + length).tolist(), strict=True))
+        is_cut = self.tables.key[run.rows] == CUT
+        begin = self.tables.start[run.rows][is_cut] + self.offset
+        end = begin + self.tables.length[run.rows][is_cut]
+        return list(zip(begin.tolist(), end.tolist(), strict=True))
 
     def keep(self, run: MessageRun, heuristic_until: int, floor: int) -> None:
         """Has the messages of a run framed, but those whose header is not whole; none of them is
         readable before packet ``floor``.
         """
-        self._kept.append((len(run.is_cut), heuristic_until, floor))
+        self._kept.append((run.rows.stop - run.rows.start, heuristic_until, floor))
 
     def framed(self) -> Framed:
         """Returns the messages of all runs, each of which was kept."""
         counts, until, floors = np.array(self._kept, np.int64).T
-        whole_rows = np.flatnonzero(self._messages[5, : counts.sum()] == 0)
-        start, length, least, greatest, last = self._messages[:5, whole_rows]
-        heuristic = start + self.offset < np.repeat(until, counts)[whole_rows]
+        whole_rows = np.flatnonzero(self.tables.key[: counts.sum()] != CUT)
+        columns = self.tables.columns(whole_rows)
+        start, length = columns["start"], columns["length"]
         floor = np.repeat(floors, counts)[whole_rows]
-        segments = self.segments
         hole, hole_end = self.holes[:, 0] - self.offset, self.holes[:, 1] - self.offset
         row = np.searchsorted(start, hole, "right") - 1
         inside = (
@@ -141,21 +184,15 @@ class Walk:
             else np.zeros(len(hole), np.bool_)
         )
         row = row[inside]
+        columns["release"] = np.maximum(columns["release"], floor)
         return Framed(
             data=self.data,
-            start=start,
-            length=length,
             stream_offset=start + self.offset,
-            frame=segments.frame[least],
-            last_frame=segments.frame[greatest],
-            file=segments.file[least],
-            last_file=segments.file[greatest],
-            time_ns=segments.time_ns[greatest],
-            release=np.maximum(segments.release[last], floor),
-            heuristic=heuristic,
+            heuristic=start + self.offset < np.repeat(until, counts)[whole_rows],
             missing_row=row,
             missing_start=hole[inside] - start[row],
             missing_end=np.minimum(hole_end[inside] - start[row], length[row]),
+            **columns,
         )
 
 
@@ -172,31 +209,9 @@ def body_size(data: ByteArray, at: int, hole: int) -> int:
     return -_ABSURD_BODY if body > MAX_BODY else int(body)
 
 
-@inlined
-def note_segments(
-    segments: IntArray, begin: int, end: int, messages: IntArray, state: IntArray
-) -> None:
-    """Writes which segments gave the next message, which has the stream bytes [begin, end)."""
-    s, last, count = state[_SEGMENT], segments.shape[1], state[_COUNT]
-    while s + 1 < last and segments[0, s + 1] <= begin:
-        s += 1
-    low, high, j = -1, -1, s
-    while j < last and segments[0, j] < end:
-        if segments[2, j] > 0:
-            if low < 0 or segments[1, j] < segments[1, low]:
-                low = j
-            if high < 0 or segments[1, j] > segments[1, high]:
-                high = j
-        j += 1
-    state[_SEGMENT] = max(s, j - 1)
-    messages[2, count] = low
-    messages[3, count] = high
-    messages[4, count] = state[_SEGMENT]
-
-
 @kernel_function
 def stream_key(data: ByteArray, at: int, role: int) -> int:
-    """Returns the key of the stream that the message at ``at`` shows, as in ``MessageRun.keys``; -1
+    """Returns the key of the stream that the message at ``at`` shows, as in ``WalkTables.key``; -1
     for none. ``role``: as in ``ROLES``.
     """
     magic = data[at]
@@ -209,72 +224,91 @@ def stream_key(data: ByteArray, at: int, role: int) -> int:
 
 
 @inlined
-def note_stream(
-    data: ByteArray, at: int, role: int, memo: IntArray, keys: IntArray, state: IntArray
-) -> None:
-    """Writes the key of the stream that the message at ``at`` shows, if ``memo`` lacks it."""
+def note_pieces(tables: WalkTables, m: int, first: int) -> int:
+    """Writes which pieces, from number ``first`` on, gave message ``m``; returns its last byte's."""
+    s, last = first, len(tables.pieces)
+    begin, end = tables.start[m], tables.start[m] + tables.length[m]
+    while s + 1 < last and tables.pieces[s + 1].source <= begin:
+        s += 1
+    low, high, j = -1, -1, s
+    while j < last and tables.pieces[j].source < end:
+        packet = tables.pieces[j].packet
+        if packet.frame > 0:
+            if low < 0 or packet.number < tables.pieces[low].packet.number:
+                low = j
+            if high < 0 or packet.number > tables.pieces[high].packet.number:
+                high = j
+        j += 1
+    tables.least[m] = low
+    tables.greatest[m] = high
+    tables.last[m] = max(s, j - 1)
+    return int(max(s, j - 1))
+
+
+@inlined
+def note_stream(data: ByteArray, role: int, tables: WalkTables, m: int) -> None:
+    """Writes the key of the stream that message ``m`` shows, if ``memo`` lacks it."""
+    at = tables.start[m]
     key = stream_key(data, at, role)
-    if key < 0:
-        return
-    if role == 2:
-        state[_EVENTS] += 1
-    vbucket, opaque = be16(data, at + 6), be32(data, at + 12)
-    # opaques are often the vbucket, a counter, or a constant
-    slot = (vbucket * 1021 + opaque + (opaque >> 12)) & (len(memo) - 1)
-    if memo[slot] != key:
-        memo[slot] = key
-        keys[0, state[_NEW]] = key
-        keys[1, state[_NEW]] = state[_COUNT] - state[_FIRST]
-        state[_NEW] += 1
+    if key >= 0:
+        if role == 2:
+            tables.walk.events += 1
+        if len(tables.memo) > 0:
+            vbucket, opaque = be16(data, at + 6), be32(data, at + 12)
+            # opaques are often the vbucket, a counter, or a constant
+            slot = (vbucket * 1021 + opaque + (opaque >> 12)) & (len(tables.memo) - 1)
+            if tables.memo[slot] == key:
+                key = -1
+            else:
+                tables.memo[slot] = key
+                tables.walk.streams += 1
+    tables.key[m] = key
 
 
-@kernel(
-    "int64(octets, int64[:,::1], int64[:,::1], octets, int64[::1], int64[:,::1], int64[:,::1], "
-    "int64[::1])"
-)
-def frame_messages(
-    data: ByteArray,
-    holes: IntArray,
-    segments: IntArray,
-    roles: ByteArray,
-    memo: IntArray,
-    messages: IntArray,
-    keys: IntArray,
-    state: IntArray,
-) -> int:
-    """Follows the headers from ``data[state[_AT]]`` on; returns why it stopped. One step for each
-    message and for each segment.
-
-    ``segments``: the columns of ``Segments``. ``messages`` and ``keys``: as in ``MessageRun``.
-    ``keys`` are not in ``memo`` (a small hash table). ``state`` is kept between calls on the same
-    data.
+@kernel_function
+def follow_headers(data: ByteArray, roles: ByteArray, tables: WalkTables, end: int) -> int:
+    """Follows the headers from ``tables.walk.at`` up to ``end``; returns why it stopped. One step
+    for each message and for each piece.
     """
-    offset, size, h = state[_OFFSET], len(data), state[_NEXT_HOLE]
-    state[_FIRST], state[_NEW], state[_EVENTS], state[_NEED] = state[_COUNT], 0, 0, HEADER
+    walk = tables.walk
+    at, m, s, h = walk.at, walk.count, walk.piece, walk.hole
     reason_code = _MORE
-    while True:
-        message_start, count = state[_AT], state[_COUNT]
-        while h < len(holes) and holes[h, 1] - offset <= message_start:
-            h += 1
-        if message_start + HEADER > size:
-            break
-        hole = holes[h, 0] - offset if h < len(holes) else size
-        body = body_size(data, message_start, hole)
+    walk.need = HEADER
+    while at + HEADER <= end:
+        while h < len(tables.holes) and tables.holes[h + 1] <= at:
+            h += 2
+        hole = tables.holes[h] if h < len(tables.holes) else end
+        body = body_size(data, at, hole)
         if body < 0:
-            reason_code = -body
+            reason_code = int(-body)
             break
-        end = message_start + HEADER + body
-        if end > size:
-            state[_NEED] = HEADER + body
+        if at + HEADER + body > end:
+            walk.need = HEADER + body
             break
-        is_cut = hole < message_start + HEADER
-        messages[0, count] = message_start
-        messages[1, count] = HEADER + body
-        messages[5, count] = 1 if is_cut else 0
-        note_segments(segments, offset + message_start, offset + end, messages, state)
-        if not is_cut and roles[data[message_start + 1]] != 0:
-            note_stream(data, message_start, roles[data[message_start + 1]], memo, keys, state)
-        state[_COUNT] += 1
-        state[_AT] = end
-    state[_NEXT_HOLE] = h
+        tables.of[m] = walk.direction
+        tables.start[m] = at
+        tables.length[m] = HEADER + body
+        s = note_pieces(tables, m, s)
+        role = roles[data[at + 1]]
+        if hole < at + HEADER:
+            tables.key[m] = CUT
+            walk.cut += 1
+        elif role != 0:
+            note_stream(data, role, tables, m)
+        else:
+            tables.key[m] = -1
+        at += tables.length[m]
+        m += 1
+    walk.at = at
+    walk.count = m
+    walk.piece = s
+    walk.hole = h
     return reason_code
+
+
+@kernel("int64(octets, octets, WalkTables)")
+def frame_messages(data: ByteArray, roles: ByteArray, tables: WalkTables) -> int:
+    """Follows the headers to the end of the data; returns why it stopped. What ``tables`` say is
+    kept between calls on the same data.
+    """
+    return int(follow_headers(data, roles, tables, len(data)))

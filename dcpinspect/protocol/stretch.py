@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dcpinspect.arrays import ByteArray, IntArray
-from dcpinspect.transport.chunk import Segments, StreamChunk
+from dcpinspect.transport.chunk import StreamChunk, StreamEntries
 
 HoleSpans = Sequence[tuple[int, int]]
 
@@ -29,7 +29,7 @@ class Stretch:
         self._data: ByteArray = chunk.data
         self._size = len(chunk.data)
         self._owned = False  # the chunk's own array is used until something is appended
-        self._segments: Sequence[Segments] = (
+        self._segments: Sequence[StreamEntries] = (
             chunk.segments,
         )  # becomes a list once there are more, and so do the holes
         self._holes: HoleSpans = ()
@@ -51,10 +51,10 @@ class Stretch:
         return self._data[: self._size]
 
     @property
-    def segments(self) -> Segments:
+    def segments(self) -> StreamEntries:
         """The packets that the bytes came from."""
         if len(self._segments) > 1:
-            self._segments = (joined_segments(self._segments),)
+            self._segments = (StreamEntries.joined(self._segments),)
         return self._segments[0]
 
     @property
@@ -82,7 +82,7 @@ class Stretch:
         self._segments.append(chunk.segments)
         self._add_holes(chunk.holes)
         if len(self._segments) > _LOOSE:
-            self._segments = (joined_segments(self._segments),)
+            self._segments = (StreamEntries.joined(self._segments),)
 
     def _add_holes(self, holes: HoleSpans) -> None:
         for start, end in holes:
@@ -98,14 +98,14 @@ class Stretch:
         if len(self._segments) < _LOOSE // 2 or self._size < 24:
             return
         segments = self.segments
-        captured_segments = np.flatnonzero(segments.frame > 0)
+        captured_segments = np.flatnonzero(segments.packet.frame > 0)
         if not len(captured_segments):
             return
-        least = captured_segments[np.argmin(segments.packet[captured_segments])]
-        greatest = captured_segments[np.argmax(segments.packet[captured_segments])]
-        needed_segments = segments.only(np.array([least, greatest, len(segments.offset) - 1]))
-        needed_segments.offset[:] = self.offset + np.arange(3)  # each must cover a byte
-        needed_segments.release[:] = np.maximum.accumulate(needed_segments.release)
+        packet = segments.packet.number[captured_segments]
+        least, greatest = captured_segments[[np.argmin(packet), np.argmax(packet)]]
+        needed_segments = segments[np.array([least, greatest, len(segments) - 1])]
+        needed_segments.offset = self.offset + np.arange(3)  # each must cover a byte
+        needed_segments.release = np.maximum.accumulate(needed_segments.release)
         self._segments = (needed_segments,)
 
     def bytes_from(self, start: int) -> Stretch | None:
@@ -117,15 +117,10 @@ class Stretch:
         holes = tuple((max(a, start), b) for a, b in self._holes if b > start)
         data = np.zeros(self.end - start, np.uint8)
         _copy_around(data, 0, self._data[start - self.offset : self._size], start, holes)
-        chunk = StreamChunk(0, 0, start, data, segments.only(slice(first, None)), holes)
+        chunk = StreamChunk(0, 0, start, data, StreamEntries.joined([segments[first:]]), holes)
         stretch = Stretch(chunk)
         stretch._owned = True
         return stretch
-
-
-def joined_segments(segment_tables: Sequence[Segments]) -> Segments:
-    """Returns the segments of all parts, one after the other."""
-    return Segments(np.concatenate([segments.columns for segments in segment_tables], axis=1))
 
 
 def captured(start: int, end: int, holes: IntArray) -> int:

@@ -48,66 +48,12 @@ class StreamEntries(StreamEntry[IntArray], StructRows[StreamEntry]):
     """The entries of a batch, in the order found."""
 
 
-@dataclass(frozen=True, slots=True)
-class Segments:
-    """Which packet gave which bytes of a stream: one entry for each used segment, in stream order.
-
-    Entry ``i`` covers stream offsets from ``offset[i]`` to ``offset[i + 1]`` (the last one: to the
-    end of the chunk). A hole is an entry too, with the packet that made it final.
+def rows_of(segments: StreamEntries, start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns the segments that have bytes of each range, and the number of the range for each of
+    them.
     """
-
-    columns: IntArray
-    """[6, n]: the properties below, in one array: many directions keep an entry or two long."""
-
-    @property
-    def offset(self) -> IntArray:
-        """First stream offset that the entry covers."""
-        column: IntArray = self.columns[0]
-        return column
-
-    @property
-    def packet(self) -> IntArray:
-        """Number, over the whole reading, of the packet that gave the bytes."""
-        column: IntArray = self.columns[1]
-        return column
-
-    @property
-    def frame(self) -> IntArray:
-        """Number of that packet in its file, from 1; 0 for a hole."""
-        column: IntArray = self.columns[2]
-        return column
-
-    @property
-    def file(self) -> IntArray:
-        """Number of that file in the reading, from 0."""
-        column: IntArray = self.columns[3]
-        return column
-
-    @property
-    def time_ns(self) -> IntArray:
-        """Capture time of that packet."""
-        column: IntArray = self.columns[4]
-        return column
-
-    @property
-    def release(self) -> IntArray:
-        """Number of the packet that made these bytes readable: no packet of this entry and all
-        earlier ones of the direction has a greater number.
-        """
-        column: IntArray = self.columns[5]
-        return column
-
-    def only(self, rows: slice | IntArray) -> Segments:
-        """Returns a copy of these entries."""
-        return Segments(np.array(self.columns[:, rows], order="C"))
-
-
-def rows_of(columns: IntArray, start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
-    """Returns, for columns of ``Segments``, the entries that have bytes of each range, and the
-    number of the range for each of them.
-    """
-    first = np.searchsorted(columns[0], start, "right") - 1
-    counts = np.searchsorted(columns[0], end - 1, "right") - first
+    first = np.searchsorted(segments.offset, start, "right") - 1
+    counts = np.searchsorted(segments.offset, end - 1, "right") - first
     rows = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
     return rows, np.repeat(np.arange(len(start)), counts)
 
@@ -144,7 +90,7 @@ class FirstBytes(NamedTuple):
     """The array that holds the bytes."""
     pieces: StreamEntries
     """What packets gave of the bytes of each direction that says some. No bytes are missing.
-    ``release`` is as in ``Segments``, and ``place`` as in ``StreamChunk.places``.
+    ``release`` and ``place`` are as in ``StreamChunk.segments``.
     """
     ends: StreamEntries
     """The end of each direction that ended."""
@@ -161,17 +107,21 @@ class StreamChunk:
     offset: int
     """Stream offset of ``data[0]``: payload bytes of this direction since the first byte seen."""
     data: ByteArray
-    segments: Segments
+    segments: StreamEntries
+    """Which packets gave the bytes, in stream order: each entry covers the offsets up to the next
+    one. A hole is an entry too, with the packet that made it final, and frame 0. ``release`` is the
+    packet that made the bytes readable: no packet of this entry and all earlier ones of the
+    direction has a greater number. ``place`` is where the bytes begin in their file (unpacked, if
+    that is compressed), or ``NOWHERE``, ``SCATTERED``.
+    """
     holes: tuple[tuple[int, int], ...] = ()
     """Stream offsets [start, end) inside this chunk that the capture does not hold."""
     is_start: bool = False
     """True for the first chunk after a SYN: a message begins at ``data[0]``."""
     is_end: bool = False
     """True when no more bytes of this direction can come."""
-    places: IntArray | None = None
-    """Where the bytes of each segment begin in its file (unpacked, if that is compressed), or
-    ``NOWHERE``, ``SCATTERED``; only for readings with places.
-    """
+    is_placed: bool = False
+    """Whether the reading has places: segments say where they are in their files."""
     carriers: IntArray | None = None
     """For plain text of TLS: [4, n] in stream order. The rows are the stream offsets between which
     the text of a record lies, and number and capture time of each packet that has any of that
@@ -183,10 +133,9 @@ class StreamChunk:
         if at <= self.offset:
             return self
         first = max(0, int(np.searchsorted(self.segments.offset, at, "right")) - 1)
-        segments = self.segments.only(slice(first, None))
-        places = None if self.places is None else self.places[first:].copy()
-        if places is not None and places[0] >= 0:
-            places[0] += at - int(segments.offset[0])
+        segments = StreamEntries.joined([self.segments[first:]])
+        if segments.place[0] >= 0:
+            segments.place[0] += at - int(segments.offset[0])
         segments.offset[0] = at
         return replace(
             self,
@@ -195,5 +144,4 @@ class StreamChunk:
             segments=segments,
             holes=tuple((max(at, start), end) for start, end in self.holes if end > at),
             is_start=False,
-            places=places,
         )

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.transport.chunk import C2S, Segments, StreamChunk
+from dcpinspect.transport.chunk import C2S, StreamChunk, StreamEntries
 from dcpinspect.transport.connections import endpoint_text
 
 _LINE = re.compile(
@@ -143,15 +143,15 @@ class ProxyHeaders:
             yield joined_chunk
 
     def _behind(self, chunk: StreamChunk, size: int) -> StreamChunk:
-        columns = chunk.segments.columns.copy()
-        columns[0] -= size
+        segments = StreamEntries.joined([chunk.segments])
+        segments.offset -= size
         is_start = chunk.is_start or chunk.connection in self._begins
         self._begins.discard(chunk.connection)
         holes = tuple((start - size, end - size) for start, end in chunk.holes)
         return replace(
             chunk,
             offset=chunk.offset - size,
-            segments=Segments(columns),
+            segments=segments,
             holes=holes,
             is_start=is_start,
         )
@@ -162,12 +162,7 @@ def _joined(first: StreamChunk, second: StreamChunk) -> StreamChunk:
     return replace(
         first,
         data=np.concatenate((first.data, second.data)),
-        segments=Segments(
-            np.concatenate((first.segments.columns, second.segments.columns), axis=1)
-        ),
+        segments=StreamEntries.joined([first.segments, second.segments]),
         holes=(*first.holes, *second.holes),
         is_end=second.is_end,
-        places=None
-        if first.places is None or second.places is None
-        else np.concatenate((first.places, second.places)),
     )

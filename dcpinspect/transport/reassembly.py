@@ -24,7 +24,6 @@ from dcpinspect.transport.chunk import (
     S2C,
     SCATTERED,
     FirstBytes,
-    Segments,
     StreamChunk,
     StreamEntries,
 )
@@ -630,7 +629,6 @@ class Reassembler:
         offsets = entries.offset
         lengths = entries.length
         sources = entries.source
-        packet = entries.packet
         side, offset, length, source = (
             int(column[0]) for column in (entries.side, offsets, lengths, sources)
         )
@@ -649,18 +647,14 @@ class Reassembler:
             )
             if holes and holes[0][1] - holes[0][0] > MAX_FILLED_HOLE:
                 offset = holes[0][1]
-        # copies: otherwise a chunk would keep the batch's entries alive
-        columns = np.empty((6, len(entries)), np.int64)
-        columns[0] = offsets
-        columns[1] = packet.number
-        columns[2] = packet.frame
-        columns[3] = packet.file
-        columns[4] = packet.time
-        np.maximum.accumulate(
-            np.maximum(entries.release, max(flow.released, flow.opened_by)), out=columns[5]
-        )
+        # a copy: otherwise a chunk would keep the batch's entries alive
+        segments = StreamEntries.joined([entries])
+        released = np.maximum(entries.release, max(flow.released, flow.opened_by))
+        segments.release = np.maximum.accumulate(released)
+        if self._with_places:
+            segments.place = self._entry_places(entries)
         if first > 0:
-            flow.released = int(columns[5, -1])
+            flow.released = int(segments.release[-1])
         # one segment, as most are in a capture of many connections
         if len(entries) == 1 + is_end and source >= 0:
             target = data[source : source + length].copy()
@@ -674,11 +668,11 @@ class Reassembler:
             direction=side % 2,
             offset=offset,
             data=target,
-            segments=Segments(columns),
+            segments=segments,
             holes=holes,
             is_start=is_start,
             is_end=is_end,
-            places=self._entry_places(entries) if self._with_places else None,
+            is_placed=self._with_places,
         )
 
     def _entry_places(self, entries: StreamEntries) -> IntArray:

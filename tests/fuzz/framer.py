@@ -162,7 +162,7 @@ def stepped(parts: list[StreamChunk]) -> list[StreamChunk]:
         for start, end in pairwise(edges):
             begin = holes.get(start, start)
             rows = (part.segments.offset >= start) & (part.segments.offset < end)
-            columns = part.segments.only(np.flatnonzero(rows))
+            columns = part.segments[np.flatnonzero(rows)]
             own = ((start, begin),) if begin > start else ()
             body = part.data[begin - part.offset : end - part.offset]
             last = part.is_end and end == edges[-1]

@@ -194,7 +194,7 @@ def test_a_hole_that_was_stepped_over_gives_what_a_filled_one_does(
         is_end=True,
     )
     stepped = replace(filled, offset=hole[1], data=filled.data[length:])
-    filled.segments.frame[0] = 0
+    filled.segments.packet.frame[0] = 0
     results = [framed([before, after]) for after in (filled, stepped)]
     assert results[0][:3] == results[1][:3]
     assert results[0][3].account == results[1][3].account
@@ -206,7 +206,7 @@ def test_a_large_message_byte_by_byte_does_not_keep_every_segment() -> None:
     for part in pieces(large + DATA, [1] * 15_000)[:15_000]:
         framer.feed(part)
     assert framer._held is not None
-    assert len(framer._held.segments.packet) <= 300
+    assert len(framer._held.segments.packet.number) <= 300
 
 
 def test_nothing_is_handed_out_after_the_end() -> None:

@@ -12,11 +12,12 @@ from dcpinspect.protocol import first_bytes
 from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.many_directions import first_messages
 from dcpinspect.protocol.resync import KnownStreams
-from dcpinspect.transport.chunk import Segments, StreamChunk, StreamEntries
+from dcpinspect.transport.chunk import StreamChunk, StreamEntries
 from tests import builders
 from tests.builders import Conversation
 from tests.encode import encode
 from tests.scenarios.test_crowds import read
+from tests.transport_views import segments_of
 
 SAID = (
     encode("noop", opaque=5),
@@ -48,24 +49,18 @@ def directions(chance: random.Random, count: int) -> tuple[bytes, StreamEntries,
         edges = sorted({0, *(chance.randrange(len(said)) for _ in range(chance.randrange(6)))})
         packet = chance.sample(range(1000), len(edges))
         numbers = np.array(packet)
-        columns = (
-            edges,
+        segments = segments_of(
+            np.array(edges),
             numbers,
             numbers + 1,
             numbers % 3,
             7 * numbers,
             np.maximum.accumulate(numbers),
         )
-        segments = Segments(np.array(columns, np.int64))
-        pieces = StreamEntries.zeros(len(edges))
-        pieces.side[:], pieces.offset = number, np.array(edges)
-        pieces.source = len(data) + pieces.offset
-        pieces.length = np.diff([*edges, len(said)])
-        pieces.packet.number, pieces.packet.frame, pieces.packet.file, pieces.packet.time = (
-            segments.columns[1:5]
-        )
-        pieces.release = segments.release
-        tables.append(pieces)
+        segments.side[:] = number
+        segments.source = len(data) + segments.offset
+        segments.length = np.diff([*edges, len(said)])
+        tables.append(segments)
         chunks.append(
             StreamChunk(
                 1 + number // 2,
@@ -85,13 +80,13 @@ def directions(chance: random.Random, count: int) -> tuple[bytes, StreamEntries,
 def test_messages_are_those_of_framers(seed: int) -> None:
     data, pieces, chunks = directions(random.Random(seed), 60)
     found = first_messages(np.frombuffer(data, np.uint8), pieces)
-    messages, framed_by_columns = found.messages, found.framed(np.zeros(60, np.bool_))
+    framed_by_columns = found.framed(np.zeros(60, np.bool_))
     seen = 0
     for number, chunk in enumerate(chunks):
         framer = Framer(known_streams=KnownStreams())
         framed = framer.feed(chunk)
         assert found.is_whole[number] == (framer.account.messages == len(chunk.data))
-        mine = messages.of == number
+        mine = found.of == number
         if not found.is_whole[number]:
             assert not mine.any()
             continue
@@ -101,15 +96,13 @@ def test_messages_are_those_of_framers(seed: int) -> None:
             assert (
                 getattr(framed_by_columns, name)[mine].tolist() == getattr(framed, name).tolist()
             ), name
-        for start, length, at in zip(
-            messages.start[mine], framed.length, framed.start, strict=True
-        ):
+        for start, length, at in zip(found.start[mine], framed.length, framed.start, strict=True):
             assert (
                 found.data[start : start + length].tobytes()
                 == chunk.data[at : at + length].tobytes()
             )
         seen += int(mine.sum())
-    assert 50 < seen == len(messages)
+    assert 50 < seen == len(found.of)
     assert 20 < found.is_whole.sum() < 60
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from dcpinspect.protocol import message_walk
-from dcpinspect.protocol.message_walk import Walk
+from dcpinspect.protocol.message_walk import Walk, WalkState, WalkTables
 from dcpinspect.protocol.resync import ANSWERED
 from dcpinspect.protocol.stretch import Stretch
 from tests import builders
@@ -26,12 +26,12 @@ def test_a_run_says_where_messages_are_and_which_streams_are_new() -> None:
     one = Walk(Stretch(chunk(DATA, offset=500)))
     run = one.follow(500, memo())
     assert (run.end, run.why, run.need, run.events) == (500 + len(DATA), "", 24, 2)
-    start, length = run.messages[:2]
-    assert start.tolist() == [0, len(FIRST), len(FIRST + SECOND)]
-    assert length.tolist() == [len(FIRST), len(SECOND), len(ANSWER)]
-    assert run.keys.tolist() == [3 << 32 | 0x33, ANSWERED | 0x44]
-    assert run.shown_by.tolist() == [0, 2]
-    assert not run.is_cut.any()
+    assert run.rows == slice(0, 3)
+    assert one.tables.start[:3].tolist() == [0, len(FIRST), len(FIRST + SECOND)]
+    assert one.tables.length[:3].tolist() == [len(FIRST), len(SECOND), len(ANSWER)]
+    assert one.tables.key[:3].tolist() == [3 << 32 | 0x33, -1, ANSWERED | 0x44]
+    assert one.new_streams(run)[0].tolist() == [3 << 32 | 0x33, ANSWERED | 0x44]
+    assert (run.streams, run.cut) == (2, 0)
 
 
 @pytest.mark.parametrize(
@@ -39,21 +39,22 @@ def test_a_run_says_where_messages_are_and_which_streams_are_new() -> None:
 )
 def test_only_an_answer_that_opens_a_stream_shows_one(magic: int, opcode: int, status: int) -> None:
     data = message(magic=magic, opcode=opcode, specific=status)
-    keys = Walk(Stretch(chunk(data))).follow(0, memo()).keys.tolist()
-    assert not [key for key in keys if key >= ANSWERED]
+    walk = Walk(Stretch(chunk(data)))
+    keys, _ = walk.new_streams(walk.follow(0, memo()))
+    assert not [key for key in keys.tolist() if key >= ANSWERED]
 
 
 def test_streams_are_new_once() -> None:
     known = memo()
     Walk(Stretch(chunk(FIRST))).follow(0, known)
-    assert not len(Walk(Stretch(chunk(SECOND))).follow(0, known).keys)
+    assert not Walk(Stretch(chunk(SECOND))).follow(0, known).streams
 
 
 def test_a_stream_is_shown_by_the_packet_that_completes_the_message() -> None:
     whole = builders.glued(pieces(DATA, [len(FIRST) - 1, 5, 500]))
     one = Walk(Stretch(whole))
     run = one.follow(0, memo())
-    assert one.released(run).tolist() == [1, 2]
+    assert one.new_streams(run)[1].tolist() == [1, 2]
     assert [one.release_at(at) for at in (0, len(FIRST) - 2, len(FIRST) - 1, len(DATA) - 1)] == [
         0,
         0,
@@ -65,7 +66,7 @@ def test_a_stream_is_shown_by_the_packet_that_completes_the_message() -> None:
 @pytest.mark.parametrize("size", [0, 23, 24, len(FIRST) - 1])
 def test_an_incomplete_message_says_how_much_it_needs(size: int) -> None:
     run = Walk(Stretch(chunk(FIRST[:size]))).follow(0, memo())
-    assert (run.end, run.why, run.need, len(run.is_cut)) == (
+    assert (run.end, run.why, run.need, run.rows.stop) == (
         0,
         "",
         24 if size < 24 else len(FIRST),
@@ -126,21 +127,16 @@ def test_interpreted_and_compiled_agree_on_any_bytes(
     whole = builders.glued(pieces(data, one, holes)) if data else chunk(b"")
     results = []
     for name in ("interpreted", "compiled"):
-        room = len(data) // 24 + 1
-        messages, keys = np.zeros((6, room), np.int64), np.zeros((2, room), np.int64)
-        memo, state = np.full(4096, -1, np.int64), np.zeros(9, np.int64)
-        state[0] = whole.offset
-        missing = np.array(whole.holes, np.int64).reshape(-1, 2)
-        why = getattr(message_walk.frame_messages, name)(
-            whole.data,
-            missing,
-            whole.segments.columns,
-            message_walk.ROLES,
-            memo,
-            messages,
-            keys,
-            state,
+        missing = np.array(whole.holes, np.int64).reshape(-1, 2) - whole.offset
+        whole.segments.source = whole.segments.offset - whole.offset
+        tables = WalkTables.begin(whole.data, whole.segments, missing)
+        tables.memo = np.full(4096, -1, np.int64)
+        why = getattr(message_walk.frame_messages, name)(whole.data, message_walk.ROLES, tables)
+        count = tables.walk.count
+        written = [tables.start, tables.length, tables.key]
+        written += [tables.least, tables.greatest, tables.last]
+        walk = [getattr(tables.walk, field) for field in WalkState.fields]
+        results.append(
+            (why, walk, tables.memo.tolist(), *(column[:count].tolist() for column in written))
         )
-        written: list[npt.NDArray[np.int64]] = [messages, keys, memo, state]
-        results.append((why, *(column.tolist() for column in written)))
     assert results[0] == results[1]

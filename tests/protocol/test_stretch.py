@@ -11,7 +11,7 @@ def test_appended_bytes_and_their_segments_follow() -> None:
     stretch.append(builders.chunk(b"defg", offset=3, packet=7))
     assert stretch.data.tobytes() == b"abcdefg"
     assert stretch.segments.offset.tolist() == [0, 1, 2, 3]
-    assert stretch.segments.packet.tolist() == [0, 1, 2, 7]
+    assert stretch.segments.packet.number.tolist() == [0, 1, 2, 7]
     assert (stretch.size, stretch.end, stretch.release) == (7, 7, 7)
 
 
@@ -20,7 +20,7 @@ def test_the_rest_keeps_the_segment_it_begins_in() -> None:
     rest = stretch.bytes_from(14)
     assert rest is not None
     assert rest.data.tobytes() == b"efg"
-    assert rest.segments.packet.tolist() == [1, 2]
+    assert rest.segments.packet.number.tolist() == [1, 2]
     assert stretch.bytes_from(17) is None
 
 
@@ -49,12 +49,12 @@ def test_collapsing_keeps_least_greatest_and_last_packet() -> None:
     stretch = Stretch(builders.chunk(bytes(30), packet=50))
     for i in range(200):
         stretch.append(builders.chunk(b"x", offset=30 + i, packet=(i * 37) % 300))
-    before = stretch.segments.packet
+    before = stretch.segments.packet.number
     for i in range(200):
         stretch.append(builders.chunk(b"x", offset=230 + i, packet=40))
     stretch.collapse()
-    assert len(stretch.segments.packet) == 3
-    assert (stretch.segments.packet.min(), stretch.segments.packet.max()) == (
+    assert len(stretch.segments.packet.number) == 3
+    assert (stretch.segments.packet.number.min(), stretch.segments.packet.number.max()) == (
         before.min(),
         before.max(),
     )

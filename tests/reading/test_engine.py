@@ -369,11 +369,11 @@ class Places:
                 assert len(stream) == first
                 stream += self.file[place : place + length]
         for chunk in chunks:
-            assert chunk.places is not None
+            assert chunk.is_placed
             stream = self.streams.setdefault((chunk.connection, chunk.direction), bytearray())
             ends = [*chunk.segments.offset.tolist()[1:], chunk.offset + len(chunk.data)]
             for start, end, place in zip(
-                chunk.segments.offset.tolist(), ends, chunk.places.tolist(), strict=True
+                chunk.segments.offset.tolist(), ends, chunk.segments.place.tolist(), strict=True
             ):
                 stream += (
                     self.file[place : place + end - start] if place >= 0 else bytes(end - start)

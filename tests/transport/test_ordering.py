@@ -64,7 +64,7 @@ def test_a_gap_waits_for_64_packets_after_its_acknowledgement(tmp_path: Path) ->
         for batch in builders.open_capture(tmp_path / "x.pcap")
         for chunk in server_chunks(batch)
     ]
-    assert batches[0].segments.packet[7:9].tolist() == [18 + 64, 18]
+    assert batches[0].segments.packet.number[7:9].tolist() == [18 + 64, 18]
     assert batches[0].segments.release[7:9].tolist() == [18 + 64, 18 + 64]
 
 
@@ -85,7 +85,7 @@ def test_a_gap_waits_200_ms_after_its_acknowledgement(tmp_path: Path) -> None:
     path.write_bytes(builders.pcap(builders.recorded(made.segments), magic=0xA1B23C4D))
     (batch,) = builders.open_capture(path)
     (chunk,) = server_chunks(batch)
-    assert chunk.segments.packet.tolist() == [3, 7, 4]
+    assert chunk.segments.packet.number.tolist() == [3, 7, 4]
     assert chunk.holes == ((1, 2),)
 
 
@@ -123,7 +123,7 @@ def released(tmp_path: Path, made: Conversation) -> dict[int, list[tuple[int, in
     for batch in builders.open_capture(path):
         for chunk in reassembler.feed(batch):
             found[chunk.direction] += zip(
-                chunk.segments.packet.tolist(), chunk.segments.release.tolist(), strict=True
+                chunk.segments.packet.number.tolist(), chunk.segments.release.tolist(), strict=True
             )
     return found
 
@@ -353,7 +353,7 @@ def test_waiting_segments_are_bounded(tmp_path: Path) -> None:
     path.write_bytes(builders.pcap(builders.recorded(made.segments)))
     reassembler = builders.Reassembler()
     (chunk,) = [chunk for batch in builders.open_capture(path) for chunk in reassembler.feed(batch)]
-    waited = int(chunk.segments.packet[0]) - 3
+    waited = int(chunk.segments.packet.number[0]) - 3
     assert MAX_WAITING - 8192 < waited * (8192 + NODE_COST) <= MAX_WAITING + 2 * (8192 + NODE_COST)
 
 

@@ -137,7 +137,9 @@ def test_a_hole_too_long_to_fill_is_stepped_over(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(builders.pcap(builders.recorded(made.segments)))
     chunks = [
-        chunk for chunk in chunks_of(path) if chunk.direction == 1 and chunk.segments.frame.any()
+        chunk
+        for chunk in chunks_of(path)
+        if chunk.direction == 1 and chunk.segments.packet.frame.any()
     ]
     assert [(chunk.offset, chunk.data.tobytes(), chunk.holes) for chunk in chunks] == [
         (0, b"before", ()),

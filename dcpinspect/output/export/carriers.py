@@ -203,16 +203,16 @@ def _of_chunk(chunk: StreamChunk) -> CarrierPieces:
     flow = 2 * chunk.connection + chunk.direction
     if chunk.carriers is not None:
         return _pieces(flow, *chunk.carriers)
-    segments = chunk.segments
+    segments, packet = chunk.segments, chunk.segments.packet
     behind = np.append(segments.offset[1:], chunk.offset + len(chunk.data))
-    has_bytes = (segments.frame > 0) & (behind > segments.offset)
+    has_bytes = (packet.frame > 0) & (behind > segments.offset)
     has_bytes[-1:] |= chunk.is_end  # the packet of the end may have no bytes
     return _pieces(
         flow,
         segments.offset[has_bytes],
         behind[has_bytes],
-        segments.packet[has_bytes],
-        segments.time_ns[has_bytes],
+        packet.number[has_bytes],
+        packet.time[has_bytes],
     )
 
 

@@ -17,7 +17,7 @@ from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.first_bytes import BriefMessages
 from dcpinspect.reading.store.originals import BESIDE
-from dcpinspect.transport.chunk import NOWHERE, SCATTERED, StreamChunk
+from dcpinspect.transport.chunk import NOWHERE, SCATTERED, StreamChunk, StreamEntries
 
 _TYPES = {
     "flow": np.uint32,
@@ -86,10 +86,9 @@ def located(
 def _of_chunks(chunks: Sequence[StreamChunk], put_beside: Callable[[ByteArray], int]) -> Places:
     if not chunks:
         return joined(())
-    offset = np.concatenate([chunk.segments.offset for chunk in chunks])
-    file_offset = np.concatenate([chunk.places for chunk in chunks if chunk.places is not None])
-    file = np.concatenate([chunk.segments.file for chunk in chunks])
-    counts = np.array([len(chunk.segments.offset) for chunk in chunks], np.int64)
+    segments = StreamEntries.joined([chunk.segments for chunk in chunks])
+    offset, file_offset, file = segments.offset, segments.place, segments.packet.file
+    counts = np.array([len(chunk.segments) for chunk in chunks], np.int64)
     ends = np.append(offset[1:], 0)
     ends[np.cumsum(counts) - 1] = [chunk.offset + len(chunk.data) for chunk in chunks]
     for index in np.flatnonzero(file_offset == SCATTERED).tolist():

@@ -11,9 +11,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from dcpinspect.arrays import IntArray, unique
+from dcpinspect.arrays import unique
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, Segments, StreamChunk, rows_of
+from dcpinspect.transport.chunk import (
+    C2S,
+    NOWHERE,
+    S2C,
+    SCATTERED,
+    StreamChunk,
+    StreamEntries,
+    rows_of,
+)
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.handshake import (
     CERTIFICATE,
@@ -86,7 +94,7 @@ class TlsDirection:
         """Hellos of new handshakes, which were encrypted, in order."""
         self._about = about
         self._runs: list[_CapturedRun] = []
-        self._segments: list[IntArray] = []
+        self._segments: list[StreamEntries] = []
         self._chain: list[Protection] = []
         self._place = -1
         """Place in the chain of the keys in use; -1: no keys are used, records are plain."""
@@ -162,7 +170,7 @@ class TlsDirection:
             self._has_begun = True
             self._is_start = chunk.is_start
             self.is_lost = not chunk.is_start or bool(chunk.holes and chunk.holes[0][0] == 0)
-        self._segments.append(chunk.segments.columns)
+        self._segments.append(chunk.segments)
         self.is_ended |= chunk.is_end
 
     def hellos(self) -> Iterator[tuple[int, bytes]]:
@@ -213,7 +221,7 @@ class TlsDirection:
         The record is in the second half of its row, since the first records may have the keys of
         the handshake.
         """
-        columns = self._columns()
+        segments = self._joined_segments()
         for run_number, run in enumerate(self._runs):
             rows = whole_records(run.data)
             if rows:
@@ -223,10 +231,10 @@ class TlsDirection:
                 self._sampled = run_number, [start for start, _ in rows], sample_row
                 first_ends = run.start + rows[0][1]
                 self.sampled_by = int(
-                    columns[5, np.searchsorted(columns[0], first_ends - 1, "right") - 1]
+                    segments.release[np.searchsorted(segments.offset, first_ends - 1, "right") - 1]
                 )
                 return bytes(run.data[slice(*rows[sample_row])])
-        self.sampled_by = int(columns[5].max(initial=0))
+        self.sampled_by = int(segments.release.max(initial=0))
         return None
 
     def begin_at(self, keys: Tls13, sequence: int) -> None:
@@ -613,7 +621,7 @@ class TlsDirection:
         """Yields what this call opened as chunks: one, one more for each hole, which stands before
         its chunk, and one for the end.
         """
-        columns = self._columns()
+        segments = self._joined_segments()
         starts = [0, *(text_count for text_count, _, _ in self._breaks)]
         ends = [*starts[1:], len(self._texts)]
         holes = [(0, 0), *((end - size, end) for _, end, size in self._breaks)]
@@ -623,19 +631,21 @@ class TlsDirection:
             if piece[1] > piece[0] or piece[2][1]
         ]
         for start, end, hole in pieces:
-            yield self._chunk(columns, start, end, hole, is_end=False, latest=latest)
+            yield self._chunk(segments, start, end, hole, is_end=False, latest=latest)
         # by itself, since a message may be certain only by the packet of the end
         if self.is_ended and not self.wants_keys:
-            yield self._chunk(columns, 0, 0, (0, 0), is_end=True, latest=latest)
-        if self._own and latest.places is not None:
+            yield self._chunk(segments, 0, 0, (0, 0), is_end=True, latest=latest)
+        if self._own and latest.is_placed:
             self._about.own.append(
-                unique(columns[1, rows_of(columns, *np.array(self._own, np.int64).T)[0]])
+                unique(
+                    segments.packet.number[rows_of(segments, *np.array(self._own, np.int64).T)[0]]
+                )
             )
-        self._segments = [self._unread_segments(columns)]
+        self._segments = [self._unread_segments(segments)]
 
     def _chunk(
         self,
-        columns: IntArray,
+        segments: StreamEntries,
         start: int,
         end: int,
         hole: tuple[int, int],
@@ -650,54 +660,55 @@ class TlsDirection:
         data = np.frombuffer(b"".join(self._texts[start:end]), np.uint8)
         offset = int(plain[0]) if len(plain) else hole[1] or self._offset
         if len(plain):
-            rows, span = rows_of(columns, cipher, cipher + size)
-            entries = columns[:, rows].copy()
-            entries[0] = np.maximum(columns[0, rows], cipher[span]) - cipher[span] + plain[span]
-            entries[5] = columns[5, np.searchsorted(columns[0], record_end - 1, "right") - 1][span]
+            rows, span = rows_of(segments, cipher, cipher + size)
+            entries = segments[rows]
+            entries.offset = np.maximum(entries.offset, cipher[span]) - cipher[span] + plain[span]
+            last = np.searchsorted(segments.offset, record_end - 1, "right") - 1
+            entries.release = segments.release[last][span]
         else:
-            entries = np.empty((6, 0), np.int64)
-        if (hole[1] or not len(plain)) and columns.size:
-            hole_entry = entries[:, :1] if len(plain) else columns[:, -1:]
-            entries = np.concatenate((hole_entry.copy(), entries), axis=1)
-            entries[0, 0], entries[2, 0] = hole[0] if hole[1] else offset, 0
-        release = np.maximum.accumulate(entries[5])
-        entries[5] = np.maximum(release, self._released)
-        self._released = int(entries[5].max(initial=self._released))
+            entries = StreamEntries.zeros(0)
+        if (hole[1] or not len(plain)) and len(segments):
+            entries = StreamEntries.joined(
+                [(entries if len(plain) else segments[-1:])[:1], entries]
+            )
+            entries.offset[0], entries.packet.frame[0] = hole[0] if hole[1] else offset, 0
+        release = np.maximum.accumulate(entries.release)
+        entries.release = np.maximum(release, self._released)
+        self._released = int(entries.release.max(initial=self._released))
+        entries.place = np.where(latest.is_placed & (entries.packet.frame > 0), SCATTERED, NOWHERE)
         is_start, self._is_start = self._is_start and not hole[1], False
         carriers = None
-        if latest.places is not None and columns.size:
-            rows, span = rows_of(columns, record, record_end)
-            carriers = np.stack(
-                (plain[span], (plain + size)[span], columns[1, rows], columns[4, rows])
-            )
-            if is_end and columns.size:
+        if latest.is_placed and len(segments):
+            rows, span = rows_of(segments, record, record_end)
+            number, time = segments.packet.number, segments.packet.time
+            carriers = np.stack((plain[span], (plain + size)[span], number[rows], time[rows]))
+            if is_end:
                 behind = offset + len(data)
-                carriers = np.append(carriers, [[behind], [behind], *columns[[1, 4], -1:]], axis=1)
+                carriers = np.append(carriers, [[behind], [behind], number[-1:], time[-1:]], axis=1)
         return StreamChunk(
             connection=latest.connection,
             direction=self.number,
             offset=offset,
             data=data,
-            segments=Segments(entries),
+            segments=entries,
             holes=(hole,) if hole[1] else (),
             is_start=is_start,
             is_end=is_end,
-            places=None if latest.places is None else np.where(entries[2] > 0, SCATTERED, NOWHERE),
+            is_placed=latest.is_placed,
             carriers=carriers,
         )
 
-    def _columns(self) -> IntArray:
-        """Returns the segments of the bytes that were not read yet, as one array."""
+    def _joined_segments(self) -> StreamEntries:
+        """Returns the segments of the bytes that were not read yet, as one table."""
         if len(self._segments) != 1:
-            self._segments = [np.concatenate((np.empty((6, 0), np.int64), *self._segments), axis=1)]
+            self._segments = [StreamEntries.joined(self._segments)]
         return self._segments[0]
 
-    def _unread_segments(self, columns: IntArray) -> IntArray:
+    def _unread_segments(self, segments: StreamEntries) -> StreamEntries:
         """Returns the segments of bytes that were not read yet."""
-        if not columns.size:
-            return columns
-        read_to = self._runs[0].start + self._runs[0].at if self._runs else int(columns[0, -1])
-        unread_segments: IntArray = columns[
-            :, max(0, int(np.searchsorted(columns[0], read_to, "right")) - 1) :
-        ].copy()
-        return unread_segments
+        if not len(segments):
+            return segments
+        offset = segments.offset
+        read_to = self._runs[0].start + self._runs[0].at if self._runs else int(offset[-1])
+        first = max(0, int(np.searchsorted(offset, read_to, "right")) - 1)
+        return StreamEntries.joined([segments[first:]])

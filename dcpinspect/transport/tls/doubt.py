@@ -73,7 +73,9 @@ class _Head:
 
     def add(self, chunk: StreamChunk) -> None:
         self.is_ended |= chunk.is_end
-        self.columns = np.concatenate((self.columns, chunk.segments.columns[[0, 5]]), axis=1)
+        segments = chunk.segments
+        columns = np.stack((segments.offset, segments.release))
+        self.columns = np.concatenate((self.columns, columns), axis=1)
         if chunk.offset > self.end:  # a hole that was not filled
             self.data += bytes(min(chunk.offset - self.end, _MOST_HEAD))
         self.data += chunk.data[:_MOST_HEAD].tobytes()

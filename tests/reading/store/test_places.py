@@ -27,10 +27,16 @@ def chunk(
     offsets, places = column(*(one for one, _ in entries)), column(*(place for _, place in entries))
     numbers = np.arange(len(entries), dtype=np.int64)
     segments = segments_of(
-        offsets, numbers, numbers + 1, np.full(len(entries), 2), numbers, numbers
+        offsets, numbers, numbers + 1, np.full(len(entries), 2), numbers, numbers, places
     )
     return StreamChunk(
-        connection, direction, offset, np.frombuffer(data, np.uint8), segments, holes, places=places
+        connection,
+        direction,
+        offset,
+        np.frombuffer(data, np.uint8),
+        segments,
+        holes,
+        is_placed=True,
     )
 
 
