@@ -162,14 +162,14 @@ class BriefDirections:
 
         ``is_doubted``, ``has_handshake``: for each direction, what holds of its connection.
         """
-        directions, way = first.directions, first.directions.number
-        self._make_room(int(way.max(initial=0)) | 1)
+        directions, numbers = first.directions, first.directions.number
+        self._make_room(int(numbers.max(initial=0)) | 1)
         if directions.end_release.max() >= MOST_PACKETS or self._used > MOST_BYTES:
             return None
-        says, is_end, state = directions.length > 0, directions.is_end != 0, self._state[way]
+        says, is_end, state = directions.length > 0, directions.is_end != 0, self._state[numbers]
         is_known = ((state & (_LEFT | _ENDED)) != 0) | says & (state != 0)
         is_few = (directions.length <= FEW) | (directions.pieces > 1)
-        is_taken = _both(way >> 1, (directions.length >= 0) & is_few & ~is_known)
+        is_taken = _both(numbers >> 1, (directions.length >= 0) & is_few & ~is_known)
         if np.count_nonzero(is_taken) < MANY:
             return None
         rows = np.flatnonzero(is_taken & says)
@@ -177,7 +177,7 @@ class BriefDirections:
         speech = first_messages(first.data, first.pieces[of_taken])
         kind = _kinds(speech, directions.is_start[rows] != 0, is_doubted[rows], has_handshake[rows])
         is_taken[rows[kind == _STRANGE]] = False
-        is_taken = _both(way >> 1, is_taken)
+        is_taken = _both(numbers >> 1, is_taken)
         taken = np.flatnonzero(is_taken[rows])
         begins, kind, rows = speech.begins[taken], kind[taken], rows[taken]
         may_ask = np.isin(kind, (_BAD_MAGIC, _ABSURD, _MID_STREAM, _HTTP))
@@ -185,8 +185,8 @@ class BriefDirections:
         self._release[begins.side] = begins.release
         over = np.flatnonzero(is_taken & is_end)
         waited = over[(state[over] & _HELD) != 0]
-        old = self._drop(way[waited])
-        self._state[way[over]] |= _ENDED
+        old = self._drop(numbers[waited])
+        self._state[numbers[over]] |= _ENDED
         is_told = is_end[rows] | (kind == _MESSAGES)
         kinds = np.append(kind[is_told], old.kind)
         sizes = np.append(speech.sizes[taken[is_told]], old.length)

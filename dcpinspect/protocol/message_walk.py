@@ -248,13 +248,13 @@ def note_pieces(tables: WalkTables, m: int, first: int) -> int:
 @inlined
 def note_stream(data: ByteArray, role: int, tables: WalkTables, m: int) -> None:
     """Writes the key of the stream that message ``m`` shows, if ``memo`` lacks it."""
-    at = tables.start[m]
-    key = stream_key(data, at, role)
+    offset = tables.start[m]
+    key = stream_key(data, offset, role)
     if key >= 0:
         if role == 2:
             tables.walk.events += 1
         if len(tables.memo) > 0:
-            vbucket, opaque = be16(data, at + 6), be32(data, at + 12)
+            vbucket, opaque = be16(data, offset + 6), be32(data, offset + 12)
             # opaques are often the vbucket, a counter, or a constant
             slot = (vbucket * 1021 + opaque + (opaque >> 12)) & (len(tables.memo) - 1)
             if tables.memo[slot] == key:
@@ -271,35 +271,35 @@ def follow_headers(data: ByteArray, roles: ByteArray, tables: WalkTables, end: i
     for each message and for each piece.
     """
     walk = tables.walk
-    at, m, s, h = walk.at, walk.count, walk.piece, walk.hole
+    offset, m, s, h = walk.at, walk.count, walk.piece, walk.hole
     reason_code = _MORE
     walk.need = HEADER
-    while at + HEADER <= end:
-        while h < len(tables.holes) and tables.holes[h + 1] <= at:
+    while offset + HEADER <= end:
+        while h < len(tables.holes) and tables.holes[h + 1] <= offset:
             h += 2
         hole = tables.holes[h] if h < len(tables.holes) else end
-        body = body_size(data, at, hole)
+        body = body_size(data, offset, hole)
         if body < 0:
             reason_code = int(-body)
             break
-        if at + HEADER + body > end:
+        if offset + HEADER + body > end:
             walk.need = HEADER + body
             break
         tables.of[m] = walk.direction
-        tables.start[m] = at
+        tables.start[m] = offset
         tables.length[m] = HEADER + body
         s = note_pieces(tables, m, s)
-        role = roles[data[at + 1]]
-        if hole < at + HEADER:
+        role = roles[data[offset + 1]]
+        if hole < offset + HEADER:
             tables.key[m] = CUT
             walk.cut += 1
         elif role != 0:
             note_stream(data, role, tables, m)
         else:
             tables.key[m] = -1
-        at += tables.length[m]
+        offset += tables.length[m]
         m += 1
-    walk.at = at
+    walk.at = offset
     walk.count = m
     walk.piece = s
     walk.hole = h
