@@ -60,8 +60,8 @@ READABLE = _by_table(
 FIRST = _by_table(
     """
     connections: connection name verdict closed_by copy_of client server streams
-    streams: connection vbucket verdict status requested_start end_reason last_seqno requested_end
-        items answer
+    streams: connection vbucket verdict status end_reason requested_start last_seqno items
+        requested_end answer
     snapshots: connection vbucket state start_seqno end_seqno type items index
     gaps: connection vbucket cause width after_seqno before_seqno evidence
     rollbacks: connection vbucket requested_start rollback_seqno resume_start resume_uuid

@@ -542,9 +542,11 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             )
         for number, track in enumerate(self.tracks):
             drawn = self._lanes_of(number)
-            lane = {"s": drawn.snapshots, "c": drawn.gaps}.get(
-                sign.paint[:1], drawn.axis + drawn.events
-            )
+            lane = {
+                "snapshot": drawn.snapshots,
+                "cause": drawn.gaps,
+                "chart": drawn.items,
+            }.get(sign.paint.partition("-")[0], drawn.axis + drawn.events)
             if track.words and any(glyph in lane for glyph in sign.glyph):
                 return True
         return False

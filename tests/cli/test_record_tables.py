@@ -142,7 +142,7 @@ def test_at_80_columns_what_matters_most_is_shown_and_nothing_is_cut(
         assert "…" not in "".join(lines)  # names of 27 letters
     assert set(headings(lines)) >= {
         "connections": {"connection", "name", "verdict", "closed_by"},
-        "streams": {"vbucket", "requested_start", "status", "verdict"},
+        "streams": {"vbucket", "status", "verdict", "end_reason"},
         "snapshots": {"vbucket", "start_seqno", "end_seqno", "type", "items", "state"},
         "gaps": {"vbucket", "cause", "width", "after_seqno", "before_seqno"},
         "rollbacks": {"vbucket", "requested_start", "rollback_seqno", "resume_start"}

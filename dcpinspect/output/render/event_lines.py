@@ -130,40 +130,65 @@ def by_stream(
 
 
 def of_findings(
-    streams: Sequence[StreamStory], findings: Iterable[Finding], vbucket: int
+    streams: Sequence[StreamStory], findings: Sequence[Finding], vbucket: int
 ) -> Iterator[VbucketEvent]:
     """Yields errors and warnings about the vbucket, and about connections of its streams, each
-    where its first message is.
+    where its first message is. What explains others comes before them.
     """
     rules = {finding.id: finding.rule for finding in findings}
-    for finding in findings:
-        for case in finding.case_of_each if finding.severity != "note" else ():
-            if vbucket not in (case.vbuckets or (vbucket,)):
-                continue
-            for message_place in case.places:
-                begun_streams = [
-                    (case.sid in (None, story.stream["sid"]), story.stream["open_row"], story)
-                    for story in streams
-                    if story.key[0] == message_place.connection
-                ]
-                before = [begun for begun in begun_streams if begun[1] <= message_place.row]
-                if begun_streams:
-                    _, _, story = max(before or begun_streams[:1], key=lambda begun: begun[:2])
-                    times = f" ({case.count:,} times)" if case.count > 1 else ""
-                    cause = rules.get(finding.effect_of or "")
-                    yield VbucketEvent(
-                        message_place.row,
-                        4,
-                        story.stream["connection"],
-                        story.stream["stream"],
-                        story.stream["sid"],
-                        "finding",
-                        f"{case.rule}: {one_line(case.message)}{times}"
-                        f"{f'; explained by {cause}' if cause else ''}",
-                        message_place.time_ns,
-                        severity=case.severity,
-                    )
-                    break
+    effects, first_effects = list[VbucketEvent](), dict[str, VbucketEvent]()
+    for finding in sorted(findings, key=lambda finding: finding.effect_of is None):
+        cause = finding.effect_of
+        explained = f"; explained by {rules[cause]}" if cause in rules else ""
+        cases = finding.case_of_each if finding.severity != "note" else ()
+        own_events = [
+            event
+            for case in cases
+            if vbucket in (case.vbuckets or (vbucket,))
+            and (event := _of_case(streams, case, explained)) is not None
+        ]
+        own_events.sort(key=lambda event: event.row)
+        if cause is not None:
+            effects += own_events
+            for event in own_events[:1]:
+                before = first_effects.setdefault(cause, event)
+                first_effects[cause] = min(before, event, key=lambda event: event.row)
+            continue
+        first_effect = first_effects.get(finding.id)
+        if first_effect is not None and own_events and first_effect.row < own_events[0].row:
+            first, *others = own_events
+            moved = first_effect._replace(text=first.text, severity=first.severity)
+            own_events = [moved, *others]
+        yield from own_events
+    yield from effects
+
+
+def _of_case(streams: Sequence[StreamStory], case: Finding, explained: str) -> VbucketEvent | None:
+    """Returns what a case of a finding is among the events of a vbucket; None where it is about
+    none of the streams.
+    """
+    for message_place in case.places:
+        begun_streams = [
+            (case.sid in (None, story.stream["sid"]), story.stream["open_row"], story)
+            for story in streams
+            if story.key[0] == message_place.connection
+        ]
+        before = [begun for begun in begun_streams if begun[1] <= message_place.row]
+        if begun_streams:
+            _, _, story = max(before or begun_streams[:1], key=lambda begun: begun[:2])
+            times = f" ({case.count:,} times)" if case.count > 1 else ""
+            return VbucketEvent(
+                message_place.row,
+                4,
+                story.stream["connection"],
+                story.stream["stream"],
+                story.stream["sid"],
+                "finding",
+                f"{case.rule}: {one_line(case.message)}{times}{explained}",
+                message_place.time_ns,
+                severity=case.severity,
+            )
+    return None
 
 
 def events(

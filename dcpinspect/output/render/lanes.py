@@ -334,7 +334,8 @@ def legend(glyphs: Glyphs = UNICODE) -> list[list[Sign]]:
     ]
     bars += [
         Sign(glyphs.history[0], "snapshot-disk", "history"),
-        Sign(glyphs.promised, "snapshot-unknown", "promised, did not come"),
+        Sign(glyphs.promised, "snapshot-unknown", "did not come"),
+        Sign(glyphs.density[0] + glyphs.density[-1], "chart-bar", "items"),
     ]
     letters = [Sign(letter, f"cause-{cause}", cause) for cause, letter in LETTERS.items()]
     return [bars, letters, events_legend()]
