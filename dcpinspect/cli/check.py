@@ -246,7 +246,12 @@ def _remarks(
     """Says what a check could not see. Returns the exit status, findings aside."""
     from dcpinspect.output.render.verdict import is_answer  # deferred, as above
 
-    status = remarks(reading, stats=stats, checks=not is_answer(findings, reading.messages))
+    status = remarks(
+        reading,
+        stats=stats,
+        checks=not is_answer(findings, reading.messages),
+        is_told=any(finding.rule == "wrong-port" for finding in findings),
+    )
     if lacking and reading.messages:
         complain(
             f"{UNCHECKED}: {lacking}; 'dcpinspect connections' and 'dcpinspect vbuckets' list all"

@@ -88,6 +88,7 @@ def remarks(
     shown: int | None = None,
     skipped: int = 0,
     checks: bool = False,
+    is_told: bool = False,
     side: str = "",
     told: int = 0,
     counted_copies: Collection[int] = (),
@@ -97,7 +98,8 @@ def remarks(
     ``is_whole``: False if the command stopped before the end of the captures. ``stats``: adds the
     table of all packets and bytes. ``shown``: number of messages that met the conditions, without
     those that were ``skipped``. ``checks``: the command looks for problems, so captures without
-    messages are a failure. ``side``: names the reading, if there are two. ``told``: number of
+    messages are a failure. ``is_told``: it has said what to do about bytes of other protocols.
+    ``side``: names the reading, if there are two. ``told``: number of
     damaged places that were told before. ``counted_copies``: connections that were counted,
     although they show what another one shows.
     """
@@ -118,15 +120,15 @@ def remarks(
         complain(f"{len(problems) - MAX_LINES} more damaged places")
     if is_whole and not reading.messages:
         complain(
-            f"{UNCHECKED}: {nothing_found(reading, any_port=', or --port auto')}"
+            f"{UNCHECKED}: {nothing_found(reading, any_port=', or --port auto', is_told=is_told)}"
             if checks
-            else nothing_found(reading)
+            else nothing_found(reading, is_told=is_told)
         )
     elif is_whole:
         for line in (
             *_selected(reading, shown, skipped),
             *_counted_twice(counted_copies),
-            *_lost(reading),
+            *_lost(reading, is_told=is_told),
         ):
             complain(line)
     elif stats:
@@ -172,11 +174,11 @@ def _counted_twice(connections: Collection[int]) -> Iterator[str]:
         )
 
 
-def _lost(reading: Reading) -> Iterator[str]:
+def _lost(reading: Reading, *, is_told: bool) -> Iterator[str]:
     """Says which connections lost bytes."""
     from dcpinspect.output.render.coverage_text import losses  # deferred, as above
 
-    lost = list(islice(losses(reading.coverage), MAX_LINES + 1))
+    lost = list(islice(losses(reading.coverage, is_told=is_told), MAX_LINES + 1))
     yield from lost[:MAX_LINES]
     if len(lost) > MAX_LINES:
         yield "more connections lost bytes; --stats lists all"

@@ -23,6 +23,11 @@ from dcpinspect.streams.followers import PerConnection
 from dcpinspect.tables.messages import MessageBatch
 
 AHEAD, IMPOSSIBLE = "ahead", "impossible"
+_WINS = (
+    "Where the latest change wins, as in XDCR by timestamp, this one wins until that time; a "
+    "consumer must not read a CAS as the time of the change"
+)
+_SET = f"find the program that set this CAS, because no clock is that wrong. {_WINS}"
 
 RULES = rules(
     f"""
@@ -32,9 +37,7 @@ RULES = rules(
             which no clock shows
         unless: captures whose clock may be wrong, because most changes that are as new as the
             capture are ahead
-        next: find the node whose clock was ahead, or the program that set an impossible CAS. Where
-            the latest change wins, as in XDCR by timestamp, this one wins until that time; a consumer
-            must not read a CAS as the time of the change
+        next: find the node whose clock was ahead. {_WINS}
         causes: {AHEAD} {IMPOSSIBLE}
         whose: producer for {AHEAD}, unknown for {IMPOSSIBLE}
         reports: MB-62383
@@ -88,6 +91,7 @@ class Clocks(Watcher):
                     words,
                     seqnos=lambda row: (batch.number("by_seqno", row) or 0,),
                     cause=cause,
+                    next=_SET if cause == IMPOSSIBLE else None,
                 )
 
     def reconsider(self, context: Context, collector: Collector) -> None:

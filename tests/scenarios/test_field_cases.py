@@ -553,9 +553,15 @@ def test_what_to_do_about_bytes_of_another_protocol_is_said_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     main(["check", str(FIELD / "q05b-plain-to-tls-port.pcap")])
-    told = " ".join(capsys.readouterr().err.split())
-    assert told.count("7 bytes of TLS") == 5
+    printed = capsys.readouterr()
+    assert printed.err.count("7 bytes of TLS") == 5
+    told = " ".join(f"{printed.out} {printed.err}".split())
     assert told.count("turn TLS on in the client's settings") == 1
+    for name in ("q05-tls-to-plain-port", "q05b-plain-to-tls-port"):
+        main(["info", str(FIELD / f"{name}.pcap")])
+        printed = capsys.readouterr()
+        told = " ".join(f"{printed.out} {printed.err}".split())
+        assert told.count("a client should tell its user that the port is wrong") == 1
 
 
 def test_each_of_several_files_has_a_line_in_columns(capsys: pytest.CaptureFixture[str]) -> None:

@@ -153,9 +153,10 @@ def foreign(protocol: str, coverage: Coverage, *connections: int) -> str:
     return _OTHERS.get(protocol, "")
 
 
-def losses(coverage: Coverage) -> Iterator[str]:
+def losses(coverage: Coverage, *, is_told: bool = False) -> Iterator[str]:
     """Yields a line for each direction with bytes that are missing or not in messages, without
-    connections of other protocols. What to do about bytes of other protocols is said once.
+    connections of other protocols. What to do about bytes of other protocols is said once, here
+    or, if ``is_told``, elsewhere.
     """
     told: set[str] = set()
     for direction in coverage.where(lambda all_: all_.is_own & ~(all_.is_whole & (all_.late == 0))):
@@ -164,7 +165,7 @@ def losses(coverage: Coverage) -> Iterator[str]:
             if direction.connection
             else f"{direction.sender}, {DIRECTIONS[direction.direction]}"
         )
-        yield f"{where}: {'; '.join(_loss_texts(direction, coverage, told))}"
+        yield f"{where}: {'; '.join(_loss_texts(direction, coverage, told, is_told=is_told))}"
 
 
 def _ends_text(direction: DirectionCoverage) -> str:
@@ -176,7 +177,9 @@ def _ends_text(direction: DirectionCoverage) -> str:
     return f"{client} to {server}" if direction.direction == C2S else f"{server} back to {client}"
 
 
-def _loss_texts(direction: DirectionCoverage, coverage: Coverage, told: set[str]) -> Iterator[str]:
+def _loss_texts(
+    direction: DirectionCoverage, coverage: Coverage, told: set[str], *, is_told: bool
+) -> Iterator[str]:
     cut = f", {direction.cut:,} of them cut off by the snapshot length" if direction.cut else ""
     where = (
         f"{counted(direction.holes, 'hole')}{_first_place(direction, direction.first_hole)}{cut}"
@@ -202,7 +205,8 @@ def _loss_texts(direction: DirectionCoverage, coverage: Coverage, told: set[str]
         yield f"{counted(direction.late - direction.filled, 'byte')} {UNPLACED}"
     if direction.not_decodable:
         advice = foreign(direction.protocol, coverage, direction.connection)
-        what = advice.partition(",")[0] if advice in told else advice or direction.protocol
+        is_known = is_told or advice in told
+        what = (advice.partition(",")[0] if is_known else advice) or direction.protocol
         told.add(advice)
         yield f"{direction.not_decodable:,} bytes of {what}"
 
@@ -212,10 +216,11 @@ def _first_place(direction: DirectionCoverage, first: int | None, comma: str = "
     return f"{comma} first at byte {first or 0:,}" if direction.connection else ""
 
 
-def nothing_found(reading: Reading, *, any_port: str = "") -> str:
+def nothing_found(reading: Reading, *, any_port: str = "", is_told: bool = False) -> str:
     """Returns one line for a capture without messages: what it has instead, and what to try.
 
     ``any_port``: how to search all ports, if this should be mentioned beside a port number.
+    ``is_told``: what to do about bytes of other protocols is said elsewhere.
     """
     names = ", ".join(
         "standard input" if name == STDIN else escape(name) for name in reading.named[:MAX_PORTS]
@@ -245,6 +250,7 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
         for protocol in (TLS, MEMCACHED_TEXT, HTTP):
             if carrying := carriers.get(protocol):
                 contents = foreign(protocol, reading.coverage, *carrying)
+                contents = contents.partition(":")[0] if is_told else contents
                 return (
                     f"{names}: no DCP message in the {used:,} packets of the ports looked at; "
                     f"they carry {contents}"

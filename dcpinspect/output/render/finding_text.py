@@ -161,7 +161,8 @@ class _Page:
 
     def all_in_full(self, causes: Sequence[Finding]) -> list[str]:
         """Returns all findings in full."""
-        return _apart([self.entry(finding, _FULL) for finding in causes])
+        said = dict[str, Finding]()
+        return _apart([self.entry(finding, _FULL, said) for finding in causes])
 
     def fitted(self, causes: Sequence[Finding], limit: int) -> list[str]:
         """Returns as much as fits into ``limit`` lines, with a note on what is left out: first of
@@ -204,8 +205,9 @@ class _Page:
         return lines, levels
 
     def _lines_at(self, causes: Sequence[Finding], levels: Sequence[int]) -> list[str]:
+        said = dict[str, Finding]()
         entries = [
-            self.entry(finding, level)
+            self.entry(finding, level, said)
             for finding, level in zip(causes, levels, strict=True)
             if level != _COUNTED
         ]
@@ -233,8 +235,10 @@ class _Page:
                 lines += self.wrapped(f"{GLYPHS[severity]} {several}: {rules}", "", "    ")
         return lines
 
-    def entry(self, finding: Finding, level: int) -> list[str]:
-        """Returns the lines of one finding."""
+    def entry(self, finding: Finding, level: int, said: dict[str, Finding]) -> list[str]:
+        """Returns the lines of one finding. ``said``: advice, with the finding for which
+        it was given; it is not given again.
+        """
         if level == _COUNTED:
             return []
         glyph = f"{GLYPHS[finding.severity]} {finding.rule}"
@@ -258,10 +262,11 @@ class _Page:
             self._paint(glyph, STYLES[finding.severity]) + self._paint(heads[0], "bold"),
             *(self._paint(line, "bold") for line in heads[1:]),
         ]
-        advice = (
-            list(self.wrapped(f"next: {escape_rest(finding.next)}", "    ", "      "))
-            if finding.next
-            else []
+        first = said.setdefault(finding.next, finding) if level >= _ADVICE else finding
+        is_said = first is not finding
+        advice_text = f"as for {first.rule} above" if is_said else escape_rest(finding.next)
+        advice = list(
+            self.wrapped(f"next: {advice_text}", "    ", "      ") if finding.next else ()
         )
         advice[:1] = [line.replace("next:", self._paint("next:", "bold"), 1) for line in advice[:1]]
         if level == _SHORT:
@@ -300,7 +305,7 @@ class _Page:
         width = None if self._width is None else self._width - 4
         inside = _Page(self._files, self._paint, width, {}, is_all=True)
         if effects and self._is_all:
-            effect_lines = [line for effect in effects for line in inside.entry(effect, _FULL)]
+            effect_lines = [line for effect in effects for line in inside.entry(effect, _FULL, {})]
             lines += [f"    {line}" for line in ("explains:", *effect_lines)]
         return lines
 

@@ -417,7 +417,7 @@ def record_lines(
         )
         if folded is not None:
             yield from ((below, "dim") for below in next(folded))
-    if hidden_columns and not is_folded:
+    if hidden_columns and table.num_rows and not is_folded:
         yield f"{counted(len(hidden_columns), 'more column')}: -v", "dim"
 
 
