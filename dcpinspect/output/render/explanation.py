@@ -332,9 +332,8 @@ def _rules(word: str) -> list[list[str]]:
 
 
 def _causes(word: str) -> list[list[str]]:
-
-    title = f"{_joined(word, '-')}: one of the causes by which findings of this rule differ"
-    return [[title, "", *rule_lines(rule)] for rule in _rules_with_cause(word)]
+    title = f"{_joined(word, '-')}: a cause of findings of"
+    return [[f"{title} {rule.id}", "", *rule_lines(rule)] for rule in _rules_with_cause(word)]
 
 
 def _rules_with_cause(word: str) -> list[Rule]:

@@ -290,10 +290,10 @@ word of dcpinspect
     traffic: of info: how many packets, connections, messages and streams there are
     schema: the name and version of the contract of a JSON record; dcpinspect schema prints the
         contract
-    recovered: of over: the client has all again that it had lost
+    recovered: of a finding: the client has all again that it had lost
     visible: of a snapshot marker, the greatest seqno that a client which does not know prepares can
         get
-    normal: of whose: nobody is at fault, because this happens where nothing is wrong
+    normal: of a finding: nobody is at fault, because this happens where nothing is wrong
     complete: of info: capture loss, and which share of its bytes was decoded; of a snapshot: its
         last seqno came
 event of a server's log

@@ -62,7 +62,7 @@ def test_every_cause_of_a_rule_is_explained() -> None:
             assert explain(cause), cause
     lines = explain("not yet")
     assert lines is not None
-    assert lines[0] == "not-yet: one of the causes by which findings of this rule differ"
+    assert lines[0] == "not-yet: a cause of findings of bucket-refused"
     assert lines[2].startswith("bucket-refused: ")
 
 
