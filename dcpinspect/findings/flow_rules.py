@@ -131,6 +131,7 @@ RULES = rules(
         needs: flow
     """
 )
+_GIVEN_UP = RULES[0].next.replace("by default)", "by default, perhaps less)")
 
 
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
@@ -292,6 +293,7 @@ def _stalls(
         (),
         last_time_ns=until,
         closes=closes,
+        next=_GIVEN_UP if closes and last is not None and last.time_ns < STUCK_NS else None,
         is_over=True if last is None else None if was_closed else False,
         vbuckets=context.waiting_on(link.number, until) if last is not None else (),
         shared="the window is full, and nothing is acknowledged",

@@ -137,6 +137,8 @@ def rules(text: str) -> tuple[Rule, ...]:
 
 def _rule(name: str, family: str, severity: str, blamed: str = "", /, **lines: str) -> Rule:
     values: dict[str, Any] = {"family": family, "severity": severity, "unless": "", **lines}
+    for name_of_text in ("fires", "unless"):
+        values[name_of_text] = by_side(values[name_of_text])
     values["causes"] = words_of(lines.get("causes", ""))
     values["needs"] = words_of(lines.get("needs", ""))
     values["reports"] = tuple(filter(None, lines.get("reports", "").split(", ")))

@@ -166,7 +166,8 @@ def progress(inspection: Inspection, *, is_following: bool = False) -> str:
             phrase
             for phrase in (
                 f"reading {share:.0%}",
-                f"{speed / 2**20:,.0f} MiB/s",
+                (f"{speed / 2**20:,.0f} M" if speed >= 2**20 else f"{speed / 2**10:,.0f} K")
+                + "iB/s",
                 time_text,
                 "Esc stops",
             )

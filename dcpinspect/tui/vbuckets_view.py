@@ -251,22 +251,19 @@ def about_vbucket(
     is_short: bool = False,
 ) -> Text:
     """Returns what is known of a vbucket for each of its clients, then its ``findings``.
-    ``is_short``: only the findings have lines of their own, and what is not there is left out.
+    ``is_short``: only the findings have lines of their own, they come before all but how the vbucket
+    is, and what is not there is left out.
     """
     out = Text().append(f"vb {number}", "bold")
     if not rows:
         return out.append("  not requested in this capture")
-    for number_of_row, row in enumerate(rows):
+    facts_of_rows = [list(_facts(row, end_reason_of(row))) for row in rows]
+    for number_of_row, (client, state, *others) in enumerate(facts_of_rows):
         if is_short:
-            facts = [
-                text if name in ("client", "state") else f"{name} {text}"
-                for name, text in _facts(row, end_reason_of(row))
-                if text != "none"
-            ]
-            out.append(f"{chr(10) if number_of_row else '  '}{' · '.join(facts)}")
+            out.append(f"{chr(10) if number_of_row else '  '}{client[1]} · {state[1]}")
         else:
             out.append("\n")
-            for name, text in _facts(row, end_reason_of(row)):
+            for name, text in (client, state, *others):
                 out.append_text(labelled(name, text, _NAME, width, "dim"))
     out.append("\n" if findings else "")
     for finding in findings:
@@ -274,6 +271,9 @@ def about_vbucket(
         text = f"{finding.rule}: {one_line(finding.message)}"
         out.append_text(labelled(sign, text, 2, width, style))
     out.rstrip()
+    for _, _, *others in facts_of_rows if is_short else ():
+        facts = [f"{name} {text}" for name, text in others if text != "none"]
+        out.append(f"\n{' · '.join(facts)}")
     return out
 
 
@@ -290,7 +290,8 @@ def _facts(row: Mapping[str, Any], end_reason: str | None) -> Iterator[tuple[str
     yield "items", f"{row['items']:,}, {row['bytes']:,} bytes"
     rollbacks = f", {counted(row['rollbacks'], 'rollback')}" if row["rollbacks"] else ""
     yield "streams", f"{row['streams']}{rollbacks}"
-    yield "connections", ranges(row["connections"])
+    several = "s" if len(row["connections"]) != 1 else ""
+    yield f"connection{several}", ranges(row["connections"])
     yield "snapshots", f"{row['snapshots']:,}"
     seqnos = row["gap_seqnos"] or {}
     gaps = [

@@ -81,8 +81,8 @@ def _lines() -> Iterator[str]:
             cells = (
                 f'<a id="{rule.id}"></a>`{rule.id}`',
                 rule.severity,
-                f"{by_side(rule.fires)}{reports}",
-                by_side(rule.unless),
+                f"{rule.fires}{reports}",
+                rule.unless,
                 by_side(whose_of(rule)),
                 cost,
                 by_side(rule.next),

@@ -415,9 +415,9 @@ def _features(word: str) -> list[list[str]]:
 def rule_lines(rule: Rule) -> Iterator[str]:
     """Yields the text about a rule, for the terminal."""
     yield f"{rule.id}: {rule.severity} of the family {rule.family}"
-    yield f"  found when: {by_side(rule.fires)}"
+    yield f"  found when: {rule.fires}"
     if rule.unless:
-        yield f"  not when: {by_side(rule.unless)}"
+        yield f"  not when: {rule.unless}"
     whose = whose_of(rule)
     swapped = "; for a node that replicates to another one, client and server are swapped"
     yield f"  whose: {by_side(whose)}{swapped if by_side(whose) != whose else ''}"

@@ -10,7 +10,7 @@ from dataclasses import field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from dcpinspect.findings.costs import Cost
+from dcpinspect.findings.costs import SHARED, Cost
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.findings.rule import SEVERITIES
@@ -111,6 +111,8 @@ class _Met:
     """Numbers of connections, for findings that name no vbucket."""
     since_ns: int = 0
     are_over: bool = True
+    are_closed: bool = True
+    """Whether nobody knows if it is over, because the connection or the stream ended."""
 
     def add(self, cost: Cost, finding: Finding) -> None:
         for case in finding.case_of_each:
@@ -129,6 +131,7 @@ class _Met:
             if case.over in lasting and case.first_time_ns
         ]
         self.are_over &= finding.over == "recovered"
+        self.are_closed &= finding.over == "unknown"
         if finding.over != "recovered" and began:
             self.since_ns = min(self.since_ns or min(began), *began)
 
@@ -139,6 +142,8 @@ class _Met:
             since = (
                 f" since {day}{clock(self.since_ns)} UTC" if self.since_ns else ", and recovered"
             )
+        elif self.are_closed and cost == SHARED["stalled"]:
+            since = f", and {'was' if len(self.whole) == 1 else 'were'} closed"
         for several, noun in ((self.those, cost.of), (self.whole, "connection")):
             if several:
                 yield (
