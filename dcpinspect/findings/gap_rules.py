@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence, ranges
 from dcpinspect.findings.heaps import SHOWN
@@ -16,14 +17,14 @@ from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.changes import key_text
 from dcpinspect.streams.gaps import MissingEvents
-from dcpinspect.streams.records import Gaps
+from dcpinspect.streams.records import LEAST, Gaps
 
 RULES = rules(
     """
     gap-in-history-snapshot snapshot warning producer
         fires: seqnos are missing between two events of a snapshot with history, which has every
             change; a note for consumers from which prepares, modify events or other collections are
-            hidden
+            hidden, and for streams that begin above 0 where no collection of the bucket is known
         unless: streams of some collections only; collections that keep no history; after a hole
         next: compare with a stream from 0, and report it with the producer's version; a consumer that
             wants every change did not get some
@@ -59,11 +60,17 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """
     context, unexplained = finished.context, finished.tables.all_gaps.unexplained
     in_history = unexplained.in_history
-    seeing = np.array(
-        [number for number in context.by_number if context.session(number).sees_every_seqno],
-        np.int64,
+    sessions = {number: context.session(number) for number in context.by_number}
+    streams = context.streams[in_history.stream]
+    # below the start, collections may have been created that keep no history
+    is_told = (streams.request.start == LEAST) | _of(
+        streams.connection,
+        [number for number, session in sessions.items() if session.manifest.collections],
     )
-    is_hidden = ~np.isin(context.streams.connection[in_history.stream], seeing)
+    is_hidden = ~is_told | ~_of(
+        streams.connection,
+        [number for number, session in sessions.items() if session.sees_every_seqno],
+    )
     yield from _bulk(context, in_history[~is_hidden], "gap-in-history-snapshot", "warning")
     yield from _bulk(context, in_history[is_hidden], "gap-in-history-snapshot", "note")
     yield from _bulk(context, unexplained.without_cause, "gap-unexplained", "note")
@@ -71,6 +78,10 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     yield from (
         _missing(context, list(alike), with_keys=finished.with_keys) for _, alike in missing
     )
+
+
+def _of(connections: IntArray, numbers: Sequence[int]) -> BoolArray:
+    return np.isin(connections, np.array(numbers, np.int64))
 
 
 def _between(missing_event: MissingEvents) -> tuple[int, int]:

@@ -37,8 +37,9 @@ _SEVERE = (
     "It is a note if the client comes in with a later connection. It is an error if no connection "
     f"of the client's host gets in and the client goes on: it asks {LOOP} times over 5 s"
 )
-_CLIENTS, _SERVERS = "eaccess einval not-supported", "etmpfail enomem ebusy"
-_CLIENTS_LOGIN = f"auth-error auth-stale {_CLIENTS}"
+CLIENTS, SERVERS = "eaccess einval not-supported", "etmpfail enomem ebusy einternal"
+"""Statuses with which a session is refused, as causes, by who has to act."""
+_CLIENTS_LOGIN = f"auth-error auth-stale {CLIENTS}"
 RULES = rules(
     f"""
     login-refused session warning
@@ -47,9 +48,9 @@ RULES = rules(
             that may hide that one
         next: check user, password and mechanism; a client should tell its user the status, and
             pause before it asks again
-        causes: {_CLIENTS_LOGIN} {_SERVERS}
+        causes: {_CLIENTS_LOGIN} {SERVERS}
         reports: kafka-connect-couchbase#57, kafka-connect-couchbase#41, libcouchbase#40
-        whose: client for {_CLIENTS_LOGIN}, server for {_SERVERS}
+        whose: client for {_CLIENTS_LOGIN}, server for {SERVERS}
         cost: connection, could not log in, could not log in, usual
     bucket-refused session warning
         fires: SELECT_BUCKET is answered with an error, or other commands with NO_BUCKET because no
@@ -58,8 +59,8 @@ RULES = rules(
             need no bucket
         next: check the name of the bucket, and the rights of the user on it; a client should tell
             its user the status, and pause before it asks again
-        causes: {_CLIENTS} {NO_BUCKET} {_SERVERS} {NOT_YET} {" ".join(_HIDDEN)} {GONE}
-        whose: client for {_CLIENTS} {NO_BUCKET}, server for {_SERVERS}, normal for {NOT_YET}
+        causes: {CLIENTS} {NO_BUCKET} {SERVERS} {NOT_YET} {" ".join(_HIDDEN)} {GONE}
+        whose: client for {CLIENTS} {NO_BUCKET}, server for {SERVERS}, normal for {NOT_YET}
         cost: connection, got no bucket, got no bucket, usual
     """
 )

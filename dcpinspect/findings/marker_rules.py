@@ -28,7 +28,6 @@ from dcpinspect.streams.record_codes import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import GREATEST, LEAST, Gaps, Snapshots, Stream, Streams
 from dcpinspect.streams.server_reports import HIGH, LATEST, Reports
 from dcpinspect.streams.tables import Tables
-from dcpinspect.streams.tcp_facts import host_of
 from dcpinspect.streams.transitions import ENDED, INCOMPLETE
 from dcpinspect.streams.verdicts import PATIENCE_NS
 
@@ -515,21 +514,17 @@ class _Listings:
         return rows
 
     def at_start(self, old: int, new: int) -> MessagePlace | None:
-        """Returns the message that told a client the seqno from which its stream starts, after
-        its stream before had received all it has; None if there is none.
+        """Returns the message that told a client, on the connection of its stream, the seqno from
+        which it starts, after its stream before had received all it has; None if there is none.
         """
         before, after = self._context.streams[old], self._context.streams[new]
-        links = self._context.by_number
-        host = host_of(links[int(after.connection)].client)
         for row in self._rows.get((int(after.vbucket), int(after.request.start)), ()):
             report = self._reports[row]
-            connection = int(report.connection)
             if (
-                connection in links
-                and host_of(links[connection].client) == host
+                report.connection == after.connection
                 and before.at.time < report.place.time <= after.opened.time
             ):
-                return self._context.report_place(connection, report.place)
+                return self._context.report_place(int(report.connection), report.place)
         return None
 
 

@@ -25,8 +25,8 @@ from dcpinspect.streams.tcp_facts import TcpConnection
 RULES = rules(
     f"""
     noop-unanswered noop warning
-        fires: a noop has no answer within its interval, 5 s at most; an error if the producer then
-            closes the connection
+        fires: a noop has no answer within its interval, 5 s at most; an error if the producer
+            closes the connection once the next noop is due
         unless: answers with another opaque; less than 2 s, or, without any answer, than ten times
             the slowest answer before; after a hole on the consumer's side, or without any message
             of the consumer
@@ -163,6 +163,8 @@ def _unanswered(
     until = context.until_ns(link)
     is_read = is_whole and _hears_consumer(context, link, peer)
     is_closed = link.closed in ("fin", "rst") and link.closed_by == peer.producer
+    # a producer that closes before the next noop is due does it for another reason
+    due_ns = 1e9 * (noop_interval(context.session(link.number)) or 0)
     for noop, is_oldest in ((peer.open, not peer.older.place.row), (peer.older, True)):
         waited = until - noop.place.time
         if not is_read or not noop.place.row or waited <= patience(peer):
@@ -170,9 +172,10 @@ def _unanswered(
         if is_oldest and peer.undecided.place.row:
             yield _other_opaque(context, link, _noticed(noop, peer.undecided), 1)
         else:
-            then = f", then the {SIDES[peer.producer]} closed the connection" if is_closed else ""
+            is_given_up = is_closed and waited >= due_ns
+            then = f", then the {SIDES[peer.producer]} closed the connection" if is_given_up else ""
             message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited)}{then}"
-            severity: Severity = "error" if is_closed else "warning"
+            severity: Severity = "error" if is_given_up else "warning"
             noop_place = context.report_place(link.number, noop.place)
             yield Occurrence(
                 "noop-unanswered",

@@ -16,6 +16,7 @@ from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Candidates, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.history_rules import MOST_ROUNDS
+from dcpinspect.findings.logins import CLIENTS, SERVERS
 from dcpinspect.findings.reconnecting import LEAST_TIMES, PAUSE_NS, way_of
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
@@ -29,9 +30,10 @@ from dcpinspect.streams.followers import PerConnection
 from dcpinspect.streams.session import text
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.text import words_of
 
 RULES = rules(
-    """
+    f"""
     dcp-before-open session error client
         fires: a client sends a DCP command, but it did not open the connection for DCP, or was
             refused
@@ -40,10 +42,12 @@ RULES = rules(
         next: report the client's version to its author; it has to open first and wait for success,
             because the server answers EINVAL to all else
         cost: connection, was not opened for DCP, were not opened for DCP
-    open-refused session warning client
+    open-refused session warning
         fires: DCP open is answered with a status other than success
         next: check the user's privileges and the client's settings; a client has to change what the
             status names, the flags of the open or the name
+        causes: {CLIENTS} {SERVERS}
+        whose: client for {CLIENTS}, server for {SERVERS}
         cost: connection, could not open DCP, could not open DCP
     open-twice session warning client
         fires: a connection that is open for DCP is opened again
@@ -66,6 +70,10 @@ RULES = rules(
 
 MOST, MOST_EARLY = 1 << 14, 1 << 10
 """Greatest numbers of opens and early commands remembered, and of these on a connection."""
+_LATER = (
+    "look in the server's log for why the bucket is not ready; a client should ask again with "
+    "growing pauses"
+)
 _LAST_WORDS_NS = 1_000_000_000
 """A server that closes a connection because of its name has said all that it has to say on it by
 this time after the open.
@@ -300,12 +308,14 @@ def _refusal(dcp_open: DcpOpen, *, is_over: bool) -> Occurrence:
     message = f"DCP open{f' {dcp_open.name}' if dcp_open.name else ''}: {name}, {meaning}"
     severity: Severity = "note" if is_over else "warning"
     is_known_over = True if is_over else None
+    cause = name.replace("_", "-")
     return Occurrence(
         "open-refused",
         message,
         dcp_open.place.connection,
         (dcp_open.place,),
-        cause=name.replace("_", "-"),
+        cause=cause,
+        next=_LATER if cause in words_of(SERVERS) else None,
         is_over=is_known_over,
         severity=severity,
     )

@@ -72,6 +72,22 @@ def test_what_may_be_hidden_from_the_client_accuses_nobody(lacking: str) -> None
     assert (found.severity, found.seqnos) == ("note", (2, 4))
 
 
+@pytest.mark.parametrize(("is_told", "severity"), [(False, "note"), (True, "warning")])
+def test_below_the_start_a_collection_may_be_made_that_keeps_no_history(
+    is_told: bool, severity: str
+) -> None:
+    talk = opened(**SEES_ALL)  # type: ignore[arg-type] # passed on
+    if is_told:
+        other = talk.stream(8)
+        other.snapshot(0, 1, "memory")
+        made = {"manifest_uid": 1, "scope_id": 0, "collection_id": 9, "history": 1}
+        other.system_event(1, "begin-collection", "c", version="v2", **made)
+    stream = talk.stream(7, start=100)
+    stream.snapshot(100, 109, *HISTORY)
+    events(stream, (102, 105))
+    assert [one.severity for one in of("gap-in-history-snapshot", talk)] == [severity]
+
+
 def test_history_may_begin_above_the_start_and_a_snapshot_without_it_may_lack_anything() -> None:
     talk, _ = history((4, 5))
     assert of("gap-in-history-snapshot", talk) == []

@@ -127,7 +127,7 @@ def test_a_noop_that_is_never_answered_is_no_recovery_of_one_that_was() -> None:
 
 @pytest.mark.parametrize("abort", [False, True])
 def test_it_is_an_error_where_the_producer_closes_then(abort: bool) -> None:
-    talk = unanswered()
+    talk = unanswered(6, "5")
     talk.close("server", abort=abort)
     (found,) = check(talk)
     assert (found.rule, found.severity) == ("noop-unanswered", "error")
@@ -135,6 +135,13 @@ def test_it_is_an_error_where_the_producer_closes_then(abort: bool) -> None:
         found.message
         == "noop 0x00000009 unanswered for 6.0 s, then the server closed the connection"
     )
+
+
+def test_a_producer_that_closes_before_the_next_noop_is_due_does_so_for_another_reason() -> None:
+    talk = unanswered(6, "20")
+    talk.close("server")
+    (found,) = check(talk)
+    assert (found.severity, found.message) == ("warning", "noop 0x00000009 unanswered for 6.0 s")
 
 
 def test_it_is_none_where_the_client_closes() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.opens import RULES
 from dcpinspect.protocol.statuses import Status
@@ -40,6 +42,24 @@ def test_an_open_that_is_refused() -> None:
         == "DCP open x:1: eaccess, The user does not have the privilege DcpProducer or DcpConsumer"
     )
     assert [place.direction for place in found.places] == ["c2s"]
+
+
+@pytest.mark.parametrize(
+    ("status", "whose", "advice"),
+    [
+        (Status.EACCESS, "client", "check the user's privileges"),
+        (Status.ETMPFAIL, "server", "look in the server's log for why"),
+        (Status.ENOMEM, "server", "look in the server's log for why"),
+        (Status.UNKNOWN_COMMAND, "unknown", "check the user's privileges"),
+    ],
+)
+def test_who_has_to_act_on_a_refused_open(status: Status, whose: str, advice: str) -> None:
+    talk = Told("x:1")
+    talk.hello("test/1.0", "JSON")
+    talk.open("x:1", "producer", status=status)
+    (found,) = findings(talk)
+    assert found.whose == whose
+    assert found.next.startswith(advice)
 
 
 # -- dcp-before-open
