@@ -77,14 +77,18 @@ class LostStreams:
 
     @cached_property
     def _reactions(self) -> tuple[list[int], list[int]]:
-        """The times when the client had asked again, in order, and its slowest reaction so far."""
+        """The times when the client had asked again, in order, and its patience from then on."""
         done = sorted(
             (turn.time_ns + turn.reaction_ns, turn.reaction_ns)
             for turn in self.all
             if turn.reaction_ns is not None
         )
-        slowest = np.maximum.accumulate([reaction for _, reaction in done]).tolist() if done else []
-        return [time_ns for time_ns, _ in done], slowest
+        reactions = np.array([reaction for _, reaction in done], dtype=np.float64)
+        mean = np.cumsum(reactions) / np.arange(1, 1 + len(done))
+        # one slow reaction must not hide whatever comes after it
+        usual = np.maximum(10 * mean, 2 * np.maximum.accumulate(reactions))
+        patience = np.maximum(PATIENCE_NS, usual).astype(np.int64).tolist()
+        return [time_ns for time_ns, _ in done], patience
 
     @cached_property
     def _asked_again(self) -> list[int]:
@@ -102,12 +106,12 @@ class LostStreams:
         )
 
     def patience_ns(self, time_ns: int) -> int:
-        """Returns how long the client may take from a time on: 2 s, or ten times the longest that
-        it took before.
+        """Returns how long the client may take from a time on: 2 s, or ten times what it took
+        before on average, or twice the longest.
         """
-        times, slowest = self._reactions
+        times, patience = self._reactions
         before = bisect_left(times, time_ns)
-        return max(PATIENCE_NS, 10 * slowest[before - 1]) if before else PATIENCE_NS
+        return patience[before - 1] if before else PATIENCE_NS
 
     def last_reaction_ns(self, time_ns: int) -> int:
         """Returns when the client last asked again for something that it was told by ``time_ns``

@@ -32,8 +32,8 @@ from dcpinspect.streams.transitions import ACCEPTED, COMPLETE_OSO, ENDED, STREAM
 RULES = rules(
     f"""
     rollback-not-followed stream error consumer
-        fires: after a rollback, the consumer does not request the vbucket again for 2 s, or ten
-            times its usual time, while it goes on with others
+        fires: after a rollback, the consumer does not request the vbucket again for 2 s, ten times
+            its usual time, or twice its longest, while it goes on with others
         unless: the consumer closed everything; another connection of the consumer asked; capture
             loss that may hide the request
         next: restart the consumer, because until then the vbucket delivers nothing; it has to ask
@@ -42,10 +42,11 @@ RULES = rules(
         cost: stuck
     orphaned-vbucket stream error consumer
         fires: a stream ends, or is refused for now, and the consumer does not request the vbucket
-            again for 2 s, or ten times its usual time. Meanwhile it reopens others that ended, or
-            goes on with others if the vbucket did not move. If no cluster map tells where it moved
-            to, nearly all others that moved must have come back, or half of them on the same node.
-            After a refusal it is 30 s, unless the consumer asked again for others
+            again for 2 s, ten times its usual time, or twice its longest. Meanwhile it reopens
+            others that ended, or goes on with others if the vbucket did not move. If no cluster map
+            tells where it moved to, nearly all others that moved must have come back, or half of
+            them on the same node. After a refusal it is 30 s, unless the consumer asked again for
+            others
         unless: streams that reached their requested end, that the consumer closed, or that ended
             because of missing collections or privileges; consumers that are gone; streams that are
             open on another connection; vbuckets that moved, or may have moved, to a node whose

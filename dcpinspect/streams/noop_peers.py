@@ -14,6 +14,8 @@ OTHER, NOOP, ANSWER, LOST = range(4)
 """What a message is to this kernel. LOST is no message: bytes before the next one of its direction
 could not be read.
 """
+LONGEST_NS = 86_400_000_000_000
+"""Longest time that an answer is taken to need: a clock that is set may jump by decades."""
 UNANSWERED, OVERLAP, OPAQUE, SILENT = range(4)
 """What an event says. UNANSWERED: ``message`` is a noop that waited for its answer ``other``.
 OVERLAP: it was sent while the noop ``other`` had no answer. OPAQUE: ``other`` answered it with
@@ -200,11 +202,11 @@ def take_answer(
     peer.is_waiting = 1 if is_wrong else 0
     if is_wrong:
         add_event(tables, OPAQUE, message, noop, waited)
-    elif waited > peer.limit:  # no patience: how long the answer took is known
+    elif peer.limit < waited <= LONGEST_NS:  # no patience: how long the answer took is known
         add_event(tables, UNANSWERED, message, noop, waited)
     peer.undecided.place.row = 0
     peer.answer_time = max(peer.answer_time, time_ns)
-    peer.slowest = max(peer.slowest, waited)
+    peer.slowest = max(peer.slowest, min(waited, LONGEST_NS))
     noop.place.row = 0
 
 

@@ -38,6 +38,16 @@ def test_patience_is_ten_times_what_it_took_before() -> None:
     assert turns.patience_ns(turns.all[1].time_ns) // 10**9 == 30
 
 
+def test_one_slow_reaction_does_not_hide_what_comes_after_it() -> None:
+    talk = opened("kafka:1")
+    for number in range(30):
+        talk.stream(number).end("too-slow")
+        talk.wait(20 if number == 9 else 0.01)
+        talk.stream(number)
+    (turns,) = clients(talk).turns.values()
+    assert turns.patience_ns(10**20) // 10**9 == 40
+
+
 def test_a_refusal_for_now_is_a_turn_of_its_own_and_makes_nobody_wait_longer_for_others() -> None:
     talk = opened("kafka:1")
     for status in (Status.ETMPFAIL, Status.EACCESS, Status.NOT_MY_VBUCKET):

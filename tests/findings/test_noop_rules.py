@@ -113,6 +113,18 @@ def test_a_late_answer_is_told_also_after_slow_ones() -> None:
     assert found.message == "noop 0x00000009 unanswered for 7.0 s, then answered"
 
 
+@pytest.mark.parametrize("years", [20, 56])
+def test_a_clock_that_is_set_while_a_noop_waits_accuses_nobody(years: int) -> None:
+    """A machine without a clock battery begins in 1970."""
+    talk = nooping()
+    ask(talk, 8)
+    talk.wait(years * 365 * 86_400)
+    answer(talk, 8)
+    ask(talk, 9)
+    answer(talk, 9)
+    assert check(talk) == []
+
+
 def test_a_noop_that_is_never_answered_is_no_recovery_of_one_that_was() -> None:
     talk = nooping()
     ask(talk, 8)
