@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Sequence
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,15 +66,6 @@ class Framed:
     """
     unfinished: int = 0
     """Bytes of a message whose end never came; only at the end of the direction."""
-
-    def only(self, is_wanted: BoolArray) -> Framed:
-        """Returns some of these messages, of which no bytes are missing."""
-        columns = {
-            name: getattr(self, name)[is_wanted]
-            for name in (*_NUMBERS, "heuristic")
-            if not name.startswith("missing")
-        }
-        return replace(self, **columns)
 
 
 _NUMBERS = tuple(
@@ -178,8 +169,8 @@ TOGETHER = 1 << 16
 
 
 class Accounts:
-    """The accounts of directions that have ended, by number. Each takes a hundred bytes; those of
-    directions that said only one thing take four.
+    """The accounts of directions, by number. Each takes a hundred bytes; those of directions that said
+    only one thing take four.
     """
 
     def __init__(self) -> None:
@@ -237,35 +228,13 @@ class Accounts:
         staying[[number for number in numbers if number < len(staying)]] = False
         self._rows = only(self._rows, np.flatnonzero(staying & self._rows.any(axis=1)))
 
-    def sizes(self, numbers: IntArray, open_accounts: Mapping[int, FramingAccount]) -> FramingSizes:
-        """Returns the sizes of the directions with these numbers, in order; ``open_accounts``:
-        those of directions that go on.
-        """
+    def sizes(self, numbers: IntArray) -> FramingSizes:
+        """Returns the sizes of the directions with these numbers, in order."""
         pieces = [
             self._sizes(numbers[begin : begin + TOGETHER])
             for begin in range(0, max(1, len(numbers)), TOGETHER)
         ]
-        framing_sizes = FramingSizes(
-            *(np.concatenate(columns) for columns in zip(*pieces, strict=True))
-        )
-        open_numbers = np.fromiter(open_accounts, np.int64, len(open_accounts))
-        for row, number in zip(
-            np.searchsorted(numbers, open_numbers).tolist(), open_numbers.tolist(), strict=True
-        ):
-            if row < len(numbers) and numbers[row] == number:
-                account = open_accounts[number]
-                strange = sum(size for reason, size in account.reasons.items() if reason in NAMES)
-                sizes = (
-                    account.messages,
-                    account.skipped - strange,
-                    strange,
-                    account.reasons.get(HTTP, 0),
-                    account.unfinished,
-                    account.first_fault is not None,
-                )
-                for column, size in zip(framing_sizes, sizes, strict=True):
-                    column[row] = size
-        return framing_sizes
+        return FramingSizes(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
 
     def _sizes(self, numbers: IntArray) -> FramingSizes:
         code = np.where(
@@ -294,10 +263,6 @@ class Accounts:
         framing_sizes.unfinished[with_row] += rows[:, _UNFINISHED]
         has_fault[with_row] = rows[:, _FAULT] != 0
         return framing_sizes
-
-    def messages(self, numbers: IntArray) -> IntArray:
-        """Returns the bytes in messages, for directions that said messages and nothing else."""
-        return self._brief[numbers].astype(np.int64) & (1 << _SIZE_BITS) - 1
 
     def strange(self, number: int) -> int:
         """Returns the bytes of a direction that said only one thing, no message; else 0."""

@@ -590,9 +590,9 @@ class Engine:
 
     def _sizes(self, numbers: RowNumbers) -> FramingSizes:
         """Returns what became of the bytes of these directions so far."""
-        return self._accounts.sizes(
-            numbers, {number: framer.account for number, framer in self._framers.items()}
-        )
+        for number, framer in self._framers.items():
+            self._accounts.keep(number, framer.account)
+        return self._accounts.sizes(numbers)
 
     def _meet_connections(self) -> None:
         handshakes = self._endpoints.has_handshake

@@ -514,14 +514,11 @@ def on_connection(state: ReadingState, message: Message) -> None:
         connection.noop_row = -1 if is_late(state, message) else message.place.row
         connection.noop_time = message.place.time
     elif message.kind == k.NOOP_ANSWER:
-        connection.noops_answered += 1
         if connection.noop_row >= 0:
             connection.noop_slowest = max(
                 connection.noop_slowest, message.place.time - connection.noop_time
             )
         connection.noop_row = -1
-    elif message.kind == k.MARKER_ANSWER:
-        connection.markers_acked += 1
 
 
 @kernel_function

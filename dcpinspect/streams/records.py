@@ -205,14 +205,12 @@ class ConnectionRow(Struct[T]):
     closed_time: T = number(
         "Time of the latest answer to a close that was not captured; LEAST for none.", reset=LEAST
     )
-    markers_acked: T = number("Acknowledgements of markers.")
     opaque: T = number("Opaque of the newest stream.")
     opaque_key: T = number("Key of the stream that ``opaque`` is of.", of="keys")
     shares_opaques: T = number(
         "Whether two streams one after the other had the same opaque and different keys."
     )
     noops: T = number("Number of noops that the server sent.")
-    noops_answered: T = number("Number of answers to noops.")
     noop_row: T = number("Row of the noop that waits for its answer, or -1.", reset=-1)
     noop_time: T = number("Capture time of the noop that waits.")
     noop_slowest: T = number("Longest time that a noop waited for its answer.")

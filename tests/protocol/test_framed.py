@@ -63,7 +63,7 @@ def test_of_many_that_said_one_thing_accounts_come_back_too() -> None:
         7: FramingAccount(skipped=30, reasons={REASONS[2]: 30}, first_skipped=0),
     }
     assert {number: kept.get(number) for number in expected} == expected
-    assert [column.tolist() for column in kept.sizes(np.array([2, 3, 5, 7, 900, 5000]), {})] == [
+    assert [column.tolist() for column in kept.sizes(np.array([2, 3, 5, 7, 900, 5000]))] == [
         [0, 0, 3, 0, 24, 0],
         [0, 0, 0, 30, 0, 0],
         [0] * 6,
