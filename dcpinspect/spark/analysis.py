@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import field, replace
-from functools import cache
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -53,72 +52,20 @@ from dcpinspect.streams.tracker import Tracker
 if TYPE_CHECKING:
     from dcpinspect.streams.events import EventQuery, FoundEvents
 
-READ, WRITE = 3.0, 12.0
-"""Cost of a message in tenths of a microsecond: to find and decode it; to check and write it."""
-STREAMS, KEYS, CONNECTIONS = 2.0, 3.3, 1.5
-"""The same for following streams, the keys of events, and what needs the whole connection."""
-_FOLLOWER = 0.25
-"""One more task that follows keys has to save so much: it reads the part to its end."""
-MOST_SHARES = 6
-"""Greatest number of tasks that share a part. All of them read it, so more of them gain little."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sharing:
-    """The work of the tasks that share a part."""
-
-    edges: tuple[float, ...]
-    """Where each task's stretch ends, as a share of packets; each begins where the last ends."""
-    followers: int
-    """Number of tasks that follow keys: the last ones."""
-    cost: float
-    """Cost of a message for each task, in tenths of a microsecond."""
-
-    def keys(self, task: int) -> VbucketShare | None:
-        """Returns the vbuckets whose keys a task follows; None if it only writes messages."""
-        number = task - (len(self.edges) - self.followers)
-        return VbucketShare(number, self.followers) if number >= 0 else None
-
-
-@cache
-def sharing(tasks: int) -> Sharing:
-    """Returns how to share a part among so many tasks, the slowest with as little as possible."""
-    return min(
-        (_shared(tasks, followers) for followers in range(1, tasks + 1)),
-        key=lambda one: one.cost + _FOLLOWER * one.followers,
-    )
-
-
-def _shared(tasks: int, followers: int) -> Sharing:
-    """Returns the sharing in which all tasks have the same amount of work, or those that follow
-    keys write nothing.
-    """
-    low, high = 0.0, READ + WRITE + STREAMS + KEYS + CONNECTIONS
-    while high - low > 1e-6:
-        cost = (low + high) / 2
-        if (
-            _edges(tasks, followers, cost)[-1] >= 1
-            and cost >= READ + STREAMS + KEYS / followers + CONNECTIONS
-        ):
-            high = cost
-        else:
-            low = cost
-    return Sharing((*_edges(tasks, followers, high)[:-1], 1.0), followers, high)
-
-
-def _edges(tasks: int, followers: int, cost: float) -> list[float]:
-    """Returns where stretches end if each task may cost so much; the last can be beyond 1."""
-    edges, edge = [], 0.0
-    for task in range(tasks):
-        if task < tasks - followers:
-            edge = (cost + WRITE * edge) / (READ + WRITE)
-        else:
-            fixed = READ + STREAMS + KEYS / followers + (CONNECTIONS if task == tasks - 1 else 0.0)
-            edge += max(0.0, cost - fixed) / WRITE
-        edges.append(edge if task == tasks - 1 else min(1.0, edge))
-    return edges
-
-
+SHARINGS = {
+    1: ((1.0,), 1),
+    2: ((0.8074, 1.0), 1),
+    3: ((0.6533, 1.0, 1.0), 1),
+    4: ((0.5433, 0.978, 1.0, 1.0), 2),
+    5: ((0.5067, 0.912, 1.0, 1.0, 1.0), 3),
+    6: ((0.4883, 0.879, 1.0, 1.0, 1.0, 1.0), 4),
+}
+"""By number of tasks that share a part: where the stretch of each ends, as a share of packets (each
+begins where the last ends), and how many of them follow keys, the last ones. So the slowest has as
+little to do as possible, by the measured costs of a message that ``tests/spark/test_analysis.py``
+has. All tasks read the part, so more than six gain little.
+"""
+MOST_SHARES = max(SHARINGS)
 KEY_RULES = [rule.id for rule in RULES.values() if "contents" in rule.needs]
 """Rules about keys. Each task finds cases of them in its own vbuckets."""
 MOST_CLOSED = 10_000
@@ -186,7 +133,9 @@ class PartTask:
         """The vbuckets whose keys the task follows, for which it reads the whole part; None if it
         only writes messages.
         """
-        return sharing(self.shares).keys(self.share)
+        _, followers = SHARINGS[self.shares]
+        number = self.share - (self.shares - followers)
+        return VbucketShare(number, followers) if number >= 0 else None
 
     def stretch(self) -> tuple[int, int]:
         """Returns the stretch of packets that complete the messages which the task writes: its
@@ -195,9 +144,8 @@ class PartTask:
         Packets of the part are counted from 0.
         """
         total = sum(bundle.packets for bundle in self.bundles)
-        first, behind = (
-            int(total * edge) for edge in (0.0, *sharing(self.shares).edges)[self.share :][:2]
-        )
+        edges, _ = SHARINGS[self.shares]
+        first, behind = (int(total * edge) for edge in (0.0, *edges)[self.share :][:2])
         return min(first, total - 1), behind if self.follows else min(behind, total - 1)
 
     def packets(self) -> UnitPackets:
