@@ -523,9 +523,7 @@ class Recording:
         self._check()
         if self._is_pipe and self._opened is not None:
             problem = "reading was interrupted, and earlier messages cannot be read again"
-            raise CaptureError(
-                ", ".join(self.paths), None, problem, "record it to a file, and open that"
-            )
+            raise CaptureError(", ".join(self.paths), problem, "record it to a file, and open that")
         ports, find = self._ports
         self._opened = Reading(
             self.paths,

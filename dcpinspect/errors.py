@@ -76,9 +76,10 @@ class CaptureError(DcpInspectError):
     def __init__(
         self,
         path: str | os.PathLike[str],
-        offset: int | None,
         what: str,
         next_step: str | None = None,
+        *,
+        offset: int | None = None,
     ) -> None:
         self.path = os.fspath(path)
         """The capture as the user named it; ``-`` is standard input."""
@@ -108,7 +109,7 @@ class ChangedCaptureError(CaptureError):
     """The capture is not what it was when it was read."""
 
     def __init__(self, path: str | os.PathLike[str], offset: int | None, what: str) -> None:
-        super().__init__(path, offset, what, "open it again")
+        super().__init__(path, what, "open it again", offset=offset)
 
 
 class NotKeptError(DcpInspectError):

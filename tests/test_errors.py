@@ -39,13 +39,16 @@ def test_docstring_is_the_default_text() -> None:
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (CaptureError("a.pcap", None, "no such file"), "a.pcap: no such file"),
+        (CaptureError("a.pcap", "no such file"), "a.pcap: no such file"),
         (
-            CaptureError(Path("a.pcap"), 0, "not a capture", "give a pcap or pcapng file"),
+            CaptureError(Path("a.pcap"), "not a capture", "give a pcap or pcapng file", offset=0),
             "a.pcap, offset 0: not a capture; give a pcap or pcapng file",
         ),
-        (CaptureError("-", 24, "a record is cut"), "standard input, offset 24: a record is cut"),
-        (DamagedCapture("\x1b]0;x\x07.pcap", 8, "cut"), r"\x1b]0;x\x07.pcap, offset 8: cut"),
+        (
+            CaptureError("-", "a record is cut", offset=24),
+            "standard input, offset 24: a record is cut",
+        ),
+        (DamagedCapture("\x1b]0;x\x07.pcap", "cut", offset=8), r"\x1b]0;x\x07.pcap, offset 8: cut"),
     ],
 )
 def test_capture_errors_name_file_place_and_next_step(error: CaptureError, text: str) -> None:

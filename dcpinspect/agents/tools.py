@@ -104,7 +104,7 @@ class Tools:
         of_severity = [f"{count} of severity {name}" for name, count in counts.items()]
         lines.append(f"findings  {', '.join(of_severity) or 'none'}")
         problems = [
-            str(DamagedCapture(problem.file, problem.offset, problem.what))
+            str(DamagedCapture(problem.file, problem.what, offset=problem.offset))
             for problem in self._recording.problems
         ]
         return Answer(

@@ -97,10 +97,7 @@ class ByteSource:
         """``follow``: wait for what is still to be written."""
         if follow and is_uri(path):
             raise CaptureError(
-                path,
-                None,
-                "is in storage where nothing grows, and cannot be followed",
-                "follow a file",
+                path, "is in storage where nothing grows, and cannot be followed", "follow a file"
             )
         self.name = path
         self.is_stream = False
@@ -111,7 +108,7 @@ class ByteSource:
             magic = _read_up_to(raw, 4)
         except OSError as error:
             raw.close()
-            raise CaptureError(path, None, f"cannot be read ({error.strerror})") from error
+            raise CaptureError(path, f"cannot be read ({error.strerror})") from error
         self.problem: str | None = None
         """Why the decompressor stopped early, once it did."""
         self._file = file
@@ -127,7 +124,6 @@ class ByteSource:
                 raw.close()
                 raise CaptureError(
                     path,
-                    None,
                     "is compressed, and a compressed file cannot be followed",
                     "unpack it first",
                 )
@@ -213,7 +209,6 @@ class ByteSource:
             if self.name in _met or isinstance(self.name, FolderCapture):
                 raise CaptureError(
                     self.name,
-                    None,
                     "was removed while it was read",
                     "keep captures until the command has ended",
                 ) from None
@@ -221,7 +216,6 @@ class ByteSource:
         except OSError as error:
             raise CaptureError(
                 self.name,
-                None,
                 f"cannot be opened ({error.strerror})",
                 "check the name and its permissions",
             ) from error
@@ -236,12 +230,11 @@ class ByteSource:
         try:
             return RemoteFile(self.name)
         except FileNotFoundError:
-            raise CaptureError(self.name, None, "there is no such file", "check the name") from None
+            raise CaptureError(self.name, "there is no such file", "check the name") from None
         except OSError as error:
             failure = f"cannot be opened ({error.strerror})"
             raise CaptureError(
                 self.name,
-                None,
                 failure,
                 "check the name, and the credentials in the environment or a profile",
             ) from error
@@ -316,9 +309,7 @@ def missing(path: str) -> CaptureError:
         close = did_you_mean_file(name, sorted(os.listdir(folder or ".")))
     except OSError:
         close = ""
-    return CaptureError(
-        path, None, "there is no such file", close.removeprefix("; ") or "check the name"
-    )
+    return CaptureError(path, "there is no such file", close.removeprefix("; ") or "check the name")
 
 
 def _is_capture(magic: bytes) -> bool:

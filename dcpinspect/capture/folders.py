@@ -83,7 +83,7 @@ def with_folders(names: Sequence[str]) -> list[str]:
                 os.scandir(name).close()
             except OSError as error:
                 raise CaptureError(
-                    name, None, f"cannot be opened ({error.strerror})", "check its permissions"
+                    name, f"cannot be opened ({error.strerror})", "check its permissions"
                 ) from error
         inside = (
             [FolderCapture(path, name) for path in captures_in(name)]
@@ -96,16 +96,12 @@ def with_folders(names: Sequence[str]) -> list[str]:
         ):
             raise CaptureError(
                 name,
-                None,
                 "belongs to the output of a pipeline",
                 "ask it with 'dcpinspect pipeline check', 'info' or 'sql'",
             )
         if not inside:
             raise CaptureError(
-                name,
-                None,
-                "is a directory without captures",
-                "name one that has pcap or pcapng files",
+                name, "is a directory without captures", "name one that has pcap or pcapng files"
             )
         captures += inside
     return captures

@@ -183,7 +183,7 @@ def open_interface(
             return opener.open_source()
         except PermissionError as error:
             raise CaptureError(
-                name, None, f"may not be captured ({error.strerror})", _how_to_be_allowed()
+                name, f"may not be captured ({error.strerror})", _how_to_be_allowed()
             ) from error
         except (
             OSError,
@@ -191,16 +191,13 @@ def open_interface(
         ) as error:  # libpcap and BPF have no exception of their own for a missing right
             if getattr(error, "errno", None) == errno.ENETDOWN:
                 raise CaptureError(
-                    name, None, "is down", f"bring it up: ip link set {escape(name)} up"
+                    name, "is down", f"bring it up: ip link set {escape(name)} up"
                 ) from error
             advice = (
                 _how_to_be_allowed() if hasattr(os, "geteuid") and os.geteuid() else "-D lists them"
             )
             raise CaptureError(
-                name,
-                None,
-                f"cannot be captured ({getattr(error, 'strerror', None) or error})",
-                advice,
+                name, f"cannot be captured ({getattr(error, 'strerror', None) or error})", advice
             ) from error
 
 

@@ -435,7 +435,7 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
 
     def _raise(self) -> NoReturn:
         raise self._error or CaptureError(
-            self.files[0].name, None, "cannot be captured: the process that records has ended"
+            self.files[0].name, "cannot be captured: the process that records has ended"
         )
 
     def _say_what_was_dropped(self) -> None:

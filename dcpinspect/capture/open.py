@@ -205,7 +205,6 @@ class Capture(AbstractContextManager["Capture", None]):
         if isinstance(path, FolderCapture) and os.path.exists(path) and not os.path.isfile(path):
             raise CaptureError(
                 path,
-                None,
                 "is a pipe, socket or device, and of directories only files are read",
                 "name it itself",
             )
@@ -487,10 +486,7 @@ class _Reader:
         if only_text and not self.source.is_text:
             self.source.close()
             raise CaptureError(
-                path,
-                None,
-                "is no text in a form that stands for packets",
-                "docs/logs.md has the forms",
+                path, "is no text in a form that stands for packets", "docs/logs.md has the forms"
             )
         self.window = Window(self.source, batch_bytes)
         self._first: Walk | None = None
@@ -507,7 +503,6 @@ class _Reader:
         if not header or (self.source.problem and len(header) < FILE_HEADER):
             raise CaptureError(
                 self.source.name,
-                None,
                 self.source.problem or "is empty",
                 "record again, or name another file",
             )
@@ -523,11 +518,10 @@ class _Reader:
 
         self.window.advance(0, HEAD)
         if answer := what_it_is(self.window.data[: min(self.window.size, HEAD)].tobytes()):
-            raise CaptureError(self.source.name, None, *answer)
+            raise CaptureError(self.source.name, *answer)
         start = header[:4].hex(" ")
         raise CaptureError(
             self.source.name,
-            None,
             f"is not a capture (begins with {start})",
             "give a pcap or pcapng file, plain or packed by gzip, zstd, xz or bzip2",
         )

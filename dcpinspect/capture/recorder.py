@@ -504,9 +504,7 @@ def main() -> int:
         finally:
             recorder.end()
     except CaptureError as error:
-        reports.send(
-            error="CaptureError", arguments=[error.path, error.offset, error.what, error.next_step]
-        )
+        reports.send(error="CaptureError", arguments=[error.path, error.what, error.next_step])
     except (OutputError, UsageError) as error:
         reports.send(
             error="UsageError" if isinstance(error, UsageError) else "OutputError",

@@ -73,7 +73,7 @@ class RemoteInterface:
             )
         except OSError as error:
             raise CaptureError(
-                self._place, None, f"ssh cannot be started ({error.strerror})", "install it"
+                self._place, f"ssh cannot be started ({error.strerror})", "install it"
             ) from error
         assert self._process.stdout is not None
         assert self._process.stderr is not None
@@ -95,7 +95,6 @@ class RemoteInterface:
             self.close()
             raise CaptureError(
                 self._place,
-                None,
                 f"cannot be captured there ({self._last_words()})",
                 "try the same ssh by hand",
             )
@@ -105,7 +104,6 @@ class RemoteInterface:
             self.close()
             raise CaptureError(
                 self._place,
-                None,
                 f"tcpdump sent something else ({error})",
                 "see that nothing is printed at login",
             ) from error

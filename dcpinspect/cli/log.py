@@ -80,9 +80,7 @@ def remarks(readings: Sequence[LogReading], *, stats: bool = False) -> int:
             )
             complain(f"{reading.summary}{advice}")
         if reading.problem is not None:
-            complain(
-                DamagedCapture(reading.path, None, reading.problem, "all that is readable was read")
-            )
+            complain(DamagedCapture(reading.path, reading.problem, "all that is readable was read"))
     if not any(reading.events for reading in readings):
         return CaptureError.exit_status
     if any(reading.problem or reading.too_long for reading in readings):

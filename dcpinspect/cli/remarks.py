@@ -75,7 +75,7 @@ def complain_of(
     for problem in problems:
         complain(
             DamagedCapture(
-                problem.file, problem.offset, problem.what, "all that is readable was read"
+                problem.file, problem.what, "all that is readable was read", offset=problem.offset
             )
         )
 

@@ -337,7 +337,7 @@ def _draw(
         finally:
             app.close()
         if inspection.state == "failed":
-            raise CaptureError(captures[0], None, inspection.error, "nothing was drawn")
+            raise CaptureError(captures[0], inspection.error, "nothing was drawn")
         status = remarks(inspection.reading)
         if status == CaptureError.exit_status:
             file.discard()

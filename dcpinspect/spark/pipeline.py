@@ -393,7 +393,7 @@ class _RunInProgress:
             assert report is not None, "a capture that is scanned in one stretch has no guesses"
             if report.error is not None and self.options.fails:
                 raise CaptureError(
-                    unit.name, None, report.error, "take it away, or leave out --on-error fail"
+                    unit.name, report.error, "take it away, or leave out --on-error fail"
                 )
             as_read = (
                 replace(unit, size=report.size, head=report.head, tail=report.tail)

@@ -70,15 +70,15 @@ def record_batches(
                     f"{capture_slice.point}; with unit=point they are read"
                 )
                 yield from _failure(
-                    asked, capture_slice, CaptureError(capture_slice.files[0], None, message)
+                    asked, capture_slice, CaptureError(capture_slice.files[0], message)
                 )
     except CaptureError as error:
         if asked.on_error == "fail":
             raise
         more = CaptureError(
             error.path,
-            error.offset,
             f"{error.what}; what comes after it at this capture point was not read",
+            offset=error.offset,
         )
         yield from _failure(asked, capture_slice, more)
 
@@ -102,7 +102,7 @@ def _tried(files: tuple[str, ...]) -> tuple[list[str], list[CaptureError]]:
             open_capture([file]).close()
             readable.append(file)
         except OSError as error:
-            failures.append(CaptureError(file, None, why_not(error)))
+            failures.append(CaptureError(file, why_not(error)))
         except CaptureError as error:
             failures.append(error)
     return readable, failures
@@ -111,7 +111,7 @@ def _tried(files: tuple[str, ...]) -> tuple[list[str], list[CaptureError]]:
 def _damage(asked: SourceOptions, capture_slice: CaptureSlice, damage: FileDamage) -> Iterator[Any]:
     if damage.file not in capture_slice.before:  # the task of that file has reported it
         yield from _failure(
-            asked, capture_slice, CaptureError(damage.file, damage.offset, damage.what)
+            asked, capture_slice, CaptureError(damage.file, damage.what, offset=damage.offset)
         )
 
 
@@ -122,7 +122,7 @@ def _failure(
         advice = (
             "option on_error=skip leaves out what cannot be read, and on_error=row has a row for it"
         )
-        raise CaptureError(error.path, error.offset, error.what, advice)
+        raise CaptureError(error.path, error.what, advice, offset=error.offset)
     if asked.on_error == "row":
         values = {"file": error.path, POINT.name: capture_slice.point, ERROR.name: str(error)}
         columns = [pa.array([values.get(name)], SCHEMA.field(name).type) for name in asked.columns]

@@ -93,7 +93,7 @@ class StretchPackets:
             )
             if verdict != DONE:
                 self.close()
-                raise CaptureError(self.files[0].name, start, "no record begins near here")
+                raise CaptureError(self.files[0].name, "no record begins near here", offset=start)
             offset = int(state[0])
             walk = _begun(header).walk(data[offset:], len(data) - offset, final=False)
             if not walk.problems and len(walk.offset) >= chained:

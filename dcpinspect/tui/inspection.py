@@ -138,7 +138,7 @@ class Inspection:
         return (
             str(
                 DamagedCapture(
-                    first.file, first.offset, first.what, "all that is readable was read"
+                    first.file, first.what, "all that is readable was read", offset=first.offset
                 )
             )
             + more

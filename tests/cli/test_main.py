@@ -184,11 +184,11 @@ def test_what_was_typed_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[
     [
         (UsageError("--vbucket x: not a number"), 2, "--vbucket x: not a number"),
         (
-            CaptureError("a.pcap", 24, "cut", "copy it again"),
+            CaptureError("a.pcap", "cut", "copy it again", offset=24),
             2,
             "a.pcap, offset 24: cut; copy it again",
         ),
-        (DamagedCapture("a.pcap", 24, "cut"), 3, "a.pcap, offset 24: cut"),
+        (DamagedCapture("a.pcap", "cut", offset=24), 3, "a.pcap, offset 24: cut"),
         (
             FileNotFoundError(2, "No such file or directory", "a\x1b.out"),
             2,

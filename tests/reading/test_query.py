@@ -503,7 +503,7 @@ def test_a_missing_file_is_told_before_the_query_is_read() -> None:
 def test_what_goes_wrong_while_reading_is_told_as_it_is() -> None:
     def rows(_: Sequence[str]) -> Iterator[Any]:
         yield pa.record_batch({"n": [1]})
-        raise CaptureError("a.pcap", 24, "cut")
+        raise CaptureError("a.pcap", "cut", offset=24)
 
     with (
         QueriedCaptures([TOUR]) as captures,

@@ -133,7 +133,7 @@ def test_what_is_not_wanted_to_the_end_is_closed() -> None:
 
 def test_an_error_while_reading_ahead_reaches_the_caller() -> None:
     def broken() -> Generator[int, None, None]:
-        raise CaptureError("x.pcap", 0, "is broken")
+        raise CaptureError("x.pcap", "is broken", offset=0)
         yield
 
     with pytest.raises(CaptureError, match="is broken"):

@@ -74,7 +74,7 @@ def read_checkpoints(path: str) -> list[Checkpoint]:
     with TextFile(path) as file:
         text = file.whole(MOST_DOCUMENT)
         if file.problem is not None:
-            raise CaptureError(path, None, file.problem)
+            raise CaptureError(path, file.problem)
     checkpoints: list[Checkpoint] = []
     try:
         for document in _documents(path, text):
@@ -82,12 +82,12 @@ def read_checkpoints(path: str) -> list[Checkpoint]:
                 Checkpoint(path, *values) for values in _checkpoints_in(document, None, _DEEPEST)
             )
             if len(checkpoints) > MOST_CHECKPOINTS:
-                raise CaptureError(path, None, f"has more than {MOST_CHECKPOINTS:,} checkpoints")
+                raise CaptureError(path, f"has more than {MOST_CHECKPOINTS:,} checkpoints")
     except UnreadableError as error:
-        raise CaptureError(path, None, str(error)) from error
+        raise CaptureError(path, str(error)) from error
     if not checkpoints:
         raise CaptureError(
-            path, None, "has no checkpoint in a form that is known", "docs/logs.md has the forms"
+            path, "has no checkpoint in a form that is known", "docs/logs.md has the forms"
         )
     return checkpoints
 
@@ -110,7 +110,7 @@ def _documents(path: str, text: bytes) -> Iterator[Any]:
             )
         except orjson.JSONDecodeError as error:
             where = first if number == 1 else error
-            raise CaptureError(path, None, f"line {number} is no JSON ({where.msg})") from error
+            raise CaptureError(path, f"line {number} is no JSON ({where.msg})") from error
 
 
 def _checkpoints_in(document: Any, vbucket: int | None, deepest: int) -> Iterator[_Values]:

@@ -39,7 +39,7 @@ class TextFile(AbstractContextManager["TextFile", None]):
         except FileNotFoundError as error:
             raise missing(path) from error
         except OSError as error:
-            raise CaptureError(path, None, error.strerror or str(error)) from error
+            raise CaptureError(path, error.strerror or str(error)) from error
         self._inflate = decompressed(
             head, self._file, self._file if path != STDIN and self._file.seekable() else None
         )
@@ -73,7 +73,7 @@ class TextFile(AbstractContextManager["TextFile", None]):
         try:
             piece = bytes(self._buffer[: (self._inflate or self._file).readinto(self._buffer)])
         except OSError as error:
-            raise CaptureError(self.path, None, error.strerror or str(error)) from error
+            raise CaptureError(self.path, error.strerror or str(error)) from error
         if self._decoder is None or not piece:
             return piece
         return self._decoder.decode(piece).encode(errors="replace") or self._read()
@@ -116,6 +116,6 @@ class TextFile(AbstractContextManager["TextFile", None]):
             content += piece
             if len(content) > limit:
                 raise CaptureError(
-                    self.path, None, f"has more than {limit >> 20} MiB, which no such document has"
+                    self.path, f"has more than {limit >> 20} MiB, which no such document has"
                 )
         return bytes(content)

@@ -76,12 +76,11 @@ class LogReading:
             is_known = statistics.take_document(orjson.loads(text))
         except orjson.JSONDecodeError as error:
             raise CaptureError(
-                self.path, error.pos, f"is no JSON document ({error.msg})"
+                self.path, f"is no JSON document ({error.msg})", offset=error.pos
             ) from error
         if not is_known:
             raise CaptureError(
                 self.path,
-                None,
                 "is JSON, but no statistics of cbstats or mcstat",
                 "give a checkpoint with --checkpoint",
             )

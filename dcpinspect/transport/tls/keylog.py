@@ -108,9 +108,7 @@ class KeyLog:
         self._read_locked()
         for file in self._files:
             if file.is_something_else:
-                raise CaptureError(
-                    file.path, None, "has no line of a key log in it", "check the name"
-                )
+                raise CaptureError(file.path, "has no line of a key log in it", "check the name")
         if once:
             self._looked = math.inf
 
@@ -297,10 +295,7 @@ class _Followed:
         except OSError as error:
             if self._file is None:
                 raise CaptureError(
-                    self.path,
-                    None,
-                    f"the key log cannot be read ({error.strerror})",
-                    "check the name",
+                    self.path, f"the key log cannot be read ({error.strerror})", "check the name"
                 ) from error
             self._file = (0, 0)  # another file may come under this name
 
