@@ -59,25 +59,6 @@ class _BinaryFile(Protocol):
     def read(self, size: int, /) -> bytes | None: ...
 
 
-class _Decoder(Protocol):
-    """A decoder of one member. It holds the input for which it had no room."""
-
-    @property
-    def needs_input(self) -> bool: ...
-
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes: ...
-
-    @property
-    def held(self) -> int:
-        """Number of bytes of the input that were not looked at."""
-
-    def decompress(self, data: bytes, size: int, /) -> bytes: ...
-
-
 class Inflate:
     """A readable stream of what ``raw`` holds compressed; ``file`` is what ``raw`` reads, if that
     can be read again.
@@ -115,8 +96,8 @@ class Inflate:
         if self._kind == GZIP:
             return _Gzip(zlib.decompressobj(wbits=31))
         if self._kind == XZ:
-            return _Holding(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY))
-        return _Zstd() if self._kind == ZSTD else _Holding(bz2.BZ2Decompressor())
+            return _Decoder(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY))
+        return _Zstd() if self._kind == ZSTD else _Decoder(bz2.BZ2Decompressor())
 
     def readinto(self, target: memoryview, /) -> int:
         """Fills ``target`` from its start; returns 0 at the end or at damage."""
@@ -253,13 +234,14 @@ def _size_text(size: int | None) -> str:
     return "" if size is None else f" ({size:,} bytes)"
 
 
-class _Holding:
-    """The decompressor of xz or bzip2."""
+class _Decoder:
+    """A decoder of one member, here of xz or bzip2. It holds the input for which it had no room."""
 
     def __init__(self, decoder: Any) -> None:  # Any: zlib's, lzma's and bz2's share no type
         self._decoder = decoder
         self.needs_input = True
         self.held = 0
+        """Number of bytes of the input that were not looked at."""
 
     @property
     def eof(self) -> bool:
@@ -275,7 +257,7 @@ class _Holding:
         return unpacked
 
 
-class _Gzip(_Holding):
+class _Gzip(_Decoder):
     """zlib's decompressor, which leaves the input that it does not hold, and can be copied."""
 
     def decompress(self, data: bytes, size: int, /) -> bytes:
@@ -287,7 +269,7 @@ class _Gzip(_Holding):
         return _Gzip(self._decoder.copy())
 
 
-class _Zstd:
+class _Zstd(_Decoder):
     """The decompressor of zstd, which gets a block at a time: one yields 128 KiB at most.
 
     A damaged block yields nothing, and nothing before it is lost.
@@ -296,24 +278,12 @@ class _Zstd:
     def __init__(self) -> None:
         from dcpinspect.capture.zstd import zstd  # deferred: rarely needed
 
+        super().__init__(zstd.ZstdDecompressor())
         self._error = zstd.ZstdError
-        self._frame = zstd.ZstdDecompressor()
         self._rest = memoryview(b"")
         self._latest = b""
         self._parts = _zstd_parts()
         self._left = next(self._parts)
-
-    @property
-    def needs_input(self) -> bool:
-        return not len(self._rest)
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._frame.eof)
-
-    @property
-    def held(self) -> int:
-        return len(self._rest)
 
     @property
     def unused_data(self) -> bytes:
@@ -324,10 +294,11 @@ class _Zstd:
         unpacked = b""
         while not unpacked and len(self._rest) and not self.eof:
             piece, self._rest = self._rest[: self._left], self._rest[self._left :]
+            self.held, self.needs_input = len(self._rest), not len(self._rest)
             self._left -= len(piece)
             self._latest = (self._latest + bytes(piece[-_ZSTD_HEAD:]))[-_ZSTD_HEAD:]
             try:
-                unpacked = self._frame.decompress(piece)
+                unpacked = self._decoder.decompress(piece)
             except self._error as error:
                 raise zlib.error(str(error)) from None
             while not self._left:

@@ -229,7 +229,7 @@ def expire(
     from dcpinspect.spark.manifest import after_signal
     from dcpinspect.spark.pipeline import Options
     from dcpinspect.spark.pipeline import expire as expire_captures
-    from dcpinspect.spark.task_runner import LocalRunner, spark_tasks
+    from dcpinspect.spark.task_runner import TaskRunner, spark_tasks
     from dcpinspect.tables.times import length
 
     # without a unit, 30 would mean seconds and remove everything
@@ -241,7 +241,7 @@ def expire(
         summary = expire_captures(
             run_options,
             before_ns,
-            (lambda: nullcontext(LocalRunner(steps.show)))
+            (lambda: nullcontext(TaskRunner(steps.show)))
             if is_here
             else partial(spark_tasks, spark.master, settings, steps.show, complain),
         )

@@ -24,7 +24,7 @@ from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.framing_evidence import ConnectionEvidence, DirectionMessages
 from dcpinspect.protocol.resync import HEADER, KnownStreams, default_legal_extras, plausible_headers
 from dcpinspect.reading.decoding import Decoding, Frames
-from dcpinspect.reading.numbering import ByPacket, ConsecutiveNumbers, Numbering
+from dcpinspect.reading.numbering import ByPacket, Numbering
 from dcpinspect.streams.tcp_facts import TcpConnection, ZeroWindow
 from dcpinspect.tables.messages import Endpoints, MessageBatch
 from dcpinspect.transport.chunk import C2S, S2C, FirstBytes, StreamChunk
@@ -149,7 +149,7 @@ class Engine:
         self._begun: list[RowNumbers] = []
         self._origin_ns: int | None = None
         numbering: Numbering = (
-            ByPacket(lambda: self.transport.opened_by) if is_part else ConsecutiveNumbers()
+            ByPacket(lambda: self.transport.opened_by) if is_part else Numbering()
         )
         self._decoding = Decoding(files, self._endpoints, numbering)
 

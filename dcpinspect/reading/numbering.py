@@ -7,7 +7,6 @@ stream offset. Messages that only the end of the input made readable come last.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 
@@ -23,29 +22,22 @@ AT_END = 4 * 10**18
 MOST_PACKETS = AT_END // STEP - 1
 
 
-class Numbering(Protocol):
-    """Gives rows to messages, batch by batch in their order."""
-
-    def rows(self, release: RowNumbers, connections: RowNumbers, *, at_end: bool) -> RowNumbers:
-        """Returns rows of the next messages, which the packets ``release`` made readable, or the
-        end of the input did.
-        """
-
-
-class ConsecutiveNumbers:
-    """Numbers messages 1, 2, 3: for a reading of all packets."""
+class Numbering:
+    """Gives rows to messages, batch by batch in their order: 1, 2, 3, in a reading of all packets."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def rows(self, release: RowNumbers, connections: RowNumbers, *, at_end: bool) -> RowNumbers:  # noqa: ARG002 - of others
-        """Returns rows of the next messages, as ``Numbering.rows``."""
+        """Returns rows of the next messages, which the packets ``release`` made readable, or the
+        end of the input did.
+        """
         first = self._count + 1
         self._count += len(release)
         return np.arange(first, first + len(release), dtype=np.int64)
 
 
-class ByPacket:
+class ByPacket(Numbering):
     """Numbers messages by the packet that made each readable, so that rows of readings that share
     the packets of one are in the order of all.
 

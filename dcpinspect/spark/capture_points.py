@@ -8,6 +8,7 @@ read either of them again.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,7 +29,8 @@ def _tap(name: str, work: PartTask, reading: Reading, answers: AnswerTimes) -> T
     which has ended.
     """
     engine = reading.engine
-    return Tap(name, [work.point], engine.links, engine.transport, answers, work.packets)
+    links, transport = engine.links, engine.transport
+    return Tap(name, [work.point], links, transport, answers, lambda: nullcontext(work.packets()))
 
 
 def read_paths(part: str) -> Any:

@@ -119,12 +119,13 @@ class _NeedError(Exception):
         self.wanted = wanted
 
 
-class _Inner:
+class _Inner(TaskRunner):
     """The tasks that a task can use."""
 
     def __init__(
         self, processors: int, found: Sequence[Sequence[_Stored]], stem: str, salt: Salt | None
     ) -> None:
+        super().__init__()
         self.processors = processors
         self._found = list(found)
         self._done: list[list[bytes]] = []

@@ -22,7 +22,7 @@ from dcpinspect.spark.part_disputes import judge
 from dcpinspect.spark.program import program
 from dcpinspect.spark.record_files import include_looks
 from dcpinspect.spark.secrets import Secrets
-from dcpinspect.spark.task_runner import LocalRunner, TaskRunner
+from dcpinspect.spark.task_runner import TaskRunner
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.text import escape
 
@@ -146,7 +146,7 @@ def compared(
     manifest: Manifest, secrets: Secrets | None = None, *, few: bool = False
 ) -> RunResults:
     """Puts all parts together, and compares their streams in this process."""
-    results = read_results(manifest, few=LocalRunner() if few else None)
+    results = read_results(manifest, few=TaskRunner() if few else None)
     known_secrets = secrets or Secrets()
     results.merged.compare(
         lambda wanted: FoundEvents.joined(

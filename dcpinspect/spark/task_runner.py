@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dcpinspect
 from dcpinspect.errors import UsageError
@@ -87,12 +87,14 @@ ITEM_BYTES = 256 << 10
 """An item counts as at least so many bytes here: it takes requests to storage at any size."""
 
 
-class TaskRunner(Protocol):
-    """Does the work on a list of items."""
+class TaskRunner:
+    """Does the work on a list of items: in this process, unless a subclass has more of them."""
 
-    @property
-    def processors(self) -> int:
-        """Number of items that can be worked on at the same time."""
+    processors = 1
+    """Number of items that can be worked on at the same time."""
+
+    def __init__(self, show: Show = lambda *_: None) -> None:
+        self._show = show
 
     def map(
         self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
@@ -102,20 +104,6 @@ class TaskRunner(Protocol):
 
         ``sizes``: of the items in bytes, to divide the work evenly.
         """
-
-
-class LocalRunner:
-    """Does the work in this process."""
-
-    processors = 1
-
-    def __init__(self, show: Show = lambda *_: None) -> None:
-        self._show = show
-
-    def map(
-        self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
-    ) -> list[Result]:
-        """Calls ``work`` with every item; see ``TaskRunner``."""
         assert len(items) == len(sizes)
         results: list[Result] = []
         for item in items:
@@ -124,7 +112,7 @@ class LocalRunner:
         return results
 
 
-class SparkRunner:
+class SparkRunner(TaskRunner):
     """Does the work in Spark. ``work`` and items are pickled; ``work`` is a function of a module,
     or a ``functools.partial`` of one.
     """
@@ -136,8 +124,8 @@ class SparkRunner:
         remark: Callable[[str], None] = lambda _: None,
     ) -> None:
         """``remark``: called with a line of what the user should know."""
+        super().__init__(show)
         self._spark = spark
-        self._show = show
         self._remark = remark
         self._shipped: tempfile.TemporaryDirectory[str] | None = None
         self.processors = sessions.processors(spark)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.capture.open import open_capture
-from dcpinspect.reading.numbering import AT_END, MOST_PACKETS, STEP, ByPacket, ConsecutiveNumbers
+from dcpinspect.reading.numbering import AT_END, MOST_PACKETS, STEP, ByPacket, Numbering
 from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests import builders
@@ -26,7 +26,7 @@ def numbers(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def test_rows_count_from_one_over_all_batches() -> None:
-    rows = ConsecutiveNumbers()
+    rows = Numbering()
     assert rows.rows(numbers(7, 7), numbers(1, 2), at_end=False).tolist() == [1, 2]
     assert rows.rows(numbers(9), numbers(1), at_end=True).tolist() == [3]
 
@@ -63,8 +63,8 @@ def test_what_cannot_be_numbered_is_no_row() -> None:
         ByPacket(lambda: numbers(0)).rows(many, many + 1, at_end=False)
 
 
-@pytest.mark.parametrize("rows", [ConsecutiveNumbers(), ByPacket(lambda: numbers(0))])
-def test_no_messages_have_no_rows(rows: ConsecutiveNumbers | ByPacket) -> None:
+@pytest.mark.parametrize("rows", [Numbering(), ByPacket(lambda: numbers(0))])
+def test_no_messages_have_no_rows(rows: Numbering) -> None:
     assert rows.rows(numbers(), numbers(), at_end=False).tolist() == []
 
 

@@ -17,6 +17,7 @@ from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.pipeline import Options, Summary, run
 from dcpinspect.spark.spark_schema import STORED_COLUMNS, message_rows, spark_table
+from dcpinspect.spark.task_runner import TaskRunner
 from dcpinspect.spark.views import table
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ NUMBERED = ("row", "request_row", "rows", "file", "files", "frame", "frames", "l
 """What depends on how a capture is cut, besides the rows of tables, which end so."""
 
 
-class Here:
+class Here(TaskRunner):
     """Tasks done in this process, all that goes to them and comes back pickled as it would be."""
 
     processors = 2
