@@ -27,7 +27,6 @@ from dcpinspect.capture.open import CaptureFile, FileDamage
 from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.capture.packing import Packer
 from dcpinspect.capture.pcapng import PcapNg
-from dcpinspect.capture.recorded_files import Limits
 from dcpinspect.capture.recorder import MIB, OF_READER, RecordingOrder
 from dcpinspect.errors import CaptureError
 from dcpinspect.lazy_dataclass import dataclass
@@ -61,30 +60,6 @@ def _held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _recorder_wishes(
-    interfaces: Sequence[str],
-    ports: Sequence[int] | None,
-    path: str,
-    spool: str | None,
-    spool_bytes: int,
-) -> RecordingOrder:
-    """Returns what the recorder is to do, as long as nobody changes it: it writes to ``path``, or
-    to temporary files in the folder ``spool``.
-    """
-    wishes = RecordingOrder(
-        tuple(interfaces), None if ports is None else tuple(ports), path, f"--write {escape(path)}"
-    )
-    if spool is None:
-        return wishes
-    return replace(
-        wishes,
-        path=os.path.join(spool, "packets"),
-        name=f"{escape(os.path.dirname(spool))}, the folder for temporary files (TMPDIR)",
-        each=Limits(size=max(MIB, spool_bytes // SPOOL_FILES), files=SPOOL_FILES),
-        is_spool=True,
-    )
-
-
 @dataclass(slots=True)
 class RecorderCounts:
     """What the recorder has counted so far."""
@@ -113,24 +88,19 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
 
     def __init__(
         self,
-        interfaces: Sequence[str],
-        ports: Sequence[int] | None,
+        order: RecordingOrder,
         *,
         tell: Callable[[str], None],
-        path: str | None = None,
-        wishes: Callable[[RecordingOrder], RecordingOrder] = lambda wishes: wishes,
         spool_bytes: int = SPOOL_BYTES,
         packing: str | None = None,
     ) -> None:
         """Starts the recorder.
 
-        ``ports``: only packets that may be of these ports are captured; None: all packets. ``tell``
-        takes a line for the user. ``path``: where the packets are recorded; else they are kept in
-        up to ``spool_bytes`` of temporary files until they are read. ``wishes`` may change how it
-        is done. ``packing``: how the files of a ring are compressed once they were read, as in
-        ``zstd``.
+        ``order``: without a path, packets are kept in up to ``spool_bytes`` of temporary files until
+        they are read. ``tell`` takes a line for the user. ``packing``: how the files of a ring are
+        compressed once they were read, as in ``zstd``.
         """
-        self.files = [CaptureFile(", ".join(interfaces), "live")]
+        self.files = [CaptureFile(", ".join(order.interfaces), "live")]
         self.numbers = RecorderCounts()
         self.lost = 0
         """Number of packets that were recorded but gone before they were read, because the ring or
@@ -146,7 +116,16 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
         delivered.
         """
         self._bytes = 0
-        self._spool = None if path is not None else new_folder()
+        self._spool = None if order.path else new_folder()
+        if self._spool is not None:
+            order = replace(
+                order,
+                path=os.path.join(self._spool, "packets"),
+                each=replace(
+                    order.each, size=max(MIB, spool_bytes // SPOOL_FILES), files=SPOOL_FILES
+                ),
+                is_spool=True,
+            )
         self._is_told = dict.fromkeys(("dropped", "lost"), False)
         self._behind = 0
         self._is_ended = False
@@ -155,27 +134,24 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
         """Name and LINKTYPE_ number of each interface, by the number that its packets have."""
         self.buffer_bytes: int | None = None
         """Size of the kernel's buffer for packets that wait; None where the system does not say."""
-        granted_wishes = wishes(
-            _recorder_wishes(interfaces, ports, path or "", self._spool, spool_bytes)
-        )
         self._chain = _Chain(self._hear, self._wait, self._done_with)
         self._packer = None if packing is None else Packer(packing)
-        if self._spool is not None and granted_wishes.user is not None:
-            rights.give(self._spool, granted_wishes.user)
+        if self._spool is not None and order.user is not None:
+            rights.give(self._spool, order.user)
         self._heard = b""
-        self._start(granted_wishes)
+        self._start(order)
         try:
             self._wait_for_interfaces()
-            if granted_wishes.user is not None:
-                rights.become(granted_wishes.user)
-                rights.see_that_the_program_can_be_read(granted_wishes.user)
+            if order.user is not None:
+                rights.become(order.user)
+                rights.see_that_the_program_can_be_read(order.user)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, wishes: RecordingOrder) -> None:
+    def _start(self, order: RecordingOrder) -> None:
         """Starts the recorder, whose output can be read without waiting."""
-        command = [sys.executable, "-P", "-m", "dcpinspect.capture.recorder", wishes.to_json()]
+        command = [sys.executable, "-P", "-m", "dcpinspect.capture.recorder", order.to_json()]
         with _held_back():
             self._recorder = subprocess.Popen(  # noqa: S603 - this program
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0

@@ -65,10 +65,8 @@ class RecordingOrder:
     interfaces: tuple[str, ...]
     ports: tuple[int, ...] | None
     """Only packets that may be of these ports; None: all packets."""
-    path: str
+    path: str = ""
     """The file, or the name from which the names of a ring's files are made."""
-    name: str
-    """What an error calls the file, as in ``--write x``."""
     buffer_bytes: int = 64 * MIB
     snaplen: int = MAX_PACKET
     is_promiscuous: bool = True
@@ -88,6 +86,14 @@ class RecordingOrder:
     """How tcpdump is called on the other machine."""
     user: str | None = None
     """The user that the process becomes once the interfaces are open; None: it stays as it is."""
+
+    @property
+    def name(self) -> str:
+        """What an error calls the file, as in ``--write x``."""
+        if not self.is_spool:
+            return f"--write {escape(self.path)}"
+        folder = os.path.dirname(os.path.dirname(self.path))
+        return f"{escape(folder)}, the folder for temporary files (TMPDIR)"
 
     def to_json(self) -> str:
         """Returns the wishes as text for the command line of the process."""

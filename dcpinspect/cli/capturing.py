@@ -214,22 +214,27 @@ class Interfaces:
         self._messages = messages
         self._capture: LiveCapture
 
-    def _wishes(self, wishes: RecordingOrder) -> RecordingOrder:
-        """Returns the wishes of the recorder with these settings."""
+    def order(self, ports: Sequence[int] | None) -> RecordingOrder:
+        """Returns what is to be recorded: packets that may be of these ports, or all."""
+        from dcpinspect.capture.packet_walk import MAX_PACKET
+        from dcpinspect.capture.recorder import RecordingOrder
+
         settings = self._chosen
-        wishes = replace(
-            wishes,
-            stop=self._stop,
+        return RecordingOrder(
+            tuple(self._names),
+            None if ports is None else tuple(ports),
+            settings.write or "",
             buffer_bytes=settings.buffer * MIB,
-            snaplen=min(settings.snaplen or wishes.snaplen, wishes.snaplen),
+            snaplen=min(settings.snaplen or MAX_PACKET, MAX_PACKET),
             is_promiscuous=settings.promiscuous,
+            each=self._each,
+            stop=self._stop,
             pauses_when_full=settings.full_disk == "pause",
             waits=settings.wait,
             ssh=settings.ssh,
             tcpdump=settings.tcpdump,
             user=settings.user,
         )
-        return wishes if wishes.is_spool else replace(wishes, each=self._each)
 
     def capture(
         self, extra_ports: Sequence[int], *, find_ports: bool, tell: Callable[[str], None]
@@ -242,11 +247,8 @@ class Interfaces:
 
         rights.be_private()
         self._capture = LiveCapture(
-            self._names,
-            None if find_ports else all_ports(extra_ports),
+            self.order(None if find_ports else all_ports(extra_ports)),
             tell=tell,
-            path=self._chosen.write,
-            wishes=self._wishes,
             spool_bytes=self._spool_bytes,
             packing=self._chosen.compress,
         )

@@ -19,6 +19,7 @@ from typing import Self
 import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.byte_source import Window
 from dcpinspect.capture.open import CaptureFile, FileDamage
 from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.capture.pcap import DONE, FILE_HEADER, Pcap, find_record
@@ -76,9 +77,11 @@ class StretchPackets:
         """``begin``: offset of the first record. ``position``: offset up to which it was read."""
 
     def _next_record(self, header: bytes, start: int) -> int:
-        data, is_end = self._read(start, SEARCHED)
-        chained = 1 if is_end else CHAINED
-        state = np.zeros(2, np.int64)
+        self._file.seek(start)
+        window = Window(self._file, SEARCHED)
+        window.advance(0, SEARCHED)
+        data, state = window.data[: window.size], np.zeros(2, np.int64)
+        chained = 1 if window.at_end else CHAINED
         form = self._format
         while True:
             verdict = find_record(
@@ -88,7 +91,7 @@ class StretchPackets:
                 form.record_header,
                 form.limit,
                 form.tick_ns,
-                int(is_end),
+                int(window.at_end),
                 state,
             )
             if verdict != DONE:
@@ -100,39 +103,27 @@ class StretchPackets:
                 return start + offset
             state[0] += 1
 
-    def _read(self, at: int, size: int) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], bool]:
-        """Returns bytes of the file, and whether the file ends with them."""
-        data = np.empty(size, np.uint8)
-        got = 0
-        self._file.seek(at)
-        while got < size and (more := self._file.readinto(data.data[got:])):
-            got += more
-        return data[:got], got < size
-
     def __iter__(self) -> Iterator[PacketBatch]:
-        size = self._batch_bytes
-        file = self.files[0]
-        while self.position < self._end:
-            position = self.position
-            data, is_end = self._read(position, size)
-            walk = self._format.walk(data, len(data), final=is_end)
+        file, window = self.files[0], Window(self._file, self._batch_bytes)
+        self._file.seek(self.begin)
+        consumed = need = 0
+        while self.position < self._end and not window.at_end:
+            window.advance(consumed, need)
+            position = self.begin + window.file_offset
+            walk = self._format.walk(window.data, window.size, final=window.at_end)
+            consumed, need = walk.consumed, min(walk.need, 2 * MAX_BLOCK)
             record = position + walk.offset - self._format.record_header
             count = int(np.searchsorted(record, self._end))
-            self.position = int(record[count]) if count < len(record) else position + walk.consumed
+            self.position = int(record[count]) if count < len(record) else position + consumed
             inside = [
                 FileDamage(file.name, position + offset, problem)
                 for offset, problem in walk.problems
                 if position + offset < self._end
             ]
             file.problems += inside[: MAX_PROBLEMS - len(file.problems)]
-            size = (
-                self._batch_bytes
-                if walk.consumed
-                else min(2 * size, max(2 * MAX_BLOCK, self._batch_bytes))
-            )
             if count:
                 yield PacketBatch(
-                    data=data,
+                    data=window.data[: window.size],
                     offset=walk.offset[:count],
                     captured=walk.captured[:count],
                     wire=walk.wire[:count],
@@ -144,8 +135,6 @@ class StretchPackets:
                     file_offset=position,
                 )
                 self.packets += count
-            if is_end:
-                return
 
     @property
     def problems(self) -> list[FileDamage]:

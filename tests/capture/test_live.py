@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from dcpinspect.capture.live import BATCH_BYTES, LiveCapture
 from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.packet_socket import COOKED
 from dcpinspect.capture.recorded_files import Limits
-from dcpinspect.capture.recorder import MIB
+from dcpinspect.capture.recorder import MIB, RecordingOrder
 from dcpinspect.errors import OutputError, UsageError
 from dcpinspect.reading.reading import Reading
 from dcpinspect.reading.store.store import Store
@@ -72,14 +71,11 @@ def opened(
     packing: str | None = None,
     **wishes: Any,
 ) -> LiveCapture:
-    """``wishes``: fields of ``Wishes``."""
+    """``wishes``: fields of ``RecordingOrder``."""
     with inside(namespace):
         return LiveCapture(
-            names or ("eth0",),
-            ports,
+            RecordingOrder(names or ("eth0",), ports, "" if path is None else str(path), **wishes),
             tell=(told if told is not None else []).append,
-            path=None if path is None else str(path),
-            wishes=lambda one: replace(one, **wishes),
             spool_bytes=spool_bytes,
             packing=packing,
         )
@@ -389,7 +385,8 @@ def test_a_reader_that_is_slow_loses_nothing_and_is_told(wire: tuple[str, int]) 
 SLOW = """
 import select
 from dcpinspect.capture.live import LiveCapture
-with LiveCapture(["eth0"], (11_210,), tell=print) as capture:
+from dcpinspect.capture.recorder import RecordingOrder
+with LiveCapture(RecordingOrder(("eth0",), (11_210,)), tell=print) as capture:
     print(flush=True)
     batches = iter(capture)
     next(batches)
@@ -729,7 +726,8 @@ def test_a_recorder_ends_with_the_process_that_wanted_it(
     code = f"""
 import os
 from dcpinspect.capture.live import LiveCapture
-capture = LiveCapture(["eth0"], None, tell=print, path={str(tmp_path / "x")!r})
+from dcpinspect.capture.recorder import RecordingOrder
+capture = LiveCapture(RecordingOrder(("eth0",), None, {str(tmp_path / "x")!r}), tell=print)
 print(capture._recorder.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
@@ -766,7 +764,8 @@ def test_temporary_files_go_with_a_process_that_is_killed(
     code = """
 import os
 from dcpinspect.capture.live import LiveCapture
-capture = LiveCapture(["eth0"], None, tell=print)
+from dcpinspect.capture.recorder import RecordingOrder
+capture = LiveCapture(RecordingOrder(("eth0",), None), tell=print)
 print(len(os.listdir(os.environ["TMPDIR"])), flush=True)
 os.kill(os.getpid(), 9)
 """

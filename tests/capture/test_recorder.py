@@ -16,16 +16,13 @@ def test_wishes_come_to_the_process_as_they_were() -> None:
         ("eth0", "a\x1b"),
         (11_210,),
         "/x y",
-        "--write x",
         each=Limits(1, 2.5, 3, 4),
         stop=Limits(seconds=1),
         is_spool=True,
         user="me",
     )
     assert RecordingOrder.from_json(wishes.to_json()) == wishes
-    assert (
-        RecordingOrder.from_json(RecordingOrder(("any",), None, "p", "n").to_json()).ports is None
-    )
+    assert RecordingOrder.from_json(RecordingOrder(("any",), None, "p").to_json()).ports is None
 
 
 def lines(descriptor: int) -> list[bytes]:
@@ -61,7 +58,7 @@ def test_a_reader_that_takes_nothing_stops_nobody_and_loses_no_line() -> None:
 
 
 def test_what_cannot_be_captured_is_said_in_a_line_of_json() -> None:
-    wishes = RecordingOrder(("nope",), None, "/tmp/never", "temporary files")  # noqa: S108 - it is not made
+    wishes = RecordingOrder(("nope",), None, "/tmp/never")  # noqa: S108 - it is not made
     command = [sys.executable, "-m", "dcpinspect.capture.recorder", wishes.to_json()]
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.capture.recorded_files import Limits
-from dcpinspect.capture.recorder import RecordingOrder
 from dcpinspect.cli.capturing import Capturing, _limits, _size
 from dcpinspect.errors import UsageError
 
@@ -46,16 +45,10 @@ def test_options_become_wishes() -> None:
         interface=["eth0"], write="x.pcapng", duration=60.0, ring=["filesize:1MB", "files:3"], compress="zstd",
         autostop=["duration:30", "messages:5"], buffer=16, spool="1GiB", snaplen=96, promiscuous=False, full_disk="pause", wait=True,
     ).interfaces()  # fmt: skip
-    wishes = found._wishes(RecordingOrder(("eth0",), None, "x.pcapng", "--write x.pcapng"))
+    wishes = found.order(None)
     assert (wishes.each, wishes.stop) == (Limits(size=1_000_000, files=3), Limits(seconds=30))
     assert (wishes.buffer_bytes, wishes.snaplen, wishes.is_promiscuous) == (16 << 20, 96, False)
     assert (wishes.pauses_when_full, wishes.waits, wishes.user) == (True, True, None)
-    spooled = found._wishes(
-        RecordingOrder(
-            ("eth0",), None, "x", "temporary files", each=Limits(size=5, files=16), is_spool=True
-        )
-    )
-    assert spooled.each == Limits(size=5, files=16)
 
 
 @pytest.mark.parametrize(
