@@ -38,6 +38,7 @@ from dcpinspect.spark.part_disputes import write_bounds
 from dcpinspect.spark.record_files import write_looks
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.secrets import Secrets, closed_by
+from dcpinspect.spark.spark_schema import BOUNDED, PARTITIONS
 from dcpinspect.spark.states import (
     mark_of,
     may_continue,
@@ -305,8 +306,9 @@ class _TaskReading:
         self._messages.close()
         self._ending.close()
         paths = (*self._messages.paths, *self._ending.paths)
-        written = tuple(map(WrittenFile.from_file, (*paths, *filter(None, [self._state]))))
-        return PartResult("", paths, written, self._messages.rows + self._ending.rows)
+        written = [WrittenFile.from_file(path, (*PARTITIONS, *BOUNDED)) for path in paths]
+        written += map(WrittenFile.from_file, filter(None, [self._state]))
+        return PartResult("", paths, tuple(written), self._messages.rows + self._ending.rows)
 
     def with_looks(self, done: PartResult) -> PartResult:
         """Writes what a task found that does not follow the connections."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import field
 from typing import Self
 
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from dcpinspect.errors import OutputError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark import files
-from dcpinspect.spark.delta import statistics_of
+from dcpinspect.spark.delta import Bounds, bounds_of
 from dcpinspect.spark.salt import is_sealed
 from dcpinspect.text import escape
 
@@ -54,34 +54,35 @@ class WrittenFile:
     """Number of rows of a Parquet file, or of record batches of an Arrow file, as the file's end
     says; 0 for other files.
     """
-    statistics: str = field(default="", compare=False)
-    """For a Parquet file: the statistics that the log of its table stores."""
+    bounds: Bounds = field(default_factory=dict, compare=False)
+    """What the log of a table stores of columns of a Parquet file."""
 
     @classmethod
-    def from_file(cls, path: str, *, tells: bool = True) -> Self:
+    def from_file(cls, path: str, bounded: Collection[str] = ()) -> Self:
         """Describes a file as it is now. Raises OSError, or an exception of Arrow, if the end of
         the file cannot be read.
 
-        ``tells``: includes the statistics, which take time for many rows.
+        ``bounded``: columns of a Parquet file whose bounds are wanted.
         """
-        footer, statistics = 0, ""
+        footer: int = 0
+        bounds: Bounds = {}
         if path.endswith(".parquet"):
             with files.source(path) as source:
                 metadata = pq.read_metadata(source)
             footer = metadata.num_rows
-            statistics = statistics_of(metadata) if tells else ""
+            bounds = bounds_of(metadata, bounded)
         elif path.endswith(_ARROW):
             with files.source(path) as source:
                 if not is_sealed(source):  # of an encrypted file, only the size is compared
                     footer = pa.ipc.open_file(source).num_record_batches
-        return cls(path, files.size(path), footer, statistics)
+        return cls(path, files.size(path), footer, bounds)
 
 
 def verify(written: Iterable[WrittenFile]) -> None:
     """Raises OutputError if a file is not as its writer left it, or cannot be seen from here."""
     for expected in written:
         try:
-            now = WrittenFile.from_file(expected.path, tells=False)
+            now = WrittenFile.from_file(expected.path)
         except (OSError, pa.ArrowException) as error:
             raise _changed(expected.path, str(error)) from error
         if now != expected:

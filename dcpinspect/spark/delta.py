@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -35,6 +35,8 @@ KEPT_DAYS = 1
 older versions can continue.
 """
 CONFIGURATION = {"delta.deletedFileRetentionDuration": f"interval {KEPT_DAYS} days"}
+Bounds = Mapping[str, tuple[Any, Any]]
+"""The least and the greatest value of columns, in the form of the log."""
 _MILLISECOND = 1000
 """Microseconds in a millisecond: statistics of times have no finer resolution."""
 
@@ -226,7 +228,9 @@ def rows(table: DeltaTable) -> int:
     return sum(action["num_records"] for action in _actions(table))
 
 
-def add_action(path: str, size: int, statistics: str, by: Iterable[str] = ()) -> AddAction:
+def add_action(
+    path: str, size: int, rows: int, bounds: Bounds, by: Collection[str] = ()
+) -> AddAction:
     """Describes a new file of a table for its log.
 
     ``path``: in the folder of the table. ``by``: the columns that the table is partitioned by; the
@@ -234,63 +238,24 @@ def add_action(path: str, size: int, statistics: str, by: Iterable[str] = ()) ->
     """
     from deltalake.transaction import AddAction
 
-    column_statistics = json.loads(statistics)
-    values = {}
-    for name in by:
-        values[name] = column_statistics["minValues"].pop(name)
-        column_statistics["maxValues"].pop(name)
-    return AddAction(
-        path, size, values, int(time.time() * 1000), True, json.dumps(column_statistics)
-    )
+    low, high = ({name: of[end] for name, of in bounds.items() if name not in by} for end in (0, 1))
+    statistics = {"numRecords": rows, "minValues": low, "maxValues": high, "nullCount": {}}
+    values = {name: bounds[name][0] for name in by}
+    return AddAction(path, size, values, int(time.time() * 1000), True, json.dumps(statistics))
 
 
-def statistics_of(metadata: pq.FileMetaData) -> str:
-    """Returns the statistics of a Parquet file for the log, so that queries can skip the file
-    without opening it.
+def bounds_of(metadata: pq.FileMetaData, names: Collection[str]) -> Bounds:
+    """Returns the least and the greatest value in columns of a Parquet file, which are nowhere
+    null, so that queries can skip the file without opening it.
     """
-    low: dict[str, Any] = {}
-    high: dict[str, Any] = {}
-    unknown: set[str] = set()
-    columns = {
-        index: name
-        for index in range(metadata.num_columns)
-        if "." not in (name := metadata.schema.column(index).path)
-    }
-    for group in range(metadata.num_row_groups):
-        of_group = metadata.row_group(group)
-        for index, name in columns.items():
-            column_statistics = of_group.column(index).statistics
-            if column_statistics is None or not (
-                column_statistics.has_min_max or column_statistics.null_count == of_group.num_rows
-            ):
-                unknown.add(name)
-            elif column_statistics.has_min_max:
-                low[name] = min(low.get(name, column_statistics.min), column_statistics.min)
-                high[name] = max(high.get(name, column_statistics.max), column_statistics.max)
-    unknown.update(name for name in low if not _is_told(low[name], high[name]))
-    return json.dumps(
-        {
-            "numRecords": metadata.num_rows,
-            "minValues": {
-                name: _log_value(value) for name, value in low.items() if name not in unknown
-            },
-            "maxValues": {
-                name: _log_value(value, is_high=True)
-                for name, value in high.items()
-                if name not in unknown
-            },
-            "nullCount": {},
-        }
-    )
-
-
-def _is_told(low: Any, high: Any) -> bool:
-    """Whether the log stores a value: numbers and times, and texts if all in the file are equal:
-    they may name its partition.
-    """
-    return (isinstance(low, int | date) and not isinstance(low, bool)) or (
-        isinstance(low, str) and low == high
-    )
+    bounds = {}
+    for index in range(metadata.num_columns):
+        if (name := metadata.schema.column(index).path) in names:
+            groups = range(metadata.num_row_groups)
+            of_groups = [metadata.row_group(group).column(index).statistics for group in groups]
+            low, high = min(of.min for of in of_groups), max(of.max for of in of_groups)
+            bounds[name] = _log_value(low), _log_value(high, is_high=True)
+    return bounds
 
 
 def _log_value(value: Any, *, is_high: bool = False) -> Any:

@@ -445,7 +445,11 @@ class Manifest:
         )
         added = [
             delta.add_action(
-                written.path.removeprefix(f"{folder}/"), written.size, written.statistics, form.by
+                written.path.removeprefix(f"{folder}/"),
+                written.size,
+                written.footer,
+                written.bounds,
+                form.by,
             )
             for written in files
         ]

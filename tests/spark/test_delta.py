@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import resource
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,8 +37,8 @@ def file(folder: Path, name: str, point: str, *numbers: int, by: tuple[str, ...]
         schema=pa.schema([SCHEMA.field(0), SCHEMA.field(1)]),
     )
     pq.write_table(table, folder / name)
-    written = WrittenFile.from_file(str(folder / name))
-    return delta.add_action(name, written.size, written.statistics, by)
+    written = WrittenFile.from_file(str(folder / name), (*BY, *TOLD))
+    return delta.add_action(name, written.size, written.footer, written.bounds, by)
 
 
 def numbers(table: DeltaTable) -> list[int]:
@@ -234,18 +233,19 @@ def test_files_go_when_nobody_can_be_reading_them(tmp_path: Path) -> None:
     assert numbers(delta.open_table(str(folder))) == [2]
 
 
-def test_statistics_are_those_of_numbers_and_times_that_are_known(tmp_path: Path) -> None:
-    time = datetime(2024, 4, 6, 12, 0, 0, 123_456, UTC)
+def test_bounds_are_those_of_all_row_groups(tmp_path: Path) -> None:
+    times = [datetime(2024, 4, 6, 12, 0, 0, number, UTC) for number in (123_456, 1, 2)]
     table = pa.table(
-        {"point": ["p", "p"], "number": [7, -3], "text": ["x", "y"], "time": [time, None]},
+        {"point": ["p"] * 3, "number": [7, -3, 5], "text": ["x", "y", "z"], "time": times},
         schema=SCHEMA,
     )
-    pq.write_table(table, tmp_path / "x.parquet")
-    assert json.loads(WrittenFile.from_file(str(tmp_path / "x.parquet")).statistics) == {
-        "numRecords": 2,
-        "minValues": {"point": "p", "number": -3, "time": "2024-04-06T12:00:00.123Z"},
-        "maxValues": {"point": "p", "number": 7, "time": "2024-04-06T12:00:00.124Z"},
-        "nullCount": {},
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=2)
+    written = WrittenFile.from_file(str(tmp_path / "x.parquet"), ("point", "number", "time"))
+    assert written.footer == 3
+    assert written.bounds == {
+        "point": ("p", "p"),
+        "number": (-3, 7),
+        "time": ("2024-04-06T12:00:00.000Z", "2024-04-06T12:00:00.124Z"),
     }
 
 
