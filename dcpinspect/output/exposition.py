@@ -180,22 +180,16 @@ _GAPS = len(_RISING)
 class _Totals:
     """What was counted for a pair; commands are numbered as ``_command`` does."""
 
-    messages: dict[int, IntArray] = field(default_factory=dict)
-    """Numbers of messages and bytes, by command."""
-    answers: dict[int, IntArray] = field(default_factory=dict)
-    """By command: numbers of answers by the bound that they are up to, then nanoseconds in all."""
+    counts: dict[int, IntArray] = field(default_factory=dict)
+    """What was counted of messages, by command: as in a row of ``_counts``."""
     risen: IntArray = field(default_factory=lambda: np.zeros(_GAPS + len(w.CAUSES), dtype=np.int64))
     is_open: bool = False
     """Whether the pair has an open connection."""
 
     def add(self, other_totals: _Totals) -> None:
         """Adds what another pair has counted."""
-        for own_counts, theirs in (
-            (self.messages, other_totals.messages),
-            (self.answers, other_totals.answers),
-        ):
-            for command, numbers in theirs.items():
-                _add(own_counts, command, numbers)
+        for command, numbers in other_totals.counts.items():
+            _add(self.counts, command, numbers)
         self.risen = self.risen + other_totals.risen
 
 
@@ -215,9 +209,8 @@ class Metrics:
         self._with_vbuckets = with_vbuckets
         self._most = limit
         self._pairs: dict[Pair, _Totals] = {}
-        self._messages: dict[int, IntArray] = {}
+        self._counts: dict[int, IntArray] = {}
         """Counts since their pairs were last looked up, by connection and command."""
-        self._answers: dict[int, IntArray] = {}
         self._seen: dict[int, IntArray] = {}
         """Rising counts by connection, as far as they are in the totals."""
         self._noops: dict[int, int] = {}
@@ -249,38 +242,16 @@ class Metrics:
         decoded = batch.decoded
         command = command_of(decoded.opcode, decoded.is_response, decoded.is_server)
         key = batch.connection * _COMMANDS + command
-        distinct_keys, group = np.unique(key, return_inverse=True)
-        group = group.reshape(-1)
-        counts = np.bincount(group), np.bincount(group, batch.length).astype(np.int64)
-        for distinct_key, numbers in zip(
-            distinct_keys.tolist(), np.stack(counts, axis=1), strict=True
-        ):
-            _add(self._messages, distinct_key, numbers)
-        rtt = batch.rtt_ns
-        answered = np.flatnonzero(decoded.is_response & rtt.is_known)
-        if len(answered):
-            self._add_answers(key[answered], rtt.values[answered].astype(np.int64))
+        for distinct_key, numbers in zip(*_counts(key, batch), strict=True):
+            _add(self._counts, distinct_key, numbers)
         noops = np.flatnonzero(
             (decoded.opcode == Opcode.DCP_NOOP) & ~decoded.is_response & ~decoded.is_server
         )
         self._noops.update(
             zip(batch.connection[noops].tolist(), batch.time_ns[noops].tolist(), strict=True)
         )
-        if len(self._messages) > _PENDING:
+        if len(self._counts) > _PENDING:
             self._count(self._pairs_of(self._links()))
-
-    def _add_answers(self, key: IntArray, rtt_ns: IntArray) -> None:
-        distinct_keys, group = np.unique(key, return_inverse=True)
-        group, width = group.reshape(-1), len(BOUNDS_S) + 1
-        bound = np.searchsorted(_BOUNDS_NS, rtt_ns)
-        counts = np.bincount(group * width + bound, minlength=len(distinct_keys) * width).reshape(
-            -1, width
-        )
-        sums = np.bincount(group, rtt_ns).astype(np.int64)
-        for distinct_key, numbers in zip(
-            distinct_keys.tolist(), np.column_stack((counts, sums)), strict=True
-        ):
-            _add(self._answers, distinct_key, numbers)
 
     def snapshot(self) -> Snapshot:
         """Returns all numbers by now."""
@@ -361,22 +332,20 @@ class Metrics:
 
     def _count(self, pair_of: Mapping[int, Pair]) -> None:
         """Adds what was counted since the last time to the pairs of connections by now."""
-        for pending, name in ((self._messages, "messages"), (self._answers, "answers")):
-            unsure = {
-                key: numbers for key, numbers in pending.items() if key // _COMMANDS in self._unsure
-            }
-            for key, numbers in pending.items():
-                connection, command = divmod(key, _COMMANDS)
-                if connection in self._left_out or key in unsure:
-                    continue
-                totals = (
-                    self._pairs[pair_of[connection]]
-                    if connection in pair_of
-                    else self._pairs.setdefault(_OTHERS, _Totals())
-                )
-                _add(getattr(totals, name), command, numbers)
-            pending.clear()
-            pending.update(unsure)
+        pending, self._counts = self._counts, {}
+        for key, numbers in pending.items():
+            connection, command = divmod(key, _COMMANDS)
+            if connection in self._left_out:
+                continue
+            if connection in self._unsure:
+                self._counts[key] = numbers
+                continue
+            totals = (
+                self._pairs[pair_of[connection]]
+                if connection in pair_of
+                else self._pairs.setdefault(_OTHERS, _Totals())
+            )
+            _add(totals.counts, command, numbers)
 
     def _rise(
         self, tables: Tables, links: Mapping[int, TcpConnection], pair_of: Mapping[int, Pair]
@@ -568,23 +537,36 @@ class Metrics:
             yield "dcpinspect_capture_timestamp_seconds", (), self._clock_ns / 1e9
 
 
+def _counts(key: IntArray, batch: MessageBatch) -> tuple[list[int], IntArray]:
+    """Returns the keys that messages have, and a row of counts for each: messages, bytes, answers
+    up to each of ``BOUNDS_S`` from the bound before, slower ones, and the nanoseconds of all.
+    """
+    keys, group = np.unique(key, return_inverse=True)
+    group, rtt = group.reshape(-1), batch.rtt_ns
+    answered = np.flatnonzero(batch.decoded.is_response & rtt.is_known)
+    answer, rtt_ns = group[answered], rtt.values[answered].astype(np.int64)
+    size, width = len(keys), len(BOUNDS_S) + 1
+    place = answer * width + np.searchsorted(_BOUNDS_NS, rtt_ns)
+    columns = (
+        np.bincount(group),
+        np.bincount(group, batch.length),
+        np.bincount(place, minlength=size * width).reshape(-1, width),
+        np.bincount(answer, rtt_ns, size),
+    )
+    return keys.tolist(), np.column_stack(columns).astype(np.int64)
+
+
 def _by_command(pair: Pair, totals: _Totals) -> Iterator[tuple[str, tuple[str, ...], Value]]:
     """Yields samples by command; commands that nobody described count as one."""
-    messages: dict[tuple[str, str], IntArray] = {}
-    for command, numbers in totals.messages.items():
-        _add(messages, (_opcode(command), command_side(command)), numbers)
-    for (opcode, side), (count, size) in messages.items():
+    counts: dict[tuple[str, str], IntArray] = {}
+    for command, numbers in totals.counts.items():
+        _add(counts, (_opcode(command), command_side(command)), numbers)
+    for (opcode, side), (count, size, *answers, total_ns) in counts.items():
         yield "dcpinspect_messages_total", (*pair, opcode, side), int(count)
         yield "dcpinspect_message_bytes_total", (*pair, opcode, side), int(size)
-    answers: dict[str, IntArray] = {}
-    for command, numbers in totals.answers.items():
-        _add(answers, _opcode(command), numbers)
-    for opcode, numbers in answers.items():
-        yield (
-            "dcpinspect_answer_seconds",
-            (*pair, opcode),
-            Times(np.cumsum(numbers[:-1]).tolist(), int(numbers[-1]) / 1e9),
-        )
+        if any(answers):
+            times = Times(np.cumsum(answers).tolist(), int(total_ns) / 1e9)
+            yield "dcpinspect_answer_seconds", (*pair, opcode), times
 
 
 def _by_vbucket(
