@@ -38,12 +38,12 @@ def test_it_tells_what_a_reading_of_all_captures_tells(tmp_path: Path) -> None:
             story.item_first.tolist() for story in theirs.streams
         ]
     commands = [
-        {(one.name, one.side): int(one.messages.sum()) for one in page.charts.commands}
+        {(one.name, one.side): int(one.messages.sum()) for one in page.source.charts.commands}
         for page in (told, whole)
     ]
     assert commands[0] == commands[1]
-    assert [(name, values.tolist()) for name, values in told.charts.answers] == [
-        (name, values.tolist()) for name, values in whole.charts.answers
+    assert [(name, values.tolist()) for name, values in told.source.charts.answers] == [
+        (name, values.tolist()) for name, values in whole.source.charts.answers
     ]
     assert len(told.shown) == len(whole.shown)
     for one, other in zip(told.shown.values(), whole.shown.values(), strict=True):
@@ -94,7 +94,7 @@ def test_findings_name_packets_because_rows_are_large_numbers(
     }
     assert named
     assert named <= {
-        (place.frame, told.files[place.file])
+        (place.frame, told.source.files[place.file])
         for finding in source.findings
         for place in finding.places
     }

@@ -70,7 +70,6 @@ def page(contents: Contents) -> str:
     timelines = [report_pictures.timeline(timeline) for timeline in contents.timelines]
     return _template().render(
         told=contents,
-        title=contents.title,
         version=__version__,
         policy=(
             f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "
@@ -78,7 +77,6 @@ def page(contents: Contents) -> str:
         ),
         style=Markup(style),  # noqa: S704 - ours
         script=Markup(script),  # noqa: S704 - ours
-        facts=contents.facts,
         glyphs=GLYPHS,
         findings=[_finding(contents, finding) for finding in contents.causes],
         maps=[
@@ -150,22 +148,22 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "id": finding.id,
         "rule": finding.rule,
         "severity": finding.severity,
-        "message": by_packets(escape_rest(finding.message), finding, contents.files),
+        "message": by_packets(escape_rest(finding.message), finding, contents.source.files),
         "who": ", ".join(filter(None, [escape(finding.who), escape(finding.server)])),
         "place": place_of(finding),
-        "when": by_packets(told_of(finding), finding, contents.files),
+        "when": by_packets(told_of(finding), finding, contents.source.files),
         "next": escape_rest(finding.next or ""),
         "vbuckets": finding.vbuckets,
         "evidence": [
-            (evidence.row, message_of(evidence, contents.files), evidence.frame)
+            (evidence.row, message_of(evidence, contents.source.files), evidence.frame)
             for evidence in places_of(finding, contents.limits)
         ],
         "cases": [
             (
                 place_of(case),
-                by_packets(escape_rest(case.message), finding, contents.files),
+                by_packets(escape_rest(case.message), finding, contents.source.files),
                 [
-                    (evidence.row, message_of(evidence, contents.files))
+                    (evidence.row, message_of(evidence, contents.source.files))
                     for evidence in case.places[:1]
                 ],
             )
@@ -180,15 +178,17 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
 
 def _charts(contents: Contents) -> Iterator[tuple[str, Markup, Sequence[str]]]:
     """Yields the title, picture and names of layers of each chart."""
-    end_ns = max(filter(None, contents.connections.values("last_time")), default=0)
+    end_ns = max(
+        filter(None, contents.source.by_name["connections"].values("last_time")), default=0
+    )
     for title, of_bytes in (("Messages over time", False), ("Bytes over time", True)):
-        drawn = report_pictures.over_time(contents.charts, end_ns, of_bytes=of_bytes)
+        drawn = report_pictures.over_time(contents.source.charts, end_ns, of_bytes=of_bytes)
         if drawn is not None:
             yield title, _picture(drawn[0]), drawn[1]
-    answers = report_pictures.round_trips(contents.charts)
+    answers = report_pictures.round_trips(contents.source.charts)
     if answers is not None:
         yield "How long answers took", _picture(answers), ()
-    for connection, picture in report_pictures.windows(contents.charts, end_ns):
+    for connection, picture in report_pictures.windows(contents.source.charts, end_ns):
         yield f"Flow control of connection {connection}", _picture(picture), ()
 
 
@@ -196,7 +196,7 @@ def _tables(contents: Contents, linked: frozenset[int]) -> Iterator[Table]:
     for title, records, link in (
         ("vbuckets", contents.vbuckets, "vb"),
         ("rollbacks", contents.rollbacks, "vb"),
-        ("connections", contents.connections, ""),
+        ("connections", contents.source.by_name["connections"], ""),
     ):
         first_rows = records.head(contents.limits.rows)
         if len(first_rows):

@@ -117,10 +117,7 @@ class Source:
 class Contents:
     """Everything that a report tells. Texts are safe for a terminal, and are no markup."""
 
-    title: str
-    facts: Sequence[tuple[str, Sequence[str]]]
-    files: Sequence[str]
-    """Names of the captures, by number."""
+    source: Source
     verdict: str
     causes: Sequence[Finding]
     """Findings that are not effects of others, worst first."""
@@ -129,13 +126,10 @@ class Contents:
     shown: Mapping[int, EvidenceMessage]
     """Messages that show a finding, by row."""
     vbuckets: Records
-    connections: Records
     rollbacks: Records
     timelines: Sequence[Timeline]
-    charts: Charts
     coverage: Sequence[DirectionCoverage]
     """Coverage of directions that have payload and carry no other protocol."""
-    is_redacted: bool
     limits: Limits
     left_out: Sequence[str]
     """What the report does not contain, one sentence each."""
@@ -218,9 +212,7 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
     ]
     by_vbucket = RecordSelection(sort=["vbucket"])
     return Contents(
-        title=source.title,
-        facts=source.facts,
-        files=source.files,
+        source,
         verdict=verdict(causes, source.looked)
         if is_answer(causes, source.looked.messages)
         else "nothing was checked: no messages were found",
@@ -228,14 +220,11 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
         effects=effects,
         shown={message.row: message for message in source.messages(rows, most)},
         vbuckets=by_vbucket.matching(source.by_name["vbuckets"]),
-        connections=source.by_name["connections"],
         rollbacks=by_vbucket.matching(source.by_name["rollbacks"]),
         timelines=[_timeline(source, number, most) for number in numbers],
-        charts=source.charts,
         coverage=[
             *source.coverage.where(lambda all_: all_.is_own & (all_.captured + all_.missing > 0))
         ],
-        is_redacted=source.is_redacted,
         limits=most,
         left_out=left_out,
     )

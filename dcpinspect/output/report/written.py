@@ -41,13 +41,13 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]#|~@])")
 def markdown(contents: Contents) -> str:
     """Returns the report."""
     head = [
-        f"# {plain(contents.title)}",
+        f"# {plain(contents.source.title)}",
         "",
         f"**{plain(contents.verdict)}**",
         "",
         *(
             f"- {label}: {plain('; '.join(texts))}"
-            for label, texts in contents.facts
+            for label, texts in contents.source.facts
             if texts and label not in _SHORTER
         ),
         "",
@@ -55,9 +55,11 @@ def markdown(contents: Contents) -> str:
     tail = [
         *_verdicts(contents),
         *_table("rollbacks", contents.rollbacks),
-        *_table("connections", contents.connections),
+        *_table("connections", contents.source.by_name["connections"]),
     ]
-    redacted = "keys, values and names are replaced" if contents.is_redacted else "not redacted"
+    redacted = (
+        "keys, values and names are replaced" if contents.source.is_redacted else "not redacted"
+    )
     tail += [f"dcpinspect {__version__}, {redacted}."]
     lines_left = MOST_LINES - len(head) - len(tail)
     return "\n".join([*head, *_findings(contents, lines_left), *tail]) + "\n"
@@ -79,7 +81,7 @@ def _findings(contents: Contents, room: int) -> Iterator[str]:
     lines = list(
         report_lines(
             several,
-            contents.files,
+            contents.source.files,
             lambda text, _: text,
             width=_BLOCK,
             instead=contents.verdict,

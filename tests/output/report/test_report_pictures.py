@@ -40,7 +40,9 @@ def test_the_legend_of_the_map_says_what_its_signs_and_colours_are() -> None:
 def test_the_numbers_of_a_chart_stand_before_its_bars() -> None:
     told = gathered(field("p06-zero-window"))
     drawn = report_pictures.over_time(
-        told.charts, max(told.connections.values("last_time")), of_bytes=True
+        told.source.charts,
+        max(told.source.by_name["connections"].values("last_time")),
+        of_bytes=True,
     )
     assert drawn is not None
     numbers = {
@@ -59,7 +61,10 @@ def test_the_numbers_of_a_chart_stand_before_its_bars() -> None:
 
 def test_the_axis_of_a_chart_ends_where_the_capture_ends() -> None:
     told = gathered(SAMPLES / "rollback.pcap")
-    charts, last_ns = told.charts, max(told.connections.values("last_time"))
+    charts, last_ns = (
+        told.source.charts,
+        max(told.source.by_name["connections"].values("last_time")),
+    )
     drawn = report_pictures.over_time(charts, last_ns, of_bytes=False)
     assert drawn is not None
     ticks = [one.text for one in drawn[0].iter("text") if one.get("class") == "tick end"]
@@ -96,14 +101,14 @@ def test_gaps_that_fall_on_one_place_are_drawn_once_with_all_their_seqnos() -> N
 
 def test_charts_say_what_their_layers_are_and_none_is_drawn_of_nothing() -> None:
     told = gathered(SAMPLES / "rollback.pcap")
-    drawn = report_pictures.over_time(told.charts, 1 << 62, of_bytes=False)
+    drawn = report_pictures.over_time(told.source.charts, 1 << 62, of_bytes=False)
     assert drawn is not None
     assert "dcp_mutation" in drawn[1]
     assert len(drawn[1]) == len(list(drawn[0].iter("path")))
     assert report_pictures.over_time(Charts(), 0, of_bytes=True) is None
     assert report_pictures.round_trips(Charts()) is None
-    assert [number for number, _ in report_pictures.windows(told.charts, 1 << 62)] == [
-        one[0] for one in told.charts.windows
+    assert [number for number, _ in report_pictures.windows(told.source.charts, 1 << 62)] == [
+        one[0] for one in told.source.charts.windows
     ]
 
 
@@ -127,7 +132,7 @@ def test_a_stream_that_delivered_nothing_takes_less_room_and_no_mark_is_cut_off(
 
 
 def test_a_command_has_one_colour_in_both_charts() -> None:
-    charts = gathered(SAMPLES / "tour.pcapng").charts
+    charts = gathered(SAMPLES / "tour.pcapng").source.charts
     drawn = [
         report_pictures.over_time(charts, 1 << 62, of_bytes=of_bytes) for of_bytes in (False, True)
     ]
