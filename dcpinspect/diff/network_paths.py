@@ -30,7 +30,6 @@ from dcpinspect.transport.headers import (
     PAYLOAD,
     SEQ,
     SYN,
-    UNUSUAL,
     WIRE,
     HeaderParser,
 )
@@ -74,9 +73,7 @@ def segments_of(
     unusual = UnusualPackets(parser)
     with side.packets() as capture:
         for batch in capture:
-            headers, data = parser.columns(batch), batch.data
-            if (headers.classes == UNUSUAL).any():
-                headers, data, _ = unusual.resolve(batch, headers)
+            headers, data, _ = unusual.resolve(batch, parser.columns(batch))
             tcp = headers.tcp
             if not len(tcp):
                 continue

@@ -14,7 +14,7 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from dcpinspect.arrays import IntArray, grown
+from dcpinspect.arrays import grown
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.merging import consecutive
 from dcpinspect.capture.open import BATCH_BYTES, open_capture
@@ -35,7 +35,6 @@ from dcpinspect.transport.headers import (
     SYN,
     USED,
     HeaderParser,
-    Headers,
     network_start,
 )
 from dcpinspect.transport.scapy_dissection import UnusualPackets
@@ -230,30 +229,29 @@ class _Sorter:
 
     def add(self, batch: PacketBatch) -> None:
         """Writes the packets of a batch as a window."""
-        headers = self._parser.columns(batch)
-        unusual, data = headers.unusual, batch.data
-        if len(unusual):
-            headers, data, _ = self._unusual.resolve(batch, headers)
-        groups = np.full(len(batch), -1, np.int64)
-        if len(headers.index):
-            pairs, _ = self._pairs.find(headers.tcp)
-            self._meet()
-            groups[headers.index] = self._group[pairs]
-            self.writer.marker.add(data, headers.tcp, self._group[pairs])
-            for row in np.flatnonzero(headers.tcp[:, FLAGS] & SYN).tolist():
-                self.begun.setdefault(self._keys[int(pairs[row])], set()).add(
-                    int(headers.tcp[row, SEQ])
-                )
-            if len(unusual):
-                self._sort_unusual(
-                    batch,
-                    headers,
-                    unusual,
-                    dict(zip(headers.index.tolist(), pairs.tolist(), strict=True)),
-                    groups,
-                )
-        elif len(unusual):
-            self._sort_unusual(batch, headers, unusual, {}, groups)
+        parsed = self._parser.columns(batch)
+        headers, data, _ = self._unusual.resolve(batch, parsed)
+        pairs, _ = self._pairs.find(headers.tcp)
+        self._meet()
+        pair_of, groups = np.full((2, len(batch)), -1, np.int64)
+        pair_of[headers.index], groups[headers.index] = pairs, self._group[pairs]
+        self.writer.marker.add(data, headers.tcp, self._group[pairs])
+        for row in np.flatnonzero(headers.tcp[:, FLAGS] & SYN).tolist():
+            begun = self.begun.setdefault(self._keys[int(pairs[row])], set())
+            begun.add(int(headers.tcp[row, SEQ]))
+        completing = {number - batch.first_packet for number, _ in self._unusual.companions}
+        self._unusual.companions.clear()
+        for row in parsed.unusual.tolist():
+            kind, inner = int(headers.classes[row]), int(pair_of[row])
+            if kind == FRAGMENT or row in completing:
+                outer = addresses(batch, row)
+                groups[row] = self.writer.number(outer)
+                if inner >= 0:
+                    self.joins.add((outer, self._keys[inner]))
+            elif kind == USED and inner >= 0:
+                outer = addresses(batch, row)
+                if not self._keys[inner].startswith(outer) or not outer:
+                    self.tunnels.add((outer, self._keys[inner]))
         rows = np.flatnonzero(groups >= 0)
         self.left_out += np.bincount(headers.classes[groups < 0], minlength=len(CLASS_NAMES))
         self.writer.add(batch, rows, groups[rows])
@@ -268,28 +266,6 @@ class _Sorter:
             ):
                 self._keys.append(ends.tobytes() + ports.tobytes())
                 self._group[len(self._keys) - 1] = self.writer.number(self._keys[-1])
-
-    def _sort_unusual(
-        self,
-        batch: PacketBatch,
-        headers: Headers,
-        unusual: IntArray,
-        pairs: dict[int, int],
-        groups: IntArray,
-    ) -> None:
-        completing = {number - batch.first_packet for number, _ in self._unusual.companions}
-        self._unusual.companions.clear()
-        for row in unusual.tolist():
-            kind, inner = int(headers.classes[row]), pairs.get(row)
-            if kind == FRAGMENT or row in completing:
-                outer = addresses(batch, row)
-                groups[row] = self.writer.number(outer)
-                if inner is not None:
-                    self.joins.add((outer, self._keys[inner]))
-            elif kind == USED and inner is not None:
-                outer = addresses(batch, row)
-                if not self._keys[inner].startswith(outer) or not outer:
-                    self.tunnels.add((outer, self._keys[inner]))
 
 
 def addresses(batch: PacketBatch, row: int) -> bytes:

@@ -49,7 +49,7 @@ from dcpinspect.transport.flow_records import (
     TransportTables,
 )
 from dcpinspect.transport.flows import close_sides, put_aside
-from dcpinspect.transport.headers import NETWORK, UNUSUAL, HeaderParser, within
+from dcpinspect.transport.headers import NETWORK, HeaderParser, within
 from dcpinspect.transport.next_bytes import GatherTables, gather
 from dcpinspect.transport.ordering import MAX_TOTAL_WAITING, PacketTables, order_segments
 from dcpinspect.transport.overdue import give_up_overdue
@@ -195,11 +195,9 @@ class Reassembler:
 
         Chunks are made one by one, until the next call.
         """
-        headers, data = self.headers.parse(batch), batch.data
-        self._file_offset, self._data_size = batch.file_offset, len(data)
+        self._file_offset, self._data_size = batch.file_offset, len(batch.data)
         self._pieces = batch.pieces
-        if (headers.classes == UNUSUAL).any():
-            headers, data, self._origins = self._unusual.resolve(batch, headers)
+        headers, data, self._origins = self._unusual.resolve(batch, self.headers.parse(batch))
         if len(batch):
             self.packets = 1 + batch.packet_at(len(batch) - 1)
             self._file, self._time_ns = batch.file, int(batch.time_ns[-1])

@@ -57,6 +57,7 @@ _ETHERNET, _RAW_IP = 1, 101
 _GTP_VERSION, _GTP_PACKET = 0x30, 255
 """Version 1 of GTP, and its message that carries a packet."""
 _TCP = 6
+_NO_ORIGINS: IntArray = np.empty((0, 2), np.int64)
 _TENANTS = ("vlan", "vni", "key", "label", "sessionid", "session_id")
 """Fields of headers that name a network: of VLAN, VXLAN and Geneve, GRE, MPLS, PPPoE, ERSPAN. That
 of GTP-U is no field of Scapy's.
@@ -99,8 +100,10 @@ class UnusualPackets:
         the second place on, or nothing if that is -1. A segment that came in fragments is at the
         packet that completed it.
         """
-        classes = headers.classes.copy()
         unusual_packets = headers.unusual
+        if not len(unusual_packets):
+            return headers, batch.data, _NO_ORIGINS
+        classes = headers.classes.copy()
         inner_packets: list[tuple[int, _Inner]] = []
         for packet in unusual_packets.tolist():
             inner = self._inner(batch, packet)

@@ -15,7 +15,7 @@ from dcpinspect.output.export.carriers import LineMarks
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.transport.headers import ACK, FLAGS, SYN, UNUSUAL, WIRE, HeaderParser, Headers
+from dcpinspect.transport.headers import ACK, FLAGS, SYN, WIRE, HeaderParser, Headers
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.scapy_dissection import UnusualPackets
 
@@ -45,9 +45,7 @@ class HeadersAgain:
 
     def seen(self, batch: PacketBatch) -> SeenAgain:
         """Returns the TCP packets of a batch. Takes batches in order."""
-        headers = self._parser.parse(batch)
-        if (headers.classes == UNUSUAL).any():
-            headers, _, _ = self._unusual.resolve(batch, headers)
+        headers, _, _ = self._unusual.resolve(batch, self._parser.columns(batch))
         return SeenAgain(headers, *self._pairs.find(headers.tcp))
 
 
