@@ -206,18 +206,9 @@ def _spark_array(array: Any, kind: Any) -> Any:
 
 def _bits(texts: Any) -> Any:
     """Returns 0x-strings of 16 digits as numbers in BIGINT."""
-    if not len(texts):
-        return pa.array([], pa.int64())
-    digits = texts.fill_null("0x" + "0" * 16)
-    start = int(np.frombuffer(digits.buffers()[1], np.int32)[digits.offset])
-    text = np.frombuffer(digits.buffers()[2], np.uint8, 18 * len(digits), start).reshape(-1, 18)[
-        :, 2:
-    ]
-    nibbles = np.where(text >= ord("a"), text - (ord("a") - 10), text - ord("0"))
-    octets = np.ascontiguousarray(nibbles[:, 0::2] << 4 | nibbles[:, 1::2])
-    values = octets.view(">u8").reshape(-1).astype(np.uint64).view(np.int64)
-    mask = texts.is_null().to_numpy(zero_copy_only=False) if texts.null_count else None
-    return pa.array(values, pa.int64(), mask=mask)
+    digits = "".join(texts.fill_null("0x" + "0" * 16).to_pylist()).replace("0x", "")
+    values = np.frombuffer(bytes.fromhex(digits), ">i8").astype(np.int64)
+    return pa.array(values, mask=texts.is_null().to_numpy(zero_copy_only=False))
 
 
 def _spark_name(kind: Any) -> str:
