@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from dcpinspect.arrays import ByteArray
-from dcpinspect.kernels.kernel import kernel_function, octet, put
+from dcpinspect.kernels.kernel import copy, kernel_function, octet, put
 
 TENTHS_TO = 1 << 31
+_NULL, _NONE, _UTC = (np.frombuffer(text, np.uint8) for text in (b"null", b"none", b" UTC"))
+
+
+@kernel_function
+def put_constant(out: ByteArray, at: int, text: ByteArray) -> int:
+    """Writes all of a text; returns the place behind it."""
+    copy(out, at, text, 0, len(text))
+    return at + len(text)
 
 
 @kernel_function
@@ -17,36 +27,31 @@ def tenth(value: int) -> int:
 
 
 @kernel_function
+def put_fraction(out: ByteArray, at: int, value: int, digits: int) -> int:
+    """Writes a number of at most nine digits with leading zeros; returns the place behind it."""
+    for i in range(digits):
+        tenths = tenth(value)
+        out[at + digits - 1 - i] = 48 + value - 10 * tenths
+        value = tenths
+    return at + digits
+
+
+@kernel_function
 def put_number(out: ByteArray, offset: int, high: int, low: int) -> int:
     """Writes high * 10^9 + low in decimal; returns the place behind it. Halves keep unsigned 64
     bits within signed arithmetic.
     """
-    start = offset
-    if high > 0:
-        value = high
-        while value > 0:
-            out[offset] = 48 + value % 10
-            value //= 10
-            offset += 1
-        for i in range((offset - start) // 2):
-            out[start + i], out[offset - 1 - i] = out[offset - 1 - i], out[start + i]
-        divisor = 100_000_000
-        while divisor > 0:
-            out[offset] = 48 + low // divisor % 10
-            divisor //= 10
-            offset += 1
-        return offset
-    if low == 0:
-        out[offset] = 48
-        return offset + 1
-    while low > 0:
-        tenths = tenth(low)
-        out[offset] = 48 + low - 10 * tenths
-        low = tenths
+    start, value = offset, high if high > 0 else low
+    while True:
+        tenths = tenth(value) if value < TENTHS_TO else value // 10
+        out[offset] = 48 + value - 10 * tenths
+        value = tenths
         offset += 1
+        if value == 0:
+            break
     for i in range((offset - start) // 2):
         out[start + i], out[offset - 1 - i] = out[offset - 1 - i], out[start + i]
-    return offset
+    return put_fraction(out, offset, low, 9) if high > 0 else offset
 
 
 @kernel_function
@@ -157,16 +162,6 @@ def put_seconds(out: ByteArray, offset: int, seconds: int, separator: int) -> in
 
 
 @kernel_function
-def put_fraction(out: ByteArray, at: int, value: int, digits: int) -> int:
-    """Writes a number of at most nine digits with leading zeros; returns the place behind it."""
-    for i in range(digits):
-        tenths = tenth(value)
-        out[at + digits - 1 - i] = 48 + value - 10 * tenths
-        value = tenths
-    return at + digits
-
-
-@kernel_function
 def put_time(out: ByteArray, offset: int, time_ns: int, separator: int) -> int:
     """Writes a capture time with nine digits, and ``separator`` between date and time of day;
     returns the place behind it.
@@ -233,11 +228,8 @@ def put_wire_time(out: ByteArray, offset: int, data: ByteArray, start: int) -> i
     """Writes the time in four bytes of the message, or none; returns the place behind it."""
     seconds = wire_number(data, start, 4)
     if seconds == 0:
-        out[offset], out[offset + 1], out[offset + 2], out[offset + 3] = 110, 111, 110, 101
-        return offset + 4
-    offset = put_seconds(out, offset, seconds, 32)
-    out[offset], out[offset + 1], out[offset + 2], out[offset + 3] = 32, 85, 84, 67
-    return offset + 4
+        return put_constant(out, offset, _NONE)
+    return put_constant(out, put_seconds(out, offset, seconds, 32), _UTC)
 
 
 @kernel_function
@@ -255,10 +247,7 @@ def put_cas_time(out: ByteArray, offset: int, data: ByteArray, start: int, is_re
         high = high * 256 + low // 1_000_000_000
         low %= 1_000_000_000
     if high < 1_200_000_000 or high >= 4_102_444_800:
-        if is_remark:
-            return offset
-        out[offset], out[offset + 1], out[offset + 2], out[offset + 3] = 110, 117, 108, 108
-        return offset + 4
+        return offset if is_remark else put_constant(out, offset, _NULL)
     if is_remark:
         out[offset] = 32
         offset += 1
@@ -267,12 +256,9 @@ def put_cas_time(out: ByteArray, offset: int, data: ByteArray, start: int, is_re
     if low > 0:
         out[offset] = 46
         offset = put_fraction(out, offset + 1, low // 1_000_000, 3)
-    out[offset] = 32
-    out[offset + 1] = 85
-    out[offset + 2] = 84
-    out[offset + 3] = 67
-    out[offset + 4] = 41 if is_remark else 34
-    return offset + 5
+    offset = put_constant(out, offset, _UTC)
+    out[offset] = 41 if is_remark else 34
+    return offset + 1
 
 
 @kernel_function

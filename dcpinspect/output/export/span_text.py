@@ -6,7 +6,13 @@ import numpy as np
 
 from dcpinspect.arrays import ByteArray
 from dcpinspect.kernels.kernel import be32, copy, kernel_function, octet, put
-from dcpinspect.output.export.number_text import hex_digit, put_hex, put_integer, put_offsets
+from dcpinspect.output.export.number_text import (
+    hex_digit,
+    put_constant,
+    put_hex,
+    put_integer,
+    put_offsets,
+)
 from dcpinspect.protocol.utf8 import character_size, sequence_size
 
 _NAME, _OFFSET, _SIZE, _HEX, _VALUE, _END, _INFLATED = (
@@ -25,13 +31,8 @@ _NAME, _OFFSET, _SIZE, _HEX, _VALUE, _END, _INFLATED = (
 )
 """Texts around the numbers and texts of an xattr among the fields."""
 _BYTES = np.frombuffer(b" bytes)", np.uint8)
-
-
-@kernel_function
-def put_constant(out: ByteArray, at: int, text: ByteArray) -> int:
-    """Writes all of a text; returns the place behind it."""
-    copy(out, at, text, 0, len(text))
-    return at + len(text)
+_LETTERS = np.frombuffer(b"btn fr", np.uint8)
+"""Letters of the control characters from 8 to 13 that have one in JSON."""
 
 
 @kernel_function
@@ -55,19 +56,8 @@ def put_escape(out: ByteArray, at: int, letter: int, value: int, digits: int) ->
 @kernel_function
 def put_control(out: ByteArray, at: int, byte: int) -> int:
     """Writes a control character as strings of JSON have it; returns the place behind it."""
-    if byte == 8 or byte == 9 or byte == 10 or byte == 12 or byte == 13:
-        out[at] = 92
-        out[at + 1] = (
-            98
-            if byte == 8
-            else 116
-            if byte == 9
-            else 110
-            if byte == 10
-            else 102
-            if byte == 12
-            else 114
-        )
+    if 8 <= byte <= 13 and byte != 11:
+        out[at], out[at + 1] = 92, _LETTERS[byte - 8]
         return at + 2
     return put_escape(out, at, 117, byte, 4)
 
