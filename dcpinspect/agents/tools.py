@@ -229,7 +229,7 @@ class Tools:
         ]
         rows = self._recording.matching(filter)
 
-        def shown(skip: int) -> Iterator[Entry]:
+        def entries(skip: int) -> Iterator[Entry]:
             batch = self._recording.batch(rows[skip : skip + _MOST_AT_ONCE])
             table = record_batch(batch, np.arange(len(batch)), names)
             if "time" in names:
@@ -240,7 +240,7 @@ class Tools:
                     row["text"] = f"{seqno_text(batch, index)} {summary(batch, index)}".strip()
                 yield short(row), None
 
-        return Answer("messages", shown, len(rows), narrower="filter or columns")
+        return Answer("messages", entries, len(rows), narrower="filter or columns")
 
     def message(self, row: int) -> Answer:
         """One message with every field: offset, bytes, value, meaning, and what is wrong; and the

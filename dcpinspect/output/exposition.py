@@ -546,11 +546,11 @@ def _counts(key: IntArray, batch: MessageBatch) -> tuple[list[int], IntArray]:
     answered = np.flatnonzero(batch.decoded.is_response & rtt.is_known)
     answer, rtt_ns = group[answered], rtt.values[answered].astype(np.int64)
     size, width = len(keys), len(BOUNDS_S) + 1
-    place = answer * width + np.searchsorted(_BOUNDS_NS, rtt_ns)
+    cell = answer * width + np.searchsorted(_BOUNDS_NS, rtt_ns)
     columns = (
         np.bincount(group),
         np.bincount(group, batch.length),
-        np.bincount(place, minlength=size * width).reshape(-1, width),
+        np.bincount(cell, minlength=size * width).reshape(-1, width),
         np.bincount(answer, rtt_ns, size),
     )
     return keys.tolist(), np.column_stack(columns).astype(np.int64)

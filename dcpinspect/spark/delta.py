@@ -238,7 +238,9 @@ def add_action(
     """
     from deltalake.transaction import AddAction
 
-    low, high = ({name: of[end] for name, of in bounds.items() if name not in by} for end in (0, 1))
+    low, high = (
+        {name: bound[end] for name, bound in bounds.items() if name not in by} for end in (0, 1)
+    )
     statistics = {"numRecords": rows, "minValues": low, "maxValues": high, "nullCount": {}}
     values = {name: bounds[name][0] for name in by}
     return AddAction(path, size, values, int(time.time() * 1000), True, json.dumps(statistics))
@@ -253,7 +255,7 @@ def bounds_of(metadata: pq.FileMetaData, names: Collection[str]) -> Bounds:
         if (name := metadata.schema.column(index).path) in names:
             groups = range(metadata.num_row_groups)
             of_groups = [metadata.row_group(group).column(index).statistics for group in groups]
-            low, high = min(of.min for of in of_groups), max(of.max for of in of_groups)
+            low, high = min(group.min for group in of_groups), max(group.max for group in of_groups)
             bounds[name] = _log_value(low), _log_value(high, is_high=True)
     return bounds
 

@@ -117,25 +117,25 @@ class TableRows(Programs):
             value_mark = builder.mark((rt.SPAN_SHOWN, COLUMN["name_start"]))
             if not inner_fields:
                 meaning = f" ({escape(field.meaning)})" if field.meaning else ""
-                yield labels[0], _place(builder, "key"), value_mark + meaning + _end(builder)
+                yield labels[0], _offsets(builder, "key"), value_mark + meaning + _end(builder)
                 return
             meaning = f" ({builder.mark((rt.FRAGMENT, COLUMN['collection_meaning']))})"
             digits = builder.mark((rt.SPAN_HEX, COLUMN["id_start"]))
-            yield labels[0], _place(builder, "key"), value_mark + meaning
-            yield labels[1], _place(builder, "id"), f"0x{digits}{meaning}"
-            yield labels[2], _place(builder, "name"), value_mark + _end(builder)
+            yield labels[0], _offsets(builder, "key"), value_mark + meaning
+            yield labels[1], _offsets(builder, "id"), f"0x{digits}{meaning}"
+            yield labels[2], _offsets(builder, "name"), value_mark + _end(builder)
         elif field.name == "value" and not inner_fields:
             value_mark = builder.mark((rt.SPAN_SHOWN, COLUMN["value_start"]))
-            yield labels[0], _place(builder, "value"), value_mark + encoding + _end(builder)
+            yield labels[0], _offsets(builder, "value"), value_mark + encoding + _end(builder)
         elif field.name == "value":
-            yield labels[0], _place(builder, "value"), builder.unpacked(message)
+            yield labels[0], _offsets(builder, "value"), builder.unpacked(message)
             if inner_fields[0].name == "xattrs":
                 pairs = builder.mark((rt.XATTRS | rt.BESIDE, COLUMN["xattrs_start"], width))
-                offsets = _place(builder, "xattrs", is_inflated=inner_fields[0].inflated)
+                offsets = _offsets(builder, "xattrs", is_inflated=inner_fields[0].inflated)
                 yield labels[1], offsets, rows[1][2] + pairs
             if inner_fields[-1].name == "body":
                 value_mark = builder.mark((rt.SPAN_SHOWN | rt.BESIDE, COLUMN["body_start"]))
-                offsets = _place(builder, "body", is_inflated=inner_fields[-1].inflated)
+                offsets = _offsets(builder, "body", is_inflated=inner_fields[-1].inflated)
                 yield labels[-1], offsets, value_mark + encoding + _end(builder)
         elif field.group:
             yield rows[0]
@@ -174,7 +174,7 @@ class TableRows(Programs):
         return escape(text).encode()
 
 
-def _place(builder: KindBuilder, name: str, *, is_inflated: bool = False) -> str:
+def _offsets(builder: KindBuilder, name: str, *, is_inflated: bool = False) -> str:
     """Returns the mark for the offsets of a field whose place the columns ``name`` have."""
     offsets = builder.mark((rt.OFFSETS, COLUMN[f"{name}_at"], OFFSETS_WIDTH - is_inflated))
     return f"~{offsets}" if is_inflated else offsets
