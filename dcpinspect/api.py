@@ -14,7 +14,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -263,7 +262,7 @@ class Recording:
         )
         self._is_closed = False
         self._is_pipe = any(
-            name == STDIN or (Path(name).exists() and not Path(name).is_file())
+            name == STDIN or (os.path.exists(name) and not os.path.isfile(name))
             for name in self.paths
         )
         if self._is_pipe:
@@ -327,7 +326,7 @@ class Recording:
         if limit is not None:
             if limit < 0:
                 raise UsageError(f"limit {limit}: give a number of rows, 0 or more")
-            batches = _first(batches, limit) if limit else iter(())
+            batches = _first(batches, min(limit, sys.maxsize)) if limit else iter(())
         return pa.RecordBatchReader.from_batches(arrow_schema(names), batches)
 
     def table(self, name: str) -> Any:
@@ -342,8 +341,8 @@ class Recording:
         """
         if name not in CONTRACTS:
             raise UsageError(
-                f"table {escape(name)}: there is "
-                f"none{did_you_mean(name, CONTRACTS) or '; there are ' + ', '.join(CONTRACTS)}"
+                f"table {escape(str(name))}: there is "
+                f"none{did_you_mean(str(name), CONTRACTS) or '; there are ' + ', '.join(CONTRACTS)}"
             )
         return self._made(check=name in CHECKED)[1][name]
 
@@ -353,7 +352,8 @@ class Recording:
         ``rule``: only those of this rule. Raises UsageError.
         """
         if rule is not None and rule not in RULES:
-            raise UsageError(f"rule {escape(rule)}: there is none{did_you_mean(rule, RULES)}")
+            close = did_you_mean(str(rule), RULES)
+            raise UsageError(f"rule {escape(str(rule))}: there is none{close}")
         findings = [
             finding for finding in self._made(check=True)[0] if rule in (None, finding.rule)
         ]
@@ -661,7 +661,7 @@ def _names(columns: Iterable[str] | None) -> list[str]:
         raise UsageError(
             f"columns {escape(columns)!r}: give a list of names, as in ['name', 'vbucket']"
         )
-    names = [column_name(name, "columns:") for name in columns]
+    names = [column_name(str(name), "columns:") for name in columns]
     if not names:
         raise UsageError("columns: name at least one, as in ['name', 'vbucket']")
     for name in names:

@@ -462,6 +462,11 @@ def test_what_was_lost_and_what_is_damaged_is_told(tmp_path: Path) -> None:
             UsageError,
             "table stream: there is none; did you mean streams",
         ),
+        (lambda: dcpinspect.open(TOUR).messages([None]), UsageError, "columns: None: messages"),  # type: ignore[list-item]
+        (lambda: dcpinspect.open(TOUR).table(5), UsageError, "table 5: there is none"),  # type: ignore[arg-type]
+        (lambda: dcpinspect.open(TOUR).findings(5), UsageError, "rule 5: there is none"),  # type: ignore[arg-type]
+        (lambda: dcpinspect.open("a" * 5000), CaptureError, "a" * 9),
+        (lambda: dcpinspect.open("a\0b"), CaptureError, "a"),
         (
             lambda: dcpinspect.open(TOUR).table("x"),
             UsageError,
@@ -648,7 +653,7 @@ def test_a_finding_as_a_dictionary_is_what_check_prints(capsys: pytest.CaptureFi
 def test_no_more_messages_come_than_asked_for(tmp_path: Path) -> None:
     for path in (TOUR, piped(tmp_path, TOUR.read_bytes())):
         with dcpinspect.open(path) as recording:
-            for limit in (0, 1, 3, 450, 1000):
+            for limit in (0, 1, 3, 450, 1000, 1 << 70):
                 assert recording.messages(["row"], limit=limit).read_all()[
                     "row"
                 ].to_pylist() == list(range(1, min(limit, 450) + 1))

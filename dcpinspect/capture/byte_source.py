@@ -213,10 +213,10 @@ class ByteSource:
                     "keep captures until the command has ended",
                 ) from None
             raise missing(self.name) from None
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a name may have a NUL
             raise CaptureError(
                 self.name,
-                f"cannot be opened ({error.strerror})",
+                f"cannot be opened ({getattr(error, 'strerror', error)})",
                 "check the name and its permissions",
             ) from error
         _met.add(self.name)

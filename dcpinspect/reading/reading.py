@@ -130,10 +130,13 @@ class Reading(AbstractContextManager["Reading", None]):
         secrets of TLS connections. ``ahead_ns``: what clocks of files are ahead, if that is known.
         """
         self.capture: Packets = open_capture(capture) if isinstance(capture, Sequence) else capture
+        secrets: Sequence[bytes] = ()
         if isinstance(self.capture, Capture) and len(self.files) > 1:
-            from dcpinspect.transport.file_clocks import clocks_ahead  # deferred: for several files
+            from dcpinspect.transport.capture_survey import Survey, survey  # deferred: for several
 
-            self.capture.set_clocks(clocks_ahead(self.files) if ahead_ns is None else ahead_ns)
+            surveyed = survey(self.files) if ahead_ns is None else Survey(ahead_ns)
+            self.capture.set_clocks(surveyed.ahead_ns)
+            secrets = surveyed.secrets
         self.named = named(capture if isinstance(capture, Sequence) else self.files)
         """What is read, as it was given: captures, and directories of captures."""
         ports = (*DEFAULT_PORTS, *extra_ports)
@@ -141,6 +144,8 @@ class Reading(AbstractContextManager["Reading", None]):
         self.engine = Engine(
             names, ports=ports, find_ports=find_ports, keeper=keeper, is_part=is_part, keys=keys
         )
+        for text in secrets:
+            self.engine.keys.add(text)
         self.first_time_ns: int | None = None
         """Capture time of the first packet, once one was read; lists count times from there."""
         self.earliest_ns: int | None = None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
 
 from dcpinspect.capture.open import open_capture
+from dcpinspect.capture.pcapng import TLS_KEY_LOG
 from dcpinspect.reading.engine import Engine
+from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.transport.tls import keylog, stage
@@ -108,3 +111,19 @@ def test_what_waits_is_bounded(recorded: Recorded, monkeypatch: pytest.MonkeyPat
         one.tls == 0 and one.unique == one.not_decodable
         for one in followed.engine.coverage.directions
     )
+
+
+def test_secrets_of_a_later_capture_open_what_came_before(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    lines = recorded.keylog.read_bytes()
+    recorded.keylog.write_text("")
+    body = struct.pack("<II", TLS_KEY_LOG, len(lines)) + lines + bytes(-len(lines) % 4)
+    late = bytes(12) + b"\x88\xb5" + bytes(46)  # another protocol
+    block = builders.block(10, body)
+    later = tmp_path / "later.pcapng"
+    later.write_bytes(builders.pcapng([builders.Recorded(late, len(late), 1 << 62)]) + block)
+    paths = [str(recorded.path), str(later)]
+    with Reading(open_capture(paths, batch_bytes=4096)) as reading:
+        said = [bytes(batch.bytes_of(place)) for batch in reading for place in range(len(batch))]
+    assert said == SAID

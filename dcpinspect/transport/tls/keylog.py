@@ -334,8 +334,11 @@ def _text_of(head: bytes) -> io.IncrementalNewlineDecoder:
     """Returns what makes text of a file that begins so: PowerShell writes UTF-16, editors write
     marks of UTF-8 and ends of lines of their own.
     """
-    is_wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    decoder = codecs.getincrementaldecoder("utf-16" if is_wide else "utf-8-sig")("replace")
+    is_marked = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    # half of a text in English is zeros
+    wide = {b"\0": "utf-16-be"}.get(head[:1]) or {b"\0": "utf-16-le"}.get(head[1:2])
+    encoding = "utf-16" if is_marked else wide or "utf-8-sig"
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
     return io.IncrementalNewlineDecoder(decoder, translate=True)
 
 

@@ -38,7 +38,7 @@ def test_secrets_are_found_by_client_random_and_label(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-16-le"])
 @pytest.mark.parametrize("size", [7, 1 << 24])
 def test_a_key_log_may_have_any_encoding_and_ends_of_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, encoding: str, size: int

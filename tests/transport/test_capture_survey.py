@@ -10,7 +10,7 @@ import pytest
 
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.reading.reading import Reading
-from dcpinspect.transport.file_clocks import clocks_ahead
+from dcpinspect.transport.capture_survey import survey
 from tests.builders import Recorded
 from tests.doubled import packets_of, said_of, tcp_of, written
 from tests.peers.truth import SAMPLES
@@ -74,7 +74,7 @@ def test_captures_that_join_others_tell_their_clocks(tmp_path: Path) -> None:
             (later(packets, 9 * SECOND), "server.pcap"),
         )
     ]
-    assert clocks_ahead(names) == {names[1]: 7 * SECOND, names[2]: 9 * SECOND}
+    assert survey(names).ahead_ns == {names[1]: 7 * SECOND, names[2]: 9 * SECOND}
 
 
 def test_the_files_of_a_ring_have_one_clock(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_the_files_of_a_ring_have_one_clock(tmp_path: Path) -> None:
             (ring[half:], "server_00002.pcap"),
         )
     ]
-    assert clocks_ahead(names) == dict.fromkeys(names[1:], 9 * SECOND)
+    assert survey(names).ahead_ns == dict.fromkeys(names[1:], 9 * SECOND)
 
 
 def test_captures_of_the_same_time_are_no_ring(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_captures_of_the_same_time_are_no_ring(tmp_path: Path) -> None:
             (packets[1::2], 4 * SECOND, "node2.pcap"),
         )
     ]
-    assert clocks_ahead(names) == {names[1]: 5 * SECOND, names[2]: 4 * SECOND}
+    assert survey(names).ahead_ns == {names[1]: 5 * SECOND, names[2]: 4 * SECOND}
 
 
 def test_a_packet_that_takes_long_is_no_clock(tmp_path: Path) -> None:
@@ -114,6 +114,6 @@ def test_a_packet_that_takes_long_is_no_clock(tmp_path: Path) -> None:
         for one in packets
     ]
     names = [str(written(tmp_path, part, name)) for part, name in ((packets, "a"), (beyond, "b"))]
-    assert clocks_ahead(names) == {}
+    assert survey(names).ahead_ns == {}
     files = [str(SAMPLES / name) for name in ("rollback.pcap", "snapshots.pcap", "tour.pcapng")]
-    assert clocks_ahead(files) == {}
+    assert survey(files).ahead_ns == {}

@@ -1,14 +1,17 @@
-"""Captures of the same connections by clocks that differ: the client's and the server's.
+"""What has to be known of several captures before one of them is read: how far the clocks are apart
+of those that have the same connections, as the client's and the server's, and secrets of TLS.
 
-What both captures have tells how far their clocks are apart. A packet that takes as long in one
-direction as in the other is later by the clock in one, and earlier in the other.
+A packet takes as long in one direction as in the other: by the clock of one capture it is later in
+the other, in the other direction earlier.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,14 +34,28 @@ _HEAD = 32
 _FACTORS = np.cumprod(np.full(_HEAD + 8, 6_364_136_223_846_793_005, np.uint64))
 
 
-def clocks_ahead(files: Sequence[str]) -> dict[str, int]:
-    """Returns how many nanoseconds the clocks of captures are ahead, by name; of clocks that
-    differ, those of the captures that begin first count. ``files``: in order of their begin.
+class Survey(NamedTuple):
+    """What captures tell before they are read."""
+
+    ahead_ns: Mapping[str, int] = MappingProxyType({})
+    """Nanoseconds that clocks are ahead, by name of the capture; of clocks that differ, those of
+    the captures that begin first count.
     """
+    secrets: Sequence[bytes] = ()
+    """Lines of TLS key logs: they may come behind packets of another capture."""
+
+
+def survey(files: Sequence[str]) -> Survey:
+    """Looks at captures that can be read again. ``files``: in order of their begin."""
     names = [name for name in files if os.path.isfile(name)]
     if not 1 < len(names) <= MOST_OPEN:
-        return {}
-    samples = [_sample(name, LOOKED_AT // len(names)) for name in names]
+        return Survey()
+    secrets = list[bytes]()
+    samples = [_sample(name, LOOKED_AT // len(names), secrets) for name in names]
+    return Survey(_ahead(names, samples), secrets)
+
+
+def _ahead(names: Sequence[str], samples: Sequence[IntArray]) -> dict[str, int]:
     apart = _apart(samples)
     if not any(apart.values()):
         return {}
@@ -65,9 +82,9 @@ def clocks_ahead(files: Sequence[str]) -> dict[str, int]:
     return {name: ahead[clock] for name, clock in zip(names, clocks, strict=True) if ahead[clock]}
 
 
-def _sample(name: str, most: int) -> IntArray:
+def _sample(name: str, most: int, secrets: list[bytes]) -> IntArray:
     """Returns packets of a capture with bytes of TCP: a row of what tells each from others, one of
-    their times, and one of their directions. ``most``: number of bytes that are read.
+    their times, and one of their directions. ``most``: number of bytes that are read. ``secrets``: gets what the capture has.
     """
     parser, packets, size = HeaderParser(None), np.empty((3, 0), np.int64), 0
     with suppress(CaptureError, OSError), open_capture(name) as capture:
@@ -77,6 +94,7 @@ def _sample(name: str, most: int) -> IntArray:
             packets, size = packets[:, first[:_KEPT]], size + len(batch.data)
             if size > most:
                 break
+        secrets += capture.files[0].secrets
     return packets
 
 
