@@ -28,6 +28,7 @@ from dcpinspect.protocol.statuses import status_name
 from dcpinspect.streams import words as w
 from dcpinspect.streams.records import GREATEST, LEAST, UNREAD_SEQNO
 from dcpinspect.streams.transitions import ACCEPTED, COMPLETE_OSO, ENDED, STREAMING
+from dcpinspect.text import counted
 
 RULES = rules(
     f"""
@@ -146,9 +147,8 @@ def _not_taken_up(
         return  # nobody knows how long the client waits before it asks again
     slowest = duration(int(reopened.reaction_ns[again].max(initial=0)))
     comparison = (
-        f"{len(again)} others were, in {slowest} or less"
-        if len(again) > 1
-        else f"1 other was, in {slowest}"
+        f"{counted(len(again), 'other vbucket')} "
+        f"{'was' if len(again) == 1 else 'were'}, within {slowest}"
         if len(again)
         else "others go on"
     )

@@ -688,6 +688,8 @@ def _how_to_resume(
         "the newest uuid of the log that began at or below it"
         if rollback.resume_uuid is None
         else f"uuid 0x{rollback.resume_uuid:016x}"
+        if rollback.resume_uuid
+        else "uuid 0"
     )
     if wrong is not None and rollback.resume != to:
         return (

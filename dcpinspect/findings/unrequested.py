@@ -227,8 +227,8 @@ def _not_listed(
         if other_count < LISTED:
             continue
         message = (
-            f"started from 0, because no list of high seqnos had it; {other_count} others "
-            "started at theirs"
+            f"started from 0, because no list of high seqnos had it; {other_count} other vbuckets "
+            "started at their high seqnos"
         )
         evidence = (context.request(number), told_state.last)
         yield occurrence(context, number, "start-not-listed", message, evidence, seqnos=(0,))

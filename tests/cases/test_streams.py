@@ -36,7 +36,9 @@ def test_9_vbuckets_that_are_never_reopened(tmp_path: Path) -> None:
     assert case.accusations == ["orphaned-vbucket"]
     for one in found.cases:
         assert one.cause == "state-changed"
-        assert one.message.startswith('ended "state-changed", never reopened (2 others were, in ')
+        assert one.message.startswith(
+            'ended "state-changed", never reopened (2 other vbuckets were, within '
+        )
         assert one.next == (
             "restart the client, because until then the vbucket delivers nothing; it missed the"
             " stream end, after which it has to reopen the vbucket"

@@ -170,7 +170,7 @@ def test_a_vbucket_that_is_not_reopened_while_another_is(reason: str) -> None:
         (7,),
         (5,),
     )
-    assert one.message == f'ended "{reason}", never reopened (1 other was, in 500 ms)'
+    assert one.message == f'ended "{reason}", never reopened (1 other vbucket was, within 500 ms)'
     assert len(one.places) == 3
 
 
@@ -378,7 +378,7 @@ def test_a_client_that_asks_again_for_one_refused_vbucket_has_forgotten_the_othe
         "open",
     )
     assert one.message == (
-        f"refused with {status_name(status)}, never asked again in 7.5 s (1 other was, in 500 ms)"
+        f"refused with {status_name(status)}, never asked again in 7.5 s (1 other vbucket was, within 500 ms)"
     )
     refusals = [finding for finding in told if finding.rule in ("stream-refused", "manifest-ahead")]
     assert [(finding.vbuckets, finding.effect_of) for finding in refusals] == [
@@ -451,7 +451,7 @@ def test_a_vbucket_that_is_never_asked_for_at_its_node_names_that_node() -> None
     (one,) = found(*not_mine("node2"))
     assert (one.cause, one.vbuckets, one.connections) == ("not-my-vbucket", (77,), (1,))
     assert one.message.startswith(
-        "refused with not_my_vbucket, never asked at 10.0.0.3:11210 in 9.0 s (1 other was, in "
+        "refused with not_my_vbucket, never asked at 10.0.0.3:11210 in 9.0 s (1 other vbucket was, "
     )
     assert one.next == (
         "restart the client, because until then the vbucket delivers nothing; it has to ask "

@@ -158,7 +158,7 @@ def test_a_vbucket_that_no_list_of_high_seqnos_has_is_read_from_the_beginning() 
     assert (one.severity, one.whose, one.vbuckets) == ("warning", "client", (44,))
     assert (
         one.message
-        == "started from 0, because no list of high seqnos had it; 2 others started at theirs"
+        == "started from 0, because no list of high seqnos had it; 2 other vbuckets started at their high seqnos"
     )
     assert [place.direction for place in one.places] == ["c2s", "s2c"]
 

@@ -362,7 +362,11 @@ DCP: dict[str, Case] = {
                 "orphaned-vbucket",
                 "error",
                 "client",
-                ["refused with etmpfail, never asked again in 8.2 s", "1 other was", "vb [77]"],
+                [
+                    "refused with etmpfail, never asked again in 8.2 s",
+                    "1 other vbucket was",
+                    "vb [77]",
+                ],
             ),
             Expected("stream-refused", "warning", "client", ["vb [77]"]),
             Expected("stream-refused", "note", "server", ["vb [78]"]),
@@ -396,7 +400,7 @@ DCP: dict[str, Case] = {
                 "orphaned-vbucket",
                 "error",
                 "client",
-                ["never asked at 10.20.0.8:11210", "1 other was", "vb [500]"],
+                ["never asked at 10.20.0.8:11210", "1 other vbucket was", "vb [500]"],
             ),
             Expected("stream-refused", "warning", "client", ["vb [500]"]),
             Expected(
@@ -414,7 +418,10 @@ DCP: dict[str, Case] = {
                 "start-not-listed",
                 "warning",
                 "client",
-                ["no list of high seqnos had it; 9 others started at theirs", "vb [44]"],
+                [
+                    "no list of high seqnos had it; 9 other vbuckets started at their high seqnos",
+                    "vb [44]",
+                ],
             )
         ]
     ),
