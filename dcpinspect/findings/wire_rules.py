@@ -108,7 +108,7 @@ RULES = rules(
     failover-log-order wire warning sender
         fires: seqnos of a failover log grow from newest to oldest, or a uuid is zero or is there
             twice
-        next: report the log with the server's version; a client must not choose a branch by its
+        next: report the log with the sender's version; a client must not choose a branch by its
             position in the log
         cost: vbucket, has a failover log out of order, have a failover log out of order
     rollback-layout wire note normal

@@ -272,7 +272,7 @@ class _Page:
         if level == _SHORT:
             whom = escape(
                 f"client {clip(finding.clients[0], MOST_NAME)}"
-                if len(finding.clients) == 1
+                if len(finding.clients) == 1 and not finding.clients[0].endswith("?")
                 else finding.who
             )
             facts = [

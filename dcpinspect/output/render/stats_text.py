@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.sparkline import sparkline
 from dcpinspect.tables.message_statistics import SECTIONS
 from dcpinspect.tables.times import day_and_time
@@ -90,8 +91,8 @@ def _cell(row: StatisticsRow, name: str) -> str:
 def _throughput(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[str]:
     sparks = SPARKS if width is None else max(10, width - _BESIDE)
     together = max(1, -(-len(rows) // sparks))
-    span = rows[0]["seconds"] * together
-    yield f"throughput  from {day_and_time(rows[0]['time'])} UTC, a block is {span:g} s"
+    span = duration(rows[0]["seconds"] * together * 1e9, is_exact=True)
+    yield f"throughput  from {day_and_time(rows[0]['time'])} UTC, a block is {span}"
     for name, key in (("messages", "count"), ("bytes", "bytes")):
         values = [row[key] for row in rows]
         sums = [sum(values[start : start + together]) for start in range(0, len(values), together)]
