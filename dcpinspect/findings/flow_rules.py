@@ -266,7 +266,7 @@ def _stalls(
         f"flow-control window full for {duration(worst.time_ns)}, {used}, {in_all or last_ack}"
     )
     if was_closed and worst is last:
-        message += f", then the {SIDES[link.closed_by]} closed the connection"
+        message += f", then the {SIDES[link.closed_by]} {link.how_closed} the connection"
     if worst.time_ns >= STUCK_NS:
         message += f"; a server may give up after {STUCK_NS // 10**9} s"
     if asked_size is not None and worst.window == asked_size & MOST_WINDOW:

@@ -173,7 +173,11 @@ def _unanswered(
             yield _other_opaque(context, link, _noticed(noop, peer.undecided), 1)
         else:
             is_given_up = is_closed and waited >= due_ns
-            then = f", then the {SIDES[peer.producer]} closed the connection" if is_given_up else ""
+            then = (
+                f", then the {SIDES[peer.producer]} {link.how_closed} the connection"
+                if is_given_up
+                else ""
+            )
             message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited)}{then}"
             severity: Severity = "error" if is_given_up else "warning"
             noop_place = context.report_place(link.number, noop.place)

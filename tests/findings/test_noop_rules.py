@@ -144,8 +144,8 @@ def test_it_is_an_error_where_the_producer_closes_then(abort: bool) -> None:
     (found,) = check(talk)
     assert (found.rule, found.severity) == ("noop-unanswered", "error")
     assert (
-        found.message
-        == "noop 0x00000009 unanswered for 6.0 s, then the server closed the connection"
+        found.message == "noop 0x00000009 unanswered for 6.0 s, then the server "
+        f"{'reset' if abort else 'closed'} the connection"
     )
 
 

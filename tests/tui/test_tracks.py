@@ -52,7 +52,7 @@ def test_reading_a_vbucket_can_be_stopped() -> None:
 @pytest.mark.parametrize(
     ("sample", "vbucket", "kind", "text"),
     [
-        ("real-server/stuck.pcap.gz", 0, "connection-closed", "connection closed by the server"),
+        ("real-server/stuck.pcap.gz", 0, "connection-closed", "connection reset by the server"),
         ("midstream.pcap", 101, "state", "the capture ends: advancing"),
     ],
 )

@@ -274,7 +274,7 @@ def _of_stream(
             4,
             *stream_ids,
             "connection-closed",
-            f"connection closed{f' by the {by}' if by else ''}, {end}",
+            f"connection {link.how_closed}{f' by the {by}' if by else ''}, {end}",
             until_ns,
         )
     elif stream["end_row"] is not None:
