@@ -20,11 +20,13 @@ from dcpinspect.findings.client_requests import opened_since
 from dcpinspect.findings.context import Context
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
+from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.grouping import Groups, NameNumbers
 from dcpinspect.streams.hole_capacity import ANSWER, REQUEST
-from dcpinspect.streams.records import GREATEST, LEAST
+from dcpinspect.streams.records import GREATEST, LEAST, MessageRow, Stream
 from dcpinspect.streams.session import FAILOVER_LOGS
 from dcpinspect.streams.tcp_facts import host_of
 from dcpinspect.streams.transitions import ENDED
@@ -39,6 +41,10 @@ _DEVIATIONS = 3
 """Standard deviations by which the vbuckets that did not come back must be fewer than a node's even
 share, to be too few for a node.
 """
+
+
+_MOST_LATER = 1000
+"""Number of later streams of a vbucket that are asked whether they go on with one."""
 
 
 REFUSED_FOR_NOW = (
@@ -149,6 +155,11 @@ class _VBucketRequest(NamedTuple):
     """The time of the latest one; 0 if none was."""
 
 
+def _told(stream: Stream) -> MessageRow[int]:
+    """Returns the message that left a client without a stream."""
+    return stream.answered if stream.answer in (w.A_ROLLBACK, w.A_REFUSED) else stream.finished
+
+
 def _latest(requests: Iterable[_VBucketRequest]) -> _VBucketRequest:
     return _VBucketRequest(*map(max, zip(_NO_REQUEST, *requests, strict=True)))
 
@@ -211,11 +222,7 @@ class Clients:
                 if not are_turns[number]:
                     continue
                 stream = streams[number]
-                end_place = (
-                    stream.answered
-                    if stream.answer in (w.A_ROLLBACK, w.A_REFUSED)
-                    else stream.finished
-                )
+                end_place = _told(stream)
                 # an answer comes after its request, whatever the clocks of the directions say
                 time_ns = max(int(end_place.time), int(times[index]))
                 later = opened_since(streams, numbers, in_order, index, end_place)
@@ -259,13 +266,57 @@ class Clients:
             servers,
         )
 
-    def has_moved(self, turn: LostStream) -> bool:
-        """Returns whether a client was told at a turn that the vbucket is active elsewhere."""
+    def has_moved(self, turns: LostStreams, turn: LostStream) -> bool:
+        """Returns whether a client was told at a turn that the vbucket is active elsewhere, or has
+        no more to do with the node.
+        """
         stream = self._context.streams[turn.stream]
         return bool(
             stream.status == Status.NOT_MY_VBUCKET
             if stream.answer == w.A_REFUSED
             else not turn.is_rollback and stream.reason == MOVED
+        ) or self._has_left(turn, turns.patience_ns(turn.time_ns))
+
+    def _has_left(self, turn: LostStream, patience_ns: int) -> bool:
+        """Returns whether a connection was closed, or the client closed all its other streams,
+        before the client would have asked for a stream again; and it asked for none of them since.
+
+        What it would have done about this one nobody knows.
+        """
+        connection = int(self._context.streams.connection[turn.stream])
+        link = self._context.by_number[connection]
+        asked_ns, closed_ns = (int(times[connection]) for times in self._given_up)
+        ends = [link.closed_ns] if link.closed else []
+        ends += [] if len(self._context.open_on(connection)) else [closed_ns]
+        return asked_ns <= turn.time_ns and any(
+            abs(end_ns - turn.time_ns) <= patience_ns for end_ns in ends
+        )
+
+    @cached_property
+    def _given_up(self) -> tuple[RowNumbers, RowNumbers]:
+        """By connection: when the client last asked on another one for what it had on this one; and
+        when it last closed a stream. 0 for never.
+        """
+        streams, connection = self._context.streams, self._context.streams.connection
+        asked_ns, closed_ns = np.zeros((2, len(self._context.tracker.state.connections)), np.int64)
+        later = np.flatnonzero(self._previous >= 0)
+        before = self._previous[later]
+        is_other = connection[later] != connection[before]
+        np.maximum.at(asked_ns, connection[before[is_other]], streams.opened.time[later[is_other]])
+        is_closed = streams.closed_row >= 0
+        np.maximum.at(closed_ns, connection[is_closed], streams.closed_time[is_closed])
+        return asked_ns, closed_ns
+
+    def _was_away(self, turns: LostStreams, turn: LostStream) -> bool:
+        """Returns whether a vbucket came back to the server that it had left after longer than the
+        client takes to ask again, or with another history.
+        """
+        streams, logs = self._context.streams, self._context.logs
+        back_ns = int(streams.opened.time[turn.granted]) - turn.time_ns
+        branches = {logs.newest(turn.stream), logs.newest(turn.granted)} - {None}
+        servers = self.servers.of[streams.connection[[turn.stream, turn.granted]]]
+        return bool(servers[0] == servers[1]) and (
+            back_ns > turns.patience_ns(turn.time_ns) or len(branches) > 1
         )
 
     def shows_moves(self, client: str, turns: LostStreams, connection: int) -> bool:
@@ -274,22 +325,23 @@ class Clients:
 
         Perhaps nobody captures where they moved to. If some were reopened on other nodes, an unseen
         node may have taken the rest, unless that is far less than an even share. If they only came
-        back to this server, they show it once they are as many as the rest.
+        back to this server, they show it once they are as many as the rest. Those that had been
+        elsewhere meanwhile show nothing.
         """
         server = int(self.servers.of[connection])
         key = client, server, turns is self.turns.get(client)
         if key not in self._shows_moves:
             streams = self._context.streams
-            moved_turns = [turn for turn in turns.all if self.has_moved(turn)]
             moved_turns = [
                 turn
-                for turn in moved_turns
+                for turn in turns.all
                 if int(self.servers.of[streams.connection[turn.stream]]) == server
+                and self.has_moved(turns, turn)
             ]
             again = [
                 int(self.servers.of[streams.connection[turn.granted]])
                 for turn in moved_turns
-                if turn.granted >= 0
+                if turn.granted >= 0 and not self._was_away(turns, turn)
             ]
             elsewhere = [other_server for other_server in again if other_server != server]
             missing = sum(turn.reaction_ns is None for turn in moved_turns)
@@ -374,18 +426,25 @@ class Clients:
         return self._context.sight.incomplete.isdisjoint(self._consumers.may_be(connection))
 
     @cached_property
-    def _by_connection(self) -> tuple[Groups, Groups, RowNumbers, Sequence[RowNumbers]]:
-        """Streams by vbucket and stream-id; the rows of what was asked on each connection by such a
-        group, and by stream; and its columns, as ``_VBucketRequest`` has them.
-        """
-        streams, by_number = self._context.streams, self._context.by_number
+    def _until(self) -> RowNumbers:
+        """By stream: until when it lasted; 0 if none was granted."""
+        streams = self._context.streams
         is_denied = np.isin(streams.answer, (w.A_ROLLBACK, w.A_REFUSED))
         until = np.where(
             is_denied, 0, np.where(streams.finished.row > 0, streams.finished.time, GREATEST)
         )
         closed = np.full(len(self._context.tracker.state.connections), GREATEST)
-        for number, link in by_number.items():
+        for number, link in self._context.by_number.items():
             closed[number] = link.closed_ns if link.closed else GREATEST
+        lasted: RowNumbers = np.minimum(until, closed[streams.connection])
+        return lasted
+
+    @cached_property
+    def _by_connection(self) -> tuple[Groups, Groups, RowNumbers, Sequence[RowNumbers]]:
+        """Streams by vbucket and stream-id; the rows of what was asked on each connection by such a
+        group, and by stream; and its columns, as ``_VBucketRequest`` has them.
+        """
+        streams = self._context.streams
         is_granted = (streams.answer == w.A_ACCEPTED) | (streams.seen > 0)
         groups = Groups([streams.vbucket, streams.sid])
         by_connection = Groups([streams.vbucket, streams.sid, streams.connection])
@@ -393,7 +452,7 @@ class Clients:
         columns = (
             streams.opened.row,
             streams.opened.time,
-            np.minimum(until, closed[streams.connection]),
+            self._until,
             np.where(is_granted, streams.latest.row, 0),
             np.where(is_granted, streams.latest.time, 0),
         )
@@ -442,33 +501,93 @@ class Clients:
         is_later = own_request.row > turn.row or own_request.time_ns > turn.time_ns
         if is_later or elsewhere.time_ns >= turn.time_ns:
             return True
+        if self.taken_up_by(turn.stream) is not None:
+            return True
         # another node already streamed the vbucket to the client
         if not turn.is_rollback and elsewhere.until_ns > turn.time_ns:
             return True
-        if self._is_taken_up(turn):
-            return True
         return self.may_have_said(int(stream.connection), turn.time_ns, vbucket=int(stream.vbucket))
 
-    def _is_taken_up(self, turn: LostStream) -> bool:
-        """Returns whether another consumer of the program asked for the vbucket for the first time,
-        and where the stream stood: its name may be that of the client's next connection.
+    def taken_up_by(self, stream: int) -> int | None:
+        """Returns the first stream that goes on, in place of its client's own for it, with what a
+        stream was lost for; None if there is none.
+
+        The client asks for as much under another stream-id, or another member of its group asks for
+        it exactly where the stream stood. Who had as much beside the stream goes on with its own.
         """
-        context, streams = self._context, self._context.streams
-        stream = streams[turn.stream]
-        stood = stream.position if stream.has_position else stream.request.start
-        stood = stream.rollback if turn.is_rollback else stood
-        groups = self._by_connection[0]
-        group = groups.of[turn.stream]
-        rows = groups.rows[groups.begins[group] : groups.begins[group] + groups.counts[group]]
-        is_next = (streams.request.start[rows] == stood) & (stood > LEAST)
-        is_next &= (streams.opened.time[rows] > turn.time_ns) & (
-            context.of_client.previous[rows] < 0
+        context, streams, row = self._context, self._context.streams, self._context.streams[stream]
+        groups, opened_ns = self._of_vbucket
+        begin = int(groups.begins[groups.of[stream]])
+        end, told_ns = (
+            begin + int(groups.counts[groups.of[stream]]),
+            max(int(_told(row).time), int(row.opened.time)),
         )
-        connections = [int(stream.connection), *streams.connection[rows[is_next]].tolist()]
-        programs = [
-            (context.owners[number].host, context.session(number).service) for number in connections
-        ]
-        return programs[0] in programs[1:]
+        first = begin + int(np.searchsorted(opened_ns[begin:end], told_ns))
+        later = groups.rows[first : min(first + _MOST_LATER, end)]
+        later = later[context.of_client.of[later] != context.of_client.of[stream]]
+        if not len(later):
+            return None
+        stood = (
+            row.rollback
+            if row.answer == w.A_ROLLBACK
+            else row.position
+            if row.has_position
+            else row.request.start
+        )
+        connection, start = int(row.connection), streams.request.start[later]
+        is_own = np.isin(streams.connection[later], list(self._consumers.may_be(connection)))
+        is_same = (start == stood) & (start > LEAST)
+        may_go_on = np.where(is_own, (start <= stood) & (streams.sid[later] != row.sid), is_same)
+        may_go_on &= (streams.request.form[later] > 0) & (
+            streams.request.flags[later] & FROM_LATEST == 0
+        )
+        for number, is_own_stream in zip(
+            later[may_go_on].tolist(), is_own[may_go_on].tolist(), strict=True
+        ):
+            before = int(self._previous[number])
+            had_as_much = (
+                before >= 0
+                and self._until[before] >= row.opened.time
+                and self._holds(before, stream)
+            )
+            if (
+                not had_as_much
+                and self._holds(number, stream)
+                and (
+                    is_own_stream
+                    or context.is_of_group(connection, int(streams.connection[number]))
+                )
+            ):
+                return int(number)
+        return None
+
+    @cached_property
+    def _of_vbucket(self) -> tuple[Groups, RowNumbers]:
+        """Streams by vbucket in the order of opening, and when each of these was opened."""
+        streams = self._context.streams
+        groups = Groups([streams.vbucket], np.argsort(streams.opened.time, kind="stable"))
+        return groups, streams.opened.time[groups.rows]
+
+    @cached_property
+    def _previous(self) -> RowNumbers:
+        return self._context.of_client.previous
+
+    def _holds(self, wide: int, narrow: int) -> bool:
+        """Returns whether a stream may have all that another one was asked for."""
+        wide_filter, narrow_filter = (
+            self._context.value(number) or {} for number in (wide, narrow)
+        )
+        if "scope" in wide_filter:
+            return "collections" in narrow_filter or wide_filter["scope"] == narrow_filter.get(
+                "scope"
+            )
+        held_collections, collections = (
+            named_collections(wide_filter),
+            named_collections(narrow_filter),
+        )
+        return held_collections is None or (
+            collections is not None and collections <= held_collections
+        )
 
     def may_be_granted_after(self, stream: int) -> bool:
         """Returns whether the client of a stream request, or who may be that client, has a stream
@@ -479,7 +598,10 @@ class Clients:
         row, time_ns = int(answered.row[stream]), int(answered.time[stream])
         # times may be equal, and rows of a connection without its beginning may come late
         is_later = own_request.granted_row > row or own_request.granted_ns > time_ns
-        return is_later or elsewhere.granted_ns >= time_ns
+        if is_later or elsewhere.granted_ns >= time_ns:
+            return True
+        taker = self.taken_up_by(stream)
+        return taker is not None and self._context.streams[taker].answer == w.A_ACCEPTED
 
     def may_have_said(
         self, connection: int, since_ns: int, until_ns: int | None = None, *, vbucket: int

@@ -535,11 +535,7 @@ def _is_handed_over(context: Context, old: int, between_number: int, new: int) -
     before, between, after = (context.streams[number] for number in (old, between_number, new))
     if context.names.of[between.connection] == context.names.of[after.connection]:
         return False
-    member, own_session = (context.session(int(stream.connection)) for stream in (between, after))
-    is_of_group = bool(own_session.service) and (member.service, member.bucket) == (
-        own_session.service,
-        own_session.bucket,
-    )
+    is_of_group = context.is_of_group(int(after.connection), int(between.connection))
     is_accepted = between.answer == w.A_ACCEPTED
     has_all = (
         between.request.start <= before.position

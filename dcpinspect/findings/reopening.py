@@ -35,8 +35,10 @@ RULES = rules(
     rollback-not-followed stream error consumer
         fires: after a rollback, the consumer does not request the vbucket again for 2 s, ten times
             its usual time, or twice its longest, while it goes on with others
-        unless: the consumer closed everything; another connection of the consumer asked; capture
-            loss that may hide the request
+        unless: the consumer closed everything; another connection of the consumer asked, or asked
+            for as much under another stream-id; another member of its group resumed there; the
+            connection, or all its other streams, were closed at once, and the consumer asked for
+            none of them since; capture loss that may hide the request
         next: restart the consumer, because until then the vbucket delivers nothing; it has to ask
             again from the rollback seqno
         reports: couchbase/java-dcp-client#10
@@ -45,13 +47,15 @@ RULES = rules(
         fires: a stream ends, or is refused for now, and the consumer does not request the vbucket
             again for 2 s, ten times its usual time, or twice its longest. Meanwhile it reopens
             others that ended, or goes on with others if the vbucket did not move. If no cluster map
-            tells where it moved to, nearly all others that moved must have come back, or half of
-            them on the same node. After a refusal it is 30 s, unless the consumer asked again for
-            others
+            tells where it moved to, nearly all others that moved must have come back; or half of
+            them to the same node, at once and with the same history. After a refusal it is 30 s,
+            unless the consumer asked again for others
         unless: streams that reached their requested end, that the consumer closed, or that ended
             because of missing collections or privileges; consumers that are gone; streams that are
-            open on another connection; vbuckets that moved, or may have moved, to a node whose
-            connections are not in the capture; capture loss that may hide the request
+            open on another connection, go on under another stream-id, or go on at another member of
+            the consumer's group; connections that were closed at once, or whose other streams were,
+            if the consumer asked for none of them since; vbuckets that moved, or may have moved, to
+            a node whose connections are not in the capture; capture loss that may hide the request
         next: restart the consumer, because until then the vbucket delivers nothing; it missed the
             stream end, after which it has to reopen the vbucket
         causes: {" ".join(w.END_REASONS[2:7])}
@@ -128,10 +132,11 @@ def _not_taken_up(
     # the client is gone, or may still be working on the others
     if waited <= patience or since_others <= patience:
         return
+    has_moved, is_refused = clients.has_moved(turns, turn), stream.answer == w.A_REFUSED
     if turn.is_rollback:
-        yield _not_followed(context, turn.stream, duration(waited))
+        if not has_moved:
+            yield _not_followed(context, turn.stream, duration(waited))
         return
-    has_moved, is_refused = clients.has_moved(turn), stream.answer == w.A_REFUSED
     node, is_seen = (clients.moved_to(client, turn) if has_moved else None) or ("", None)
     if is_seen is False:
         return  # it may be reopened there

@@ -75,9 +75,10 @@ RULES = rules(
             the first stream request
         cost: refused
     rollback stream warning
-        fires: a stream request is answered with a rollback; a note if the consumer followed it and
-            is in no rollback-loop. It is also a note if the consumer was granted the same with
-            ignore-purged-tombstones, or has a stream again whose request was not captured
+        fires: a stream request is answered with a rollback; a note if the consumer, or another
+            member of its group, followed it and is in no rollback-loop. It is also a note if the
+            consumer was granted the same with ignore-purged-tombstones, or has a stream again whose
+            request was not captured
         next: look at 'dcpinspect rollbacks', which has the cause and a request that works for each;
             the consumer has to discard what is above the rollback seqno, and to resume there
         causes: {" ".join(CAUSES)} {" ".join(WRONG)}
@@ -197,6 +198,7 @@ END_FIRST = (
     "else it has to ask for an end at or above the start"
 )
 _FOLLOWED = "nothing is left to do, the consumer followed the rollback"
+_GROUP_FOLLOWED = "nothing is left to do, another member of the consumer's group resumed there"
 _WENT_ON = (
     "nothing is left to do, the consumer has a stream of the vbucket again; the request for "
     "it was not captured"
@@ -271,14 +273,18 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
                     context,
                     clients,
                     number,
-                    None if number in looping else _followed(context, requests_in_order, index),
+                    None
+                    if number in looping
+                    else _followed(context, clients, requests_in_order, index),
                     is_granted_later=index < granted,
                 )
             elif stream.answer == w.A_ROLLBACK:
                 yield _rolled_back_unread(
                     context, number, has_stream=clients.may_be_granted_after(number)
                 )
-            yield from _ended(context, requests_in_order, index, is_granted_later=index < granted)
+            yield from _ended(
+                context, clients, requests_in_order, index, is_granted_later=index < granted
+            )
 
 
 def _may_tell(streams: Streams) -> BoolArray:
@@ -527,7 +533,9 @@ def _is_noop_off(context: Context, connection: int) -> bool:
     )
 
 
-def _followed(context: Context, requests_in_order: OpenedInOrder, index: int) -> int | None:
+def _followed(
+    context: Context, clients: Clients, requests_in_order: OpenedInOrder, index: int
+) -> int | None:
     """Returns the request by which the client followed a rollback; None if there is none.
 
     That is a request that would work, or that worked, from no higher seqno. One that was refused
@@ -560,7 +568,8 @@ def _followed(context: Context, requests_in_order: OpenedInOrder, index: int) ->
             return None  # else it asks the same again later
         if falls > _MOST_FALLS:
             return None
-    return None
+    taker = clients.taken_up_by(number)
+    return taker if taker is not None and _follows(context, number, taker) else None
 
 
 def _follows(context: Context, number: int, again: int) -> bool:
@@ -676,7 +685,9 @@ def _outcome(context: Context, number: int, followed: int | None, how: str) -> _
         return _Outcome("; granted without them later", ", and granted later", advice)
     again = context.request(followed)
     if again is not None:
-        return _Outcome(f"; followed in row {again.row}", ", and followed", _FOLLOWED)
+        names = context.names.of[context.streams.connection[[number, followed]]]
+        advice = _FOLLOWED if names[0] == names[1] else _GROUP_FOLLOWED
+        return _Outcome(f"; followed in row {again.row}", ", and followed", advice)
     return _Outcome("; the consumer has a stream again", ", and went on", _WENT_ON)
 
 
@@ -785,7 +796,12 @@ def _not_honoured(
 
 
 def _ended(
-    context: Context, requests_in_order: OpenedInOrder, index: int, *, is_granted_later: bool
+    context: Context,
+    clients: Clients,
+    requests_in_order: OpenedInOrder,
+    index: int,
+    *,
+    is_granted_later: bool,
 ) -> Iterator[Occurrence]:
     number = requests_in_order.numbers[index]
     stream = context.streams[number]
@@ -802,6 +818,7 @@ def _ended(
         is_granted_later  # perhaps by another node, before this one ended the stream
         or requests_in_order.since(index, stream.finished) < len(requests_in_order.numbers)
         or context.unread_requests.asked_between(client, int(stream.vbucket), ended_ns)
+        or clients.taken_up_by(number) is not None
     )
     advice = _ASKED_AGAIN.get(name) if is_asked_again else None
     yield occurrence(

@@ -13,7 +13,7 @@ from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.statuses import Status, status_name
 from tests.encode import encode
 from tests.findings.checked import findings, found_in
-from tests.peers.script import Stream
+from tests.peers.script import Mark, Stream
 from tests.streams.told import Told, opened, packets
 
 RULES = ("rollback-not-followed", "orphaned-vbucket", "oso-resume-point", "end-lost")
@@ -466,6 +466,226 @@ def test_a_node_that_nobody_captures_or_that_takes_over_leaves_it_open(node: str
 
 def test_without_a_map_nobody_knows_where_a_vbucket_is() -> None:
     assert found(*not_mine("node2", has_map=False)) == []
+
+
+# -- who may have taken up a vbucket
+# ----------------------------------------------------------------------------
+
+
+def together(*talks: Told) -> list[Finding]:
+    """What is found in conversations that begin at the same time."""
+    captured = (packet for talk in talks for packet in packets(talk))
+    return found_in(sorted(captured, key=lambda packet: packet.time_ns))
+
+
+def with_ids(sid: int, start: int, *named: str, rollback: bool = False) -> Told:
+    """Two streams of vbucket 7 with stream-ids 1 and 2, for collections 8 and 9. The first is lost
+    at seqno 5, and one of ``named`` is asked for from ``start``.
+    """
+    talk = opened("dcp:1", enable_stream_id="true")
+    if rollback:
+        value = {"sid": 1, "collections": ["8"]}
+        talk.stream(7, start=9, uuid=0xA, rollback=5, value=value, log=LOG)
+    else:
+        first = talk.stream(7, value={"sid": 1, "collections": ["8"]})
+        first.snapshot(0, 5, "memory")
+        first.seqno_advanced(5)
+    talk.stream(7, value={"sid": 2, "collections": ["9"]})
+    if not rollback:
+        first.end("too-slow")
+    talk.wait(0.1)
+    value = {"sid": sid, **({"collections": [*named]} if named else {})}
+    talk.stream(7, start=start, uuid=0xB, value=value, log=LOG)
+    talk.wait(9)
+    talk.noop()
+    return talk
+
+
+@pytest.mark.parametrize("rollback", [False, True])
+@pytest.mark.parametrize(
+    ("sid", "start", "named", "is_taken"),
+    [
+        (3, 5, ["8"], True),
+        (3, 5, ["8", "9"], True),
+        (3, 5, [], True),
+        (3, 2, ["8"], True),
+        (3, 5, ["9"], False),
+        (3, 6, ["8"], False),
+    ],
+)
+def test_a_client_may_go_on_under_another_stream_id(
+    sid: int, start: int, named: list[str], *, is_taken: bool, rollback: bool
+) -> None:
+    told = findings(with_ids(sid, start, *named, rollback=rollback))
+    rule = "rollback-not-followed" if rollback else "orphaned-vbucket"
+    assert [one.rule for one in told if one.rule in RULES] == [rule] * (not is_taken)
+    (loss,) = [one for one in told if one.rule in ("rollback", "stream-end-reason")]
+    assert loss.severity == ("note" if is_taken and rollback else "warning")
+    assert not (is_taken and "has to" in loss.next.partition(";")[0])
+
+
+def test_who_had_as_much_beside_the_stream_goes_on_with_its_own() -> None:
+    talk = opened("dcp:1", enable_stream_id="true")
+    streams = [talk.stream(7, value={"sid": sid, "collections": ["8"]}) for sid in (1, 2)]
+    for stream in streams:
+        stream.end("too-slow")
+    talk.stream(7, value={"sid": 2, "collections": ["8"]})
+    talk.wait(9)
+    talk.noop()
+    assert [(one.rule, one.sid) for one in found(talk)] == [("orphaned-vbucket", 1)]
+
+
+def test_a_request_under_another_stream_id_that_is_granted_passes_a_refusal() -> None:
+    talk = opened("dcp:1", enable_stream_id="true")
+    for sid, status in ((1, Status.ETMPFAIL), (2, Status.SUCCESS)):
+        talk.stream(7, value={"sid": sid, "collections": ["8"]}, status=status)
+        talk.wait(1)
+    (refused_once,) = [one for one in findings(talk) if one.rule == "stream-refused"]
+    assert (refused_once.severity, refused_once.next) == (
+        "note",
+        "nothing is left to do, a later request was granted",
+    )
+
+
+def handed_over(
+    name: str, start: int, *, rollback: bool = False, before: bool = False
+) -> list[Told]:
+    """A client of a group loses vbucket 7 at seqno 5, and goes on with 8. Another host, ``name``,
+    asks for 7 later; ``before``: it already had it.
+    """
+    member, other = opened("grp:a"), opened(name, port=50_001)
+    other.host = "10.0.0.5"
+    member.stream(8)
+    if rollback:
+        member.stream(7, start=9, uuid=0xA, rollback=5, log=LOG)
+    else:
+        stream = member.stream(7)
+        stream.snapshot(0, 5, "memory")
+        stream.mutation(5, "k")
+    if before:
+        other.stream(7)
+    other.stream(9)
+    other.wait(3)
+    member.wait(1)
+    if not rollback:
+        stream.end("too-slow")
+    other.stream(7, start=start, uuid=0xB, log=LOG)
+    for talk in (member, other):
+        talk.wait(20)
+        talk.noop()
+    return [member, other]
+
+
+@pytest.mark.parametrize("rollback", [False, True])
+@pytest.mark.parametrize(
+    ("name", "start", "before", "is_taken"),
+    [
+        ("grp:b", 5, False, True),
+        ("grp:b", 4, False, False),  # perhaps it has always read the vbucket for itself
+        ("grp:b", 5, True, False),
+        ("other:b", 5, False, False),
+    ],
+)
+def test_another_member_of_the_group_may_resume_where_a_stream_stood(
+    name: str, start: int, *, before: bool, is_taken: bool, rollback: bool
+) -> None:
+    told = together(*handed_over(name, start, rollback=rollback, before=before))
+    rule = "rollback-not-followed" if rollback else "orphaned-vbucket"
+    assert [one.rule for one in told if one.rule in RULES] == [rule] * (not is_taken)
+    if rollback and is_taken:
+        (one,) = [one for one in told if one.rule == "rollback"]
+        assert (one.severity, one.next) == (
+            "note",
+            "nothing is left to do, another member of the client's group resumed there",
+        )
+
+
+def left(
+    lost: str,
+    seconds: float,
+    *,
+    side: str = "client",
+    closes: bool = True,
+    again: int | None = None,
+) -> list[Told]:
+    """A client loses vbucket 7 on node 1, closes 8 and its connection there, and goes on with
+    node 2. ``again``: a vbucket that it asks node 1 for later, on another connection.
+    """
+    first, second, third = (opened("dcp:1", port=port) for port in (50_000, 50_001, 50_002))
+    second.server = "node2"
+    stream = first.stream(7)
+    other = first.stream(8)
+    if lost == "rollback":
+        first.stream(9, start=50, uuid=0xA, rollback=3)
+    elif lost == "refused":
+        first.stream(9, status=Status.ETMPFAIL)
+    else:
+        stream.end(lost)
+    first.wait(seconds)
+    if closes:
+        other.close()
+        other.end("closed")
+    if lost in ("rollback", "refused"):
+        stream.close()
+        stream.end("closed")
+    if side:
+        first.close("server" if side == "server" else "client", abort=side == "reset")
+    else:
+        for _ in range(60):
+            first.wait(1)
+            first.noop()
+    for _ in range(60):
+        second.noop()
+        second.wait(1)
+    second.stream(20)
+    third.events[:0] = [Mark("wait 20")]
+    if again is not None:
+        third.stream(again)
+        third.wait(30)
+        third.noop()
+    return [first, second] + ([] if again is None else [third])
+
+
+@pytest.mark.parametrize("lost", ["too-slow", "disconnected", "rollback", "refused"])
+@pytest.mark.parametrize("side", ["client", "reset", "server", ""])
+def test_a_client_that_gives_up_a_node_or_loses_it_reopens_nothing_there(
+    lost: str, side: str
+) -> None:
+    told = together(*left(lost, 0.05, side=side))
+    assert [one.rule for one in told if one.rule in RULES] == []
+
+
+@pytest.mark.parametrize("lost", ["too-slow", "rollback", "refused"])
+@pytest.mark.parametrize(
+    ("seconds", "closes", "again"),
+    [(0.05, False, 8), (5, True, None)],
+)
+def test_one_that_comes_back_for_others_or_stays_for_long_has_forgotten_it(
+    lost: str, seconds: float, *, closes: bool, again: int | None
+) -> None:
+    told = together(*left(lost, seconds, closes=closes, again=again))
+    rule = "rollback-not-followed" if lost == "rollback" else "orphaned-vbucket"
+    assert [one.rule for one in told if one.rule in RULES] == [rule]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "log", "is_told"),
+    [(0.5, ((0xA, 0),), True), (0.5, LOG, False), (12, ((0xA, 0),), False)],
+)
+def test_vbuckets_that_had_moved_and_came_back_do_not_show_where_the_others_are(
+    seconds: float, log: tuple[tuple[int, int], ...], *, is_told: bool
+) -> None:
+    talk = opened("dcp:1")
+    streams = [talk.stream(vbucket, log=((0xA, 0),)) for vbucket in range(5)]
+    other = talk.stream(9)
+    for stream in streams:
+        stream.end("state-changed")
+    talk.wait(seconds)
+    for vbucket in range(4):
+        talk.stream(vbucket, log=log)
+    talk.wait(150)
+    other.snapshot(0, 5, "memory")
+    assert [one.rule for one in found(talk)] == ["orphaned-vbucket"] * is_told
 
 
 # -- end-lost
