@@ -37,6 +37,14 @@ def unique(values: npt.ArrayLike) -> Array:
     return ordered[is_first]
 
 
+def numbers_of(first: IntArray | int, counts: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns the numbers of ranges, one range after the other, and the index of the range of each:
+    ``counts`` numbers from ``first`` on are in each range.
+    """
+    index = np.repeat(np.arange(len(counts)), counts)
+    return np.arange(len(index)) + (first - np.cumsum(counts) + counts)[index], index
+
+
 LARGE = 4 << 20
 """Size in bytes of a table, from which on memory that batches have freed is given back before the
 table grows: else a flood takes 60 MiB more.

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.arrays import ByteArray, IntArray, grown
+from dcpinspect.arrays import ByteArray, IntArray, grown, numbers_of
 from dcpinspect.transport.headers import CAPTURED, PAYLOAD, SEQ
 
 GroupMarks = npt.NDArray[np.uint64]
@@ -64,15 +64,9 @@ class Marker:
         if top > known_groups:
             self._limit = grown(self._limit, top)
             self._limit[known_groups:] = 1 << 32
-        row_of = np.repeat(rows, count[rows])
-        step = (
-            EVERY
-            * (
-                np.arange(len(row_of))
-                - np.repeat(np.cumsum(count[rows]) - count[rows], count[rows])
-            )
-            + first[row_of]
-        )
+        number, index = numbers_of(0, count[rows])
+        row_of = rows[index]
+        step = EVERY * number + first[row_of]
         spread = (((tcp[row_of, SEQ] + step) & 0xFFFF_FFFF) // EVERY * _SPREAD) & 0xFFFF_FFFF
         owner, offset = groups[row_of], tcp[row_of, PAYLOAD] + step
         candidates = np.arange(len(row_of))

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, IntArray, unique
+from dcpinspect.arrays import BoolArray, IntArray, numbers_of, unique
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.flags import DISK, HISTORY, SKIP_DELETES
 from dcpinspect.protocol.opcodes import Opcode
@@ -572,7 +572,7 @@ def _disputed(
     sizes = groups.counts[groups.of[asking[grouped]]]
     for low, high in _chunks(sizes):
         streams_of_chunk = grouped[low:high]
-        asking_index, position = _spread(sizes[low:high])
+        position, asking_index = numbers_of(0, sizes[low:high])
         number = asking[streams_of_chunk][asking_index]
         other_stream = groups.rows[
             groups.begins[groups.of[asking[streams_of_chunk]]][asking_index] + position
@@ -587,8 +587,8 @@ def _disputed(
         pairs, other_stream = streams_of_chunk[asking_index[is_near]], other_stream[is_near]
         for from_pair, to_pair in _chunks(counts[pairs]):
             chosen_pairs = pairs[from_pair:to_pair]
-            pair, position = _spread(counts[chosen_pairs])
-            gap = open_[begins[chosen_pairs][pair] + position]
+            open_index, pair = numbers_of(begins[chosen_pairs], counts[chosen_pairs])
+            gap = open_[open_index]
             shows = other_stream[from_pair:to_pair][pair]
             meets = (gaps.before[gap] > first[shows]) & (gaps.after[gap] < last[shows])
             gap, shows = gap[meets], shows[meets]
@@ -607,14 +607,6 @@ def _chunks(sizes: IntArray) -> Iterator[tuple[int, int]]:
         high = max(low + 1, int(np.searchsorted(sums, before + _AT_ONCE, "right")))
         yield low, high
         low = high
-
-
-def _spread(sizes: IntArray) -> tuple[IntArray, IntArray]:
-    """Returns, for each part of each item, the item and the number of the part in it; ``sizes``:
-    number of parts of each.
-    """
-    item = np.repeat(np.arange(len(sizes)), sizes)
-    return item, np.arange(len(item)) - (np.cumsum(sizes) - sizes)[item]
 
 
 class _GapsOf:

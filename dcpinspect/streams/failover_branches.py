@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.arrays import BoolArray, IntArray, numbers_of
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams.state import biased
 
@@ -63,11 +63,5 @@ class Branches:
 
     def of_each(self, owners: IntArray, logs: IntArray) -> tuple[IntArray, IntArray]:
         """Returns the entries of each owner's logs: the owner and the place of each entry."""
-        counts = np.diff(self.begins)[logs]
-        ends = np.cumsum(counts)
-        entries = (
-            np.arange(int(ends[-1]) if len(ends) else 0)
-            - np.repeat(ends - counts, counts)
-            + np.repeat(self.begins[logs], counts)
-        )
-        return np.repeat(owners, counts), entries
+        entries, index = numbers_of(self.begins[logs], np.diff(self.begins)[logs])
+        return owners[index], entries

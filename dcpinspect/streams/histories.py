@@ -14,7 +14,7 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, IntArray, unique
+from dcpinspect.arrays import BoolArray, IntArray, numbers_of, unique
 from dcpinspect.kernels.structs import Struct, StructRows, T
 from dcpinspect.kernels.structs import number as count
 from dcpinspect.lazy_dataclass import dataclass
@@ -162,8 +162,7 @@ class _Block:
         count = (
             np.searchsorted(key, firsts * step + np.searchsorted(seqnos, highs, "right")) - first
         )
-        pair = np.repeat(np.arange(len(firsts)), count)
-        of_one = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count) + first[pair]
+        of_one, pair = numbers_of(first, count)
         wanted_key = seconds[pair] * step + rank[of_one]
         of_two = np.minimum(np.searchsorted(key, wanted_key), max(0, len(key) - 1))
         has_both = key[of_two] == wanted_key

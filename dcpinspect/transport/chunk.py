@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.arrays import ByteArray, IntArray
+from dcpinspect.arrays import ByteArray, IntArray, numbers_of
 from dcpinspect.kernels.structs import Struct, StructRows, T, nested, number
 from dcpinspect.lazy_dataclass import dataclass
 
@@ -53,9 +53,7 @@ def rows_of(segments: StreamEntries, start: IntArray, end: IntArray) -> tuple[In
     them.
     """
     first = np.searchsorted(segments.offset, start, "right") - 1
-    counts = np.searchsorted(segments.offset, end - 1, "right") - first
-    rows = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
-    return rows, np.repeat(np.arange(len(start)), counts)
+    return numbers_of(first, np.searchsorted(segments.offset, end - 1, "right") - first)
 
 
 class NewDirection(Struct[T]):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, ByteArray, IntArray
+from dcpinspect.arrays import BoolArray, ByteArray, IntArray, numbers_of
 from dcpinspect.kernels.kernel import kernel
 from dcpinspect.kernels.structs import Tables
 from dcpinspect.transport.chunk import FirstBytes, NewDirections, StreamEntries
@@ -97,13 +97,11 @@ class Directions:
         """
         listed, is_end = self._listed, self._listed.is_end != 0
         says = np.flatnonzero(listed.length > 0)
-        count = listed.pieces[says]
-        of = np.repeat(np.arange(len(says)), count)
-        entry = np.arange(len(of)) + (listed.row[says] - np.cumsum(count) + count)[of]
+        entry, direction = numbers_of(listed.row[says], listed.pieces[says])
         pieces = self.entries[entry]
         # so that the greatest packet so far begins anew with each direction
-        above = of << _PACKET_BITS
-        release = np.maximum(pieces.release, listed.released[says][of])
+        above = direction << _PACKET_BITS
+        release = np.maximum(pieces.release, listed.released[says][direction])
         pieces.release = np.maximum.accumulate(release + above) - above
         if places_of is not None:
             pieces.place = places_of(pieces)

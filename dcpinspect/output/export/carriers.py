@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.arrays import BoolArray, IntArray, numbers_of
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.first_bytes import BriefMessages
 from dcpinspect.transport.chunk import StreamChunk
@@ -169,8 +169,7 @@ class Carriers:
         low = np.searchsorted(line.behind, begin, "right")
         high = np.searchsorted(line.first, behind, "left")
         counts = np.where(line.flows[flow_index] == flow, np.maximum(high - low, 0), 0)
-        stretch = np.repeat(np.arange(len(flow)), counts)
-        piece = np.arange(len(stretch)) - np.repeat(np.cumsum(counts) - counts - low, counts)
+        piece, stretch = numbers_of(low, counts)
         return stretch, line.pieces["packet"][piece]
 
     def _sorted(self) -> _Line:

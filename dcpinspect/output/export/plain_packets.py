@@ -21,7 +21,7 @@ from typing import IO, Self
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.arrays import ByteArray, IntArray, unique
+from dcpinspect.arrays import ByteArray, IntArray, numbers_of, unique
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.errors import OutputError
 from dcpinspect.kernels.gathering import copy_pieces
@@ -123,8 +123,7 @@ class PlainPackets:
         end = start + batch.length[rows]
         low = np.searchsorted(behind, start, "right")
         counts = np.maximum(np.searchsorted(first, end, "left") - low, 0)
-        stretch = np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
-        message = np.repeat(np.arange(len(rows)), counts)
+        stretch, message = numbers_of(low, counts)
         pieces = np.empty(len(message), _PIECE)
         pieces["offset"] = np.maximum(start[message], first[stretch])
         pieces["size"] = np.minimum(end[message], behind[stretch]) - pieces["offset"]
@@ -405,11 +404,8 @@ def _stretches(carried: CarrierPieces) -> tuple[IntArray, IntArray, IntArray, In
     packet = np.maximum.reduceat(packet, rows)
     time_ns = np.maximum.reduceat(time_ns, rows)
     packet, time_ns = np.maximum.accumulate(packet), np.maximum.accumulate(time_ns)
-    counts = -(-(behind - first) // MOST)
-    stretch = np.repeat(np.arange(len(first)), counts)
-    first = first[stretch] + MOST * (
-        np.arange(len(stretch)) - np.repeat(np.cumsum(counts) - counts, counts)
-    )
+    piece, stretch = numbers_of(0, -(-(behind - first) // MOST))
+    first = first[stretch] + MOST * piece
     return first, np.minimum(first + MOST, behind[stretch]), packet[stretch], time_ns[stretch]
 
 

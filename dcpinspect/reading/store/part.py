@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dcpinspect.arrays import BoolArray, ByteArray, unique
+from dcpinspect.arrays import BoolArray, ByteArray, numbers_of, unique
 from dcpinspect.errors import NotKeptError
 from dcpinspect.kernels.gathering import copy_pieces
 from dcpinspect.lazy_dataclass import dataclass
@@ -325,9 +325,7 @@ def _pieces(places: Places, flow: int, wanted: WantedBytes) -> _Pieces:
     offset, length = places.offset[low:high], places.length[low:high].astype(np.int64)
     end = wanted.offset + wanted.length
     first = np.maximum(np.searchsorted(offset, wanted.offset, "right") - 1, 0)
-    count = np.searchsorted(offset, end) - first
-    range_of = np.repeat(np.arange(len(count)), count)
-    segment = np.arange(len(range_of)) - np.repeat(np.cumsum(count) - count - first, count)
+    segment, range_of = numbers_of(first, np.searchsorted(offset, end) - first)
     start = np.maximum(offset[segment], wanted.offset[range_of])
     size = np.minimum(offset[segment] + length[segment], end[range_of]) - start
     there = np.flatnonzero(size > 0)
