@@ -134,7 +134,7 @@ class Acknowledged(Watcher):
         """Yields all occurrences, once all messages were taken."""
         if not finished.is_whole:
             return
-        context, coverage = finished.context, finished.coverage
+        context = finished.context
         yield from self._unneeded(context)
         yield from _ahead(context)
         if not self._answers:
@@ -144,7 +144,6 @@ class Acknowledged(Watcher):
             snapshots.is_tainted == 0
         )
         is_asked = np.isin(snapshots.place.row, list(self._answers))
-        cut_off = coverage.ways(lambda all_: all_.unfinished + all_.missing + all_.skipped > 0)
         asking_snapshots = np.flatnonzero(is_asked).tolist()
         answers: dict[int, list[MessagePlace]] = defaultdict(list)
         for number in asking_snapshots:
@@ -165,7 +164,7 @@ class Acknowledged(Watcher):
             if (
                 link is None
                 or not link.has_handshake
-                or (link.number, consumer) in cut_off
+                or link.is_cut(consumer)
                 or context.sight.known_until_ns(link.number, consumer) < ALL
             ):
                 continue
@@ -178,7 +177,7 @@ class Acknowledged(Watcher):
             start, end = plain(snapshots.start[number]), plain(snapshots.end[number])
             marker = context.marker(number)
             if answer is None:
-                waited = link.heard_until_ns - reached
+                waited = link.heard_until_ns - max(reached, link.carries_since_ns)
                 was_answered = self._unasked.get(link.number, 0) > marker.time_ns
                 if (
                     waited > max(PATIENCE_NS, 10 * slowest)

@@ -64,7 +64,9 @@ class LostStream:
 
     stream: int
     time_ns: int
-    """When the client was told."""
+    """When the server told it."""
+    told_ns: int
+    """When the client had it; ``GREATEST`` if it never arrived."""
     row: int
     is_rollback: bool
     reaction_ns: int | None
@@ -85,7 +87,7 @@ class LostStreams:
     def _reactions(self) -> tuple[list[int], list[int]]:
         """The times when the client had asked again, in order, and its patience from then on."""
         done = sorted(
-            (turn.time_ns + turn.reaction_ns, turn.reaction_ns)
+            (turn.told_ns + turn.reaction_ns, turn.reaction_ns)
             for turn in self.all
             if turn.reaction_ns is not None
         )
@@ -104,7 +106,7 @@ class LostStreams:
         return list(
             accumulate(
                 (
-                    turn.time_ns + turn.reaction_ns if turn.reaction_ns is not None else 0
+                    turn.told_ns + turn.reaction_ns if turn.reaction_ns is not None else 0
                     for turn in self.all
                 ),
                 max,
@@ -222,21 +224,26 @@ class Clients:
                 if not are_turns[number]:
                     continue
                 stream = streams[number]
-                end_place = _told(stream)
+                end_place, connection = _told(stream), int(stream.connection)
+                link, producer = (
+                    self._context.by_number[connection],
+                    self._context.producer(connection),
+                )
                 # an answer comes after its request, whatever the clocks of the directions say
                 time_ns = max(int(end_place.time), int(times[index]))
                 later = opened_since(streams, numbers, in_order, index, end_place)
-                reaction, again = (
-                    (max(0, int(times[later]) - time_ns), numbers[later])
-                    if later < len(numbers)
-                    else (None, -1)
-                )
+                told_ns = link.received_ns(producer, end_place.offset, time_ns)
+                reaction, again = None, -1
+                if later < len(numbers):
+                    told_ns = max(time_ns, min(told_ns, int(times[later])))
+                    reaction, again = max(0, int(times[later]) - told_ns), numbers[later]
                 first = int(np.searchsorted(granted_ns, time_ns))
                 then = int(granted[first]) if first < len(granted) else -1
                 turns_of_client[client].append(
                     LostStream(
                         number,
                         time_ns,
+                        told_ns,
                         end_place.row,
                         stream.answer == w.A_ROLLBACK,
                         reaction,
@@ -275,7 +282,7 @@ class Clients:
             stream.status == Status.NOT_MY_VBUCKET
             if stream.answer == w.A_REFUSED
             else not turn.is_rollback and stream.reason == MOVED
-        ) or self._has_left(turn, turns.patience_ns(turn.time_ns))
+        ) or self._has_left(turn, turns.patience_ns(turn.told_ns))
 
     def _has_left(self, turn: LostStream, patience_ns: int) -> bool:
         """Returns whether a connection was closed, or the client closed all its other streams,
@@ -289,7 +296,7 @@ class Clients:
         ends = [link.closed_ns] if link.closed else []
         ends += [] if len(self._context.open_on(connection)) else [closed_ns]
         return asked_ns <= turn.time_ns and any(
-            abs(end_ns - turn.time_ns) <= patience_ns for end_ns in ends
+            abs(end_ns - turn.told_ns) <= patience_ns for end_ns in ends
         )
 
     @cached_property
@@ -312,11 +319,11 @@ class Clients:
         client takes to ask again, or with another history.
         """
         streams, logs = self._context.streams, self._context.logs
-        back_ns = int(streams.opened.time[turn.granted]) - turn.time_ns
+        back_ns = int(streams.opened.time[turn.granted]) - turn.told_ns
         branches = {logs.newest(turn.stream), logs.newest(turn.granted)} - {None}
         servers = self.servers.of[streams.connection[[turn.stream, turn.granted]]]
         return bool(servers[0] == servers[1]) and (
-            back_ns > turns.patience_ns(turn.time_ns) or len(branches) > 1
+            back_ns > turns.patience_ns(turn.told_ns) or len(branches) > 1
         )
 
     def shows_moves(self, client: str, turns: LostStreams, connection: int) -> bool:

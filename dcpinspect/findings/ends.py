@@ -101,12 +101,14 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
         patience = max(
             PATIENCE_NS, 10 * max((took for when, took in done if when < since), default=0)
         )
-        until = link.heard_until_ns
+        since = max(since, link.carries_since_ns)
+        until = context.sight.silent_until_ns(link.number, link.heard_until_ns)
         # the end may have been under way
         allowed = int(context.tracker.state.connections.slowest[link.number])
         by_producer = link.closed_by == context.producer(link.number)
-        if until - since <= patience and not (
-            link.closed and (by_producer or until - since > allowed > 0)
+        if until < since or (
+            until - since <= patience
+            and not (link.closed and (by_producer or until - since > allowed > 0))
         ):
             continue
         end = plain(stream.request.end)

@@ -12,13 +12,14 @@ import numpy as np
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context, place_at
 from dcpinspect.findings.finding import MessagePlace, Occurrence
-from dcpinspect.findings.rule import LONG_NS, SIDES, rules
+from dcpinspect.findings.rule import LONG_NS, SIDES, SILENT, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import flow_windows as w
 from dcpinspect.streams.flow_control import Pressure, WindowWatcher
 from dcpinspect.streams.flow_windows import Window
+from dcpinspect.streams.records import GREATEST
 from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.session import MOST_WINDOW, window_asked
 from dcpinspect.streams.tcp_facts import TcpConnection
@@ -78,9 +79,10 @@ _WHAT = {
 RULES = rules(
     f"""
     flow-control-stall flow warning
-        fires: the window is full, and nothing is sent or acknowledged for 5 s; an error if this
-            lasts to the end of the capture, a note from 1 s on. It is also a note if the window is
-            full for half of 30 s or more, however short each time is. The finding names the time limit of
+        fires: the window is full, and nothing is sent or acknowledged for 5 s after what fills it
+            arrived; an error if this lasts to the end of the capture, a note from 1 s on. It is
+            also a note if the window is full for half of 30 s or more, however short each time is.
+            The finding names the time limit of
             the producer if it is reached, and a window above 4 GiB, of which servers before 7.6
             keep the lower 32 bits
         unless: after a hole, until the window is granted again; at the end of the capture if no
@@ -89,8 +91,8 @@ RULES = rules(
             has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect it
             after dcp_disconnect_when_stuck_timeout_seconds (720 by default) if
             dcp_disconnect_when_stuck_name_regex matches its name
-        causes: {MOSTLY_FULL}
-        whose: consumer, unknown for {MOSTLY_FULL}
+        causes: {MOSTLY_FULL} {SILENT}
+        whose: consumer, unknown for {MOSTLY_FULL} {SILENT}
         reports: GOCBC-774, JDCP-83, JDCP-184, JDCP-246, couchbase/couchbase-kafka-connector#8
         needs: flow
         cost: stalled
@@ -230,7 +232,14 @@ def _stalls(
     finished: ReadingEnd, link: TcpConnection, watched: WindowWatcher
 ) -> Iterator[Occurrence]:
     context, is_whole = finished.context, finished.is_whole
-    events, count = [*watched.stalls.occurrences], watched.stalls.count
+    events = []
+    for event in watched.stalls.occurrences:
+        ended_ns = event.ack.time_ns
+        arrived_ns = _arrived_ns(context, link, event.at.stream_offset, event.used, ended_ns)
+        time_ns = min(event.time_ns, ended_ns - arrived_ns)
+        if time_ns >= w.SHORTEST_NS:
+            events.append(event._replace(time_ns=time_ns))
+    count = watched.stalls.count + len(events) - len(watched.stalls.occurrences)
     last = _last_stall(context, link, watched) if is_whole else None
     if last is not None:
         events.append(last)
@@ -283,6 +292,7 @@ def _stalls(
     if control is not None and control.row < worst.at.row:
         evidence[0].append(place_at(link.number, *control.request))
     until = max(event.at.time_ns + event.time_ns for event in events)
+    worst_arrived_ns = _arrived_ns(context, link, worst.at.stream_offset, worst.used)
     is_open = last is not None and last.time_ns >= LONG_NS
     severity: Severity = "error" if is_open else "warning" if worst.time_ns >= LONG_NS else "note"
     closes = link.number if is_open and is_closed else None
@@ -296,6 +306,7 @@ def _stalls(
         next=_GIVEN_UP if closes and last is not None and last.time_ns < STUCK_NS else None,
         is_over=True if last is None else None if was_closed else False,
         vbuckets=context.waiting_on(link.number, until) if last is not None else (),
+        cause=SILENT if worst is last and worst_arrived_ns == GREATEST else None,
         shared="the window is full, and nothing is acknowledged",
         severity=severity,
     )
@@ -317,18 +328,27 @@ def _last_stall(context: Context, link: TcpConnection, watched: WindowWatcher) -
     if not _is_starved(context, link, watched):
         return None
     window, until = watched.window, context.until_ns(link)
-    time_ns = until - window.quiet_since
-    if time_ns < w.SHORTEST_NS:
+    arrived_ns = _arrived_ns(context, link, window.latest.offset, window.balance)
+    since = max(window.quiet_since, arrived_ns if arrived_ns < GREATEST else 0)
+    if until - since < w.SHORTEST_NS:
         return None
-    since_ack = until - window.latest_ack.time if window.acks else -1
     return Pressure(
-        time_ns,
+        until - since,
         window.balance,
         window.size,
-        since_ack,
+        until - window.latest_ack.time if window.acks else -1,
         MessagePosition.from_record(window.latest),
         MessagePosition.from_record(window.latest_ack),
     )
+
+
+def _arrived_ns(
+    context: Context, link: TcpConnection, offset: int, used: int, until_ns: int = GREATEST
+) -> int:
+    """Returns when the consumer's host had what fills the window, if it arrived late; 0 if nothing
+    shows that. Nobody can acknowledge it before. ``offset``: of the latest message.
+    """
+    return link.received_ns(context.producer(link.number), offset, 0, used, until_ns)
 
 
 def _under(

@@ -19,14 +19,15 @@ from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.noop_peers import NoopRecord, Peer, patience
 from dcpinspect.streams.noops import NoopExamples, NoopFacts
+from dcpinspect.streams.records import GREATEST
 from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.tcp_facts import TcpConnection
 
 RULES = rules(
     f"""
     noop-unanswered noop warning
-        fires: a noop has no answer within its interval, 5 s at most; an error if the producer
-            closes the connection once the next noop is due
+        fires: a noop has no answer within its interval, 5 s at most, since it arrived; an error if
+            the producer closes the connection once the next noop is due
         unless: answers with another opaque; less than 2 s, or, without any answer, than ten times
             the slowest answer before; after a hole on the consumer's side, or without any message
             of the consumer
@@ -57,8 +58,9 @@ RULES = rules(
     silent-connection noop warning unknown
         fires: noops are on, their interval is known, and the producer sends nothing for more than
             two intervals
-        unless: less than 2 s; while a noop waits for its answer, or has one with another opaque; at
-            the end of the capture; after a hole on the producer's side
+        unless: less than 2 s; while a noop waits for its answer, or has one with another opaque;
+            while bytes of a message come, or are sent again until they arrive; at the end of the
+            capture; after a hole on the producer's side
         next: look whether the producer or the network hangs; a client has to close the connection
             and connect again
         needs: noops
@@ -166,7 +168,8 @@ def _unanswered(
     # a producer that closes before the next noop is due does it for another reason
     due_ns = 1e9 * (noop_interval(context.session(link.number)) or 0)
     for noop, is_oldest in ((peer.open, not peer.older.place.row), (peer.older, True)):
-        waited = until - noop.place.time
+        received_ns = _received_ns(link, peer, noop.place.offset, noop.place.time)
+        waited = until - (noop.place.time if received_ns == GREATEST else received_ns)
         if not is_read or not noop.place.row or waited <= patience(peer):
             continue
         if is_oldest and peer.undecided.place.row:
@@ -200,10 +203,14 @@ def _unanswered(
             event.other.time_ns if event.other.row else None,
         ):
             continue  # perhaps the answer is only read later
+        waited = _since_arrival(link, peer, event)
+        allowed = peer.limit if event.other.row else patience(peer)
+        if waited <= min(allowed, event.time_ns - 1):
+            continue  # it came late
         evidence = [context.report_place(link.number, event.at)]
         if event.other.row:
             evidence.append(context.report_place(link.number, event.other, of_consumer=True))
-        message = f"noop {_hex(event.opaque)} unanswered for {duration(event.time_ns)}"
+        message = f"noop {_hex(event.opaque)} unanswered for {duration(waited)}"
         message += ", then answered" if event.other.row else ""
         times = _times(event, events, examples.count)
         cause = GOES_ON if event.other.row else _since(link, peer, event.at)
@@ -233,9 +240,21 @@ def _hears_consumer(context: Context, link: TcpConnection, peer: Peer) -> bool:
     )
 
 
+def _received_ns(link: TcpConnection, peer: Peer, offset: int, sent_ns: int) -> int:
+    return link.received_ns(peer.producer, offset, sent_ns)
+
+
+def _since_arrival(link: TcpConnection, peer: Peer, event: NoopFacts) -> int:
+    """Returns how long an event lasted without the time before its message arrived."""
+    received_ns = _received_ns(link, peer, event.at.stream_offset, event.at.time_ns)
+    until_ns = event.other.time_ns or event.at.time_ns + event.time_ns
+    return event.time_ns if received_ns == GREATEST else min(event.time_ns, until_ns - received_ns)
+
+
 def _since(link: TcpConnection, peer: Peer, noop: MessagePlace | MessagePosition) -> str:
     """Returns what comes from the consumer later than an answer takes."""
-    if peer.consumer_time > noop.time_ns + patience(peer):
+    received_ns = _received_ns(link, peer, noop.stream_offset, noop.time_ns)
+    if received_ns < GREATEST and peer.consumer_time > received_ns + patience(peer):
         return GOES_ON
     return ACKNOWLEDGED if link.has_received(peer.producer, noop.stream_offset) else SILENT
 
@@ -275,7 +294,11 @@ def _silences(
     interval = noop_interval(context.session(link.number))
     every = f", with a noop due every {interval:g} s" if interval is not None else ""
     until, latest = context.until_ns(link), peer.latest.place
-    silence = until - max(latest.time, peer.answer_time)
+    received_ns = _received_ns(link, peer, latest.offset, latest.time)
+    heard_ns = 0 if received_ns == GREATEST else received_ns
+    if link.unfinished[peer.producer]:
+        heard_ns = link.last_ns  # it may have brought some of these bytes
+    silence = until - max(latest.time, peer.answer_time, heard_ns)
     is_heard = bool(latest.row) and latest.row >= peer.since and not peer.unseen
     is_read = is_whole and link.lost_at_end[peer.producer] is None
     if (
@@ -297,11 +320,15 @@ def _silences(
     events = examples.occurrences
     certain = _certain(context, link, examples, peer.producer)
     for event in events:
-        if context.may_lack(link.number, peer.producer, event.at.time_ns, event.other.time_ns):
-            continue  # perhaps the silence is only explained later
+        silence = _since_arrival(link, peer, event)
+        is_explained = context.may_lack(
+            link.number, peer.producer, event.at.time_ns, event.other.time_ns
+        )
+        if is_explained or silence <= min(peer.silence, event.time_ns - 1):
+            continue  # perhaps it is only explained later
         silent = Occurrence(
             "silent-connection",
-            f"nothing came for {duration(event.time_ns)}{every}",
+            f"nothing came for {duration(silence)}{every}",
             link.number,
             _both_places(context, link, event),
             count=_times(event, events, examples.count),

@@ -30,6 +30,8 @@ from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import words as w
 from dcpinspect.streams.followers import PerConnection, renumbered
+from dcpinspect.streams.records import GREATEST
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.tables.messages import MessageBatch
 
@@ -346,12 +348,9 @@ class Pairing(Watcher):
         yield from self._closes(context)
         if not finished.is_whole:
             return
-        cut_off = finished.coverage.ways(
-            lambda all_: all_.unfinished + all_.missing + all_.skipped > 0
-        )
         yield from self._nobody_asked(context)
         for request in self._waiting.values():
-            waited = self._waited(context, request, cut_off)
+            waited = self._waited(context, request)
             if waited is None:
                 continue
             opcode = request.opcode
@@ -405,19 +404,20 @@ class Pairing(Watcher):
                     )
                     yield Occurrence("unmatched-response", message, connection, (response_place,))
 
-    def _waited(
-        self, context: Context, request: PendingRequest, cut_off: set[tuple[int, int]]
-    ) -> str | None:
+    def _waited(self, context: Context, request: PendingRequest) -> str | None:
         """Returns in words how long an answer that must have come by then did not come; None if it
         may still come, or was perhaps not captured.
         """
         connection, direction, opcode, _ = request.key
         link = context.by_number.get(connection)
-        if link is None or not link.has_handshake or (connection, 1 - direction) in cut_off:
+        if link is None or not link.has_handshake or link.is_cut(1 - direction):
             return None
         if context.sight.known_until_ns(link.number, 1 - direction) < ALL:
             return None
-        waited_ns = link.heard_until_ns - request.place.time_ns
+        received_ns = _received_ns(link, request)
+        waited_ns = link.heard_until_ns - (
+            request.place.time_ns if received_ns == GREATEST else received_ns
+        )
         slowest = max(
             (
                 took
@@ -442,10 +442,13 @@ class Pairing(Watcher):
         """
         connection, answer_direction = request.place.connection, 1 - request.direction
         link, way_number = context.by_number[connection], connection * 2 + answer_direction
+        received_ns = _received_ns(link, request)
+        if received_ns == GREATEST:
+            return SILENT
         if link.closed in ("fin", "rst") and link.closed_by == answer_direction:
             return CLOSED
         latest = int(self._latest[way_number]) if way_number < len(self._latest) else 0
-        if latest > request.place.time_ns + LEAST_WAIT_NS:
+        if latest > received_ns + LEAST_WAIT_NS:
             return GOES_ON
         if link.has_received(1 - answer_direction, request.place.stream_offset):
             return ACKNOWLEDGED
@@ -491,6 +494,10 @@ class Pairing(Watcher):
                 *([request] if request is not None else []),
                 cause="not-requested",
             )
+
+
+def _received_ns(link: TcpConnection, request: PendingRequest) -> int:
+    return link.received_ns(request.direction, request.place.stream_offset, request.place.time_ns)
 
 
 def _unexpected(batch: MessageBatch, effect: str, row: int) -> str:

@@ -38,7 +38,7 @@ RULES = rules(
         unless: the consumer closed everything; another connection of the consumer asked, or asked
             for as much under another stream-id; another member of its group resumed there; the
             connection, or all its other streams, were closed at once, and the consumer asked for
-            none of them since; capture loss that may hide the request
+            none of them since; an answer that never arrived; capture loss that may hide the request
         next: restart the consumer, because until then the vbucket delivers nothing; it has to ask
             again from the rollback seqno
         reports: couchbase/java-dcp-client#10
@@ -54,8 +54,9 @@ RULES = rules(
             because of missing collections or privileges; consumers that are gone; streams that are
             open on another connection, go on under another stream-id, or go on at another member of
             the consumer's group; connections that were closed at once, or whose other streams were,
-            if the consumer asked for none of them since; vbuckets that moved, or may have moved, to
-            a node whose connections are not in the capture; capture loss that may hide the request
+            if the consumer asked for none of them since; ends that never arrived; vbuckets that
+            moved, or may have moved, to a node whose connections are not in the capture; capture
+            loss that may hide the request
         next: restart the consumer, because until then the vbucket delivers nothing; it missed the
             stream end, after which it has to reopen the vbucket
         causes: {" ".join(w.END_REASONS[2:7])}
@@ -125,11 +126,11 @@ def _not_taken_up(
     turns, reopened = turns_and_reopened
     if turn.reaction_ns is not None or clients.may_have_asked(turn):
         return
-    patience, stream = turns.patience_ns(turn.time_ns), context.streams[turn.stream]
+    patience, stream = turns.patience_ns(turn.told_ns), context.streams[turn.stream]
     until_ns = context.captured_until_ns(int(stream.connection))
-    waited = min(until_ns, clients.latest_ns(client)) - turn.time_ns
-    since_others = until_ns - turns.last_reaction_ns(turn.time_ns)
-    # the client is gone, or may still be working on the others
+    waited = min(until_ns, clients.latest_ns(client)) - turn.told_ns
+    since_others = until_ns - turns.last_reaction_ns(turn.told_ns)
+    # the client is gone or was never told, or may still be working on the others
     if waited <= patience or since_others <= patience:
         return
     has_moved, is_refused = clients.has_moved(turns, turn), stream.answer == w.A_REFUSED
@@ -145,7 +146,7 @@ def _not_taken_up(
     )
     again = np.flatnonzero((reopened.vbucket != stream.vbucket) & may_tell)
     if not len(again) and (
-        (has_moved and not is_seen) or not _goes_on(context, client, turn.time_ns + patience)
+        (has_moved and not is_seen) or not _goes_on(context, client, turn.told_ns + patience)
     ):
         return
     if not len(again) and is_refused and waited <= REFUSED_NS:

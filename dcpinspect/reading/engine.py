@@ -25,7 +25,7 @@ from dcpinspect.protocol.framing_evidence import ConnectionEvidence, DirectionMe
 from dcpinspect.protocol.resync import HEADER, KnownStreams, default_legal_extras, plausible_headers
 from dcpinspect.reading.decoding import Decoding, Frames
 from dcpinspect.reading.numbering import ByPacket, Numbering
-from dcpinspect.streams.tcp_facts import TcpConnection, ZeroWindow
+from dcpinspect.streams.tcp_facts import LateAck, TcpConnection, ZeroWindow
 from dcpinspect.tables.messages import Endpoints, MessageBatch
 from dcpinspect.transport.chunk import C2S, S2C, FirstBytes, StreamChunk
 from dcpinspect.transport.clock_steps import ClockSteps
@@ -373,12 +373,15 @@ class Engine:
         turned, sizes = self._evidence.reversed, self._directions(numbers).sizes
         pairs = (
             column.reshape(-1, 2).tolist()
-            for column in (sizes.holes, sizes.missing, sizes.skipped + sizes.not_decodable)
+            for column in (
+                *(sizes.holes, sizes.missing, sizes.skipped + sizes.not_decodable),
+                sizes.unfinished,
+            )
         )
         handshakes = self.transport.have_handshake(numbers).tolist()
         lives = self.transport.lifetimes_of(numbers)
         openings_seen = openings(self.transport.tables, numbers, self.transport.time_ns)
-        for number, life, opening, has_handshake, holes, missing, skipped in zip(
+        for number, life, opening, has_handshake, holes, missing, skipped, unfinished in zip(
             numbers.tolist(), lives, openings_seen, handshakes, *pairs, strict=True
         ):
             is_turned = number in turned
@@ -388,6 +391,14 @@ class Engine:
             if header is not None:  # stream offsets count from behind it
                 first_seq = (first_seq[C2S] + header.size) & MASK, first_seq[S2C]
                 acked = max(0, acked[C2S] - header.size), acked[S2C]
+            late_acks = tuple(
+                tuple(LateAck(start - shift, end - shift, time_ns) for start, end, time_ns in acks)
+                for acks, shift in zip(
+                    opening.late_acks if tls is None else ((), ()),
+                    (header.size if header is not None else 0, 0),
+                    strict=True,
+                )
+            )
             yield TcpConnection(
                 number=number,
                 client=self._endpoints.client[number - 1],
@@ -408,6 +419,7 @@ class Engine:
                 holes=(holes[C2S], holes[S2C]),
                 missing=(missing[C2S], missing[S2C]),
                 skipped=(skipped[C2S], skipped[S2C]),
+                unfinished=(unfinished[C2S], unfinished[S2C]),
                 lost_at_end=(
                     self._lost_behind(_number(number, C2S ^ is_turned)),
                     self._lost_behind(_number(number, S2C ^ is_turned)),
@@ -421,6 +433,7 @@ class Engine:
                 syns=opening.syns,
                 unproven=opening.unproven[:: -1 if is_turned else 1],
                 unseen=opening.unseen ^ is_turned if opening.unseen >= 0 else -1,
+                late_acks=late_acks[:: -1 if is_turned else 1],
                 shut=tuple(
                     None if shut is None else ZeroWindow(*shut)
                     for shut in opening.shut[:: -1 if is_turned else 1]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.header import HEADER_SIZE
+from dcpinspect.streams.records import GREATEST
 
 
 def host_of(address: str) -> str:
@@ -27,6 +28,16 @@ class ZeroWindow(NamedTuple):
     """How often it was 1 s or more."""
     is_over: bool
     """Whether the window was open again in the end."""
+
+
+class LateAck(NamedTuple):
+    """Bytes that were sent again until the other side's host acknowledged them late."""
+
+    start: int
+    end: int
+    """Stream offsets [start, end) of what had been sent by then and was not acknowledged before."""
+    time_ns: int
+    """When it was acknowledged; ``GREATEST``: it never was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,10 @@ class TcpConnection:
     """Bytes behind the ends that IP headers tell, where nothing shows that they are its own."""
     shut: tuple[ZeroWindow | None, ...] = (None, None)
     """By direction: that its sender, for 1 s or more, took nothing."""
+    late_acks: tuple[tuple[LateAck, ...], ...] = ((), ())
+    """By direction, in order; empty where nobody knows, as inside TLS."""
+    unfinished: tuple[int, int] = (0, 0)
+    """Captured bytes of a message that is not complete at the end."""
     points: tuple[str, str] = ("", "")
     """Capture points of these files: a capture of another point shows nothing of it."""
 
@@ -119,10 +134,40 @@ class TcpConnection:
         """
         return self.acked[direction] >= offset + HEADER_SIZE
 
+    def received_ns(
+        self,
+        direction: int,
+        offset: int,
+        sent_ns: int,
+        size: int = HEADER_SIZE,
+        until_ns: int = GREATEST,
+    ) -> int:
+        """Returns since when the other side can know ``size`` bytes from a stream offset on: the
+        time when its host acknowledged them, if they were sent again until then; ``GREATEST`` if
+        they were sent again in vain; else ``sent_ns``. Nothing after ``until_ns`` counts.
+        """
+        late_ns = (
+            late.time_ns
+            for late in self.late_acks[direction]
+            if late.start < offset + size and offset < late.end and late.time_ns <= until_ns
+        )
+        return max(late_ns, default=sent_ns)
+
+    @property
+    def carries_since_ns(self) -> int:
+        """When the network last went on after it had carried nothing, as far as TCP shows it:
+        silence before that is nobody's. ``GREATEST`` if it did not go on.
+        """
+        return max((late.time_ns for acks in self.late_acks for late in acks), default=0)
+
     @property
     def origin(self) -> str:
         """Address and port of the client, behind its proxy if a header names it."""
         return self.proxied or self.client
+
+    def is_cut(self, direction: int) -> bool:
+        """Whether bytes of a direction are missing, or are in no whole message."""
+        return self.missing[direction] + self.skipped[direction] + self.unfinished[direction] > 0
 
     @property
     def is_complete(self) -> bool:

@@ -225,6 +225,14 @@ class Visibility:
             return self._connections[connection].time[direction]
         return EVER
 
+    def silent_until_ns(self, connection: int, until_ns: int) -> int:
+        """Returns the time, up to ``until_ns``, to which a silence of the producer's streams says
+        something: after its latest message, bytes of one that is not complete may have come.
+        """
+        producer = self.producer(connection)
+        is_cut = self._links[connection].unfinished[producer] > 0
+        return int(self._connections[connection].time[producer]) if is_cut else until_ns
+
     def consumer(self, connection: int) -> int:
         """Returns the direction of the consumer's messages; the client's if nothing tells."""
         return 1 - max(0, self._connections[connection].producer)

@@ -3,7 +3,7 @@
 The verdict ``behind`` and the rule ``server-owes-seqno`` tell of the same wait, so it is measured
 here for both. The wait begins with the first answer that told a seqno above the stream's last one,
 and lasts until the stream has that seqno. Later answers do not begin it anew, but messages of the
-stream do.
+stream do, and so does a network that carries again. Bytes of a message that is not complete end it.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class Waits:
             return
         self._said = _server_reports(self._streams, branches, highs)
         deaf = _deaf_since(clients, self._connections, losses, links)
-        self._deaf_ns, self._last_ns = (
-            np.zeros(len(self._connections), dtype=np.int64) for _ in range(2)
+        self._deaf_ns, self._last_ns, self._carried_ns = (
+            np.zeros(len(self._connections), dtype=np.int64) for _ in range(3)
         )
         own_group: IntArray = np.full(len(self._connections), -1, dtype=np.int64)
         groups = _listeners(conversation.sessions, links, clients, sight)
@@ -96,7 +96,8 @@ class Waits:
             own_group[members] = number
         for number, link in links.items():
             self._deaf_ns[number] = deaf.get(clients.get(number, ""), 0)
-            self._last_ns[number] = link.last_ns
+            self._last_ns[number] = sight.silent_until_ns(number, link.last_ns)
+            self._carried_ns[number] = link.carries_since_ns
         waiting = np.flatnonzero(self._may_wait())
         group = own_group[self._streams.connection[waiting]]
         waiting = waiting[np.argsort(group, kind="stable")]
@@ -197,10 +198,13 @@ class Waits:
         last = last[heard]
         deaf_ns = deaf_ns[heard]
         since = np.maximum.reduce(
-            [reports.place.time[first], deaf_ns, row.latest.time, self._busy_until(row)]
+            [
+                *(reports.place.time[first], deaf_ns, row.latest.time, self._busy_until(row)),
+                self._carried_ns[row.connection],
+            ]
         )
         self._first[numbers], self.newest[numbers] = listened[first], reports.value[last]
-        self._idle_ns[numbers] = self._last_ns[row.connection] - since
+        self._idle_ns[numbers] = np.maximum(0, self._last_ns[row.connection] - since)
         self.are_long[numbers] = self._idle_ns[numbers] > np.maximum(
             PATIENCE_NS, 10 * self._connections.slowest[row.connection]
         )

@@ -36,7 +36,12 @@ none of interest.
 """
 
 RECENT_HOLES = 8
-"""Number of holes remembered for each flow, to tell late bytes from duplicates."""
+"""Number of holes remembered for each flow, to tell late bytes from duplicates; and of late
+acknowledgements.
+"""
+
+LATE_NS = 500_000_000
+"""An acknowledgement is late if bytes were sent again for so long before it came."""
 
 
 FILE_BIT = 40
@@ -94,6 +99,10 @@ class Flow(Struct[T]):
         "be bytes before it."
     )
     acked_to: T = number("Stream offset up to which the other side has acknowledged.")
+    resent_since: T = number(
+        "Time since when bytes are sent again that the other side has not acknowledged; 0: none are."
+    )
+    late_acks: T = number("Late acknowledgements so far.")
     acked_at_end: T = number(
         "Stream offset up to which the other side acknowledged with its FIN, where that is more than "
         "was captured by then."
@@ -129,8 +138,8 @@ class Flow(Struct[T]):
     missing: T = number("Bytes in holes.")
     cut_off: T = number("Bytes in holes that snaplen cut off.")
     recent: T = number(
-        "Its recent holes are RECENT_HOLES rows from this one times that on; 0 while there are "
-        "none."
+        "Its recent holes and late acknowledgements are RECENT_HOLES rows from this one times "
+        "that on; 0 while there are none."
     )
     released: T = number("Greatest number of a packet of what was given out.")
     opened_by: T = number(
@@ -260,14 +269,21 @@ class Nodes(WaitingSegment[IntArray], StructRows[WaitingSegment]):
 
 
 class FlowHole(Struct[T]):
-    """Bytes of a flow that will not come."""
+    """Bytes of a flow that will not come, and others that arrived late."""
 
     start: T = number("Stream offset of the first.")
     end: T = number("Stream offset after the last.")
+    late_from: T = number("Stream offset of the first byte that arrived late.")
+    late_to: T = number("Stream offset after the last that was on its way then.")
+    late_time: T = number(
+        "When the other side had acknowledged them, or the latest of them so far."
+    )
 
 
 class FlowHoles(FlowHole[IntArray], StructRows[FlowHole]):
-    """The recent holes of flows, RECENT_HOLES rows for each flow; the first ones are nobody's."""
+    """The recent holes and late acknowledgements of flows, RECENT_HOLES rows for each flow; the
+    first ones are nobody's.
+    """
 
 
 class TableCounts(Struct[T]):

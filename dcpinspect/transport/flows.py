@@ -20,7 +20,13 @@ from dcpinspect.transport.flow_records import (
     TransportTables,
 )
 from dcpinspect.transport.next_bytes import enter
-from dcpinspect.transport.waiting import NODE_COST, free_node, packets_of, unlink_head
+from dcpinspect.transport.waiting import (
+    NODE_COST,
+    free_node,
+    packets_of,
+    recent_row,
+    unlink_head,
+)
 
 reset_flow = kernel_function(flow_records.Flow.resetter())
 
@@ -108,6 +114,7 @@ def says_little(direction: Side, flow: Flow) -> bool:
         and flow.passed == 0
     )
     is_usual = is_usual and flow.shut_since == 0 and flow.shuts == 0 and flow.unproven == 0
+    is_usual = is_usual and flow.resent_since == 0 and flow.late_acks == 0
     return bool(
         is_whole
         and is_acked
@@ -159,10 +166,7 @@ def enter_hole(tables: TransportTables, flow: Flow, length: int, packet: Packet)
     """Enters a hole: the next ``length`` bytes of a flow will not come; ``packet`` decided it."""
     n = enter(tables, flow, length, HOLE, packet)
     tables.entries[n].packet.frame = 0
-    if flow.recent == 0:
-        tables.counts.recent += 1
-        flow.recent = tables.counts.recent
-    hole = tables.recent[flow.recent * RECENT_HOLES + flow.holes % RECENT_HOLES]
+    hole = tables.recent[recent_row(tables, flow, flow.holes)]
     hole.start = flow.next
     hole.end = flow.next + length
     flow.holes += 1

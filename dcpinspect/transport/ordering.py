@@ -352,6 +352,15 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
             late if direction.started else late - max(0, min(0, offset + old_have) - offset)
         )
         flow.duplicate += old_have - late
+        # an end that takes nothing answers each copy; where nothing of it was captured, nobody knows
+        other_flow = tables.flows[flow_of(tables, side ^ 1)]
+        if (
+            flow.resent_since == 0
+            and offset + old_bytes > flow.acked_to
+            and other_flow.shut_since == 0
+            and tables.sides[side ^ 1].packets > 0
+        ):
+            flow.resent_since = packet.time
         offset += old_bytes
         full -= old_bytes
         have -= old_have

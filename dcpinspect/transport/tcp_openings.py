@@ -1,5 +1,5 @@
-"""What came of the SYN of connections, and which ends took nothing for a while: what TCP itself
-tells of trouble.
+"""What came of the SYN of connections, which ends took nothing for a while, and what arrived late:
+what TCP itself tells of trouble.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dcpinspect.transport.flow_records import (
     BY_RST,
     FILE_BIT,
     OPEN,
+    RECENT_HOLES,
     SHUT_NS,
     TcpConnectionRows,
     TransportTables,
@@ -66,6 +67,10 @@ again, ``WAIT_NS`` later or more, was not answered before.
 
 Spell = tuple[int, int, int, int, int, bool]
 """The fields of ``streams.tcp_facts.ZeroWindow``."""
+Late = tuple[int, int, int]
+"""The fields of ``streams.tcp_facts.LateAck``."""
+NEVER = (1 << 63) - 1
+"""The end and the time of what was not acknowledged."""
 
 
 class Opening(NamedTuple):
@@ -77,6 +82,7 @@ class Opening(NamedTuple):
     shut: tuple[Spell | None, Spell | None]
     unseen: int
     unproven: tuple[int, int]
+    late_acks: tuple[tuple[Late, ...], tuple[Late, ...]]
 
 
 def openings(tables: TransportTables, numbers: IntArray, now_ns: int) -> Iterator[Opening]:
@@ -89,14 +95,19 @@ def openings(tables: TransportTables, numbers: IntArray, now_ns: int) -> Iterato
     behind = np.stack(
         (tables.flows.unproven[first], tables.flows.unproven[first + 1]), axis=1
     ).tolist()
+    is_late: BoolArray = (tables.flows.late_acks > 0) | (tables.flows.resent_since > 0)
     columns = (
         kinds.tolist(),
         errors,
         syns,
         _unseen(tables, connection_rows, numbers).tolist(),
         behind,
+        (is_late[first] | is_late[first + 1]).tolist(),
+        first.tolist(),
     )
-    for row, (kind, error, count, unseen, unproven) in enumerate(zip(*columns, strict=True)):
+    for row, (kind, error, count, unseen, unproven, late, flow) in enumerate(
+        zip(*columns, strict=True)
+    ):
         unreached = _error(error), _error(-error)
         unopened = unreached[0] if unreached[0] and kind == _UNANSWERED else OPENINGS[kind]
         yield Opening(
@@ -106,6 +117,7 @@ def openings(tables: TransportTables, numbers: IntArray, now_ns: int) -> Iterato
             shut.get(row, (None, None)),
             unseen,
             tuple(unproven),
+            (_late_acks(tables, flow), _late_acks(tables, flow + 1)) if late else ((), ()),
         )
 
 
@@ -171,6 +183,21 @@ def _kinds(
         & (connection_rows.closed_how != OPEN)
     ] = _SILENT
     return kinds
+
+
+def _late_acks(tables: TransportTables, row: int) -> tuple[Late, ...]:
+    """Returns which bytes of a flow arrived late, as far as is remembered."""
+    flow = tables.flows[row]
+    recent = [
+        tables.recent[int(flow.recent * RECENT_HOLES + nth % RECENT_HOLES)]
+        for nth in range(max(0, int(flow.late_acks) - RECENT_HOLES), int(flow.late_acks))
+    ]
+    late_acks = [(int(late.late_from), int(late.late_to), int(late.late_time)) for late in recent]
+    if flow.late_acks > RECENT_HOLES:  # nobody knows which bytes before were late
+        late_acks[0] = (0, *late_acks[0][1:])
+    if flow.resent_since > 0:
+        late_acks.append((int(flow.acked_to), NEVER, NEVER))
+    return tuple(late_acks)
 
 
 def _unseen(

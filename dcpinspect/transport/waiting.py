@@ -6,7 +6,14 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import inlined, kernel_function
 from dcpinspect.transport.chunk import Packet
-from dcpinspect.transport.flow_records import HOLE, Flow, TransportTables, WaitingSegment
+from dcpinspect.transport.flow_records import (
+    HOLE,
+    LATE_NS,
+    RECENT_HOLES,
+    Flow,
+    TransportTables,
+    WaitingSegment,
+)
 
 NODE_COST = 256
 """What a waiting segment costs in addition to its bytes, so that one-byte segments are bounded too,
@@ -163,6 +170,35 @@ def unlink_head(tables: TransportTables, flow: Flow) -> None:
     free_node(tables, k)
 
 
+@kernel_function
+def recent_row(tables: TransportTables, flow: Flow, nth: int) -> int:
+    """Returns the row of the ``nth`` hole or late acknowledgement of a flow."""
+    if flow.recent == 0:
+        tables.counts.recent += 1
+        flow.recent = tables.counts.recent
+    return int(flow.recent * RECENT_HOLES + nth % RECENT_HOLES)
+
+
+@kernel_function
+def note_late(tables: TransportTables, flow: Flow, before: int) -> None:
+    """Notes that the other side has bytes of a flow from ``before`` on that were sent again, or
+    were on their way then: nobody could read them earlier.
+    """
+    time = tables.segment.packet.time
+    if flow.late_acks > 0:
+        latest = tables.recent[recent_row(tables, flow, flow.late_acks - 1)]
+        if before < latest.late_to:
+            latest.late_time = time
+            flow.resent_since = 0
+    if flow.resent_since > 0 and time - flow.resent_since >= LATE_NS:
+        late = tables.recent[recent_row(tables, flow, flow.late_acks)]
+        late.late_from = before
+        late.late_to = max(flow.next, flow.acked_to)
+        late.late_time = time
+        flow.late_acks += 1
+    flow.resent_since = 0
+
+
 @inlined
 def acknowledge(tables: TransportTables, flow: Flow, acked: int) -> None:
     """Notes that the other side has everything of a flow before ``acked``: if segments wait there,
@@ -170,6 +206,8 @@ def acknowledge(tables: TransportTables, flow: Flow, acked: int) -> None:
     """
     before = flow.acked_to
     flow.acked_to = acked
+    if flow.resent_since + flow.late_acks > 0:
+        note_late(tables, flow, before)
     k = flow.tail
     while k >= 0 and tables.nodes[k].offset > before:
         node = tables.nodes[k]

@@ -8,8 +8,8 @@ import pytest
 
 from dcpinspect.findings.finding import Finding
 from tests.encode import encode
-from tests.findings.checked import findings
-from tests.streams.told import Told, opened
+from tests.findings.checked import findings, found_in
+from tests.streams.told import Told, opened, packets, sent_again
 
 RULES = ("stream-end-missing", "closed-before-stream-end")
 
@@ -225,3 +225,20 @@ def test_what_finished_it_may_be_in_a_hole(by: str) -> None:
     talk.noop()
     talk.close()
     assert found(talk) == []
+
+
+def test_the_end_is_not_missing_while_the_network_carries_nothing_or_a_message_comes() -> None:
+    talk = reached()
+    talk.send("client", encode("dcp_control", opaque=78, key="enable_noop", value="true"))
+    talk.wait(30)
+    talk.noop()
+    captured = packets(talk)
+    assert len(found_in(captured, rules=RULES)) == 1
+    for arrives in (True, False):
+        seen = sent_again(captured, -6, 1, 5, 29, arrives=arrives)
+        assert found_in(seen, rules=RULES) == []
+    coming = reached()
+    coming.send("server", encode("dcp_noop", opaque=9)[:9])
+    coming.wait(30)
+    coming.send("client", encode("dcp_control", opaque=78, key="enable_noop", value="true"))
+    assert found(coming) == []

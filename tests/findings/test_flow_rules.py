@@ -16,7 +16,7 @@ from tests.damage import sample
 from tests.encode import encode
 from tests.findings.checked import findings, found_in
 from tests.peers.script import Side, Stream
-from tests.streams.told import Told, opened
+from tests.streams.told import Told, opened, packets, sent_again
 
 FLOW = [rule.id for rule in RULES]
 MUTATION = 24 + 31 + 3 + 100
@@ -871,3 +871,45 @@ def test_a_stall_explains_why_a_connection_is_silent() -> None:
 
     assert rules("40") == ["flow-control-stall"]
     assert rules("400") == ["silent-connection"]
+
+
+# -- what arrived late
+# --------------------------------------------------------------------------------------------------
+
+
+def test_a_consumer_acknowledges_nothing_before_what_fills_the_window_arrives() -> None:
+    talk = stalled(9)
+    ack(talk, 400)
+    captured = packets(talk)
+    for again, expected in (
+        ((), ["for 9.0 s"]),
+        ((0.3, 0.9, 2.1, 4.5, 8.9), []),
+        ((0.3, 0.9, 2.1), ["for 6.9 s"]),
+    ):
+        seen = sent_again(captured, -4, *again) if again else captured
+        found = found_in(seen, rules=FLOW)
+        assert [word in one.message for word, one in zip(expected, found, strict=True)] == [
+            True for _ in expected
+        ]
+
+
+def test_a_stall_after_the_consumer_had_it_all_is_not_excused_by_a_later_outage() -> None:
+    talk = stalled(9)
+    ack(talk, 400)
+    talk.noop()
+    talk.wait(9)
+    talk.noop()
+    seen = sent_again(packets(talk), -8, 0.3, 0.9, 2.1, 4.5, 8.9)
+    assert ["for 9.0 s" in one.message for one in found_in(seen, rules=FLOW)] == [True]
+
+
+def test_of_a_window_whose_bytes_never_arrive_nobody_knows_whose_it_is() -> None:
+    other = opened("other:1", port=50_001)
+    captured = packets(stalled(9), other)
+    full = len(packets(stalled(9))) - 2
+    for seen, whose in (
+        (captured, "client"),
+        (sent_again(captured, full, 0.3, 0.9, 2.1, 4.5, arrives=False), "unknown"),
+    ):
+        (one,) = found_in(seen, rules=FLOW)
+        assert (one.severity, one.whose) == ("error", whose)

@@ -11,10 +11,11 @@ import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.noop_rules import RULES
+from tests.damage import Packet
 from tests.encode import encode
 from tests.findings.checked import findings, found_in
-from tests.peers.script import Side
-from tests.streams.told import Told, opened, packets
+from tests.peers.script import Send, Side
+from tests.streams.told import Told, opened, packets, sent_again
 
 NOOPS = [rule.id for rule in RULES]
 
@@ -653,3 +654,68 @@ def test_many_of_a_kind_are_one_finding() -> None:
         answer(talk, opaque + 100)
     (found,) = check(talk)
     assert (found.rule, found.count, len(found.places)) == ("noop-opaque", 29, 8)
+
+
+# -- what arrived late
+# --------------------------------------------------------------------------------------------------
+
+
+def late_answer(seconds: float) -> list[Packet]:
+    """A noop that is answered so late: the packet is the fourth one from the end."""
+    talk = nooping()
+    ask(talk, 9)
+    talk.wait(seconds)
+    answer(talk, 9)
+    return packets(talk)
+
+
+def test_a_noop_cannot_be_answered_before_it_arrives() -> None:
+    captured = late_answer(9)
+    for again, message in (
+        ((), "9.0 s"),
+        ((0.3, 0.9, 2.1, 4.5, 8.9), None),
+        ((0.3, 0.9, 2.1), "6.9 s"),
+    ):
+        seen = sent_again(captured, -4, *again) if again else captured
+        assert [one.message for one in found_in(seen, rules=NOOPS)] == (
+            [f"noop 0x00000009 unanswered for {message}, then answered"] if message else []
+        )
+
+
+def test_of_a_noop_that_never_arrives_nobody_knows_whose_it_is_whatever_the_client_says() -> None:
+    talk = nooping()
+    ask(talk, 9)
+    for _ in range(4):
+        talk.wait(3)
+        talk.send("client", encode("dcp_get_failover_log", opaque=7, vbucket=7))
+    seen = sent_again(packets(talk), -10, 0.3, 0.9, 2.1, 4.5, arrives=False)
+    (one,) = found_in(seen, rules=NOOPS)
+    assert (one.rule, one.cause, one.whose) == ("noop-unanswered", "silent", "unknown")
+
+
+def test_nobody_is_silent_whose_bytes_are_sent_again_until_they_arrive() -> None:
+    talk = nooping("1")
+    talk.failover_log(7, [(1, 0)])
+    talk.wait(8)
+    talk.failover_log(7, [(1, 0)])
+    captured = packets(talk)
+    assert [one.message for one in found_in(captured, rules=NOOPS)] == [
+        "nothing came for 8.0 s, with a noop due every 1 s"
+    ]
+    assert found_in(sent_again(captured, -6, 0.3, 0.9, 2.1, 4.5, 7.9), rules=NOOPS) == []
+
+
+@pytest.mark.parametrize(("pieces", "expected"), [(6, []), (1, ["silent-connection"])])
+def test_nobody_is_silent_while_bytes_of_a_message_come(pieces: int, expected: list[str]) -> None:
+    talk = nooping("1")
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(1, "k", bytes(40))
+    sent = talk.events.pop()
+    assert isinstance(sent, Send)
+    for piece in range(pieces):
+        talk.send("server", sent.data[8 * piece : 8 * piece + 8])
+        talk.wait(1.5)
+    talk.wait(9 - 1.5 * pieces)
+    other = opened("other:1", port=50_001)
+    assert told(talk, other) == [(rule, "warning") for rule in expected]

@@ -18,7 +18,7 @@ from tests.doubled import packets_of, tcp_of, written
 from tests.encode import encode
 from tests.findings.checked import findings, found_in
 from tests.peers.script import Stream
-from tests.streams.told import Told, opened, packets
+from tests.streams.told import Told, opened, packets, sent_again
 
 IDS = [rule.id for rule in RULES]
 
@@ -389,3 +389,19 @@ def test_directions_that_were_recorded_with_different_clocks_accuse_nobody(
         for _ in reading:
             pass
         assert "unmatched-response" not in {finding.rule for finding in reading.findings()}
+
+
+def test_a_request_is_not_late_before_it_arrives_and_of_nobody_known_if_it_never_does() -> None:
+    talk = opened()
+    unanswered(talk)
+    talk.wait(6)
+    talk.noop()
+    captured = packets(talk)
+    for again, arrives, expected in (
+        ((), True, ["goes-on: dcp_control unanswered for 6.0 s"]),
+        ((0.3, 0.9, 2.1), True, ["goes-on: dcp_control unanswered for 3.9 s"]),
+        ((0.3, 0.9, 2.1, 4.5), True, []),
+        ((0.3, 0.9, 2.1, 4.5), False, ["silent: dcp_control unanswered for 6.0 s"]),
+    ):
+        seen = sent_again(captured, -6, *again, arrives=arrives) if again else captured
+        assert [f"{one.cause}: {one.message}" for one in found_in(seen, rules=IDS)] == expected

@@ -14,7 +14,7 @@ from dcpinspect.protocol.statuses import Status, status_name
 from tests.encode import encode
 from tests.findings.checked import findings, found_in
 from tests.peers.script import Mark, Stream
-from tests.streams.told import Told, opened, packets
+from tests.streams.told import Told, opened, packets, sent_again
 
 RULES = ("rollback-not-followed", "orphaned-vbucket", "oso-resume-point", "end-lost")
 LOG = ((0xB, 100), (0xA, 0))
@@ -853,3 +853,62 @@ def test_a_vbucket_that_is_open_already_on_another_node_is_not_orphaned(
     first.noop()
     captured = sorted([*packets(other), *packets(first)], key=lambda packet: packet.time_ns)
     assert [one.rule for one in found_in(captured, rules=RULES)] == orphans
+
+
+# -- what arrived late, or never
+# --------------------------------------------------------------------------------------------------
+
+
+def elsewhere(name: str = "kafka:2") -> Told:
+    """Another connection of the client, which goes on for longer than the capture of the first."""
+    talk = opened(name, port=50_001)
+    stream = talk.stream(9)
+    talk.wait(40)
+    stream.snapshot(0, 9, "memory")
+    return talk
+
+
+def lost_answer(kind: str) -> Told:
+    """A client that is told something about vbucket 7, which is the last message."""
+    talk = opened("kafka:1")
+    if kind == "rollback":
+        talk.stream(7, start=150, uuid=0xA, rollback=100)
+    elif kind == "refusal":
+        talk.stream(7, status=int(Status.ETMPFAIL))
+    else:
+        talk.stream(7).end("too-slow")
+    return talk
+
+
+@pytest.mark.parametrize("kind", ["rollback", "refusal", "end"])
+def test_a_client_does_nothing_about_what_never_arrived(kind: str) -> None:
+    talk = lost_answer(kind)
+    captured = packets(talk, elsewhere())
+    number = len(packets(talk)) - 2
+    assert [one.vbuckets for one in found_in(captured, rules=RULES)] == [(7,)]
+    seen = sent_again(captured, number, 0.3, 0.9, 2.1, 4.5, arrives=False)
+    assert found_in(seen, rules=RULES) == []
+
+
+def test_it_has_its_time_from_when_that_arrived() -> None:
+    captured = packets(rolled_back())
+    for again, expected in (((0.3, 0.9, 2.1), ["(6.9 s)"]), ((0.3, 0.9, 2.1, 7.5), [])):
+        found = found_in(sent_again(captured, -6, *again), rules=RULES)
+        assert [one.message[-7:] for one in found] == expected
+
+
+def test_a_client_that_was_told_late_is_no_slow_one() -> None:
+    """It took 8 s for the first one, of which 7.9 are the network's: so it has not 80 s."""
+    talk = opened("kafka:1")
+    other = talk.stream(8)
+    talk.stream(6, start=150, uuid=0xA, rollback=100)
+    number = len(packets(talk)) - 2
+    talk.wait(8)
+    talk.stream(6, start=100, uuid=0xB, log=LOG)
+    talk.stream(7, start=150, uuid=0xA, rollback=100)
+    talk.wait(9)
+    other.snapshot(0, 9, "memory")
+    captured = packets(talk)
+    assert found_in(captured, rules=RULES) == []
+    seen = sent_again(captured, number, 0.3, 0.9, 2.1, 4.5, 7.9)
+    assert [one.vbuckets for one in found_in(seen, rules=RULES)] == [(7,)]

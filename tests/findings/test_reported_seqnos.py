@@ -10,8 +10,9 @@ import pytest
 
 from dcpinspect.findings.finding import Finding
 from tests.encode import encode
-from tests.findings.checked import findings
-from tests.streams.told import Told, opened
+from tests.findings.checked import findings, found_in
+from tests.peers.script import Send
+from tests.streams.told import Told, opened, packets, sent_again
 
 RULES = ("server-owes-seqno", "never-persisted", "slow-stream")
 
@@ -298,3 +299,38 @@ def test_a_stream_may_have_begun_anew_in_a_hole() -> None:
     again.snapshot(9, 40, "disk", "checkpoint")
     again.mutation(40, "l")
     assert found(talk) == []
+
+
+# -- what the network carries
+# --------------------------------------------------------------------------------------------------
+
+
+def test_a_server_owes_nothing_while_the_network_carries_nothing() -> None:
+    """The client's bytes do not arrive, so the server's may not, either."""
+    talk = behind()
+    talk.send("client", encode("dcp_control", opaque=78, key="enable_noop", value="true"))
+    talk.wait(5)
+    talk.noop()
+    captured = packets(talk)
+    assert ["idle 46.0 s" in one.message for one in found_in(captured, rules=RULES)] == [True]
+    for arrives in (True, False):
+        seen = sent_again(captured, -6, 0.3, 0.9, 2.1, 4.5, arrives=arrives)
+        assert found_in(seen, rules=RULES) == []
+
+
+@pytest.mark.parametrize(("pieces", "expected"), [(6, 0), (0, 1)])
+def test_a_server_owes_nothing_while_it_sends_a_message(pieces: int, expected: int) -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 17, "memory")
+    stream.mutation(17, "k")
+    talk.high_seqnos({7: 18})
+    stream.mutation(18, "k", bytes(40))
+    sent = talk.events.pop()
+    assert isinstance(sent, Send)
+    for piece in range(pieces):
+        talk.send("server", sent.data[8 * piece : 8 * piece + 8])
+        talk.wait(1.5)
+    talk.wait(9)
+    talk.send("client", encode("dcp_control", opaque=78, key="enable_noop", value="true"))
+    assert len(found(talk)) == expected

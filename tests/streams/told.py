@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dcpinspect.reading.engine import Engine
@@ -173,3 +173,28 @@ class Seen:
 def tables(*talks: Told, sizes: Sequence[int] = ()) -> Seen:
     """The tables of conversations."""
     return Seen(packets(*talks), sizes)
+
+
+def sent_again(
+    captured: Sequence[Packet], number: int, *after_s: float, arrives: bool = True
+) -> list[Packet]:
+    """What a capture at the sender has if the network lost packet ``number``: it is sent again so
+    long after it. The packet behind it acknowledges it, after the last copy or never.
+    """
+    first, acked = captured[number], captured[number + 1]
+    copies = [replace(first, time_ns=first.time_ns + int(1e9 * after)) for after in after_s]
+    late = [replace(acked, time_ns=copies[-1].time_ns + 1000)] if arrives else []
+    others = [
+        packet
+        if arrives or packet.flow != acked.flow or packet.time_ns < first.time_ns
+        else replace(packet, data=_lacking(packet, first))
+        for packet in captured
+        if packet is not acked
+    ]
+    return sorted([*others, *copies, *late], key=lambda packet: packet.time_ns)
+
+
+def _lacking(packet: Packet, lost: Packet) -> bytes:
+    """A packet whose sender does not have what was lost."""
+    at, seq = packet.payload - 20 + 8, lost.payload - 20 + 4
+    return packet.data[:at] + lost.data[seq : seq + 4] + packet.data[at + 4 :]

@@ -5,6 +5,7 @@ what is said of it.
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from dcpinspect.transport.flow_records import TransportTables
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.tcp_openings import counted, openings
 from tests import builders
-from tests.builders import conversation, recorded
+from tests.builders import START_NS, conversation, recorded
 from tests.damage import batches
 from tests.findings.test_transport_rules import (
     UNANSWERED,
@@ -92,3 +93,103 @@ def test_a_window_that_was_shut_has_its_time() -> None:
     _, frame, _, time_ns, times, is_over = one.shut[0]
     assert frame == len(captured) - 2
     assert (round(time_ns / 1e9), times, is_over) == (20, 1, True)
+
+
+# -- what arrived late
+# --------------------------------------------------------------------------------------------------
+
+NEVER = 2**63 - 1
+_Late = tuple[tuple[int, int, float], ...]
+
+
+def late_acks(made: builders.Conversation) -> tuple[_Late, _Late]:
+    """What arrived late in each direction, with the seconds since the start."""
+    (one,) = openings(read(recorded(made.segments)), np.array([1]), 0)
+    c2s, s2c = (
+        tuple(
+            (start, end, time if time == NEVER else round((time - START_NS) / 1e9, 1))
+            for start, end, time in acks
+        )
+        for acks in one.late_acks
+    )
+    return c2s, s2c
+
+
+def again(made: builders.Conversation, *after_s: float, arrives: bool = True) -> None:
+    """The server sends eight bytes, and sends them again so long after."""
+    begun_ns, seq = made.time_ns, made.next[False]
+    for seconds in (0, *after_s):
+        made.time_ns, made.next[False] = begun_ns + int(1e9 * seconds), seq
+        made.send(False, b"01234567", builders.ACK | builders.PSH)
+    if arrives:
+        made.send(True)
+
+
+def begun() -> builders.Conversation:
+    made = builders.Conversation()
+    made.handshake()
+    made.stream(False, b"hi")
+    return made
+
+
+def test_bytes_that_are_sent_again_arrive_with_their_acknowledgement() -> None:
+    made = begun()
+    again(made, 0.3, 0.9, 2.1)
+    assert late_acks(made) == ((), ((2, 10, 2.1),))
+    again(made, 0.3, 0.9, arrives=False)
+    assert late_acks(made) == ((), ((2, 10, 2.1), (10, NEVER, NEVER)))
+
+
+def test_what_was_sent_meanwhile_arrives_with_the_last_of_it() -> None:
+    made = begun()
+    made.send(False, b"89", builders.ACK | builders.PSH)
+    made.next[False] -= 2
+    again(made, 1, 2)
+    made.time_ns += 10**9
+    made.send(True)
+    made.next[False] += 2
+    made.time_ns += 10**9
+    made.send(False, b"later", builders.ACK | builders.PSH)
+    made.time_ns += 10**9
+    made.send(True)
+    assert late_acks(made) == ((), ((2, 10, 2.0),))
+
+
+def test_copies_by_another_interface_and_a_quick_repair_are_not_late() -> None:
+    made = begun()
+    again(made, 0.0001)
+    again(made, 0.2)
+    again(made)
+    assert late_acks(made) == ((), ())
+
+
+def test_an_end_that_takes_nothing_has_what_is_sent_to_it() -> None:
+    made = begun()
+    made.send(True)
+    again(made, 0.3, 0.9, arrives=False)
+    *before, shuts, _, _, _ = recorded(made.segments)
+    shut = replace(shuts, data=shuts.data[:48] + b"\0\0" + shuts.data[50:])
+    (one,) = openings(read([*before, shut, *recorded(made.segments)[-3:]]), np.array([1]), 0)
+    assert one.late_acks == ((), ())
+
+
+def test_where_nothing_of_the_other_end_is_captured_nobody_knows() -> None:
+    made = begun()
+    again(made, 0.3, 0.9, arrives=False)
+    (one,) = openings(
+        read(recorded(segment for segment in made.segments if not segment.to_server)),
+        np.array([1]),
+        0,
+    )
+    assert one.late_acks == ((), ())
+
+
+def test_of_many_the_latest_are_remembered_and_all_before_count_with_the_first_of_these() -> None:
+    made = begun()
+    for _ in range(10):
+        again(made, 0.3, 0.9)
+    _, found = late_acks(made)
+    assert [(start, end) for start, end, _ in found] == [
+        (0, 26),
+        *((at, at + 8) for at in range(26, 82, 8)),
+    ]
