@@ -174,8 +174,8 @@ class Teller:
             if manner.severity is None
             else SEVERITIES[: SEVERITIES.index(manner.severity) + 1]
         )
-        self._around = around
-        self._notifier = notifier
+        self.around = around
+        self.notifier = notifier
         self._is_journal = manner.is_text and isinstance(output, StandardOutput) and _is_journal()
         self._known = AnnouncedFindings() if announced is None else announced
         self._due, self._absent_due = 0.0, 0.0
@@ -358,15 +358,15 @@ class Teller:
         self, reading: CheckedReading, finding: Finding, line: str, is_again: bool, now_ns: int
     ) -> None:
         """Passes a finding to the keeper of packets and to the program of ``--exec``."""
-        if self._around is not None:
-            self._around.save(
+        if self.around is not None:
+            self.around.save(
                 finding.rule,
                 line,
                 min(_moment(finding, is_again=is_again) or now_ns, now_ns),
                 now_ns,
             )
-        if self._notifier is not None:
-            self._notifier.notify(
+        if self.notifier is not None:
+            self.notifier.notify(
                 _records(reading.files, [finding])[0], SEVERITIES.index(finding.severity)
             )
 

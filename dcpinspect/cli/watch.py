@@ -36,22 +36,11 @@ if TYPE_CHECKING:
 class LiveWatch:
     """Checks a reading that runs for weeks, between its packets, and tells certain findings."""
 
-    def __init__(
-        self,
-        reading: Reading,
-        teller: Teller,
-        *,
-        around: RecentPackets | None = None,
-        notifier: Notifier | None = None,
-        summary_ns: int = 0,
-    ) -> None:
-        """``around`` and ``notifier``: the same as those of ``teller``."""
+    def __init__(self, reading: Reading, teller: Teller, *, summary_ns: int) -> None:
         from dcpinspect.capture.clock import CaptureClock
 
         self._reading = reading
         self._teller = teller
-        self._around = around
-        self._notifier = notifier
         self._clock = CaptureClock()
         self._summary_s = summary_ns / 1e9
         self._summary_due = time.monotonic() + self._summary_s if summary_ns else float("inf")
@@ -66,8 +55,8 @@ class LiveWatch:
     def _follow_packets(self, packets: PacketBatch) -> None:
         self._clock.note(packets)
         self.pass_time()
-        if self._around is not None:
-            self._around.add(packets)
+        if self._teller.around is not None:
+            self._teller.around.add(packets)
 
     def _pause(self) -> None:
         self.pass_time()
@@ -80,13 +69,13 @@ class LiveWatch:
         if (
             now_ns is not None
             and self._teller.check_when_due(self._reading, now_ns)
-            and self._around is not None
+            and self._teller.around is not None
         ):
-            self._around.pass_time(now_ns)
+            self._teller.around.pass_time(now_ns)
             since_ns = self._teller.waiting_since_ns
-            self._around.forget(now_ns if since_ns is None else since_ns)
-        if self._notifier is not None:
-            self._notifier.pass_time()
+            self._teller.around.forget(now_ns if since_ns is None else since_ns)
+        if self._teller.notifier is not None:
+            self._teller.notifier.pass_time()
         if time.monotonic() >= self._summary_due:
             self._summary_due = time.monotonic() + self._summary_s
             complain(self.summary())
@@ -101,10 +90,10 @@ class LiveWatch:
 
     def close(self) -> None:
         """Closes files, and ends running programs."""
-        if self._around is not None:
-            self._around.close()
-        if self._notifier is not None:
-            self._notifier.close()
+        if self._teller.around is not None:
+            self._teller.around.close()
+        if self._teller.notifier is not None:
+            self._teller.notifier.close()
 
     def summary(self) -> str:
         """Summarizes the reading so far on one line."""
@@ -123,10 +112,10 @@ class LiveWatch:
         # only captures from interfaces can drop packets
         if (drops := getattr(reading.capture, "drops_in_words", None)) is not None:
             clauses.append(drops)
-        if self._around is not None:
-            clauses.append(f"{counted(self._around.saved, 'file')} saved")
-        if self._notifier is not None:
-            clauses.append(f"{counted(self._notifier.started, 'program')} started")
+        if self._teller.around is not None:
+            clauses.append(f"{counted(self._teller.around.saved, 'file')} saved")
+        if self._teller.notifier is not None:
+            clauses.append(f"{counted(self._teller.notifier.started, 'program')} started")
         return f"watched {escape(', '.join(reading.files))}: {', '.join(clauses)}"
 
 
@@ -275,7 +264,7 @@ def watch(
         reading.check(rules, redactor=redactor)
         reading.forget_what_is_over()
         teller = Teller(StandardOutput(), manner, around=around, notifier=notifier)
-        watcher = LiveWatch(reading, teller, around=around, notifier=notifier, summary_ns=every_ns)
+        watcher = LiveWatch(reading, teller, summary_ns=every_ns)
         _watch(watcher, reading, exporter, pauses=source.pauses)
         status = source.report(
             reading,
