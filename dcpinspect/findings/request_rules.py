@@ -40,8 +40,7 @@ MOST_ASKED = 3
 RULES = rules(
     f"""
     bad-stream-range stream error consumer
-        fires: a stream request breaks snapshot start <= start <= snapshot end, or start <= end; a
-            warning for the latter, because it may have all up to the end
+        fires: a stream request breaks snapshot start <= start <= snapshot end, or start <= end
         unless: requests from the latest seqno; requests in the form of the first specification
         next: remove this checkpoint, because servers refuse it; a consumer has to store start and
             snapshot together, only with an item, and to resume inside the stored snapshot
@@ -385,7 +384,6 @@ def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -
             seqnos=(start, end),
             shared=shared,
             facts=facts,
-            severity="warning",
         )
     marker = requests_in_order.bare_snapshot(index, low, high)
     cause = (
