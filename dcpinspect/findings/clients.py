@@ -23,7 +23,7 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
-from dcpinspect.streams.collections import named_collections
+from dcpinspect.streams.collections import named_collections, named_scope
 from dcpinspect.streams.grouping import Groups, NameNumbers
 from dcpinspect.streams.hole_capacity import ANSWER, REQUEST
 from dcpinspect.streams.records import GREATEST, LEAST, MessageRow, Stream
@@ -43,8 +43,10 @@ share, to be too few for a node.
 """
 
 
-_MOST_LATER = 1000
-"""Number of later streams of a vbucket that are asked whether they go on with one."""
+_MOST_LATER, _MOST_CANDIDATES = 1000, 16
+"""Numbers of later streams of a vbucket that are looked at for one that goes on with a stream; and
+of those that are asked whether they have as much.
+"""
 
 
 REFUSED_FOR_NOW = (
@@ -548,8 +550,12 @@ class Clients:
         may_go_on &= (streams.request.form[later] > 0) & (
             streams.request.flags[later] & FROM_LATEST == 0
         )
+        # those that were asked for the same come first
+        filters, candidates = self._filters.of, np.flatnonzero(may_go_on)
+        is_different = filters[later[candidates]] != filters[stream]
+        candidates = candidates[np.argsort(is_different, kind="stable")[:_MOST_CANDIDATES]]
         for number, is_own_stream in zip(
-            later[may_go_on].tolist(), is_own[may_go_on].tolist(), strict=True
+            later[candidates].tolist(), is_own[candidates].tolist(), strict=True
         ):
             before = int(self._previous[number])
             had_as_much = (
@@ -579,21 +585,24 @@ class Clients:
     def _previous(self) -> RowNumbers:
         return self._context.of_client.previous
 
+    @cached_property
+    def _filters(self) -> NameNumbers:
+        """What each stream was asked for, as a scope and collections; None for all of them."""
+        filter_numbers, index = np.unique(self._context.streams.request.filter, return_inverse=True)
+        known_filters = self._context.tracker.conversation.filters
+        values = [known_filters[number] if number >= 0 else None for number in filter_numbers]
+        named = [(named_scope(value), named_collections(value)) for value in values]
+        return NameNumbers(dict(enumerate(named[number] for number in index.tolist())), len(index))
+
     def _holds(self, wide: int, narrow: int) -> bool:
         """Returns whether a stream may have all that another one was asked for."""
-        wide_filter, narrow_filter = (
-            self._context.value(number) or {} for number in (wide, narrow)
-        )
-        if "scope" in wide_filter:
-            return "collections" in narrow_filter or wide_filter["scope"] == narrow_filter.get(
-                "scope"
-            )
-        held_collections, collections = (
-            named_collections(wide_filter),
-            named_collections(narrow_filter),
-        )
-        return held_collections is None or (
-            collections is not None and collections <= held_collections
+        filters = self._filters
+        scope, collections = filters.words[filters.of[wide]]
+        narrow_scope, narrow_collections = filters.words[filters.of[narrow]]
+        if scope is not None:
+            return narrow_collections is not None or scope == narrow_scope
+        return collections is None or (
+            narrow_collections is not None and narrow_collections <= collections
         )
 
     def may_be_granted_after(self, stream: int) -> bool:
