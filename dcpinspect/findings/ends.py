@@ -28,8 +28,8 @@ RULES = rules(
         fires: a stream has reached its requested end and its snapshot is complete, but no stream
             end comes within 2 s, or ten times the time that earlier ones took; or the connection
             closes first. It is no error, because the consumer has all that it asked for
-        unless: the window is full; the consumer closed the stream, or the connection before the end
-            could arrive; after a hole
+        unless: the window is full, of DCP or TCP; the consumer closed the stream, or the connection
+            before the end could arrive; after a hole
         next: report it with the producer's version; a consumer can close the stream and go on,
             because it has all that it asked for
         causes: {GOES_ON} {CLOSED} {SILENT}
@@ -76,7 +76,7 @@ def _is_reached(context: Context, number: int) -> bool:
 
 def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Iterator[Occurrence]:
     streams = context.streams
-    if context.is_starved(link.number):
+    if context.is_starved(link.number) or link.are_shut[1 - context.producer(link.number)]:
         return
     done = [
         (

@@ -47,8 +47,8 @@ RULES = rules(
     missing-response session warning
         fires: a request that needs an answer has none for ten times the slowest answer of the
             connection, or until the other side closes it
-        unless: commands without an answer; requests after which the sender closes at once; a hole
-            that may hide the answer
+        unless: commands without an answer; requests after which the sender closes at once; a sender
+            whose TCP window is 0; a hole that may hide the answer
         next: look at the load and the log of the receiver, which is busy, hangs, or does not accept
             this client; a client should wait with a time limit, and connect again
         causes: {GOES_ON} {CLOSED} {ACKNOWLEDGED} {SILENT}
@@ -412,7 +412,9 @@ class Pairing(Watcher):
         link = context.by_number.get(connection)
         if link is None or not link.has_handshake or link.is_cut(1 - direction):
             return None
-        if context.sight.known_until_ns(link.number, 1 - direction) < ALL:
+        if link.are_shut[direction] or (
+            context.sight.known_until_ns(link.number, 1 - direction) < ALL
+        ):
             return None
         received_ns = _received_ns(link, request)
         waited_ns = link.heard_until_ns - (

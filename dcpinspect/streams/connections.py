@@ -152,7 +152,7 @@ def verdict_of(
         return "unknown-capture"
     if flow.is_full:
         return "starved-by-flow-control"
-    if is_running and any(end is not None and not end.is_over for end in link.shut):
+    if is_running and any(link.are_shut):
         return "stalled"
     if _is_dead(link, session, row):
         return "noop-dead"

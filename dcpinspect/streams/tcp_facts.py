@@ -154,6 +154,12 @@ class TcpConnection:
         return max(late_ns, default=sent_ns)
 
     @property
+    def are_shut(self) -> tuple[bool, bool]:
+        """By direction: whether its sender takes nothing at the end, so that nothing can come."""
+        c2s, s2c = (spell is not None and not spell.is_over for spell in self.shut)
+        return c2s, s2c
+
+    @property
     def carries_since_ns(self) -> int:
         """When the network last went on after it had carried nothing, as far as TCP shows it:
         silence before that is nobody's. ``GREATEST`` if it did not go on.

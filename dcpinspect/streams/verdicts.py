@@ -76,7 +76,7 @@ class Ends:
                 at_end[link.number] = [span is not None for span in link.lost_at_end]
                 now[link.number] = link.last_ns
                 closed[link.number] = bool(link.closed)
-                shut[link.number] = [end is not None and not end.is_over for end in link.shut]
+                shut[link.number] = link.are_shut
         producer = np.maximum(connections.producer[number], 0)
         lost = (connections.losses.array[number, producer] != streams.losses) | at_end[
             number, producer

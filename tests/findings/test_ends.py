@@ -9,6 +9,7 @@ import pytest
 from dcpinspect.findings.finding import Finding
 from tests.encode import encode
 from tests.findings.checked import findings, found_in
+from tests.findings.test_transport_rules import taking_nothing
 from tests.streams.told import Told, opened, packets, sent_again
 
 RULES = ("stream-end-missing", "closed-before-stream-end")
@@ -242,3 +243,12 @@ def test_the_end_is_not_missing_while_the_network_carries_nothing_or_a_message_c
     coming.wait(30)
     coming.send("client", encode("dcp_control", opaque=78, key="enable_noop", value="true"))
     assert found(coming) == []
+
+
+def test_the_end_is_not_missing_while_the_client_takes_nothing() -> None:
+    talk = reached()
+    talk.send("client", encode("dcp_control", opaque=78, key="enable_noop", value="true"))
+    talk.wait(30)
+    talk.noop()
+    captured = packets(talk)
+    assert found_in(taking_nothing(captured, len(captured) - 6, len(captured)), rules=RULES) == []

@@ -17,6 +17,7 @@ from tests.captures import field
 from tests.doubled import packets_of, tcp_of, written
 from tests.encode import encode
 from tests.findings.checked import findings, found_in
+from tests.findings.test_transport_rules import taking_nothing
 from tests.peers.script import Stream
 from tests.streams.told import Told, opened, packets, sent_again
 
@@ -405,3 +406,13 @@ def test_a_request_is_not_late_before_it_arrives_and_of_nobody_known_if_it_never
     ):
         seen = sent_again(captured, -6, *again, arrives=arrives) if again else captured
         assert [f"{one.cause}: {one.message}" for one in found_in(seen, rules=IDS)] == expected
+
+
+def test_nothing_is_missing_while_who_asked_takes_nothing() -> None:
+    talk = opened()
+    unanswered(talk)
+    talk.wait(6)
+    talk.send("client", encode("dcp_control", opaque=78, key="enable_noop", value="true"))
+    captured = packets(talk)
+    assert len(found_in(captured, rules=IDS)) == 1
+    assert found_in(taking_nothing(captured, len(captured) - 4, len(captured)), rules=IDS) == []
