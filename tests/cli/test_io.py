@@ -65,7 +65,9 @@ def test_the_silence_at_the_end_is_told_unless_an_end_was_asked_for(
     assert main(["io", path, "--until", "10s"]) == 0
     assert "to the end of the capture" not in capsys.readouterr().out
     assert main(["io", LOOP]) == 0
-    assert "to the end of the capture" not in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "to the end of the capture" not in told
+    assert "dcp_stream_req response " in told, "named as stats names it"
 
 
 def test_spans_are_chosen_for_the_messages(capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,7 +60,7 @@ def _lines(
     first = records.values("time")[0] - int(relative[0])
     yield f"from {day_and_time(first)} UTC, a row is {duration(interval_ns, is_exact=True)}", ""
     heads = {
-        (name, side): f"{escape(name)}{'' if side == 'request' else ' answer'}"
+        (name, side): f"{escape(name)}{'' if side == 'request' else ' response'}"
         for name, side in most[:COMMANDS]
     }
     bar = BAR
@@ -100,7 +100,7 @@ def _lines(
             chart = np.zeros(-(-(high - low + 1) // together), np.int64)
             np.add.at(chart, (spans[command_rows] - low) // together, values[command_rows])
             label = (
-                f"{escape(name[0])}{'' if name[1] == 'request' else ' answer'}"
+                f"{escape(name[0])}{'' if name[1] == 'request' else ' response'}"
                 if unit == "messages"
                 else ""
             )

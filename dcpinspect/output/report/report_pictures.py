@@ -331,7 +331,7 @@ def over_time(
     # the same order in both charts, so that colours agree
     ranked = [charts.commands[position] for position in np.argsort(-largest, kind="stable")]
     layers = [
-        (f"{command.name}{'' if command.side == 'request' else ' answer'}", values(command))
+        (f"{command.name}{'' if command.side == 'request' else ' response'}", values(command))
         for command in ranked[:limit]
     ]
     if len(ranked) > limit:
