@@ -62,7 +62,7 @@ class LineProblem:
     what: str
 
 
-Found = SentBytes | Frame | LineProblem
+HexPiece = SentBytes | Frame | LineProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class TextForm:
     """What is made up, because the text does not have it."""
     begins: re.Pattern[str]
     """Matches somewhere in the first lines of a text of this form."""
-    pieces: Callable[[Lines], Iterator[Found]]
+    pieces: Callable[[Lines], Iterator[HexPiece]]
 
 
 _PUSHED = frozenset((*range(0x55, 0x5D), 0x5F, 0x60, 0x62, 0x63, 0x64, 0x65))
@@ -215,14 +215,14 @@ class _Clock:
 _HALF_A_DAY = 43_200 * 10**9
 
 
-def dump(lines: Lines, *, since_first: bool = False) -> Iterator[Found]:
+def dump(lines: Lines, *, since_first: bool = False) -> Iterator[HexPiece]:
     """Yields packets, or what they carried, from a dump with offsets that begin at 0 again.
     ``since_first``: as in ``_Clock``.
     """
     data, is_wanted, number = bytearray(), True, 0
     clock, time_ns, link_type = _Clock(since_first=since_first), None, None
 
-    def finished_frame() -> Found:
+    def finished_frame() -> HexPiece:
         nonlocal link_type
         content = bytes(data)
         data.clear()
@@ -258,7 +258,7 @@ def dump(lines: Lines, *, since_first: bool = False) -> Iterator[Found]:
         yield finished_frame()
 
 
-def follow_hex(lines: Lines) -> Iterator[Found]:
+def follow_hex(lines: Lines) -> Iterator[HexPiece]:
     """Reads the follow view as a dump: the lines of the second node are indented, and offsets count
     for each direction.
     """
@@ -293,7 +293,7 @@ def follow_hex(lines: Lines) -> Iterator[Found]:
         yield SentBytes((nodes[0], nodes[1]), direction, None, bytes(data))
 
 
-def follow_raw(lines: Lines) -> Iterator[Found]:
+def follow_raw(lines: Lines) -> Iterator[HexPiece]:
     """Reads the follow view as hex digits, one segment on each line."""
     nodes = [CLIENT, SERVER]
     for number, text in lines:
@@ -307,7 +307,7 @@ def follow_raw(lines: Lines) -> Iterator[Found]:
             yield LineProblem(number, "half a byte")
 
 
-def plain(lines: Lines) -> Iterator[Found]:
+def plain(lines: Lines) -> Iterator[HexPiece]:
     """Reads hex digits alone: bytes of one side."""
     direction = None
     for number, text in lines:
@@ -321,11 +321,11 @@ def plain(lines: Lines) -> Iterator[Found]:
             yield SentBytes((CLIENT, SERVER), direction, None, data)
 
 
-def protocol_log(lines: Lines) -> Iterator[Found]:
+def protocol_log(lines: Lines) -> Iterator[HexPiece]:
     """Reads the C++ SDK's log of what it sends and receives: a line and a dump of each buffer."""
     ends, direction, time_ns, size, data, began = (CLIENT, SERVER), 0, None, 0, bytearray(), 0
 
-    def finished() -> Iterator[Found]:
+    def finished() -> Iterator[HexPiece]:
         if size:
             if len(data) != size:
                 yield LineProblem(began, f"{len(data)} bytes of {size}")

@@ -155,7 +155,7 @@ class Recorder:
     def __init__(self, wishes: RecordingOrder, reports: _ReportPipe) -> None:
         """Opens the interfaces and the file. Raises UsageError, CaptureError, OutputError."""
         self._wishes = wishes
-        self._told = reports
+        self._reports = reports
         self._out: ByteArray = np.empty(OUT_BYTES, np.uint8)
         self._sources: list[PacketSource] = []
         self._gone: list[str] = []
@@ -253,7 +253,7 @@ class Recorder:
             if self._round():
                 now = time.monotonic()
                 self._moved = now
-                self._told.wake()
+                self._reports.wake()
             if now >= due or not self._sources:
                 due = now + STATUS_S
                 self._report_progress()
@@ -356,7 +356,7 @@ class Recorder:
         else:
             if self._is_full:
                 self._is_full = False
-                self._told.send(
+                self._reports.send(
                     line=(
                         f"{self._wishes.name}: there is room again; recording goes on "
                         f"({self._unrecorded:,} packets are missing)"
@@ -380,7 +380,9 @@ class Recorder:
         self._unrecorded += packets
         if not self._is_full:
             self._is_full = True
-            self._told.send(line=f"{error}; packets are counted and left out until there is room")
+            self._reports.send(
+                line=f"{error}; packets are counted and left out until there is room"
+            )
 
     def _look_at(self, source: PacketSource, poller: select.poll) -> None:
         """Handles an error of a source: an interface that is down may come up again; one that is
@@ -391,7 +393,7 @@ class Recorder:
             return
         name, reason = escape(source.name), error.strerror
         if not source.is_gone:
-            self._told.send(
+            self._reports.send(
                 line=(
                     f"{name}: the interface is down ({reason}); capturing goes on once it is up "
                     "again"
@@ -413,11 +415,11 @@ class Recorder:
             return
         if self._wishes.waits:
             self._gone.append(source.name)
-            self._told.send(
+            self._reports.send(
                 line=f"{name}: the interface is gone ({reason}); capturing goes on once it is back"
             )
             return
-        self._told.send(
+        self._reports.send(
             problem=[
                 source.name,
                 (
@@ -427,7 +429,7 @@ class Recorder:
             ]
         )
         if self._sources:  # otherwise the end says so at once
-            self._told.send(
+            self._reports.send(
                 line=f"{name}: the interface is gone ({reason}); the other interfaces go on"
             )
 
@@ -443,10 +445,10 @@ class Recorder:
             if source.number == len(self._counts):  # it is of another kind than before
                 self._before.append((0, 0))
                 self._counts.append(None)
-                self._told.send(interfaces=self._files.interfaces)
+                self._reports.send(interfaces=self._files.interfaces)
             if source.fileno() is not None:
                 poller.register(source.fileno() or 0, select.POLLIN)
-            self._told.send(line=f"{escape(name)}: the interface is back; capturing goes on")
+            self._reports.send(line=f"{escape(name)}: the interface is back; capturing goes on")
 
     def _counted(self, source: PacketSource) -> tuple[int, int] | None:
         counts = source.counts()
@@ -462,7 +464,7 @@ class Recorder:
 
     def _report_progress(self) -> None:
         """Tells the reader how much there is by now."""
-        self._told.state(**self._numbers())
+        self._reports.state(**self._numbers())
 
     def _numbers(self) -> dict[str, Any]:
         drops = interface_drops(self._names)
@@ -486,7 +488,7 @@ class Recorder:
             if not self._is_full:
                 raise
         finally:
-            self._told.send(**self._numbers())
+            self._reports.send(**self._numbers())
             for source in self._sources:
                 source.close()
 

@@ -14,8 +14,8 @@ from dataclasses import replace
 from dcpinspect.capture.compressed import Raw
 from dcpinspect.capture.hex_lines import (
     Ends,
-    Found,
     Frame,
+    HexPiece,
     LineProblem,
     SentBytes,
     TextForm,
@@ -130,7 +130,7 @@ class _Segments:
         self._addresses: dict[str, bytes] = {}
         self._last_ns = 0
 
-    def records(self, piece: Found) -> Iterator[bytes]:
+    def records(self, piece: HexPiece) -> Iterator[bytes]:
         """Yields the pcap records of one piece."""
         if isinstance(piece, Frame):
             yield self._record(piece.time_ns, piece.data)

@@ -320,7 +320,7 @@ def log_remarks(logs: Sequence[LogReading]) -> int:
 class CheckedCaptures:
     """Findings, the rules that were checked, and the captures in which they were found."""
 
-    found: Sequence[Finding]
+    findings: Sequence[Finding]
     rules: Sequence[str]
     """The ids of the rules that were checked."""
     reading: Reading | MergedReading | None = None
@@ -353,7 +353,7 @@ def report_of(
     from dcpinspect.output.render.verdict import LookedAt, verdict
     from dcpinspect.tables.times import in_words
 
-    findings = checked.found
+    findings = checked.findings
     rules = checked.rules
     reading = checked.reading
     files, links = ((), ()) if reading is None else (reading.files, reading.links)

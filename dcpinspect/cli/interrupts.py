@@ -74,7 +74,7 @@ class _State:
     """Monotonic time since which a piece is on its way to standard output; None: there is none."""
     result = "nothing was written"
     """What standard output has."""
-    told: Callable[[], str] | None = None
+    last_line: Callable[[], str] | None = None
     """Makes the line of the end, where a command knows better what there is."""
     status: int | None = None
     """Exit status after a signal, if it is not the usual one."""
@@ -148,14 +148,14 @@ def batches(capture: Stoppable, iterable: Iterable[T]) -> Iterator[T]:
 
 
 @contextmanager
-def telling(told: Callable[[], str], status: int | None = None) -> Iterator[None]:
-    """Lets the line of the end be what ``told`` returns, and the exit status this one."""
-    before = _state.told, _state.status
-    _state.told, _state.status = told, status
+def telling(last_line: Callable[[], str], status: int | None = None) -> Iterator[None]:
+    """Lets the line of the end be what ``last_line`` returns, and the exit status this one."""
+    before = _state.last_line, _state.status
+    _state.last_line, _state.status = last_line, status
     try:
         yield
     finally:
-        _state.told, _state.status = before
+        _state.last_line, _state.status = before
 
 
 class _Writing:
@@ -261,8 +261,8 @@ def _end(number: int) -> NoReturn:
         # what is not loaded yet has made nothing
         outcomes: list[str] = getattr(sys.modules.get("dcpinspect.temporary"), "end_all", list)()
         _write_stderr(
-            _state.told()
-            if _state.told is not None
+            _state.last_line()
+            if _state.last_line is not None
             else f"interrupted; {', '.join(outcomes) or _state.result}"
         )
     finally:

@@ -357,7 +357,7 @@ class CaptureSource:
         self.pauses = follow or options.STDIN in captures
         self._follow = follow
         self._only_text = only_text
-        self._told = 0
+        self._damage_shown = 0
         """Number of damaged places that were told when they were met."""
 
     @contextmanager
@@ -383,16 +383,21 @@ class CaptureSource:
 
     def _report_damage(self, problem: FileDamage) -> None:
         """Tells damage of a followed capture when it is met: its end may be days away."""
-        if self._told < MAX_LINES:
+        if self._damage_shown < MAX_LINES:
             complain_of([problem])
-            self._told += 1
+            self._damage_shown += 1
 
     def report(
         self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int
     ) -> int:
         """Prints remarks on damage, losses, and captures without any wanted message."""
         return remarks(
-            reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped, told=self._told
+            reading,
+            is_whole=is_whole,
+            stats=stats,
+            shown=shown,
+            skipped=skipped,
+            damage_shown=self._damage_shown,
         )
 
 

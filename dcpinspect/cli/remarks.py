@@ -90,7 +90,7 @@ def remarks(
     checks: bool = False,
     is_told: bool = False,
     side: str = "",
-    told: int = 0,
+    damage_shown: int = 0,
     counted_copies: Collection[int] = (),
 ) -> int:
     """Prints remarks on the captures on standard error. Returns the exit status of the command.
@@ -99,7 +99,7 @@ def remarks(
     table of all packets and bytes. ``shown``: number of messages that met the conditions, without
     those that were ``skipped``. ``checks``: the command looks for problems, so captures without
     messages are a failure. ``is_told``: it has said what to do about bytes of other protocols.
-    ``side``: names the reading, if there are two. ``told``: number of
+    ``side``: names the reading, if there are two. ``damage_shown``: number of
     damaged places that were told before. ``counted_copies``: connections that were counted,
     although they show what another one shows.
     """
@@ -115,7 +115,7 @@ def remarks(
     for line in _set_clocks(reading):
         complain(line)
     problems = reading.capture.problems
-    complain_of(problems[told:MAX_LINES], complain)
+    complain_of(problems[damage_shown:MAX_LINES], complain)
     if len(problems) > MAX_LINES:
         complain(f"{len(problems) - MAX_LINES} more damaged places")
     if is_whole and not reading.messages:

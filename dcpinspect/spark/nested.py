@@ -44,7 +44,7 @@ def nested(
     (stored_item,) = _stored([pickle.dumps(item)], stem, salt)  # with many captures it is large
     while True:
         inner = partial(
-            _tried, work=work, processors=tasks.processors, found=results, stem=stem, salt=salt
+            _tried, work=work, processors=tasks.processors, results=results, stem=stem, salt=salt
         )
         (ended,) = tasks.map(what, inner, [stored_item], [0])
         if isinstance(ended, _MissingTasks):
@@ -123,11 +123,11 @@ class _Inner(TaskRunner):
     """The tasks that a task can use."""
 
     def __init__(
-        self, processors: int, found: Sequence[Sequence[_Stored]], stem: str, salt: Salt | None
+        self, processors: int, results: Sequence[Sequence[_Stored]], stem: str, salt: Salt | None
     ) -> None:
         super().__init__()
         self.processors = processors
-        self._found = list(found)
+        self._results = list(results)
         self._done: list[list[bytes]] = []
         self._stem = stem
         self._salt = salt
@@ -138,8 +138,8 @@ class _Inner(TaskRunner):
         """As ``TaskRunner`` has it. A little work is done here and now."""
         if not items:
             return []
-        if self._found:
-            return [stored.read(self._salt) for stored in self._found.pop(0)]
+        if self._results:
+            return [stored.read(self._salt) for stored in self._results.pop(0)]
         if not is_little(sizes):
             done = [_stored(results, self._stem, self._salt) for results in self._done]
             pickled_work = [pickle.dumps((work, item)) for item in items]
@@ -156,12 +156,12 @@ def _tried(
     *,
     work: Callable[[Any, TaskRunner], Any],
     processors: int,
-    found: Sequence[Sequence[_Stored]],
+    results: Sequence[Sequence[_Stored]],
     stem: str,
     salt: Salt | None,
 ) -> _Done | _MissingTasks | _Failed:
     try:
-        return _Done(work(given.read(salt), _Inner(processors, found, stem, salt)))
+        return _Done(work(given.read(salt), _Inner(processors, results, stem, salt)))
     except _NeedError as need:
         return need.wanted
     except DcpInspectError as error:

@@ -143,8 +143,8 @@ def run(
         manifest.clean()
         going = _RunInProgress(manifest, options, has_whole=then is not None)
         summary = going.run(paths, tasks_of)
-        if then is not None and going.found is not None:
-            then(going.found)
+        if then is not None and going.results is not None:
+            then(going.results)
         return summary
 
 
@@ -224,7 +224,7 @@ class _RunInProgress:
         """Files of tasks that this run is to name."""
         self.summary = Summary(options.out, self.batch)
         self.has_whole = has_whole
-        self.found: RunResults | None = None
+        self.results: RunResults | None = None
         """Results of all captures, if they are wanted; None if there was nothing new."""
 
     def run(self, paths: Mapping[str, str], tasks_of: TasksOf) -> Summary:
@@ -349,7 +349,7 @@ class _RunInProgress:
             manifest = replace(manifest, parts=manifest_parts)
             joining = RunParts.from_manifest(manifest, self.batch, secrets)
             if self.has_whole:
-                self.found, together = put_together(joining, tasks)
+                self.results, together = put_together(joining, tasks)
             else:
                 together = put_together_apart(joining, tasks)
         with self._timed("tables"):
@@ -368,8 +368,8 @@ class _RunInProgress:
                 tables, messages, _gone(self.manifest.parts, manifest_parts)
             ).commit()
             manifest.clean(self.batch)
-        if self.found is not None:
-            self.found = replace(self.found, manifest=manifest)
+        if self.results is not None:
+            self.results = replace(self.results, manifest=manifest)
         self._sum_up(manifest, works=len(works))
         return manifest
 

@@ -176,13 +176,13 @@ _OUR_WORDS = (
 class QueryRows:
     """The rows of a result, record batch by record batch; ``schema`` has its columns."""
 
-    def __init__(self, reader: Any, told: Callable[[Callable[[], Any]], Any]) -> None:
+    def __init__(self, reader: Any, raising: Callable[[Callable[[], Any]], Any]) -> None:
         self.schema = reader.schema
         self._reader = reader
-        self._told = told
+        self._raising = raising
 
     def __iter__(self) -> Iterator[Any]:
         """Yields the record batches. Raises UsageError for errors that only making rows shows."""
         batches = iter(self._reader)
-        while (batch := self._told(lambda: next(batches, None))) is not None:
+        while (batch := self._raising(lambda: next(batches, None))) is not None:
             yield batch

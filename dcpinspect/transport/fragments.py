@@ -64,7 +64,7 @@ class _Pieces:
     """The fragments of one datagram so far."""
 
     began_ns: int
-    found: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    pieces: dict[tuple[int, int], bytes] = field(default_factory=dict)
     """The captured bytes of fragments, by (first byte, byte after the last), in order of arrival.
     """
     size: int = 0
@@ -80,7 +80,7 @@ class _Pieces:
         """Returns whether this very fragment is here already; ``None`` if it cannot belong to the
         same datagram.
         """
-        same_range = self.found.get((start, end))
+        same_range = self.pieces.get((start, end))
         if same_range is not None:
             size = min(len(data), len(same_range))
             return True if data[:size] == same_range[:size] else None
@@ -90,7 +90,7 @@ class _Pieces:
 
     def add(self, start: int, end: int, data: bytes, packet: int) -> None:
         """Adds a fragment."""
-        self.found[start, end] = data
+        self.pieces[start, end] = data
         self.packets.append(packet)
         self.size += end - start
         self.end = max(self.end, end)
@@ -101,7 +101,7 @@ class _Pieces:
         if self.total < 0 or self.size < self.total:
             return False
         end = 0
-        for start, stop in sorted(self.found):
+        for start, stop in sorted(self.pieces):
             if start > end:
                 break
             end = max(end, stop)
@@ -111,9 +111,9 @@ class _Pieces:
         """Returns the datagram; where fragments overlap, the first copy counts."""
         data = bytearray(self.total)
         captured = 0
-        for (start, _), piece in reversed(self.found.items()):
+        for (start, _), piece in reversed(self.pieces.items()):
             data[start : start + len(piece)] = piece
-        for start, size in sorted((start, len(piece)) for (start, _), piece in self.found.items()):
+        for start, size in sorted((start, len(piece)) for (start, _), piece in self.pieces.items()):
             if start > captured:
                 break
             captured = max(captured, start + size)
@@ -141,26 +141,30 @@ class Fragments:
         if length <= 0 or end > MAX_LENGTH or (more and length % 8):
             raise ValueError("no such fragment")
         self._make_room(time_ns, len(data) + PIECE_COST)
-        pieces = self._waiting.get(key)
-        if pieces is not None:
-            held = pieces.holds(start, end, data)
+        datagram = self._waiting.get(key)
+        if datagram is not None:
+            held = datagram.holds(start, end, data)
             if held:
                 return None
-            if held is None or len(pieces.found) == MAX_PIECES or (not more and pieces.end > end):
+            if (
+                held is None
+                or len(datagram.pieces) == MAX_PIECES
+                or (not more and datagram.end > end)
+            ):
                 self._drop(key)  # the sender has reused its identification
-                pieces = None
-        if pieces is None:
-            pieces = self._waiting[key] = _Pieces(time_ns)
-        pieces.add(start, end, data, packet)
+                datagram = None
+        if datagram is None:
+            datagram = self._waiting[key] = _Pieces(time_ns)
+        datagram.add(start, end, data, packet)
         self._bytes += len(data) + PIECE_COST
         if start == 0:
-            pieces.head = pieces.head or fragment.head
+            datagram.head = datagram.head or fragment.head
         if not more:
-            pieces.total = end
-        if not pieces.are_all:
+            datagram.total = end
+        if not datagram.are_all:
             return None
-        pieces.is_complete = True
-        return pieces.datagram()
+        datagram.is_complete = True
+        return datagram.datagram()
 
     def finish(self) -> None:
         """Drops everything that waits: no more fragments come."""
@@ -178,7 +182,7 @@ class Fragments:
             self._drop(key)
 
     def _drop(self, key: Hashable) -> None:
-        pieces = self._waiting.pop(key)
-        self._bytes -= sum(len(data) + PIECE_COST for data in pieces.found.values())
-        if not pieces.is_complete:
-            self.lost += len(pieces.found)
+        datagram = self._waiting.pop(key)
+        self._bytes -= sum(len(data) + PIECE_COST for data in datagram.pieces.values())
+        if not datagram.is_complete:
+            self.lost += len(datagram.pieces)

@@ -8,8 +8,8 @@ from dcpinspect.capture.hex_lines import (
     CLIENT,
     FORMS,
     SERVER,
-    Found,
     Frame,
+    HexPiece,
     LineProblem,
     SentBytes,
     TextForm,
@@ -68,7 +68,7 @@ NODES = "Node 0: 10.0.0.1:4000\nNode 1: 10.0.0.2:11210\n"
 LOG = '[2026-03-01 10:00:00.250]    1ms [trac] [7,9] [MCBP, {}] host="10.0.0.2", {}={}\n'
 
 
-def found(text: str) -> tuple[TextForm, list[Found]]:
+def found(text: str) -> tuple[TextForm, list[HexPiece]]:
     form = form_of(text)
     assert form is not None
     return form, list(form.pieces(iter(list(enumerate(text.split("\n"), 1)))))

@@ -117,7 +117,7 @@ def test_many_tiny_fragments_cost_a_bounded_time() -> None:
     table = f.Fragments()
     for start in range(8, 65_000, 8):
         assert table.add(f.Fragment("key", start, 8, bytes(8), True, b""), 0) is None
-    assert len(table._waiting["key"].found) <= f.MAX_PIECES
+    assert len(table._waiting["key"].pieces) <= f.MAX_PIECES
 
 
 def test_the_packets_that_its_fragments_came_in_are_known_but_not_those_of_copies() -> None:

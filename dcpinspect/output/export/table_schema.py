@@ -119,8 +119,8 @@ def _specific() -> dict[str, Any]:
     }
 
 
-def _add(found: dict[str, list[dict[str, Any]]], name: str, form: dict[str, Any]) -> None:
-    forms = found.setdefault(name, [])
+def _add(forms_by_name: dict[str, list[dict[str, Any]]], name: str, form: dict[str, Any]) -> None:
+    forms = forms_by_name.setdefault(name, [])
     if all({**form, "description": ""} != {**earlier, "description": ""} for earlier in forms):
         forms.append(form)
 

@@ -158,14 +158,14 @@ def losses(coverage: Coverage, *, is_told: bool = False) -> Iterator[str]:
     connections of other protocols. What to do about bytes of other protocols is said once, here
     or, if ``is_told``, elsewhere.
     """
-    told: set[str] = set()
+    advice_given: set[str] = set()
     for direction in coverage.where(lambda all_: all_.is_own & ~(all_.is_whole & (all_.late == 0))):
         where = (
             f"connection {direction.connection}, {_ends_text(direction)}"
             if direction.connection
             else f"{direction.sender}, {DIRECTIONS[direction.direction]}"
         )
-        yield f"{where}: {'; '.join(_loss_texts(direction, coverage, told, is_told=is_told))}"
+        yield f"{where}: {'; '.join(_loss_texts(direction, coverage, advice_given, is_told=is_told))}"
 
 
 def _ends_text(direction: DirectionCoverage) -> str:
@@ -178,7 +178,7 @@ def _ends_text(direction: DirectionCoverage) -> str:
 
 
 def _loss_texts(
-    direction: DirectionCoverage, coverage: Coverage, told: set[str], *, is_told: bool
+    direction: DirectionCoverage, coverage: Coverage, advice_given: set[str], *, is_told: bool
 ) -> Iterator[str]:
     cut = f", {direction.cut:,} of them cut off by the snapshot length" if direction.cut else ""
     where = (
@@ -205,9 +205,9 @@ def _loss_texts(
         yield f"{counted(direction.late - direction.filled, 'byte')} {UNPLACED}"
     if direction.not_decodable:
         advice = foreign(direction.protocol, coverage, direction.connection)
-        is_known = is_told or advice in told
+        is_known = is_told or advice in advice_given
         what = (advice.partition(",")[0] if is_known else advice) or direction.protocol
-        told.add(advice)
+        advice_given.add(advice)
         yield f"{direction.not_decodable:,} bytes of {what}"
 
 

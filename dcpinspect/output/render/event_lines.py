@@ -196,12 +196,12 @@ def events(
     noted: Mapping[int, Sequence[MessageEvent]],
     links: Mapping[int, TcpConnection],
     last_rows: Mapping[int, int],
-    found: Iterable[VbucketEvent] = (),
+    findings: Iterable[VbucketEvent] = (),
 ) -> list[VbucketEvent]:
     """Returns all events in order of rows; what no message shows comes in order of time.
 
     ``noted``: noted messages of each stream, by place. ``links``: the connections, by number.
-    ``last_rows``: row of the vbucket's last message on each connection. ``found``: findings.
+    ``last_rows``: row of the vbucket's last message on each connection. ``findings``: findings.
     """
     all_events: list[VbucketEvent] = []
     for stream_index, story in enumerate(streams):
@@ -214,7 +214,7 @@ def events(
             all_events.append(
                 latest._replace(place=5, kind="state", text=text, time_ns=link.last_ns, gap=None)
             )
-    all_events += found
+    all_events += findings
     timed = sorted((event.time_ns, event.row) for event in all_events if event.time_ns is not None)
     times, rows = [time_ns for time_ns, _ in timed], [*accumulate((row for _, row in timed), max)]
 

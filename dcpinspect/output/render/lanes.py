@@ -171,7 +171,7 @@ def _axis(shape: Shape, scale: Scale, glyphs: Glyphs, apart: int) -> LaneCells:
             scale.step
         )
         cells[ticks[(ticks >= first) & (ticks <= last)].astype(np.int64)] = glyphs.tick
-        if shape.told is not None:
+        if shape.rollback_seqno is not None:
             cells[first + 1 : first + 2] = glyphs.back
         else:
             cells[last] = glyphs.end

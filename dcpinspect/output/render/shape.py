@@ -36,7 +36,7 @@ class Shape:
     begin: int | None
     """Where the line of the stream begins; None: it has no line."""
     end: int
-    told: int | None
+    rollback_seqno: int | None
     """Where a rollback leads back to."""
     is_asked: bool
     bars: Bars
@@ -57,7 +57,7 @@ class Shape:
             for seqno_or_time in (
                 self.begin,
                 self.end if self.begin is not None else None,
-                self.told,
+                self.rollback_seqno,
             )
             if seqno_or_time is not None
         )
@@ -118,7 +118,7 @@ def by_seqno(story: StreamStory, noted: Iterable[Mark] = ()) -> Shape:
     return Shape(
         begin=begin,
         end=begin if end is None else end,
-        told=rollback_seqno,
+        rollback_seqno=rollback_seqno,
         is_asked=start is not None,
         bars=story.bars,
         gap_first=story.after + np.uint64(1),
@@ -189,7 +189,7 @@ def by_time(
     return Shape(
         begin=begin,
         end=end,
-        told=None,
+        rollback_seqno=None,
         is_asked=stream["requested_start"] is not None,
         bars=replace(
             bars,

@@ -153,7 +153,7 @@ def of_reading(
     ``charts`` returns the charts of ``Statistics``. ``is_whole``: the reading came to the end of
     the captures. ``worked_out``: the result of ``Reading.worked_out``, if it is known already.
     """
-    tables, found, by_name = worked_out or reading.worked_out(is_whole=is_whole)
+    tables, findings, by_name = worked_out or reading.worked_out(is_whole=is_whole)
 
     def events_of(vbucket: int) -> VbucketItems:
         items, rows = VbucketItems(vbucket), store.of_vbucket(vbucket)
@@ -174,7 +174,7 @@ def of_reading(
         facts=[(label, list(texts)) for label, texts in info_facts(about) if label != "next"],
         files=files,
         looked=LookedAt.from_reading(reading, damage=damage(reading)),
-        findings=found,
+        findings=findings,
         tables=tables,
         by_name=by_name,
         charts=charts(tables),
@@ -301,15 +301,15 @@ def _vbuckets_that_matter(source: Source, limit: int) -> tuple[list[int], int]:
 
 
 def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:
-    found = stories(source.tables, vbucket, (), source.events_of(vbucket))
-    shown = found[-limits.streams :]
+    vbucket_stories = stories(source.tables, vbucket, (), source.events_of(vbucket))
+    shown = vbucket_stories[-limits.streams :]
     several = any(story.stream["sid"] is not None for story in shown)
     return Timeline(
         vbucket,
         shown,
         [name(story, is_with_sid=several) for story in shown],
         [{lane: one_line(text) for lane, text in words(story, ()).items()} for story in shown],
-        len(found) - len(shown),
+        len(vbucket_stories) - len(shown),
     )
 
 

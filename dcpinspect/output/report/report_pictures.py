@@ -213,7 +213,7 @@ def _stream(group: Element, scale: Scale, shape: Shape, title: str) -> None:
     if shape.begin is not None:
         begin, end = _x(scale, shape.begin), _x(scale, shape.end)
         _add(group, "line", x1=begin, x2=end, y1=18, y2=18, class_="axis")
-        if shape.told is not None:
+        if shape.rollback_seqno is not None:
             tip = min(end + 7, begin)
             _add(group, "path", d=f"M {tip:.1f} 14 L {end:.1f} 18 L {tip:.1f} 22", class_="arrow")
     for first, last, kind, came, text in _boxes(scale, shape):
