@@ -52,10 +52,10 @@ class EmptySnapshots:
 
 
 def opened_since(
-    streams: Streams, numbers: Sequence[int], times: IntArray, index: int, told: MessageRow[Any]
+    streams: Streams, numbers: Sequence[int], times: IntArray, index: int, answer: MessageRow[Any]
 ) -> int:
     """Returns the index of the first of these streams behind ``index`` that was opened after a
-    message of the server, ``told``; their number if there is none. ``times``: when they were
+    message of the server, ``answer``; their number if there is none. ``times``: when they were
     opened, in order.
 
     What comes next on the same connection came after the message where it is read behind it, since
@@ -65,9 +65,9 @@ def opened_since(
     is_next = (
         after < len(numbers)
         and streams.connection[numbers[index]] == streams.connection[numbers[after]]
-        and streams.opened.row[numbers[after]] > told.row
+        and streams.opened.row[numbers[after]] > answer.row
     )
-    return after if is_next else max(after, int(np.searchsorted(times, told.time)))
+    return after if is_next else max(after, int(np.searchsorted(times, answer.time)))
 
 
 class OpenedInOrder:
@@ -102,11 +102,11 @@ class OpenedInOrder:
         before = bisect_left(indices, index)
         return self.numbers[indices[before - 1]] if before else None
 
-    def since(self, index: int, told: MessageRow[Any]) -> int:
+    def since(self, index: int, answer: MessageRow[Any]) -> int:
         """Returns the place of the first stream after a place that was opened at the time of a
         message or later; their number if there is none.
         """
-        return opened_since(self._streams, self.numbers, self._times, index, told)
+        return opened_since(self._streams, self.numbers, self._times, index, answer)
 
     @cached_property
     def _by_range(self) -> dict[tuple[int, int], list[tuple[int, int]]]:

@@ -323,7 +323,7 @@ class Context:
         """Client and vbucket of each failover log, as one number, and the logs. Both are sorted by
         that number, then by time.
         """
-        all_logs = self.logs.told
+        all_logs = self.logs.rows
         key = self.names.of[all_logs.connection] << VBUCKET_BITS | all_logs.vbucket
         order = np.lexsort((all_logs.place.row, all_logs.place.time, key))
         return key[order], LogsInOrder(self.logs, order)

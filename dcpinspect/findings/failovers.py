@@ -72,7 +72,7 @@ def _of_clients(context: Context) -> Iterator[tuple[str, int, Sequence[KnownLog]
 
     Logs that are all the same are left out.
     """
-    logs, all_logs = context.logs, context.logs.told
+    logs, all_logs = context.logs, context.logs.rows
     buckets = NameNumbers(
         {number: bucket for number, (_, bucket) in logs.origins.items()}, len(context.names.of)
     )

@@ -28,7 +28,7 @@ def findings_alone(
         whose = (
             case.whose if case.whose != "unknown" else RULES[case.rule].whose_is(case.cause, None)
         )
-        judged_case = replace(case, whose=whose, next=RULES[case.rule].told(case.next, 1))
+        judged_case = replace(case, whose=whose, next=RULES[case.rule].worded(case.next, 1))
         return judged_case if is_wanted is None or is_wanted(judged_case) else None
 
     return [replace(item, who=who_alone(item)) for item in collector.findings({}, judged=judged)]

@@ -93,7 +93,7 @@ class Outcomes:
     def _advice(self, finding: Finding) -> str:
         """Returns what to do about a finding, by whether its consumers are clients or servers."""
         producers = map(self._context.producer, finding.connections)
-        return RULES[finding.rule].told(finding.next, max(producers, default=1))
+        return RULES[finding.rule].worded(finding.next, max(producers, default=1))
 
     def _client(self, case: Finding) -> str | None:
         """Returns the client of a case, also if its connection has left."""

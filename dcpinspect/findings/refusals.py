@@ -91,7 +91,7 @@ class _Refused:
     """The vbucket; None: messages of several vbuckets have the opaque."""
     needs_v7: bool
     """Whether the status is only an error because the connection uses the statuses of version 7."""
-    told: list[tuple[MessagePlace, MessagePlace | None, int]] = field(default_factory=list)
+    examples: list[tuple[MessagePlace, MessagePlace | None, int]] = field(default_factory=list)
     """The first answers: the place of each, the place of the latest message that it can be about,
     and the seqno of that message.
     """
@@ -200,7 +200,7 @@ class Refusals(Watcher):
             if len(self._of) >= MOST:
                 return
             refused = self._of[key] = _Refused(int(batch.vbucket.values[first]), needs_v7)
-        for index in rows[: FIRST - len(refused.told)].tolist():
+        for index in rows[: FIRST - len(refused.examples)].tolist():
             answer = place_of(batch, index)
             about, seqno, is_shared = _latest_message(
                 before,
@@ -209,7 +209,7 @@ class Refusals(Watcher):
                 1 - int(batch.direction[index]),
                 batch.request_row.value_at(index),
             )
-            refused.told.append((answer, about, seqno))
+            refused.examples.append((answer, about, seqno))
             refused.vbucket = None if is_shared else refused.vbucket
         refused.count += len(rows)
         if with_rows:
@@ -225,7 +225,7 @@ class Refusals(Watcher):
         """Joins what is known of several readings, as in ``Follower``."""
         refusals = super().joined(readings, connections)
         refusals._of = PerConnection(
-            sorted(refusals._of.items(), key=lambda item: item[1].told[0][0])[:MOST]
+            sorted(refusals._of.items(), key=lambda item: item[1].examples[0][0])[:MOST]
         )
         return refusals
 
@@ -245,14 +245,15 @@ class Refusals(Watcher):
             if (
                 refused.needs_v7
                 and context.sight.known_until_ns(link.number, 1 - context.producer(connection))
-                < refused.told[0][0].time_ns
+                < refused.examples[0][0].time_ns
             ):
                 continue  # a setting of the consumer's may be in what was lost
             is_fatal = finished.is_whole and (fault is not None or opcode not in _ACKNOWLEDGED)
             after_ns = _closed_after_ns(context, link, refused) if is_fatal else None
             producer = context.producer(connection)
             is_known = link.has_handshake and all(
-                refused.told[0][0].time_ns <= context.sight.known_until_ns(connection, direction)
+                refused.examples[0][0].time_ns
+                <= context.sight.known_until_ns(connection, direction)
                 for direction in (0, 1)
             )
             refusal_text = f"answered with {status_name(status)}"
@@ -263,7 +264,7 @@ class Refusals(Watcher):
                     f"; the {SIDES[link.closed_by]} {link.how_closed} the connection "
                     f"{duration(after_ns)} later, in frame {link.closed_frame}"
                 )
-            for index, (answer, about, seqno) in enumerate(refused.told):
+            for index, (answer, about, seqno) in enumerate(refused.examples):
                 upto = f" up to seqno {seqno}" if about is not None and seqno != _NO_SEQNO else ""
                 yield Occurrence(
                     "consumer-refused",
@@ -274,8 +275,8 @@ class Refusals(Watcher):
                     cause=status_name(status).replace("_", "-"),
                     seqnos=(seqno,) if upto else (),
                     shared=f"{opcode_name(opcode)} {refusal_text}",
-                    count=refused.count - len(refused.told) + 1
-                    if index == len(refused.told) - 1
+                    count=refused.count - len(refused.examples) + 1
+                    if index == len(refused.examples) - 1
                     else 1,
                     last_time_ns=refused.last.time_ns if refused.last is not None else 0,
                     closes=connection if after_ns is not None else None,
@@ -309,7 +310,7 @@ class Refusals(Watcher):
                 if other_refused.vbucket == own_refused.vbucket
             ),
         ):
-            for _, about, _ in refused.told:
+            for _, about, _ in refused.examples:
                 if about is not None and about.row in faulty:
                     return faulty[about.row]
         return None
@@ -364,7 +365,7 @@ def _closed_after_ns(context: Context, link: TcpConnection, refused: _Refused) -
     on_its_way_ns = slowest if link.closed_by == context.producer(link.number) else 0
     answers = [
         answer_place.time_ns
-        for answer_place in (*(answer for answer, _, _ in refused.told), refused.last)
+        for answer_place in (*(answer for answer, _, _ in refused.examples), refused.last)
         if answer_place is not None
     ]
     after = [

@@ -115,7 +115,7 @@ class Rule:
         sent = _DIRECTIONS.get(cause, _DIRECTIONS.get(direction))
         return "unknown" if sent is None else SIDES[sent if blamed == "sender" else 1 - sent]
 
-    def told(self, advice: str, producer: int) -> str:
+    def worded(self, advice: str, producer: int) -> str:
         """Returns advice in words for the ends of a connection. ``producer``: direction of the
         producer's messages.
         """

@@ -59,7 +59,7 @@ class Conversation(Portable):
         self._maps = ClusterMaps()
         self._filter_numbers: dict[bytes, int] = {}
         self._log_numbers: dict[bytes, int] = {}
-        self._told = Reports.zeros(0)  # reports that belong to no session
+        self._reports = Reports.zeros(0)  # reports that belong to no session
 
     @property
     def reports(self) -> Reports:
@@ -69,7 +69,7 @@ class Conversation(Portable):
             for number, session in self.sessions.items()
             if session.reports
         }
-        return Reports.joined([self._told, Reports.from_sessions(reported, self.log_of)])
+        return Reports.joined([self._reports, Reports.from_sessions(reported, self.log_of)])
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns raw values of stream requests, since their parsed form may be deeply nested, and
@@ -85,7 +85,7 @@ class Conversation(Portable):
 
     def __setstate__(self, saved_state: dict[str, Any]) -> None:
         self.__init__()  # type: ignore[misc] # there is nothing yet
-        self.sessions, self._told = saved_state["sessions"], saved_state["reports"]
+        self.sessions, self._reports = saved_state["sessions"], saved_state["reports"]
         for value in saved_state["filters"]:
             self.filter_of(value)
         for log in saved_state["logs"]:
@@ -243,7 +243,7 @@ class Conversation(Portable):
         """Drops what was said on these connections."""
         for number in connections.tolist():
             self.sessions.pop(number, None)
-        self._told = self._told[~np.isin(self._told.connection, connections)]
+        self._reports = self._reports[~np.isin(self._reports.connection, connections)]
 
 
 def _without_reports(session: Session) -> Session:

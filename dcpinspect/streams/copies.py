@@ -127,7 +127,7 @@ class Copies(Portable):
         self._least_level = 0
         self.messages: IntArray = np.zeros(0, dtype=np.int64)
         """Number of messages so far, by connection."""
-        self._told: tuple[object, tuple[dict[int, Copy], Collection[int]]] = None, ({}, ())
+        self._known_copies: tuple[object, tuple[dict[int, Copy], Collection[int]]] = None, ({}, ())
         self._compared_before: _Comparisons = {}
 
     def feed(self, batch: MessageBatch) -> None:
@@ -260,7 +260,7 @@ class Copies(Portable):
             return {}, ()
         samples = self._settle()
         key = (id(samples), *links)
-        if self._told[0] != key:
+        if self._known_copies[0] != key:
             most = 2 * (1 + max(link.number for link in links))
             self._levels = (
                 grown(self._levels, most, self._least_level)
@@ -283,9 +283,9 @@ class Copies(Portable):
                     and len({tuple(map(host_of, pair)) for pair in ends}) == len(ends)
                 },
             )
-            self._told = key, _copies(seen, self.messages)
+            self._known_copies = key, _copies(seen, self.messages)
             self._compared_before = seen.compared
-        return self._told[1]
+        return self._known_copies[1]
 
 
 def _mixed(*words: Array) -> Array:

@@ -87,7 +87,7 @@ class LogsInOrder(Sequence[KnownLog]):
 
     @property
     def first(self) -> int:
-        """Place of the first log in ``FailoverLogs.told``."""
+        """Place of the first log in ``FailoverLogs.rows``."""
         return int(self._rows[0])
 
     @property
@@ -103,7 +103,7 @@ class LogsInOrder(Sequence[KnownLog]):
 
     def count_before(self, time_ns: int, row: int, side: Literal["left", "right"] = "right") -> int:
         """Returns how many logs were told before a message; "right": those in it count, too."""
-        told_at = self._logs.told.place
+        told_at = self._logs.rows.place
         find = bisect_right if side == "right" else bisect_left
         return find(
             self._rows, (time_ns, row), key=lambda log: (told_at.time[log], told_at.row[log])
@@ -139,7 +139,7 @@ class FailoverLogs:
         key = self.key(all_logs.connection, all_logs.vbucket)
         order = np.lexsort((all_logs.place.row, all_logs.place.time, key))
         order = order[key[order] >= 0]
-        self.told = all_logs[order]
+        self.rows = all_logs[order]
         """The logs, sorted by server, by vbucket, and by when they were told."""
         self._keys = key[order]
 
@@ -154,21 +154,21 @@ class FailoverLogs:
         return self._entries[log]
 
     def log(self, number: int) -> KnownLog:
-        """Returns the log at this place of ``told``."""
-        row = self.told[number]
+        """Returns the log at this place of ``rows``."""
+        row = self.rows[number]
         return KnownLog(
             self.entries(int(row.log)), int(row.connection), MessagePosition.from_record(row.place)
         )
 
     def everything(self) -> Iterator[tuple[int, KnownLog]]:
         """Yields every log, with its vbucket first."""
-        for number, vbucket in enumerate(self.told.vbucket.tolist()):
+        for number, vbucket in enumerate(self.rows.vbucket.tolist()):
             yield vbucket, self.log(number)
 
     def names(self, vbucket: int, uuid: int) -> bool:
         """Returns whether any log of a vbucket, on whatever server, has a branch."""
         if vbucket not in self._uuids:
-            logs = unique(self.told.log[self.told.vbucket == vbucket]).tolist()
+            logs = unique(self.rows.log[self.rows.vbucket == vbucket]).tolist()
             self._uuids[vbucket] = frozenset(
                 log_uuid for log in logs for log_uuid, _ in self.entries(log)
             )
@@ -183,15 +183,15 @@ class FailoverLogs:
     @cached_property
     def _vbuckets(self) -> Mapping[int, tuple[int, ...]]:
         vbuckets_of_uuid: dict[int, dict[int, None]] = {}
-        for pair in unique(self.told.log << VBUCKET_BITS | self.told.vbucket).tolist():
+        for pair in unique(self.rows.log << VBUCKET_BITS | self.rows.vbucket).tolist():
             for uuid, _ in self.entries(pair >> VBUCKET_BITS):
                 vbuckets_of_uuid.setdefault(uuid, {})[pair & (1 << VBUCKET_BITS) - 1] = None
         return {uuid: tuple(sorted(vbuckets)) for uuid, vbuckets in vbuckets_of_uuid.items()}
 
     @cached_property
     def are_unread(self) -> BoolArray:
-        """Whether part of a log is not in the capture, for each place of ``told``."""
-        log = self.told.log
+        """Whether part of a log is not in the capture, for each place of ``rows``."""
+        log = self.rows.log
         distinct_logs = unique(log)
         is_unread: BoolArray = np.array(
             [not self.entries(log_number) for log_number in distinct_logs.tolist()], dtype=np.bool_
@@ -207,7 +207,7 @@ class FailoverLogs:
             return False
         first = logs.first
         if first not in self._latest:
-            every = enumerate(self.told.log[first : first + len(logs)].tolist())
+            every = enumerate(self.rows.log[first : first + len(logs)].tolist())
             self._latest[first] = {
                 log_uuid: position for position, log in every for log_uuid, _ in self.entries(log)
             }
@@ -223,7 +223,7 @@ class FailoverLogs:
 
     @cached_property
     def _every(self) -> LogsInOrder:
-        return LogsInOrder(self, np.arange(len(self.told)))
+        return LogsInOrder(self, np.arange(len(self.rows)))
 
     def newest(self, stream: int) -> int | None:
         """Returns the uuid of the newest branch in the log with which a stream was accepted; None

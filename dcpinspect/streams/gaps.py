@@ -182,11 +182,14 @@ class ExplainedGaps:
         self._losses = tables.losses
         new_number = np.full(len(gaps), -1)
         new_number[order] = np.arange(len(order))
-        self._told = {int(new_number[number]): tale for number, tale in sorted(comparisons.items())}
-        self._told.pop(-1, None)
-        for number, tale in self._told.items():
-            if tale.cause >= 0:
-                self.cause[number] = tale.cause
+        self._comparisons = {
+            int(new_number[number]): comparison
+            for number, comparison in sorted(comparisons.items())
+        }
+        self._comparisons.pop(-1, None)
+        for number, comparison in self._comparisons.items():
+            if comparison.cause >= 0:
+                self.cause[number] = comparison.cause
 
     def __len__(self) -> int:
         return len(self.table)
@@ -196,8 +199,8 @@ class ExplainedGaps:
         hold in any reading.
         """
         return {
-            self._name(number): replace(tale, event=None, seqnos=())
-            for number, tale in self._told.items()
+            self._name(number): replace(comparison, event=None, seqnos=())
+            for number, comparison in self._comparisons.items()
         }
 
     def _name(self, number: int) -> GapName:
@@ -216,18 +219,22 @@ class ExplainedGaps:
     def unexplained(self) -> UnexplainedGaps:
         """The gaps that nothing explains."""
         contradicted = sorted(
-            number for number, tale in self._told.items() if tale.cause == w.UNEXPLAINED
+            number
+            for number, comparison in self._comparisons.items()
+            if comparison.cause == w.UNEXPLAINED
         )
         missing = [
             MissingEvents(
                 gap.stream,
-                tale.stream,
-                tale.event,
-                tale.seqnos,
+                comparison.stream,
+                comparison.event,
+                comparison.seqnos,
                 gap.begins if gap.flags & IN_OSO else gap.ends,
             )
-            for gap, tale in ((self.table[number], self._told[number]) for number in contradicted)
-            if tale.event is not None
+            for gap, comparison in (
+                (self.table[number], self._comparisons[number]) for number in contradicted
+            )
+            if comparison.event is not None
         ]
         is_bare = self.cause == w.UNEXPLAINED
         is_bare[contradicted] = False
@@ -267,7 +274,9 @@ class ExplainedGaps:
         """Returns which of these gaps are de-duplicated and no more, as most are, and the numbers
         of the gaps for which this holds.
         """
-        is_usual = (self.cause[indices] == w.DEDUPLICATED) & ~np.isin(indices, list(self._told))
+        is_usual = (self.cause[indices] == w.DEDUPLICATED) & ~np.isin(
+            indices, list(self._comparisons)
+        )
         return is_usual, indices[is_usual]
 
     def _evidence(self, indices: RowNumbers) -> list[str]:
@@ -344,12 +353,12 @@ class ExplainedGaps:
         return rows[is_new], np.append(0, np.cumsum(is_new.sum(axis=1)))
 
     def _one_rows(self, number: int) -> list[int]:
-        tale = self._told.get(number)
+        comparison = self._comparisons.get(number)
         gap = self.table[number]
         cause = int(self.cause[number])
         first, last = int(gap.begins.row), int(gap.ends.row)
-        if tale is not None and tale.row:
-            return [tale.row, last]
+        if comparison is not None and comparison.row:
+            return [comparison.row, last]
         snapshot = int(gap.snapshot)
         marker = int(self._snapshots.place.row[snapshot]) if snapshot >= 0 else first
         if cause == w.LOSS:
@@ -375,22 +384,22 @@ class ExplainedGaps:
         return int(gap.ends.row)
 
     def _one_evidence(self, number: int) -> str:
-        tale = self._told.get(number)
-        if tale is not None and tale.row:
-            return self._tale(tale)
+        comparison = self._comparisons.get(number)
+        if comparison is not None and comparison.row:
+            return self._comparison_text(comparison)
         evidence = self._own_evidence(number)
-        return evidence if tale is None else f"{evidence}; other streams not compared"
+        return evidence if comparison is None else f"{evidence}; other streams not compared"
 
-    def _tale(self, tale: Comparison) -> str:
-        sent_text = f"connection {tale.connection} was sent {plain(tale.seqno)} in row {tale.row}"
-        if tale.cause == w.UNEXPLAINED:
+    def _comparison_text(self, comparison: Comparison) -> str:
+        sent_text = f"connection {comparison.connection} was sent {plain(comparison.seqno)} in row {comparison.row}"
+        if comparison.cause == w.UNEXPLAINED:
             return (
                 f"{sent_text}, and this stream got neither that nor a later version before the "
                 "snapshot was complete"
             )
         return (
             f"{sent_text}, "
-            f"{_REASONS[tale.reason]}{'' if tale.is_all else '; the other seqnos are left out like it, or de-duplicated'}"
+            f"{_REASONS[comparison.reason]}{'' if comparison.is_all else '; the other seqnos are left out like it, or de-duplicated'}"
         )
 
     def _own_evidence(self, number: int) -> str:

@@ -106,7 +106,7 @@ class Tracker(Portable):
         Live readings need that: their messages cannot be read again.
         """
         self._recent = RecentEvents(limit) if remembers else None
-        self._told: dict[int, Comparison] = {}
+        self._comparisons: dict[int, Comparison] = {}
         self._most = limit
         self.most_streams = MOST_STREAMS
         """Number of the latest finished streams that stay in the tables of a reading without end.
@@ -284,7 +284,7 @@ class Tracker(Portable):
         duplicate = copy.deepcopy(self, {id(self.copies): Copies()})
         duplicate.counts_copies = True
         duplicate._recent = self._recent
-        duplicate._told = dict(self._told)
+        duplicate._comparisons = dict(self._comparisons)
         duplicate._compared = self._compared
         duplicate.histories = copy.copy(self.histories)
         numbers = np.array(sorted(connections), dtype=np.int64)
@@ -398,7 +398,7 @@ class Tracker(Portable):
         gaps = Gaps.joined([tables.gaps, rollback_gaps(tables.streams), resumed])
         cause = causes(gaps, tables.snapshots, facts)
         if of_whole is not None:
-            comparisons = of_whole.told_of(gaps)
+            comparisons = of_whole.comparisons_of(gaps)
         else:
             disputes = Disputes(
                 gaps, cause, tables, self._branches(tables.streams), vbucket=self._compared
@@ -408,7 +408,7 @@ class Tracker(Portable):
                 if self._recent is not None and disputes.pairs
                 else None
             )
-            comparisons = self._with_told(
+            comparisons = self._with_comparisons(
                 disputes.setting_after(found_events, self._subscriptions(disputes, tables.streams))
             )
         return ExplainedGaps(tables, gaps, cause, comparisons, facts, self.conversation.sessions)
@@ -432,7 +432,7 @@ class Tracker(Portable):
 
         ``differ``: as in ``Histories.compare``.
         """
-        self._compared, self._told, self._tables = 0, {}, None
+        self._compared, self._comparisons, self._tables = 0, {}, None
         for _ in range(ROUNDS):
             found_events = self._keep(look_again, vbucket=self._compared)
             before = self._compared
@@ -539,9 +539,9 @@ class Tracker(Portable):
         _, streams, snapshots, gaps, losses = state.known_tables
         stays = np.zeros(len(streams), dtype=np.bool_) if but is None else but
         cause = self._causes()
-        for number, tale in self._told.items():
-            if tale.cause >= 0:
-                cause[number] = tale.cause
+        for number, comparison in self._comparisons.items():
+            if comparison.cause >= 0:
+                cause[number] = comparison.cause
         go = stale_gaps(gaps, cause, before_row, limit) & ~stays[gaps.stream]
         gone = stale_snapshots(snapshots, streams, gaps[~go], before_row, limit)
         gone &= ~stays[snapshots.stream]
@@ -603,7 +603,11 @@ class Tracker(Portable):
         ``streams``: a mask of those that stay. ``other_masks``: masks of other things, by name.
         """
         state, tables = self.state, self.state.known_tables
-        self._told = {gap: tale for gap, tale in self._told.items() if streams[tale.stream]}
+        self._comparisons = {
+            gap: comparison
+            for gap, comparison in self._comparisons.items()
+            if streams[comparison.stream]
+        }
         self._left.forget(streams)
         state.unmeet(connections)
         staying = {
@@ -624,14 +628,18 @@ class Tracker(Portable):
         self._tables = None
         numbers = self.state.leave(staying)
         gaps, streams = numbers["gaps"], numbers.get("streams")
-        self._told = {int(gaps[gap]): tale for gap, tale in self._told.items() if gaps[gap] >= 0}
+        self._comparisons = {
+            int(gaps[gap]): comparison
+            for gap, comparison in self._comparisons.items()
+            if gaps[gap] >= 0
+        }
         self._out_of_order.renumber(numbers["snapshots"])
         if self.contents is not None:
             self.contents.renumber(streams, numbers["snapshots"])
         if streams is not None:
-            self._told = {
-                gap: replace(tale, stream=int(streams[tale.stream]))
-                for gap, tale in self._told.items()
+            self._comparisons = {
+                gap: replace(comparison, stream=int(streams[comparison.stream]))
+                for gap, comparison in self._comparisons.items()
             }
             if self.histories is not None:
                 self.histories.renumber(streams)
@@ -660,18 +668,22 @@ class Tracker(Portable):
             return None
         found_events = look(disputes.event_query())
         comparisons = disputes.setting_after(found_events, self._subscriptions(disputes, streams))
-        self._told = self._with_told(
-            {gap: tale for gap, tale in comparisons.items() if tale.event is not None}
+        self._comparisons = self._with_comparisons(
+            {
+                gap: comparison
+                for gap, comparison in comparisons.items()
+                if comparison.event is not None
+            }
         )
         return found_events
 
-    def _with_told(self, comparisons: dict[int, Comparison]) -> dict[int, Comparison]:
+    def _with_comparisons(self, comparisons: dict[int, Comparison]) -> dict[int, Comparison]:
         """Returns ``comparisons`` together with what was told of gaps before."""
         return {
             **comparisons,
             **{
-                gap: comparisons[gap].or_rather(tale) if gap in comparisons else tale
-                for gap, tale in self._told.items()
+                gap: comparisons[gap].or_rather(comparison) if gap in comparisons else comparison
+                for gap, comparison in self._comparisons.items()
             },
         }
 

@@ -32,13 +32,13 @@ class OfWhole:
     comparisons: Mapping[GapName, Comparison]
     """What other streams tell of gaps, by names of the gaps."""
 
-    def told_of(self, gaps: Gaps) -> dict[int, Comparison]:
+    def comparisons_of(self, gaps: Gaps) -> dict[int, Comparison]:
         """Returns what other streams tell, by number of the gap."""
         found_comparisons: dict[int, Comparison] = {}
         rows = np.array([row for _, row, _ in self.comparisons], dtype=np.int64)
         for number in np.flatnonzero(np.isin(gaps.ends.row, rows)).tolist():
             gap = gaps[number]
-            tale = self.comparisons.get((int(gap.stream), int(gap.ends.row), int(gap.after)))
-            if tale is not None:
-                found_comparisons[number] = tale
+            comparison = self.comparisons.get((int(gap.stream), int(gap.ends.row), int(gap.after)))
+            if comparison is not None:
+                found_comparisons[number] = comparison
         return found_comparisons
