@@ -101,25 +101,20 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
         patience = max(
             PATIENCE_NS, 10 * max((took for when, took in done if when < since), default=0)
         )
-        since = max(since, link.carries_since_ns)
         until = context.sight.silent_until_ns(link.number, link.heard_until_ns)
+        waited = link.carried_ns(context.producer(link.number), since, until)
         # the end may have been under way
         allowed = int(context.tracker.state.connections.slowest[link.number])
         by_producer = link.closed_by == context.producer(link.number)
         if until < since or (
-            until - since <= patience
-            and not (link.closed and (by_producer or until - since > allowed > 0))
+            waited <= patience and not (link.closed and (by_producer or waited > allowed > 0))
         ):
             continue
         end = plain(stream.request.end)
         closed = (
-            f", closed by the {SIDES[link.closed_by]}"
-            if link.closed and until - since <= patience
-            else ""
+            f", closed by the {SIDES[link.closed_by]}" if link.closed and waited <= patience else ""
         )
-        message = (
-            f"requested end {end} reached, no stream end for {duration(until - since)}{closed}"
-        )
+        message = f"requested end {end} reached, no stream end for {duration(waited)}{closed}"
         evidence = (context.stream_place(stream, stream.at), context.request(number))
         cause = (
             CLOSED

@@ -22,6 +22,7 @@ from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams.followers import PerConnection
 from dcpinspect.streams.tcp_facts import host_of
+from dcpinspect.text import words_of
 
 NOT_YET, GONE, ELSEWHERE, NO_BUCKET = "not-yet", "gone", "other-nodes-only", "no-bucket"
 """Causes of a missing bucket: the node has it later; it had it before; other nodes have it; the
@@ -83,7 +84,13 @@ _MEANINGS = {  # of the node
     NO_BUCKET: "no bucket is selected on the connection",
     "key-enoent": "there is no bucket of that name",
 }
+NOT_READY = (
+    "look in the server's log for why the bucket is not ready; a client should ask again with "
+    "growing pauses"
+)
+"""What to do about ``SERVERS``."""
 _ADVICE = {
+    **dict.fromkeys(words_of(SERVERS), NOT_READY),
     NOT_YET: (
         "wait, because a node has a bucket only some time after the bucket was created, or the "
         "node was added; a client should ask again with growing pauses"

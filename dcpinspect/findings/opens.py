@@ -16,7 +16,7 @@ from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Candidates, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.history_rules import MOST_ROUNDS
-from dcpinspect.findings.logins import CLIENTS, SERVERS
+from dcpinspect.findings.logins import CLIENTS, NOT_READY, SERVERS
 from dcpinspect.findings.reconnecting import LEAST_TIMES, PAUSE_NS, way_of
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
@@ -70,10 +70,6 @@ RULES = rules(
 
 MOST, MOST_EARLY = 1 << 14, 1 << 10
 """Greatest numbers of opens and early commands remembered, and of these on a connection."""
-_LATER = (
-    "look in the server's log for why the bucket is not ready; a client should ask again with "
-    "growing pauses"
-)
 _LAST_WORDS_NS = 1_000_000_000
 """A server that closes a connection because of its name has said all that it has to say on it by
 this time after the open.
@@ -315,7 +311,7 @@ def _refusal(dcp_open: DcpOpen, *, is_over: bool) -> Occurrence:
         dcp_open.place.connection,
         (dcp_open.place,),
         cause=cause,
-        next=_LATER if cause in words_of(SERVERS) else None,
+        next=NOT_READY if cause in words_of(SERVERS) else None,
         is_over=is_known_over,
         severity=severity,
     )

@@ -392,7 +392,7 @@ class Engine:
                 first_seq = (first_seq[C2S] + header.size) & MASK, first_seq[S2C]
                 acked = max(0, acked[C2S] - header.size), acked[S2C]
             late_acks = tuple(
-                tuple(LateAck(start - shift, end - shift, time_ns) for start, end, time_ns in acks)
+                tuple(LateAck(start - shift, end - shift, *times) for start, end, *times in acks)
                 for acks, shift in zip(
                     opening.late_acks if tls is None else ((), ()),
                     (header.size if header is not None else 0, 0),

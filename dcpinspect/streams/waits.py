@@ -87,9 +87,10 @@ class Waits:
             return
         self._said = _server_reports(self._streams, branches, highs)
         deaf = _deaf_since(clients, self._connections, losses, links)
-        self._deaf_ns, self._last_ns, self._carried_ns = (
-            np.zeros(len(self._connections), dtype=np.int64) for _ in range(3)
+        self._deaf_ns, self._last_ns = (
+            np.zeros(len(self._connections), dtype=np.int64) for _ in range(2)
         )
+        self._lossy = {number: link for number, link in links.items() if any(link.late_acks)}
         own_group: IntArray = np.full(len(self._connections), -1, dtype=np.int64)
         groups = _listeners(conversation.sessions, links, clients, sight)
         for number, (members, _) in enumerate(groups):
@@ -97,7 +98,6 @@ class Waits:
         for number, link in links.items():
             self._deaf_ns[number] = deaf.get(clients.get(number, ""), 0)
             self._last_ns[number] = sight.silent_until_ns(number, link.last_ns)
-            self._carried_ns[number] = link.carries_since_ns
         waiting = np.flatnonzero(self._may_wait())
         group = own_group[self._streams.connection[waiting]]
         waiting = waiting[np.argsort(group, kind="stable")]
@@ -198,13 +198,18 @@ class Waits:
         last = last[heard]
         deaf_ns = deaf_ns[heard]
         since = np.maximum.reduce(
-            [
-                *(reports.place.time[first], deaf_ns, row.latest.time, self._busy_until(row)),
-                self._carried_ns[row.connection],
-            ]
+            [reports.place.time[first], deaf_ns, row.latest.time, self._busy_until(row)]
         )
         self._first[numbers], self.newest[numbers] = listened[first], reports.value[last]
-        self._idle_ns[numbers] = np.maximum(0, self._last_ns[row.connection] - since)
+        until = self._last_ns[row.connection]
+        idle = np.maximum(0, until - since)
+        for place in np.flatnonzero(
+            np.isin(row.connection, np.array([*self._lossy], np.int64))
+        ).tolist():
+            link = self._lossy[int(row.connection[place])]
+            producer = int(self._connections.producer[link.number])
+            idle[place] = link.carried_ns(producer, int(since[place]), int(until[place]))
+        self._idle_ns[numbers] = idle
         self.are_long[numbers] = self._idle_ns[numbers] > np.maximum(
             PATIENCE_NS, 10 * self._connections.slowest[row.connection]
         )

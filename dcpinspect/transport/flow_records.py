@@ -77,6 +77,7 @@ class Side(Struct[T]):
     """
 
     packets: T = number("Packets so far.")
+    last_time: T = number("Capture time of the latest of them.")
     base: T = number("Sequence number of stream offset 0, less 2**32 from 2**31 on.", bits=32)
     has_base: T = number("Whether ``base`` is known.", bits=8)
     started: T = number("Its first byte is known from a SYN.", bits=8)
@@ -102,6 +103,7 @@ class Flow(Struct[T]):
     resent_since: T = number(
         "Time since when bytes are sent again that the other side has not acknowledged; 0: none are."
     )
+    heard_before: T = number("Time of the latest packet of the other side before that.")
     late_acks: T = number("Late acknowledgements so far.")
     acked_at_end: T = number(
         "Stream offset up to which the other side acknowledged with its FIN, where that is more than "
@@ -275,6 +277,8 @@ class FlowHole(Struct[T]):
     end: T = number("Stream offset after the last.")
     late_from: T = number("Stream offset of the first byte that arrived late.")
     late_to: T = number("Stream offset after the last that was on its way then.")
+    late_since: T = number("When they were sent again first.")
+    heard_before: T = number("Time of the latest packet of the other side before that.")
     late_time: T = number(
         "When the other side had acknowledged them, or the latest of them so far."
     )

@@ -361,6 +361,7 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
             and tables.sides[side ^ 1].packets > 0
         ):
             flow.resent_since = packet.time
+            flow.heard_before = tables.sides[side ^ 1].last_time
         offset += old_bytes
         full -= old_bytes
         have -= old_have
@@ -525,6 +526,7 @@ def meet(tables: TransportTables, side: int) -> None:
         if connection.closed_how == OPEN:
             connection.closed.file = tables.segment.packet.file
     tables.sides[side].packets += 1
+    tables.sides[side].last_time = tables.segment.packet.time
     if connection.unreached != 0 and (connection.unreached > 0) == (side & 1 == 1):
         connection.unreached = 0
 

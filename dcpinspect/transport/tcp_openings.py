@@ -67,7 +67,7 @@ again, ``WAIT_NS`` later or more, was not answered before.
 
 Spell = tuple[int, int, int, int, int, bool]
 """The fields of ``streams.tcp_facts.ZeroWindow``."""
-Late = tuple[int, int, int]
+Late = tuple[int, int, int, int, int]
 """The fields of ``streams.tcp_facts.LateAck``."""
 NEVER = (1 << 63) - 1
 """The end and the time of what was not acknowledged."""
@@ -192,11 +192,16 @@ def _late_acks(tables: TransportTables, row: int) -> tuple[Late, ...]:
         tables.recent[int(flow.recent * RECENT_HOLES + nth % RECENT_HOLES)]
         for nth in range(max(0, int(flow.late_acks) - RECENT_HOLES), int(flow.late_acks))
     ]
-    late_acks = [(int(late.late_from), int(late.late_to), int(late.late_time)) for late in recent]
-    if flow.late_acks > RECENT_HOLES:  # nobody knows which bytes before were late
-        late_acks[0] = (0, *late_acks[0][1:])
+    late_acks = [
+        (
+            *(int(late.late_from), int(late.late_to)),
+            *(int(late.heard_before), int(late.late_since), int(late.late_time)),
+        )
+        for late in recent
+    ]
     if flow.resent_since > 0:
-        late_acks.append((int(flow.acked_to), NEVER, NEVER))
+        since = int(flow.heard_before), int(flow.resent_since)
+        late_acks.append((int(flow.acked_to), NEVER, *since, NEVER))
     return tuple(late_acks)
 
 

@@ -104,6 +104,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         self.chosen_row = 0
         """Row of the event that the cursor has stepped to; 0: none."""
         self._rows: list[Row] = []
+        self._titles: list[list[str]] = []
+        """Each stream in words: as many lines as ``_rows`` has of it."""
         self._drawn: dict[int, Lanes] = {}
         self._high = 1
 
@@ -218,6 +220,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         # a cell of one seqno is full or empty, which one line can say
         has_heights = self.axis == "time" or self.scale.step > 1
         self._high = HIGHEST if len(self.tracks) == 1 and has_heights else 1
+        self._titles = [self._title(track) for track in self.tracks]
         self._rows = list(self._lanes())
         self.virtual_size = Size(self.size.width, self.HEAD + len(self._rows))
 
@@ -233,7 +236,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             if several and track.connection != connection:
                 connection = track.connection
                 yield Row(number, "")
-            for line in range(len(self._title(track))):
+            for line in range(len(self._titles[number])):
                 yield Row(number, "title", line)
             for lane, words in track.words.items():
                 # what is not there, the title says
@@ -497,7 +500,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             return strip(
                 [
                     (label.ljust(LABEL), label_style),
-                    (self._title(track)[row.part], dim),
+                    (self._titles[row.track][row.part], dim),
                 ],
                 self.size.width,
                 base,

@@ -290,6 +290,13 @@ def test_a_client_that_may_get_in_is_a_warning(talks: list[Told]) -> None:
     assert one.severity == "warning"
 
 
+@pytest.mark.parametrize("status", [Status.ETMPFAIL, Status.ENOMEM, Status.EBUSY])
+def test_a_node_that_is_not_ready_has_its_own_advice(status: Status) -> None:
+    (one,) = found(*shut_out(status=status))
+    assert one.whose == "server"
+    assert one.next.startswith("look in the server's log for why the bucket is not ready")
+
+
 @pytest.mark.parametrize("lost", range(3, 12))
 def test_a_bucket_whose_name_was_asked_for_unseen_accuses_nobody_once_the_client_got_one(
     lost: int, tmp_path: Path

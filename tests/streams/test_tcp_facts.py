@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dcpinspect.reading.engine import Engine
-from dcpinspect.streams.tcp_facts import TcpConnection
+from dcpinspect.streams.records import GREATEST
+from dcpinspect.streams.tcp_facts import LateAck, TcpConnection
 from tests.damage import PORT, batches
 from tests.streams.told import Told, opened, packets
 
@@ -69,3 +72,22 @@ def test_what_was_lost_behind_the_last_message_is_told() -> None:
     span = link.lost_at_end[1]
     assert span is not None
     assert span[1] - span[0] == 57 == link.missing[1]
+
+
+def test_the_network_carries_but_while_bytes_are_sent_again() -> None:
+    (link,) = links(opened())
+    lossy = tuple(LateAck(at, at + 9, at, at + 20, at + 30) for at in (100, 200, 225))
+    dead = LateAck(300, 309, 280, 310, GREATEST)
+    at_server = replace(link, late_acks=((), (*lossy, dead)))
+    at_client = replace(link, late_acks=((*lossy, dead), ()))
+    assert at_server.carried_ns(1, 0, 400) == 310 - 3 * 10
+    assert at_client.carried_ns(1, 0, 400) == 100 + (200 - 130) + (280 - 255)
+    assert at_server.carried_ns(1, 125, 127) == 0
+    assert at_server.carried_ns(1, 400, 300) == 0
+
+
+def test_what_was_acknowledged_before_all_that_is_remembered_came_when_it_was_sent() -> None:
+    (link,) = links(opened())
+    lossy = replace(link, late_acks=((), (LateAck(100, 200, 5, 6, 9),)))
+    assert lossy.received_ns(1, 0, 3) == 3
+    assert lossy.received_ns(1, 150, 3) == 9

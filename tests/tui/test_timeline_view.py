@@ -92,6 +92,20 @@ def test_reading_of_a_vbucket_can_be_stopped_and_asked_for_again() -> None:
     play("rollback.pcap", scene)
 
 
+def test_the_way_back_leads_to_a_stream_whose_title_takes_several_lines() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(417)
+        await settled(app, pilot)
+        for height in (40, 20, 40):
+            await press(app, pilot, "enter", "backspace")
+            assert app.view == "timeline"
+            await pilot.resize_terminal(100, height)
+            await settled(app, pilot)
+        assert len(lanes_of(app).tracks) == 1
+
+    play("tour.pcapng", scene, size=(100, 30))
+
+
 def test_events_are_listed_in_order_and_enter_opens_the_chosen_one() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7)
