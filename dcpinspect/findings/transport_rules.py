@@ -13,8 +13,9 @@ from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Candidates, MessagePlace, Occurrence
-from dcpinspect.findings.rule import LONG_NS, LOOP, rules
+from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.foreign import HTTP
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait
@@ -33,7 +34,7 @@ RULES = rules(
     server-not-reached session warning unknown
         fires: the TCP handshake fails: nobody answers the SYN, the server's host refuses it (RST),
             or an ICMP error says that it does not arrive; a note where the client reaches the
-            server later, an error where it never does, and tries {LOOP} times over 5 s
+            server later
         unless: a SYN that was sent once, less than 2 s before the end, or before a pause of the
             capture; captures of one direction only
         next: look at the way from the client to this port: firewall, security group, network
@@ -76,7 +77,7 @@ RULES = rules(
     """
 )
 
-HANGS_NS = 3_000_000_000
+LONG_NS = 3_000_000_000
 """A reader that takes nothing for so long hangs: TCP's buffers hold far less traffic."""
 MOST = 1000
 """Greatest number of connections of a kind told one by one; the last counts for the rest."""
@@ -109,14 +110,22 @@ _SIDES = ("client", "server")
 _MOST_STOPS, _MOST_OF_ONE = 1 << 12, 16
 
 
+@dataclass(frozen=True, slots=True)
+class StreamMessage:
+    """A message of a stream."""
+
+    place: MessagePlace
+    vbucket: int
+
+
 class Pauses(Watcher):
     """Remembers where the events of a connection stopped for a while: the last one before it, and
     the first one after it.
     """
 
     def __init__(self) -> None:
-        self._last: PerConnection[int, MessagePlace] = PerConnection()
-        self._stops: PerConnection[int, list[tuple[MessagePlace, MessagePlace]]] = PerConnection()
+        self._last: PerConnection[int, StreamMessage] = PerConnection()
+        self._stops: PerConnection[int, list[tuple[StreamMessage, StreamMessage]]] = PerConnection()
 
     def watch(self, fed: RuleInput) -> Iterator[Candidates]:
         """Takes the next messages."""
@@ -126,18 +135,20 @@ class Pauses(Watcher):
         connection, time = batch.connection[rows], batch.time_ns[rows]
         is_first = np.append(True, connection[1:] != connection[:-1])[: len(rows)]
         stops = ~is_first & (np.diff(time, prepend=0) >= SHUT_NS)
+
+        def event(row: int) -> StreamMessage:
+            return StreamMessage(place_of(batch, row), int(batch.vbucket.values[row]))
+
         for index in np.flatnonzero(is_first | stops).tolist():
-            number, now = int(connection[index]), place_of(batch, int(rows[index]))
-            before = (
-                self._last.get(number) if is_first[index] else place_of(batch, int(rows[index - 1]))
-            )
-            if before is not None and now.time_ns - before.time_ns >= SHUT_NS:
+            number, now = int(connection[index]), event(int(rows[index]))
+            before = self._last.get(number) if is_first[index] else event(int(rows[index - 1]))
+            if before is not None and now.place.time_ns - before.place.time_ns >= SHUT_NS:
                 self._note(number, before, now)
         for index in np.flatnonzero(np.append(is_first[1:], True)[: len(rows)]).tolist():
-            self._last[int(connection[index])] = place_of(batch, int(rows[index]))
+            self._last[int(connection[index])] = event(int(rows[index]))
         yield from ()
 
-    def _note(self, connection: int, before: MessagePlace, after: MessagePlace) -> None:
+    def _note(self, connection: int, before: StreamMessage, after: StreamMessage) -> None:
         stops = (
             self._stops.setdefault(connection, [])
             if len(self._stops) < _MOST_STOPS
@@ -145,15 +156,15 @@ class Pauses(Watcher):
         )
         stops.append((before, after))
         if len(stops) > _MOST_OF_ONE:  # the longest matter
-            stops.remove(min(stops, key=lambda stop: stop[1].time_ns - stop[0].time_ns))
+            stops.remove(min(stops, key=lambda stop: stop[1].place.time_ns - stop[0].place.time_ns))
 
-    def around(self, connection: int, shut: ZeroWindow) -> tuple[MessagePlace, ...]:
+    def around(self, connection: int, shut: ZeroWindow) -> tuple[StreamMessage, ...]:
         """Returns the last event before a connection stopped, and the waiting one, if it came."""
         for before, after in self._stops.get(connection, ()):
-            if before.time_ns <= shut.since_ns + shut.time_ns // 2 <= after.time_ns:
+            if before.place.time_ns <= shut.since_ns + shut.time_ns // 2 <= after.place.time_ns:
                 return before, after
         last = self._last.get(connection)
-        return () if last is None or last.time_ns > shut.since_ns + shut.time_ns else (last,)
+        return () if last is None or last.place.time_ns > shut.since_ns + shut.time_ns else (last,)
 
     def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:
         """Yields all occurrences."""
@@ -172,16 +183,17 @@ class Pauses(Watcher):
         name, other_side = _SIDES[side], _SIDES[1 - side]
         events = self.around(link.number, shut) if side != context.producer(link.number) else ()
         message = f"the {name}'s TCP window is 0 for {duration(shut.time_ns)}: it takes no bytes"
-        places = [*events]
+        places = [event.place for event in events]
         places[:1] = [
             replace(place, frame=shut.frame, file=shut.file, time_ns=shut.since_ns)
             for place in places[:1]
         ]
+        message += f"; the stream stops at vbucket {events[-1].vbucket}" if events else ""
         message += f"; {shut.times} times" if shut.times > 1 else ""
         ends = not shut.is_over and link.closed in ("fin", "rst")
         if ends:
             message += f", then the {_SIDES[link.closed_by]} {link.how_closed} the connection"
-        is_long = shut.time_ns >= HANGS_NS
+        is_long = shut.time_ns >= LONG_NS
         severity: Severity = "note" if not is_long else "warning" if shut.is_over else "error"
         return Occurrence(
             "tcp-window-zero",
@@ -224,33 +236,24 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
     """Yields connections that were not opened, and those on which a host became unreachable."""
     latest: dict[tuple[str, str], int] = {}
     failed: dict[str, list[TcpConnection]] = {}
-    tried: dict[tuple[str, str], list[TcpConnection]] = {}
     for link in context.links:
         if _may_be_answered(context, link):
             continue
         if link.unopened in _SAYS:
             failed.setdefault(link.unopened, []).append(link)
-            tried.setdefault(_attempt(link), []).append(link)
         elif not any(link.unreached):
             attempt = _attempt(link)
             latest[attempt] = max(latest.get(attempt, 0), link.first_ns)
     for reason, links in failed.items():
         for link, count in _sampled_links(links, unopened.get(reason, 0)):
-            attempt, tries = _attempt(link), tried[_attempt(link)]
-            is_over = latest.get(attempt, 0) > link.first_ns
-            goes_on = (
-                attempt not in latest
-                and len(tries) >= LOOP
-                and tries[-1].last_ns - tries[0].first_ns >= LONG_NS
-            )
-            severity: Severity = "note" if is_over else "error" if goes_on else "warning"
-            syns = (
+            is_over = latest.get(_attempt(link), 0) > link.first_ns
+            tries = (
                 (f" to {counted(link.syns, 'SYN')} in {duration(link.last_ns - link.first_ns)}")
                 if link.syns > 1
                 else ""
             )
-            message = f"{host_of(link.client)} does not reach {link.server}: {_SAYS[reason]}{syns}"
-            yield _not_reached(link, reason, message, count, severity)
+            message = f"{host_of(link.client)} does not reach {link.server}: {_SAYS[reason]}{tries}"
+            yield _not_reached(link, reason, message, count, is_over=is_over)
     for link in context.links:
         for direction, reason in enumerate(link.unreached):
             if reason and not link.unopened:
@@ -264,7 +267,7 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
                     reason,
                     f"{ends[0]} does not reach {ends[1]} any more: {_SAYS[reason]}",
                     1,
-                    "warning",
+                    is_over=False,
                 )
 
 
@@ -278,7 +281,7 @@ def _may_be_answered(context: Context, link: TcpConnection) -> bool:
 
 
 def _not_reached(
-    link: TcpConnection, reason: str, message: str, count: int, severity: Severity
+    link: TcpConnection, reason: str, message: str, count: int, *, is_over: bool
 ) -> Occurrence:
     return Occurrence(
         "server-not-reached",
@@ -291,8 +294,8 @@ def _not_reached(
         count=count,
         time_ns=link.first_ns,
         last_time_ns=link.last_ns,
-        is_over=severity == "note",
-        severity=severity,
+        is_over=is_over,
+        severity="note" if is_over else "warning",
     )
 
 
