@@ -5,10 +5,14 @@ glyphs, and how they end.
 from __future__ import annotations
 
 import io
+import sys
+from codecs import IncrementalDecoder, getincrementaldecoder
 from collections.abc import Sequence
+from functools import partial
 
 from rich.console import Console
 from textual.app import App
+from textual.driver import Driver
 from textual.filter import LineFilter
 
 from dcpinspect.lazy_dataclass import dataclass
@@ -57,6 +61,16 @@ class ThemedApp(App[Opening | None]):
         self.crash: Exception | None = None
         """The exception that ended the application."""
 
+    def get_driver_class(self) -> type[Driver]:
+        """Returns what reads the terminal. Typed bytes that are no UTF-8 are passed over: Textual
+        would end the application with a traceback.
+        """
+        driver = super().get_driver_class()
+        names = vars(sys.modules[driver.__module__])
+        if "getincrementaldecoder" in names:
+            names["getincrementaldecoder"] = _forgiving_decoder
+        return driver
+
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Returns the filters that change every line before it is drawn."""
         return [
@@ -87,3 +101,7 @@ class ThemedApp(App[Opening | None]):
         self.crash = self.crash or error
         self.error_console = Console(file=io.StringIO())
         super()._handle_exception(error)
+
+
+def _forgiving_decoder(encoding: str) -> partial[IncrementalDecoder]:
+    return partial(getincrementaldecoder(encoding), errors="replace")

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import sys
+
+import pexpect
 import pytest
 from textual.pilot import Pilot
 
 from dcpinspect.tui.base_app import Opening
 from dcpinspect.tui.history import Memory
 from dcpinspect.tui.opening import StartApp
+from tests.peers.truth import SAMPLES
 from tests.tui.test_opening import opened
 
 
@@ -33,3 +37,17 @@ def test_without_colour_nothing_is_a_colour(monkeypatch: pytest.MonkeyPatch) -> 
         )
 
     opened(scene, Memory())
+
+
+def test_typed_bytes_that_are_no_utf8_are_passed_over() -> None:
+    """As of a terminal, or of a pasted text, in Latin-1."""
+    program = ["-m", "dcpinspect", "tui", str(SAMPLES / "orphans.pcap")]
+    child = pexpect.spawn(sys.executable, program, dimensions=(30, 100), timeout=60)
+    child.expect(b"vbuckets receive nothing")
+    child.send(b"\xe4")
+    child.send(b"4")
+    child.expect(b"never reopened")
+    child.send(b"q")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert (child.exitstatus, b"Traceback" in child.before) == (0, False)
