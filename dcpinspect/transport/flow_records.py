@@ -77,7 +77,6 @@ class Side(Struct[T]):
     """
 
     packets: T = number("Packets so far.")
-    last_time: T = number("Capture time of the latest of them.")
     base: T = number("Sequence number of stream offset 0, less 2**32 from 2**31 on.", bits=32)
     has_base: T = number("Whether ``base`` is known.", bits=8)
     started: T = number("Its first byte is known from a SYN.", bits=8)
@@ -100,6 +99,7 @@ class Flow(Struct[T]):
         "be bytes before it."
     )
     acked_to: T = number("Stream offset up to which the other side has acknowledged.")
+    last_time: T = number("Capture time of its side's latest packet; 0: none came since it began.")
     resent_since: T = number(
         "Time since when bytes are sent again that the other side has not acknowledged; 0: none are."
     )

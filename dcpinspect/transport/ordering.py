@@ -361,7 +361,7 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
             and tables.sides[side ^ 1].packets > 0
         ):
             flow.resent_since = packet.time
-            flow.heard_before = tables.sides[side ^ 1].last_time
+            flow.heard_before = other_flow.last_time
         offset += old_bytes
         full -= old_bytes
         have -= old_have
@@ -526,7 +526,6 @@ def meet(tables: TransportTables, side: int) -> None:
         if connection.closed_how == OPEN:
             connection.closed.file = tables.segment.packet.file
     tables.sides[side].packets += 1
-    tables.sides[side].last_time = tables.segment.packet.time
     if connection.unreached != 0 and (connection.unreached > 0) == (side & 1 == 1):
         connection.unreached = 0
 
@@ -743,6 +742,8 @@ def take_packet(tables: TransportTables, side: int) -> None:
     if tables.flows[flow_of(tables, client + 1)].head >= 0:
         drain(tables, tables.flows[flow_of(tables, client + 1)])
     end_sides(tables, side >> 1)
+    if tables.connections[side >> 1].flows > 0:
+        tables.flows[flow_of(tables, side)].last_time = segment.packet.time
     while tables.counts.waiting > MAX_TOTAL_WAITING:
         relieve(tables)
 
