@@ -177,7 +177,7 @@ class Acknowledged(Watcher):
             start, end = plain(snapshots.start[number]), plain(snapshots.end[number])
             marker = context.marker(number)
             if answer is None:
-                waited = link.carried_ns(consumer, reached, link.heard_until_ns)
+                waited = link.carried_ns(reached, link.heard_until_ns)
                 was_answered = self._unasked.get(link.number, 0) > marker.time_ns
                 if (
                     waited > max(PATIENCE_NS, 10 * slowest)

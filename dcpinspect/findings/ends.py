@@ -102,7 +102,7 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
             PATIENCE_NS, 10 * max((took for when, took in done if when < since), default=0)
         )
         until = context.sight.silent_until_ns(link.number, link.heard_until_ns)
-        waited = link.carried_ns(context.producer(link.number), since, until)
+        waited = link.carried_ns(since, until)
         # the end may have been under way
         allowed = int(context.tracker.state.connections.slowest[link.number])
         by_producer = link.closed_by == context.producer(link.number)

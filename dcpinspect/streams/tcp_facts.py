@@ -36,8 +36,6 @@ class LateAck(NamedTuple):
     start: int
     end: int
     """Stream offsets [start, end) of what had been sent by then and was not acknowledged before."""
-    heard_before_ns: int
-    """When the other side was heard last before that."""
     since_ns: int
     """When it was sent again first."""
     time_ns: int
@@ -163,18 +161,11 @@ class TcpConnection:
         c2s, s2c = (spell is not None and not spell.is_over for spell in self.shut)
         return c2s, s2c
 
-    def carried_ns(self, direction: int, since_ns: int, until_ns: int) -> int:
-        """Returns for how long of a time the network carried what a direction sends, as far as TCP
-        shows: its silence in the rest is nobody's.
-
-        A capture at the sender has all that it sends, until something has to be sent again. One at
-        the other end shows that the network carries only by what comes.
+    def carried_ns(self, since_ns: int, until_ns: int) -> int:
+        """Returns for how long of a time the network carried, as far as TCP shows: silence in the
+        rest is nobody's.
         """
-        outages = sorted(
-            (late.since_ns if number == direction else late.heard_before_ns, late.time_ns)
-            for number, acks in enumerate(self.late_acks)
-            for late in acks
-        )
+        outages = sorted((late.since_ns, late.time_ns) for acks in self.late_acks for late in acks)
         carried, known_ns = max(0, until_ns - since_ns), since_ns
         for begin_ns, end_ns in outages:
             carried -= max(0, min(end_ns, until_ns) - max(begin_ns, known_ns))

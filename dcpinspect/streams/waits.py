@@ -207,8 +207,7 @@ class Waits:
             np.isin(row.connection, np.array([*self._lossy], np.int64))
         ).tolist():
             link = self._lossy[int(row.connection[place])]
-            producer = int(self._connections.producer[link.number])
-            idle[place] = link.carried_ns(producer, int(since[place]), int(until[place]))
+            idle[place] = link.carried_ns(int(since[place]), int(until[place]))
         self._idle_ns[numbers] = idle
         self.are_long[numbers] = self._idle_ns[numbers] > np.maximum(
             PATIENCE_NS, 10 * self._connections.slowest[row.connection]

@@ -99,11 +99,9 @@ class Flow(Struct[T]):
         "be bytes before it."
     )
     acked_to: T = number("Stream offset up to which the other side has acknowledged.")
-    last_time: T = number("Capture time of its side's latest packet; 0: none came since it began.")
     resent_since: T = number(
         "Time since when bytes are sent again that the other side has not acknowledged; 0: none are."
     )
-    heard_before: T = number("Time of the latest packet of the other side before that.")
     late_acks: T = number("Late acknowledgements so far.")
     acked_at_end: T = number(
         "Stream offset up to which the other side acknowledged with its FIN, where that is more than "
@@ -278,7 +276,6 @@ class FlowHole(Struct[T]):
     late_from: T = number("Stream offset of the first byte that arrived late.")
     late_to: T = number("Stream offset after the last that was on its way then.")
     late_since: T = number("When they were sent again first.")
-    heard_before: T = number("Time of the latest packet of the other side before that.")
     late_time: T = number(
         "When the other side had acknowledged them, or the latest of them so far."
     )

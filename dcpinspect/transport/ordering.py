@@ -361,7 +361,6 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
             and tables.sides[side ^ 1].packets > 0
         ):
             flow.resent_since = packet.time
-            flow.heard_before = other_flow.last_time
         offset += old_bytes
         full -= old_bytes
         have -= old_have
@@ -742,8 +741,6 @@ def take_packet(tables: TransportTables, side: int) -> None:
     if tables.flows[flow_of(tables, client + 1)].head >= 0:
         drain(tables, tables.flows[flow_of(tables, client + 1)])
     end_sides(tables, side >> 1)
-    if tables.connections[side >> 1].flows > 0:
-        tables.flows[flow_of(tables, side)].last_time = segment.packet.time
     while tables.counts.waiting > MAX_TOTAL_WAITING:
         relieve(tables)
 

@@ -67,7 +67,7 @@ again, ``WAIT_NS`` later or more, was not answered before.
 
 Spell = tuple[int, int, int, int, int, bool]
 """The fields of ``streams.tcp_facts.ZeroWindow``."""
-Late = tuple[int, int, int, int, int]
+Late = tuple[int, int, int, int]
 """The fields of ``streams.tcp_facts.LateAck``."""
 NEVER = (1 << 63) - 1
 """The end and the time of what was not acknowledged."""
@@ -193,15 +193,11 @@ def _late_acks(tables: TransportTables, row: int) -> tuple[Late, ...]:
         for nth in range(max(0, int(flow.late_acks) - RECENT_HOLES), int(flow.late_acks))
     ]
     late_acks = [
-        (
-            *(int(late.late_from), int(late.late_to)),
-            *(int(late.heard_before), int(late.late_since), int(late.late_time)),
-        )
+        (int(late.late_from), int(late.late_to), int(late.late_since), int(late.late_time))
         for late in recent
     ]
     if flow.resent_since > 0:
-        since = int(flow.heard_before), int(flow.resent_since)
-        late_acks.append((int(flow.acked_to), NEVER, *since, NEVER))
+        late_acks.append((int(flow.acked_to), NEVER, int(flow.resent_since), NEVER))
     return tuple(late_acks)
 
 

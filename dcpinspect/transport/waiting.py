@@ -195,7 +195,6 @@ def note_late(tables: TransportTables, flow: Flow, before: int) -> None:
         late.late_from = before
         late.late_to = max(flow.next, flow.acked_to)
         late.late_since = flow.resent_since
-        late.heard_before = flow.heard_before
         late.late_time = time
         flow.late_acks += 1
     flow.resent_since = 0

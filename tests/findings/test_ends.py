@@ -236,7 +236,7 @@ def test_the_end_is_not_missing_while_the_network_carries_nothing_or_a_message_c
     captured = packets(talk)
     assert len(found_in(captured, rules=RULES)) == 1
     for arrives in (True, False):
-        seen = sent_again(captured, -6, 1, 5, 29, arrives=arrives)
+        seen = sent_again(captured, -6, 0.3, 5, 29, arrives=arrives)
         assert found_in(seen, rules=RULES) == []
     coming = reached()
     coming.send("server", encode("dcp_noop", opaque=9)[:9])

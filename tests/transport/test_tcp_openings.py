@@ -108,7 +108,7 @@ def late_acks(made: builders.Conversation) -> tuple[_Late, _Late]:
     c2s, s2c = (
         tuple(
             (start, end, time if time == NEVER else round((time - START_NS) / 1e9, 1))
-            for start, end, _, _, time in acks
+            for start, end, _, time in acks
         )
         for acks in one.late_acks
     )
