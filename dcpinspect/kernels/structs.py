@@ -148,6 +148,9 @@ class FieldPair(Generic[T]):
 class Struct(Generic[T]):
     """A record of integers; if T is arrays, the columns of many records."""
 
+    if not TYPE_CHECKING:
+        __slots__ = ()  # mypy would take the fields for attributes that have no slot
+
     dtype: ClassVar[np.dtype[np.void]]
     fields: ClassVar[Mapping[str, Field]]
     declared: ClassVar[type[Struct[Any]]]
@@ -264,7 +267,13 @@ def _reset_row(struct: Any) -> npt.NDArray[np.void]:
 
 
 class StructRows(Generic[R]):
-    """A table of records. A class that also inherits from the struct has its fields as columns."""
+    """A table of records. A class that also inherits from the struct has its fields as columns.
+
+    Tables of which very many are kept have no attributes beside these two: their class, and that of
+    their records, have empty slots.
+    """
+
+    __slots__ = ("_records", "array")
 
     dtype: ClassVar[np.dtype[np.void]]
     fields: ClassVar[Mapping[str, Field]]
@@ -298,14 +307,10 @@ class StructRows(Generic[R]):
     @classmethod
     def joined(cls, tables: Sequence[Self]) -> Self:
         """Returns one table with the rows of all, one table behind the other."""
-        return cls(
-            np.concatenate(
-                [
-                    plain(table)
-                    for table in (np.empty(0, cls.dtype), *(table.array for table in tables))
-                ]
-            ).view(cls.dtype)
-        )
+        rows = np.empty(sum(map(len, tables)), cls.dtype)
+        if tables:  # into one array: a view of another one would keep both
+            np.concatenate([plain(table.array) for table in tables], out=plain(rows))
+        return cls(rows)
 
     @classmethod
     def of_integers(cls, integers: IntArray) -> Self:

@@ -33,6 +33,8 @@ class Packet(Struct[T]):
 class StreamEntry(Struct[T]):
     """Bytes that are next in a direction."""
 
+    __slots__ = ()
+
     side: T = number("The direction.", of="sides")
     offset: T = number("Stream offset of the first.")
     length: T = number("How many.")
@@ -46,6 +48,8 @@ class StreamEntry(Struct[T]):
 
 class StreamEntries(StreamEntry[IntArray], StructRows[StreamEntry]):
     """The entries of a batch, in the order found."""
+
+    __slots__ = ()
 
 
 def rows_of(segments: StreamEntries, start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:

@@ -102,7 +102,6 @@ class Flow(Struct[T]):
     resent_since: T = number(
         "Time since when bytes are sent again that the other side has not acknowledged; 0: none are."
     )
-    late_acks: T = number("Late acknowledgements so far.")
     acked_at_end: T = number(
         "Stream offset up to which the other side acknowledged with its FIN, where that is more than "
         "was captured by then."
@@ -139,8 +138,10 @@ class Flow(Struct[T]):
     cut_off: T = number("Bytes in holes that snaplen cut off.")
     recent: T = number(
         "Its recent holes and late acknowledgements are RECENT_HOLES rows from this one times "
-        "that on; 0 while there are none."
+        "that on; 0 while there are none.",
+        bits=32,
     )
+    late_acks: T = number("Late acknowledgements so far.", bits=32)
     released: T = number("Greatest number of a packet of what was given out.")
     opened_by: T = number(
         "Number of the packet that showed its connection to be one, where the first packet had "
