@@ -14,12 +14,10 @@ from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import (
     REFUSED_FOR_NOW,
     Clients,
-    LostStream,
-    LostStreams,
-    ReopenedStreams,
 )
 from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.finding import MessagePlace, Occurrence
+from dcpinspect.findings.lost_streams import LostStream, LostStreams, ReopenedStreams
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END

@@ -16,38 +16,6 @@ def clients(*talks: Told) -> Clients:
     return Clients(Context(seen.tracker, seen.links))
 
 
-def test_turns_say_how_long_the_client_took() -> None:
-    talk = opened("kafka:1")
-    talk.stream(7, start=9, rollback=5)
-    talk.wait(3)
-    talk.stream(7, start=5).end("state-changed")
-    (turns,) = clients(talk).turns.values()
-    assert [(turn.is_rollback, turn.row) for turn in turns.all] == [(True, 6), (False, 9)]
-    assert turns.all[0].reaction_ns is not None
-    assert turns.all[0].reaction_ns // 10**9 == 3
-    assert turns.all[1].reaction_ns is None
-
-
-def test_patience_is_ten_times_what_it_took_before() -> None:
-    talk = opened("kafka:1")
-    talk.stream(7, start=9, rollback=5)
-    talk.wait(3)
-    talk.stream(7, start=5).end("state-changed")
-    (turns,) = clients(talk).turns.values()
-    assert turns.patience_ns(turns.all[0].time_ns) == PATIENCE_NS
-    assert turns.patience_ns(turns.all[1].time_ns) // 10**9 == 30
-
-
-def test_one_slow_reaction_does_not_hide_what_comes_after_it() -> None:
-    talk = opened("kafka:1")
-    for number in range(30):
-        talk.stream(number).end("too-slow")
-        talk.wait(20 if number == 9 else 0.01)
-        talk.stream(number)
-    (turns,) = clients(talk).turns.values()
-    assert turns.patience_ns(10**20) // 10**9 == 40
-
-
 def test_a_refusal_for_now_is_a_turn_of_its_own_and_makes_nobody_wait_longer_for_others() -> None:
     talk = opened("kafka:1")
     for status in (Status.ETMPFAIL, Status.EACCESS, Status.NOT_MY_VBUCKET):
