@@ -125,7 +125,6 @@ class Flow(Struct[T]):
     )
     nodes: T = number("Number of the segments that wait.", bits=32)
     unproven: T = number("Such bytes that may be of the direction or not: no packet shows it.")
-    holes: T = number("Holes made so far.")
     payload: T = number("Bytes captured.")
     unique: T = number("Bytes given out in chunks, or still waiting.")
     duplicate: T = number("Bytes that had come before.")
@@ -136,12 +135,13 @@ class Flow(Struct[T]):
     filled: T = number("Late bytes that are in holes.")
     missing: T = number("Bytes in holes.")
     cut_off: T = number("Bytes in holes that snaplen cut off.")
+    holes: T = number("Holes made so far.", bits=32)
     recent: T = number(
-        "Its recent holes and late acknowledgements are RECENT_HOLES rows from this one times "
-        "that on; 0 while there are none.",
+        "Its recent holes are RECENT_HOLES rows from this one times that on; 0 while it has none.",
         bits=32,
     )
     late_acks: T = number("Late acknowledgements so far.", bits=32)
+    lates: T = number("As ``recent``, of these.", bits=32)
     released: T = number("Greatest number of a packet of what was given out.")
     opened_by: T = number(
         "Number of the packet that showed its connection to be one, where the first packet had "
@@ -270,22 +270,29 @@ class Nodes(WaitingSegment[IntArray], StructRows[WaitingSegment]):
 
 
 class FlowHole(Struct[T]):
-    """Bytes of a flow that will not come, and others that arrived late."""
+    """Bytes of a flow that will not come."""
 
     start: T = number("Stream offset of the first.")
     end: T = number("Stream offset after the last.")
-    late_from: T = number("Stream offset of the first byte that arrived late.")
-    late_to: T = number("Stream offset after the last that was on its way then.")
-    late_since: T = number("When they were sent again first.")
-    late_time: T = number(
-        "When the other side had acknowledged them, or the latest of them so far."
-    )
 
 
 class FlowHoles(FlowHole[IntArray], StructRows[FlowHole]):
-    """The recent holes and late acknowledgements of flows, RECENT_HOLES rows for each flow; the
-    first ones are nobody's.
+    """The recent holes of flows, RECENT_HOLES rows for each flow that has any; the first ones are
+    nobody's.
     """
+
+
+class LateBytes(Struct[T]):
+    """Bytes of a flow that were sent again until the other side acknowledged them."""
+
+    start: T = number("Stream offset of the first.")
+    end: T = number("Stream offset after the last that was on its way then.")
+    since: T = number("When they were sent again first.")
+    time: T = number("When the other side had acknowledged them, or the latest of them so far.")
+
+
+class LateRows(LateBytes[IntArray], StructRows[LateBytes]):
+    """The recent bytes of flows that arrived late, kept as ``FlowHoles`` are."""
 
 
 class TableCounts(Struct[T]):
@@ -303,6 +310,7 @@ class TableCounts(Struct[T]):
     entries: T = number("Entries.")
     fresh: T = number("Nodes made in this batch.")
     recent: T = number("Flows that have recent holes.")
+    lates: T = number("Flows of which bytes arrived late.")
     routes: T = number("Routes, with the one that is nobody's.", reset=1)
 
 
@@ -319,6 +327,7 @@ class TransportTables(Tables):
     sides: Sides
     flows: Flows
     recent: FlowHoles
+    lates: LateRows
     nodes: Nodes
     entries: StreamEntries
     fresh: IntArray

@@ -149,6 +149,7 @@ def lacks_room(tables: TransportTables, c: int, replaced: int) -> bool:
         or len(tables.fresh) - counts.fresh < rows_needed
         or len(tables.nodes) - counts.live < rows_needed
         or len(tables.recent) // RECENT_HOLES - counts.recent < rows_needed
+        or len(tables.lates) // RECENT_HOLES - counts.lates < 4
         or len(tables.connections) - counts.connections < 2
         or len(tables.flows) - counts.flows < 8
         or len(tables.routes) - counts.routes < 2

@@ -40,6 +40,7 @@ from dcpinspect.transport.flow_records import (
     EndpointPairs,
     FlowHoles,
     Flows,
+    LateRows,
     Nodes,
     Routes,
     Segment,
@@ -166,6 +167,7 @@ class Reassembler:
         tables.connections = TcpConnectionRows.zeros(16)
         tables.sides = Sides.zeros(32)
         tables.recent = FlowHoles.zeros(64 * RECENT_HOLES)
+        tables.lates = LateRows.zeros(8 * RECENT_HOLES)
         tables.flows = Flows(grown(Flows.reset(2).array, 32))
         tables.nodes = Nodes.zeros(256)
         tables.entries = StreamEntries.zeros(0)
@@ -500,14 +502,9 @@ class Reassembler:
         )
         tables.connections.flows[connection_rows] = 2 + 2 * np.arange(len(connection_rows))
         counts.flows, counts.next_to_relieve = 2 + 2 * len(connection_rows), 2
-        holes = np.flatnonzero(tables.flows.recent > 0)
-        recent = tables.recent.array.reshape(-1, RECENT_HOLES)
-        rows = np.append(0, tables.flows.recent[holes])
-        tables.recent = FlowHoles(
-            np.concatenate((recent[rows], np.zeros((64, RECENT_HOLES), recent.dtype))).reshape(-1)
-        )
-        tables.flows.recent[holes] = 1 + np.arange(len(holes))
-        counts.recent = len(holes)
+        tables.recent = FlowHoles(_kept_blocks(tables.recent.array, tables.flows.recent, 64))
+        tables.lates = LateRows(_kept_blocks(tables.lates.array, tables.flows.lates, 8))
+        counts.recent, counts.lates = int(tables.flows.recent.max()), int(tables.flows.lates.max())
 
     def left_accounts(self, staying: IntArray) -> list[DirectionAccount]:
         """Returns the byte counts of all connections but these, one account for each direction."""
@@ -573,6 +570,8 @@ class Reassembler:
             tables.nodes = _grown(tables.nodes, len(tables.nodes) + need)
         if len(tables.recent) - RECENT_HOLES * counts.recent < RECENT_HOLES * need:
             tables.recent = _grown(tables.recent, len(tables.recent) + RECENT_HOLES * need)
+        if len(tables.lates) - RECENT_HOLES * counts.lates < RECENT_HOLES * 4:
+            tables.lates = _grown(tables.lates, 0)
         if len(tables.connections) - counts.connections < 2:
             size = 2 * len(tables.connections)
             tables.connections = _grown(tables.connections, size)
@@ -741,6 +740,16 @@ class Reassembler:
         entries.length = nodes.length[node_rows]
         entries.source = nodes.source[node_rows]
         gather(data, held, GatherTables(entries), target, 0)
+
+
+def _kept_blocks(rows: Any, blocks: IntArray, free: int) -> Any:
+    """Returns the blocks of RECENT_HOLES rows that flows have, nobody's first, with room for
+    ``free`` more. ``blocks``: the number of each flow's, 0 for none; becomes the new one.
+    """
+    flows = np.flatnonzero(blocks > 0)
+    kept_rows = rows.reshape(-1, RECENT_HOLES)[np.append(0, blocks[flows])]
+    blocks[flows] = 1 + np.arange(len(flows))
+    return np.concatenate((kept_rows, np.zeros((free, RECENT_HOLES), rows.dtype))).reshape(-1)
 
 
 def _grown(table: TransportRows, rows: int) -> TransportRows:

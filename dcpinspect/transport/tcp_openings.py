@@ -189,12 +189,11 @@ def _late_acks(tables: TransportTables, row: int) -> tuple[Late, ...]:
     """Returns which bytes of a flow arrived late, as far as is remembered."""
     flow = tables.flows[row]
     recent = [
-        tables.recent[int(flow.recent * RECENT_HOLES + nth % RECENT_HOLES)]
+        tables.lates[int(flow.lates * RECENT_HOLES + nth % RECENT_HOLES)]
         for nth in range(max(0, int(flow.late_acks) - RECENT_HOLES), int(flow.late_acks))
     ]
     late_acks = [
-        (int(late.late_from), int(late.late_to), int(late.late_since), int(late.late_time))
-        for late in recent
+        (int(late.start), int(late.end), int(late.since), int(late.time)) for late in recent
     ]
     if flow.resent_since > 0:
         late_acks.append((int(flow.acked_to), NEVER, int(flow.resent_since), NEVER))

@@ -172,11 +172,20 @@ def unlink_head(tables: TransportTables, flow: Flow) -> None:
 
 @kernel_function
 def recent_row(tables: TransportTables, flow: Flow, nth: int) -> int:
-    """Returns the row of the ``nth`` hole or late acknowledgement of a flow."""
+    """Returns the row of the ``nth`` hole of a flow."""
     if flow.recent == 0:
         tables.counts.recent += 1
         flow.recent = tables.counts.recent
     return int(flow.recent * RECENT_HOLES + nth % RECENT_HOLES)
+
+
+@kernel_function
+def late_row(tables: TransportTables, flow: Flow, nth: int) -> int:
+    """Returns the row of the ``nth`` late acknowledgement of a flow."""
+    if flow.lates == 0:
+        tables.counts.lates += 1
+        flow.lates = tables.counts.lates
+    return int(flow.lates * RECENT_HOLES + nth % RECENT_HOLES)
 
 
 @kernel_function
@@ -186,16 +195,16 @@ def note_late(tables: TransportTables, flow: Flow, before: int) -> None:
     """
     time = tables.segment.packet.time
     if flow.late_acks > 0:
-        latest = tables.recent[recent_row(tables, flow, flow.late_acks - 1)]
-        if before < latest.late_to:
-            latest.late_time = time
+        latest = tables.lates[late_row(tables, flow, flow.late_acks - 1)]
+        if before < latest.end:
+            latest.time = time
             flow.resent_since = 0
     if flow.resent_since > 0 and time - flow.resent_since >= LATE_NS:
-        late = tables.recent[recent_row(tables, flow, flow.late_acks)]
-        late.late_from = before
-        late.late_to = max(flow.next, flow.acked_to)
-        late.late_since = flow.resent_since
-        late.late_time = time
+        late = tables.lates[late_row(tables, flow, flow.late_acks)]
+        late.start = before
+        late.end = max(flow.next, flow.acked_to)
+        late.since = flow.resent_since
+        late.time = time
         flow.late_acks += 1
     flow.resent_since = 0
 

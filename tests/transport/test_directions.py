@@ -32,7 +32,7 @@ def tables_of(chance: random.Random, sides: int) -> TransportTables:
         flow_records.Nodes.zeros(1),
         flow_records.EndpointPairs.zeros(1),
     )
-    tables.routes = flow_records.Routes.zeros(1)
+    tables.lates, tables.routes = flow_records.LateRows.zeros(1), flow_records.Routes.zeros(1)
     tables.segment, tables.stray, tables.fresh = (
         flow_records.Segment.single(),
         flow_records.Segment.single(),

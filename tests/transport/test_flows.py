@@ -34,7 +34,7 @@ class Flow:
             np.zeros(20, np.int64),
         )
         tables.address_pairs, tables.counts = r.EndpointPairs.zeros(1), r.TableCounts.single()
-        tables.routes = r.Routes.zeros(1)
+        tables.lates, tables.routes = r.LateRows.zeros(1), r.Routes.zeros(1)
         tables.segment, tables.stray, tables.counts.connections = (
             r.Segment.single(),
             r.Segment.single(),

@@ -407,10 +407,10 @@ def handled(
     ports = np.zeros(65_536, np.uint8)
     ports[11_210] = 1
     tables = PacketTables()
-    tables.connections, tables.sides, tables.recent = (
-        r.TcpConnectionRows.zeros(64),
-        r.Sides.zeros(128),
+    tables.connections, tables.sides = r.TcpConnectionRows.zeros(64), r.Sides.zeros(128)
+    tables.recent, tables.lates = (
         r.FlowHoles.zeros(128 * r.RECENT_HOLES),
+        r.LateRows.zeros(128 * r.RECENT_HOLES),
     )
     tables.flows = r.Flows(grown(r.Flows.reset(2).array, 128))
     tables.nodes, tables.entries, tables.fresh = (
@@ -477,6 +477,7 @@ def test_interpreted_and_compiled_agree_on_any_packets(
             tables.connections,
             tables.sides,
             tables.recent,
+            tables.lates,
             tables.nodes,
             tables.entries,
             flows,
@@ -505,7 +506,7 @@ def test_flows_that_are_put_aside_go_on_as_if_they_were_not(
         else:
             put_aside.interpreted(tables)
         sides = 2 * tables.counts.connections
-        names = [name for name in r.Flow.fields if name != "recent"]  # a row number
+        names = [name for name in r.Flow.fields if name not in ("recent", "lates")]  # row numbers
         known = [
             [
                 bytes(value) if isinstance(value, ctypes.Structure) else value
