@@ -250,7 +250,7 @@ def _remarks(
         reading,
         stats=stats,
         checks=not is_answer(findings, reading.messages),
-        is_told=any(finding.rule == "wrong-port" for finding in findings),
+        advises_elsewhere=any(finding.rule == "wrong-port" for finding in findings),
     )
     if lacking and reading.messages:
         complain(

@@ -47,4 +47,4 @@ def info(
                 )
 
             format_.report(target, ReportFormat(lines, lambda: overview_records(facts)))
-        return remarks(reading, stats=input_.stats, is_told=True)
+        return remarks(reading, stats=input_.stats, advises_elsewhere=True)

@@ -88,7 +88,7 @@ def remarks(
     shown: int | None = None,
     skipped: int = 0,
     checks: bool = False,
-    is_told: bool = False,
+    advises_elsewhere: bool = False,
     side: str = "",
     damage_shown: int = 0,
     counted_copies: Collection[int] = (),
@@ -98,7 +98,7 @@ def remarks(
     ``is_whole``: False if the command stopped before the end of the captures. ``stats``: adds the
     table of all packets and bytes. ``shown``: number of messages that met the conditions, without
     those that were ``skipped``. ``checks``: the command looks for problems, so captures without
-    messages are a failure. ``is_told``: it has said what to do about bytes of other protocols.
+    messages are a failure. ``advises_elsewhere``: it has said what to do about bytes of other protocols.
     ``side``: names the reading, if there are two. ``damage_shown``: number of
     damaged places that were told before. ``counted_copies``: connections that were counted,
     although they show what another one shows.
@@ -120,15 +120,15 @@ def remarks(
         complain(f"{len(problems) - MAX_LINES} more damaged places")
     if is_whole and not reading.messages:
         complain(
-            f"{UNCHECKED}: {nothing_found(reading, any_port=', or --port auto', is_told=is_told)}"
+            f"{UNCHECKED}: {nothing_found(reading, any_port=', or --port auto', advises_elsewhere=advises_elsewhere)}"
             if checks
-            else nothing_found(reading, is_told=is_told)
+            else nothing_found(reading, advises_elsewhere=advises_elsewhere)
         )
     elif is_whole:
         for line in (
             *_selected(reading, shown, skipped),
             *_counted_twice(counted_copies),
-            *_lost(reading, is_told=is_told),
+            *_lost(reading, advises_elsewhere=advises_elsewhere),
         ):
             complain(line)
     elif stats:
@@ -174,11 +174,13 @@ def _counted_twice(connections: Collection[int]) -> Iterator[str]:
         )
 
 
-def _lost(reading: Reading, *, is_told: bool) -> Iterator[str]:
+def _lost(reading: Reading, *, advises_elsewhere: bool) -> Iterator[str]:
     """Says which connections lost bytes."""
     from dcpinspect.output.render.coverage_text import losses  # deferred, as above
 
-    lost = list(islice(losses(reading.coverage, is_told=is_told), MAX_LINES + 1))
+    lost = list(
+        islice(losses(reading.coverage, advises_elsewhere=advises_elsewhere), MAX_LINES + 1)
+    )
     yield from lost[:MAX_LINES]
     if len(lost) > MAX_LINES:
         yield "more connections lost bytes; --stats lists all"

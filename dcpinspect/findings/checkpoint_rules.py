@@ -11,7 +11,7 @@ from dcpinspect.findings.context import Context, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
-from dcpinspect.streams.failover_logs import KnownLog, told_at
+from dcpinspect.streams.failover_logs import KnownLog, log_place
 from dcpinspect.streams.rollback import UndecidedError
 from dcpinspect.streams.words import by_side
 from dcpinspect.text import escape
@@ -155,7 +155,7 @@ def _learn(evidence: LogEvidence, context: Context) -> None:
     latest: dict[tuple[int, str | None], KnownLog] = {}
     for vbucket, log in context.logs.everything():
         key = vbucket, context.session(log.connection).bucket
-        if log.entries and (key not in latest or told_at(log) > told_at(latest[key])):
+        if log.entries and (key not in latest or log_place(log) > log_place(latest[key])):
             latest[key] = log
     streams = context.streams
     reached: dict[tuple[int, int], int] = {}

@@ -73,7 +73,7 @@ class _VBucketRequest(NamedTuple):
     """The time of the latest one; 0 if none was."""
 
 
-def _told(stream: Stream) -> MessageRow[int]:
+def _losing_message(stream: Stream) -> MessageRow[int]:
     """Returns the message that left a client without a stream."""
     return stream.answered if stream.answer in (w.A_ROLLBACK, w.A_REFUSED) else stream.finished
 
@@ -106,7 +106,7 @@ class Clients:
         self._moves: dict[str, _Moves] = {}
 
     @cached_property
-    def turns(self) -> dict[str, LostStreams]:
+    def losses(self) -> dict[str, LostStreams]:
         """The rollbacks and stream ends of each client."""
         streams = self._context.streams
         are_ended = (
@@ -115,7 +115,7 @@ class Clients:
             & (streams.reason <= LAST_BAD_END)
         )
         are_rolled = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0)
-        return self._turns(are_rolled | (are_ended & (streams.closed_row < 0)))
+        return self._losses(are_rolled | (are_ended & (streams.closed_row < 0)))
 
     @cached_property
     def refusals(self) -> dict[str, LostStreams]:
@@ -124,12 +124,12 @@ class Clients:
         """
         streams = self._context.streams
         is_refused = (streams.answer == w.A_REFUSED) & (streams.request.form > 0)
-        return self._turns(is_refused & np.isin(streams.status, REFUSED_FOR_NOW))
+        return self._losses(is_refused & np.isin(streams.status, REFUSED_FOR_NOW))
 
-    def _turns(self, are_turns: BoolArray) -> dict[str, LostStreams]:
-        turns_of_client: dict[str, list[LostStream]] = defaultdict(list)
+    def _losses(self, are_losses: BoolArray) -> dict[str, LostStreams]:
+        losses_of_client: dict[str, list[LostStream]] = defaultdict(list)
         streams, groups = self._context.streams, self._context.of_client
-        for numbers in groups.having(are_turns):
+        for numbers in groups.having(are_losses):
             client = self._context.clients[streams[numbers[0]].connection]
             times = streams.opened.time[numbers]
             # requests may have been read before what the server had said earlier
@@ -137,10 +137,10 @@ class Clients:
             granted = np.array(numbers, dtype=np.int64)[streams.answer[numbers] == w.A_ACCEPTED]
             granted_ns = streams.opened.time[granted]
             for index, number in enumerate(numbers):
-                if not are_turns[number]:
+                if not are_losses[number]:
                     continue
                 stream = streams[number]
-                end_place, connection = _told(stream), int(stream.connection)
+                end_place, connection = _losing_message(stream), int(stream.connection)
                 link, producer = (
                     self._context.by_number[connection],
                     self._context.producer(connection),
@@ -148,18 +148,18 @@ class Clients:
                 # an answer comes after its request, whatever the clocks of the directions say
                 time_ns = max(int(end_place.time), int(times[index]))
                 later = opened_since(streams, numbers, in_order, index, end_place)
-                told_ns = link.received_ns(producer, end_place.offset, time_ns)
+                received_ns = link.received_ns(producer, end_place.offset, time_ns)
                 reaction, again = None, -1
                 if later < len(numbers):
-                    told_ns = max(time_ns, min(told_ns, int(times[later])))
-                    reaction, again = max(0, int(times[later]) - told_ns), numbers[later]
+                    received_ns = max(time_ns, min(received_ns, int(times[later])))
+                    reaction, again = max(0, int(times[later]) - received_ns), numbers[later]
                 first = int(np.searchsorted(granted_ns, time_ns))
                 then = int(granted[first]) if first < len(granted) else -1
-                turns_of_client[client].append(
+                losses_of_client[client].append(
                     LostStream(
                         number,
                         time_ns,
-                        told_ns,
+                        received_ns,
                         end_place.row,
                         stream.answer == w.A_ROLLBACK,
                         reaction,
@@ -167,52 +167,52 @@ class Clients:
                         then,
                     )
                 )
-        return {client: LostStreams(turns) for client, turns in turns_of_client.items()}
+        return {client: LostStreams(losses) for client, losses in losses_of_client.items()}
 
-    def reopened(self, turns: LostStreams) -> ReopenedStreams:
+    def reopened(self, losses: LostStreams) -> ReopenedStreams:
         """Returns which of the streams that ended, or were refused, were granted again."""
-        turns_granted = [
-            turn
-            for turn in turns.all
-            if turn.reaction_ns is not None and turn.granted >= 0 and not turn.is_rollback
+        losses_granted = [
+            loss
+            for loss in losses.all
+            if loss.reaction_ns is not None and loss.granted >= 0 and not loss.is_rollback
         ]
-        vbuckets = self._context.streams.vbucket[[turn.stream for turn in turns_granted]].astype(
+        vbuckets = self._context.streams.vbucket[[loss.stream for loss in losses_granted]].astype(
             np.int64
         )
         servers = self.servers.of[
-            self._context.streams.connection[[turn.granted for turn in turns_granted]]
+            self._context.streams.connection[[loss.granted for loss in losses_granted]]
         ]
         return ReopenedStreams(
-            turns_granted,
+            losses_granted,
             vbuckets,
-            np.array([turn.reaction_ns for turn in turns_granted], dtype=np.int64),
+            np.array([loss.reaction_ns for loss in losses_granted], dtype=np.int64),
             servers,
         )
 
-    def has_moved(self, turns: LostStreams, turn: LostStream) -> bool:
-        """Returns whether a client was told at a turn that the vbucket is active elsewhere, or has
+    def has_moved(self, losses: LostStreams, loss: LostStream) -> bool:
+        """Returns whether a client was told at a loss that the vbucket is active elsewhere, or has
         no more to do with the node.
         """
-        stream = self._context.streams[turn.stream]
+        stream = self._context.streams[loss.stream]
         return bool(
             stream.status == Status.NOT_MY_VBUCKET
             if stream.answer == w.A_REFUSED
-            else not turn.is_rollback and stream.reason == MOVED
-        ) or self._has_left(turn, turns.patience_ns(turn.told_ns))
+            else not loss.is_rollback and stream.reason == MOVED
+        ) or self._has_left(loss, losses.patience_ns(loss.received_ns))
 
-    def _has_left(self, turn: LostStream, patience_ns: int) -> bool:
+    def _has_left(self, loss: LostStream, patience_ns: int) -> bool:
         """Returns whether a connection was closed, or the client closed all its other streams,
         before the client would have asked for a stream again; and it asked for none of them since.
 
         What it would have done about this one nobody knows.
         """
-        connection = int(self._context.streams.connection[turn.stream])
+        connection = int(self._context.streams.connection[loss.stream])
         link = self._context.by_number[connection]
         asked_ns, closed_ns = (int(times[connection]) for times in self._given_up)
         ends = [link.closed_ns] if link.closed else []
         ends += [] if len(self._context.open_on(connection)) else [closed_ns]
-        return asked_ns <= turn.time_ns and any(
-            abs(end_ns - turn.told_ns) <= patience_ns for end_ns in ends
+        return asked_ns <= loss.time_ns and any(
+            abs(end_ns - loss.received_ns) <= patience_ns for end_ns in ends
         )
 
     @cached_property
@@ -230,19 +230,19 @@ class Clients:
         np.maximum.at(closed_ns, connection[is_closed], streams.closed_time[is_closed])
         return asked_ns, closed_ns
 
-    def _was_away(self, turns: LostStreams, turn: LostStream) -> bool:
+    def _was_away(self, losses: LostStreams, loss: LostStream) -> bool:
         """Returns whether a vbucket came back to the server that it had left after longer than the
         client takes to ask again, or with another history.
         """
         streams, logs = self._context.streams, self._context.logs
-        back_ns = int(streams.opened.time[turn.granted]) - turn.told_ns
-        branches = {logs.newest(turn.stream), logs.newest(turn.granted)} - {None}
-        servers = self.servers.of[streams.connection[[turn.stream, turn.granted]]]
+        back_ns = int(streams.opened.time[loss.granted]) - loss.received_ns
+        branches = {logs.newest(loss.stream), logs.newest(loss.granted)} - {None}
+        servers = self.servers.of[streams.connection[[loss.stream, loss.granted]]]
         return bool(servers[0] == servers[1]) and (
-            back_ns > turns.patience_ns(turn.told_ns) or len(branches) > 1
+            back_ns > losses.patience_ns(loss.received_ns) or len(branches) > 1
         )
 
-    def shows_moves(self, client: str, turns: LostStreams, connection: int) -> bool:
+    def shows_moves(self, client: str, losses: LostStreams, connection: int) -> bool:
         """Returns whether a client could have reopened all vbuckets that moved from the server of a
         connection, by what it did reopen.
 
@@ -252,22 +252,22 @@ class Clients:
         elsewhere meanwhile show nothing.
         """
         server = int(self.servers.of[connection])
-        key = client, server, turns is self.turns.get(client)
+        key = client, server, losses is self.losses.get(client)
         if key not in self._shows_moves:
             streams = self._context.streams
-            moved_turns = [
-                turn
-                for turn in turns.all
-                if int(self.servers.of[streams.connection[turn.stream]]) == server
-                and self.has_moved(turns, turn)
+            moved_losses = [
+                loss
+                for loss in losses.all
+                if int(self.servers.of[streams.connection[loss.stream]]) == server
+                and self.has_moved(losses, loss)
             ]
             again = [
-                int(self.servers.of[streams.connection[turn.granted]])
-                for turn in moved_turns
-                if turn.granted >= 0 and not self._was_away(turns, turn)
+                int(self.servers.of[streams.connection[loss.granted]])
+                for loss in moved_losses
+                if loss.granted >= 0 and not self._was_away(losses, loss)
             ]
             elsewhere = [other_server for other_server in again if other_server != server]
-            missing = sum(turn.reaction_ns is None for turn in moved_turns)
+            missing = sum(loss.reaction_ns is None for loss in moved_losses)
             share = (len(elsewhere) + missing) / (len(set(elsewhere)) + 1)
             is_shown = (
                 missing + _DEVIATIONS * sqrt(share) < share if elsewhere else len(again) >= missing
@@ -275,17 +275,17 @@ class Clients:
             self._shows_moves[key] = is_shown
         return self._shows_moves[key]
 
-    def moved_to(self, client: str, turn: LostStream) -> tuple[str, bool] | None:
+    def moved_to(self, client: str, loss: LostStream) -> tuple[str, bool] | None:
         """Returns to which node a vbucket moved, by what servers said of it, and whether a client
         has captured connections to that node; None if nothing tells where it moved to.
         """
-        stream = self._context.streams[turn.stream]
+        stream = self._context.streams[loss.stream]
         if client not in self._moves:
-            self._moves[client] = self._told_moves(client)
+            self._moves[client] = self._listed_moves(client)
         node_moves, server_of_node = self._moves[client]
         time_ns, node = node_moves.get(int(stream.vbucket), (0, ""))
         # the refusal itself brings the map
-        is_old = time_ns <= turn.time_ns and stream.answer != w.A_REFUSED
+        is_old = time_ns <= loss.time_ns and stream.answer != w.A_REFUSED
         if (
             not node
             or is_old
@@ -294,7 +294,7 @@ class Clients:
             return None  # not told, or told by who did not know yet that it moved
         return node, node in server_of_node
 
-    def _told_moves(self, client: str) -> _Moves:
+    def _listed_moves(self, client: str) -> _Moves:
         """Returns what servers said of where the vbuckets in the bucket of a client are active;
         nothing if they name no node as the capture does.
         """
@@ -413,23 +413,23 @@ class Clients:
             request for request in latest if request.connection != connection
         )
 
-    def may_have_asked(self, turn: LostStream) -> bool:
-        """Returns whether the client of a turn asked again, or may have asked where the capture
+    def may_have_asked(self, loss: LostStream) -> bool:
+        """Returns whether the client of a loss asked again, or may have asked where the capture
         does not show it.
         """
-        if self._context.unread_requests.streams[turn.stream]:
+        if self._context.unread_requests.streams[loss.stream]:
             return True
-        stream = self._context.streams[turn.stream]
-        own_request, elsewhere = self._requests_beside(turn.stream)
-        is_later = own_request.row > turn.row or own_request.time_ns > turn.time_ns
-        if is_later or elsewhere.time_ns >= turn.time_ns:
+        stream = self._context.streams[loss.stream]
+        own_request, elsewhere = self._requests_beside(loss.stream)
+        is_later = own_request.row > loss.row or own_request.time_ns > loss.time_ns
+        if is_later or elsewhere.time_ns >= loss.time_ns:
             return True
-        if self.taken_up_by(turn.stream) is not None:
+        if self.taken_up_by(loss.stream) is not None:
             return True
         # another node already streamed the vbucket to the client
-        if not turn.is_rollback and elsewhere.until_ns > turn.time_ns:
+        if not loss.is_rollback and elsewhere.until_ns > loss.time_ns:
             return True
-        return self.may_have_said(int(stream.connection), turn.time_ns, vbucket=int(stream.vbucket))
+        return self.may_have_said(int(stream.connection), loss.time_ns, vbucket=int(stream.vbucket))
 
     def taken_up_by(self, stream: int) -> int | None:
         """Returns the first stream that goes on, in place of its client's own for it, with what a
@@ -441,11 +441,11 @@ class Clients:
         context, streams, row = self._context, self._context.streams, self._context.streams[stream]
         groups, opened_ns = self._of_vbucket
         begin = int(groups.begins[groups.of[stream]])
-        end, told_ns = (
+        end, lost_ns = (
             begin + int(groups.counts[groups.of[stream]]),
-            max(int(_told(row).time), int(row.opened.time)),
+            max(int(_losing_message(row).time), int(row.opened.time)),
         )
-        first = begin + int(np.searchsorted(opened_ns[begin:end], told_ns))
+        first = begin + int(np.searchsorted(opened_ns[begin:end], lost_ns))
         later = groups.rows[first : min(first + _MOST_LATER, end)]
         later = later[context.of_client.of[later] != context.of_client.of[stream]]
         if not len(later):

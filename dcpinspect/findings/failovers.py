@@ -15,7 +15,7 @@ from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams import words as w
-from dcpinspect.streams.failover_logs import KnownLog, LogsInOrder, told_at
+from dcpinspect.streams.failover_logs import KnownLog, LogsInOrder, log_place
 from dcpinspect.streams.grouping import Groups, NameNumbers
 from dcpinspect.streams.verdicts import PATIENCE_NS
 
@@ -108,7 +108,7 @@ def _at_once(changes: Sequence[_Change]) -> Iterator[Sequence[_Change]]:
     """Yields groups of changes that were told soon after each other; each vbucket once."""
     several: dict[int, _Change] = {}
     latest = 0
-    for change in sorted(changes, key=lambda later_change: told_at(later_change.log)):
+    for change in sorted(changes, key=lambda later_change: log_place(later_change.log)):
         if several and (change.log.at.time_ns - latest > PATIENCE_NS or change.vbucket in several):
             yield list(several.values())
             several = {}
@@ -141,7 +141,7 @@ class _Streams:
     def followed(self, change: _Change) -> int | None:
         """Returns the first stream on the new branch; None for none."""
         several = self._on_branch.get(change.log.entries[0][0], ())
-        index = bisect_left(several, told_at(change.log), key=lambda accepted: accepted[0])
+        index = bisect_left(several, log_place(change.log), key=lambda accepted: accepted[0])
         return several[index][1] if index < len(several) else None
 
     def between(self, since_ns: int, until_ns: int) -> Sequence[int]:
@@ -166,10 +166,10 @@ def _occurrence(context: Context, change: _Change, number: int, streams: _Stream
     """Returns the occurrence of a failover; ``number``: the stream that followed it."""
     uuid, seqno = change.log.entries[0]
     opened_ns = int(context.streams.opened.time[number])
-    origins, told_ns = context.logs.origins, change.before.at.time_ns
+    origins, before_ns = context.logs.origins, change.before.at.time_ns
     between = [
         stream
-        for stream in streams.between(told_ns, opened_ns)
+        for stream in streams.between(before_ns, opened_ns)
         if origins[int(context.streams.connection[stream])][1] == origins[change.log.connection][1]
     ]
     answer = context.answer(number)

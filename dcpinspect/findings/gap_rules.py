@@ -63,11 +63,11 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     sessions = {number: context.session(number) for number in context.by_number}
     streams = context.streams[in_history.stream]
     # below the start, collections may have been created that keep no history
-    is_told = (streams.request.start == LEAST) | _of(
+    is_known = (streams.request.start == LEAST) | _of(
         streams.connection,
         [number for number, session in sessions.items() if session.manifest.collections],
     )
-    is_hidden = ~is_told | ~_of(
+    is_hidden = ~is_known | ~_of(
         streams.connection,
         [number for number, session in sessions.items() if session.sees_every_seqno],
     )

@@ -24,7 +24,7 @@ class LostStream:
     stream: int
     time_ns: int
     """When the server told it."""
-    told_ns: int
+    received_ns: int
     """When the client had it; ``GREATEST`` if it never arrived."""
     row: int
     is_rollback: bool
@@ -37,18 +37,18 @@ class LostStream:
 
 
 class LostStreams:
-    """Turns of one client, in order of time, and how fast it was."""
+    """Losses of one client, in order of time, and how fast it was."""
 
-    def __init__(self, turns: Iterable[LostStream]) -> None:
-        self.all = sorted(turns, key=lambda turn: (turn.time_ns, turn.row))
+    def __init__(self, losses: Iterable[LostStream]) -> None:
+        self.all = sorted(losses, key=lambda loss: (loss.time_ns, loss.row))
 
     @cached_property
     def _reactions(self) -> tuple[list[int], list[int]]:
         """The times when the client had asked again, in order, and its patience from then on."""
         done = sorted(
-            (turn.told_ns + turn.reaction_ns, turn.reaction_ns)
-            for turn in self.all
-            if turn.reaction_ns is not None
+            (loss.received_ns + loss.reaction_ns, loss.reaction_ns)
+            for loss in self.all
+            if loss.reaction_ns is not None
         )
         reactions = np.array([reaction for _, reaction in done], dtype=np.float64)
         mean = np.cumsum(reactions) / np.arange(1, 1 + len(done))
@@ -59,14 +59,14 @@ class LostStreams:
 
     @cached_property
     def _asked_again(self) -> list[int]:
-        """The latest time when the client had asked again after each turn or an earlier one; 0 for
+        """The latest time when the client had asked again after each loss or an earlier one; 0 for
         never.
         """
         return list(
             accumulate(
                 (
-                    turn.told_ns + turn.reaction_ns if turn.reaction_ns is not None else 0
-                    for turn in self.all
+                    loss.received_ns + loss.reaction_ns if loss.reaction_ns is not None else 0
+                    for loss in self.all
                 ),
                 max,
             )
@@ -84,14 +84,14 @@ class LostStreams:
         """Returns when the client last asked again for something that it was told by ``time_ns``
         plus ``PATIENCE_NS``; 0 for never.
         """
-        until = bisect_right(self.all, time_ns + PATIENCE_NS, key=lambda turn: turn.time_ns)
+        until = bisect_right(self.all, time_ns + PATIENCE_NS, key=lambda loss: loss.time_ns)
         return self._asked_again[until - 1] if until else 0
 
 
 class ReopenedStreams(NamedTuple):
     """The streams granted to a client again after an end or refusal, in order of time."""
 
-    turns: list[LostStream]
+    losses: list[LostStream]
     vbucket: RowNumbers
     reaction_ns: RowNumbers
     server: RowNumbers

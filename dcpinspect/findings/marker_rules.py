@@ -169,8 +169,8 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     stream = int(row.stream)
     connection = int(context.streams.connection[stream])
     sees_all = _has_sync_writes(context, stream) and context.is_filtered(stream) is False
-    is_told = context.tells_hidden(connection) or sees_all
-    is_owed = is_told and (sees_all or context.versions(connection).has(SEQNO_ADVANCED))
+    tells_hidden = context.tells_hidden(connection) or sees_all
+    is_owed = tells_hidden and (sees_all or context.versions(connection).has(SEQNO_ADVANCED))
     end = plain(row.end)
     if row.reached > LEAST:
         reached, first = f"had come to seqno {plain(row.reached)} of {end}", plain(row.reached) + 1
@@ -183,9 +183,9 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     evidence = [context.marker(number), *([context.marker(after)] if after >= 0 else [])]
     came = "the next marker came" if after >= 0 else "the stream ended"
     missing = f"seqno {end}" if first >= end else f"seqnos {first}–{end}"
-    nor = ", nor a SeqnoAdvanced" if is_told else ""
+    nor = ", nor a SeqnoAdvanced" if tells_hidden else ""
     message = f"{reached} when {came}: {missing} did not come{nor}"
-    next_ = _after_incomplete(context, number, stream, is_told=is_told)
+    next_ = _after_incomplete(context, number, stream, tells_hidden=tells_hidden)
     shared = f"the last seqnos of a snapshot had not come when {came}{nor}"
     seqnos = tuple(dict.fromkeys((min(first, end), end)))
     whose: Whose = SIDES[context.producer(connection)] if is_owed else "unknown"
@@ -195,11 +195,11 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
         "snapshot-incomplete",
         message,
         evidence,
-        cause=NOT_TOLD if is_told else HIDDEN,
+        cause=NOT_TOLD if tells_hidden else HIDDEN,
         next_=next_,
         seqnos=seqnos,
         shared=shared,
-        severity="warning" if is_told else "note",
+        severity="warning" if tells_hidden else "note",
     )
     return replace(incomplete, whose=whose)
 
@@ -211,12 +211,12 @@ def _has_sync_writes(context: Context, stream: int) -> bool:
     )
 
 
-def _after_incomplete(context: Context, number: int, stream: int, *, is_told: bool) -> str:
-    """Returns what to do about an incomplete snapshot, by what is known of the client. ``is_told``:
+def _after_incomplete(context: Context, number: int, stream: int, *, tells_hidden: bool) -> str:
+    """Returns what to do about an incomplete snapshot, by what is known of the client. ``tells_hidden``:
     the server owes the end.
     """
     has_collections = context.has_collections(int(context.streams.connection[stream]))
-    if has_collections and not is_told:
+    if has_collections and not tells_hidden:
         return _OLD
     if has_collections:
         is_memory = not int(context.snapshots.flags[number]) & DISK

@@ -97,7 +97,7 @@ class ConsumerFacts:
         open_place = self.open_place(number)
         return (0, 0) if open_place is None else (open_place.time_ns, open_place.row)
 
-    def is_told(self, link: TcpConnection, since: int, until: int = ALL) -> bool:
+    def is_captured(self, link: TcpConnection, since: int, until: int = ALL) -> bool:
         """Returns whether everything that a client said between two rows was captured; ``since`` 0:
         from the beginning of the connection.
         """
@@ -147,7 +147,7 @@ class ConsumerFacts:
                 if asked_place is None
                 else (asked_place.time_ns, asked_place.row, link.number)
             )
-            if not self.is_told(link, 1) or link.missing[_CLIENT] or link.skipped[_CLIENT]:
+            if not self.is_captured(link, 1) or link.missing[_CLIENT] or link.skipped[_CLIENT]:
                 hidden = HIDDEN
             elif not link.has_handshake:
                 hidden = hidden or EARLIER
@@ -216,14 +216,14 @@ class ClientConnection:
     def has_collections(self) -> bool | None:
         """Returns whether the connection negotiated collections; None: unknown."""
         if self.session.features is None:
-            if self.is_told(0, self.session.open_row) and self.session.hello_asked is None:
+            if self.is_captured(0, self.session.open_row) and self.session.hello_asked is None:
                 return False
             return None
         return "Collections" in self.session.features
 
-    def is_told(self, since: int, until: int = ALL) -> bool:
+    def is_captured(self, since: int, until: int = ALL) -> bool:
         """Returns whether everything that the client said between two rows was captured."""
-        return self.facts.is_told(self.link, since, until)
+        return self.facts.is_captured(self.link, since, until)
 
     def setting(
         self, key: str, fits: Callable[[str], bool], should: str, until: int = ALL
@@ -245,7 +245,7 @@ class ClientConnection:
                 f"unknown, the answer to {key} was not captured",
                 [self.place_of(control.request)] if control else (),
             )
-        if not self.is_told(session.open_row, until):
+        if not self.is_captured(session.open_row, until):
             return HIDDEN
         if self.context.versions(self.link.number).has(key) is False:
             return CheckAnswer("NA", f"the server is too old for {key}")
@@ -308,7 +308,7 @@ def _hello(talk: ClientConnection) -> CheckAnswer:
             f"HELLO of {session.agent}" if session.agent else "HELLO",
             [talk.place_of(session.hello_asked)],
         )
-    if not talk.is_told(0, session.open_row):
+    if not talk.is_captured(0, session.open_row):
         return HIDDEN
     return CheckAnswer("FAIL", "no HELLO before the open", [talk.open_place])
 
@@ -444,7 +444,7 @@ def _compression(talk: ClientConnection) -> CheckAnswer:
         return CheckAnswer("NA", "values are left out by the open")
     hello = [talk.place_of(session.hello_asked)]
     if session.features is None:
-        if session.hello_asked is not None or not talk.is_told(0, session.open_row):
+        if session.hello_asked is not None or not talk.is_captured(0, session.open_row):
             return CheckAnswer("NA", "unknown, the answer to HELLO was not captured", hello)
         return CheckAnswer(
             "FAIL", "Snappy is not requested, because there is no HELLO", [talk.open_place]
@@ -501,13 +501,13 @@ def _failover_log(talk: ClientConnection) -> CheckAnswer:
         old, row = context.streams[before], context.streams[number]
         to = plain(old.rollback)
         is_answer = row.opened.time >= old.answered.time
-        is_told = (
+        is_captured = (
             old.answer == w.A_ROLLBACK
             and old.request.form
             and 0 < to < plain(UNREAD_SEQNO)
             and is_answer
         )
-        if not is_told or int(row.request.flags) & FROM_LATEST:
+        if not is_captured or int(row.request.flags) & FROM_LATEST:
             continue
         evidence = [context.request(number), context.answer(before)]
         if row.request.start > LEAST:

@@ -93,10 +93,10 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     context = finished.context
     clients = Clients(context)
     if finished.is_whole:
-        for client, turns in (*clients.turns.items(), *clients.refusals.items()):
-            reopened = clients.reopened(turns)
-            for turn in turns.all:
-                yield from _not_taken_up(context, clients, client, (turns, reopened), turn)
+        for client, losses in (*clients.losses.items(), *clients.refusals.items()):
+            reopened = clients.reopened(losses)
+            for loss in losses.all:
+                yield from _not_taken_up(context, clients, client, (losses, reopened), loss)
     for numbers in context.of_client.having(context.streams.in_oso >= 0):
         for before, number in pairwise(numbers):
             yield from _out_of_order(context, before, number)
@@ -104,9 +104,9 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     has_seqno = (request.form > 0) & (request.flags & TO_AN_END == 0)
     is_finite = has_seqno & (request.end > request.start) & (request.end < GREATEST)
     is_endless = has_seqno & (request.end == GREATEST)
-    is_told = np.isin(answer, (w.A_ACCEPTED, w.A_ROLLBACK))
+    is_answered = np.isin(answer, (w.A_ACCEPTED, w.A_ROLLBACK))
     for numbers in context.of_client.having(is_finite):
-        for before, number in pairwise(number for number in numbers if is_told[number]):
+        for before, number in pairwise(number for number in numbers if is_answered[number]):
             if is_finite[before] and is_endless[number] and answer[number] == w.A_ACCEPTED:
                 yield from _without_end(context, clients, before, number, is_finite)
 
@@ -115,36 +115,36 @@ def _not_taken_up(
     context: Context,
     clients: Clients,
     client: str,
-    turns_and_reopened: tuple[LostStreams, ReopenedStreams],
-    turn: LostStream,
+    losses_and_reopened: tuple[LostStreams, ReopenedStreams],
+    loss: LostStream,
 ) -> Iterator[Occurrence]:
-    """``turns_and_reopened``: the turns of the client, this one among them, and those after which
+    """``losses_and_reopened``: the losses of the client, this one among them, and those after which
     it was granted a stream.
     """
-    turns, reopened = turns_and_reopened
-    if turn.reaction_ns is not None or clients.may_have_asked(turn):
+    losses, reopened = losses_and_reopened
+    if loss.reaction_ns is not None or clients.may_have_asked(loss):
         return
-    patience, stream = turns.patience_ns(turn.told_ns), context.streams[turn.stream]
+    patience, stream = losses.patience_ns(loss.received_ns), context.streams[loss.stream]
     until_ns = context.captured_until_ns(int(stream.connection))
-    waited = min(until_ns, clients.latest_ns(client)) - turn.told_ns
-    since_others = until_ns - turns.last_reaction_ns(turn.told_ns)
+    waited = min(until_ns, clients.latest_ns(client)) - loss.received_ns
+    since_others = until_ns - losses.last_reaction_ns(loss.received_ns)
     # the client is gone or was never told, or may still be working on the others
     if waited <= patience or since_others <= patience:
         return
-    has_moved, is_refused = clients.has_moved(turns, turn), stream.answer == w.A_REFUSED
-    if turn.is_rollback:
+    has_moved, is_refused = clients.has_moved(losses, loss), stream.answer == w.A_REFUSED
+    if loss.is_rollback:
         if not has_moved:
-            yield _not_followed(context, turn.stream, duration(waited))
+            yield _not_followed(context, loss.stream, duration(waited))
         return
-    node, is_seen = (clients.moved_to(client, turn) if has_moved else None) or ("", None)
+    node, is_seen = (clients.moved_to(client, loss) if has_moved else None) or ("", None)
     if is_seen is False:
         return  # it may be reopened there
     may_tell = (
-        not has_moved or is_seen or clients.shows_moves(client, turns, int(stream.connection))
+        not has_moved or is_seen or clients.shows_moves(client, losses, int(stream.connection))
     )
     again = np.flatnonzero((reopened.vbucket != stream.vbucket) & may_tell)
     if not len(again) and (
-        (has_moved and not is_seen) or not _goes_on(context, client, turn.told_ns + patience)
+        (has_moved and not is_seen) or not _goes_on(context, client, loss.received_ns + patience)
     ):
         return
     if not len(again) and is_refused and waited <= REFUSED_NS:
@@ -157,24 +157,24 @@ def _not_taken_up(
         else "others go on"
     )
     first = [
-        context.request(reopened.turns[turn_number].next) for turn_number in again[:1].tolist()
+        context.request(reopened.losses[turn_number].next) for turn_number in again[:1].tolist()
     ]
     if is_refused:
         yield _given_up(
             context,
-            turn.stream,
+            loss.stream,
             f"{f'at {node}' if node else 'again'} in {duration(waited)} ({comparison})",
             first,
             node,
         )
         return
     name, last = w.END_REASONS[int(stream.reason)], reached(stream)
-    evidence = (context.stream_place(stream, stream.finished), context.request(turn.stream), *first)
+    evidence = (context.stream_place(stream, stream.finished), context.request(loss.stream), *first)
     facts: dict[str, int | str] = {"ended at": last[0]} if last else {}
-    stream_numbers, message = [turn.stream], f'ended "{name}", never reopened ({comparison})'
+    stream_numbers, message = [loss.stream], f'ended "{name}", never reopened ({comparison})'
     yield occurrence(
         context,
-        turn.stream,
+        loss.stream,
         "orphaned-vbucket",
         message,
         evidence,

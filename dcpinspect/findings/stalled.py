@@ -107,14 +107,14 @@ def _stalled(
     """
     stream = context.streams[number]
     connection, snapshot = int(stream.connection), context.snapshots[int(stream.snapshot)]
-    is_told, since_ns = context.tells_hidden(connection), _since_ns(context, number)
+    tells_hidden, since_ns = context.tells_hidden(connection), _since_ns(context, number)
     kind = int(types(context.snapshots[[int(stream.snapshot)]])[0])
     is_read = (
         snapshot.layout not in (UPR_LAYOUT, OSO_LAYOUT)
         and not snapshot.is_tainted
         and not stream.lost_since_marker
     )
-    if since_ns is None or is_told is None or kind not in (_MEMORY, _DISK) or not is_read:
+    if since_ns is None or tells_hidden is None or kind not in (_MEMORY, _DISK) or not is_read:
         return None
     if stream.has_position and stream.position >= stream.request.end:
         return None  # it has all that was asked for
@@ -155,7 +155,7 @@ def _stalled(
         seqnos=(end,) if reached is None else (reached, end),
         shared="stopped inside a snapshot, connection alive",
         is_over=context.is_brought(number, end),
-        severity="warning" if is_told else "note",
+        severity="warning" if tells_hidden else "note",
     )
 
 

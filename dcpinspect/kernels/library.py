@@ -37,7 +37,7 @@ _PARAMETER = re.compile(r"(\w+)(\[(:,)*::1\])?\s*(?:,\s*|$)")
 
 _SHOWN = 120
 """Number of columns of an error that a line repeats."""
-_told: set[str] = set()
+_warned: set[str] = set()
 
 TablesType = type[Tables]
 
@@ -217,8 +217,8 @@ def parse_signature(
 
 def warn_once(message_kind: str, text: str) -> None:
     """Writes a line to stderr, once for each ``message_kind``."""
-    if message_kind not in _told:
-        _told.add(message_kind)
+    if message_kind not in _warned:
+        _warned.add(message_kind)
         sys.stderr.write(f"dcpinspect: {text}\n")
 
 

@@ -61,7 +61,9 @@ class Annotation:
         if is_value:
             self.message.value = Value("hidden", size)
         shown_members = (
-            json_members(self.captured_bytes(at, size) or b"", spec.told) if spec.told else ""
+            json_members(self.captured_bytes(at, size) or b"", spec.shown_members)
+            if spec.shown_members
+            else ""
         )
         if len(shown_members) > _MOST_TOLD:
             shown_members = shown_members[:_MOST_TOLD] + "…"

@@ -130,7 +130,7 @@ class Field:
     """
     shown: TextRedactor | None = None
     """For a private text: what of it are the protocol's own words, which name nothing, or None."""
-    told: tuple[str, ...] = ()
+    shown_members: tuple[str, ...] = ()
     """For a SECRET that is a JSON object: members that are shown all the same, if their values are
     numbers, texts or lists of them.
     """

@@ -187,17 +187,19 @@ class BriefDirections:
         waited = over[(state[over] & _HELD) != 0]
         old = self._drop(numbers[waited])
         self._state[numbers[over]] |= _ENDED
-        is_told = is_end[rows] | (kind == _MESSAGES)
-        kinds = np.append(kind[is_told], old.kind)
-        sizes = np.append(speech.sizes[taken[is_told]], old.length)
-        self._accounts.put_all(_accounts_of(np.append(begins.side[is_told], old.way), kinds, sizes))
+        is_settled = is_end[rows] | (kind == _MESSAGES)
+        kinds = np.append(kind[is_settled], old.kind)
+        sizes = np.append(speech.sizes[taken[is_settled]], old.length)
+        self._accounts.put_all(
+            _accounts_of(np.append(begins.side[is_settled], old.way), kinds, sizes)
+        )
         speaks = (kinds == _MESSAGES) | (kinds == _AT_END)
         speaks_now, spoke = speaks[: len(kinds) - len(old)], speaks[len(kinds) - len(old) :]
-        spoken = self._joined(speech, taken[is_told][speaks_now], old[spoke])
-        self._keep(speech, begins[~is_told], kind[~is_told])
+        spoken = self._joined(speech, taken[is_settled][speaks_now], old[spoke])
+        self._keep(speech, begins[~is_settled], kind[~is_settled])
         if self._count and not self._live:
             self._forget_all()
-        until = np.append(directions.end_release[rows[is_told]], directions.end_release[waited])
+        until = np.append(directions.end_release[rows[is_settled]], directions.end_release[waited])
         return is_taken, self._messages(
             spoken, kinds[speaks] == _AT_END, until[speaks], first.ends, is_taken[is_end]
         )

@@ -96,7 +96,7 @@ def stream_options(text: bytes, _: bytes, replace: Replace) -> bytes:
     if not isinstance(document, dict):
         return replace(text)
 
-    def told_option(value: Any) -> Any:
+    def shown_option(value: Any) -> Any:
         if (
             value is None
             or isinstance(value, bool | int)
@@ -119,12 +119,12 @@ def stream_options(text: bytes, _: bytes, replace: Replace) -> bytes:
             if name not in names:
                 written[replacement(name)] = replacement(value)
             elif isinstance(value, list):
-                written[name] = [told_option(item) for item in value]
+                written[name] = [shown_option(item) for item in value]
             else:
                 written[name] = (
                     members(value, _TRANSFER_OPTIONS)
                     if name == "cts" and isinstance(value, dict)
-                    else told_option(value)
+                    else shown_option(value)
                 )
         return written
 

@@ -126,7 +126,7 @@ class Redactor:
         spec = field.spec
         if field.hidden:
             _overwrite(field, data)
-            if spec is None or not spec.told:
+            if spec is None or not spec.shown_members:
                 return field
             return dataclasses.replace(field, meaning=f"hidden, {field.size} bytes")
         # the collection of a key, the bits of a number

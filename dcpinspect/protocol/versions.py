@@ -71,7 +71,7 @@ class Versions(NamedTuple):
         return common if common.least < common.below else Versions()
 
 
-def told_version(text: str) -> Versions:
+def named_version(text: str) -> Versions:
     """Returns the version that a server tells, as ``6.6.5-10080``; all versions if none."""
     match = _NUMBER.match(text)
     if match is None:
@@ -106,7 +106,7 @@ def possible_versions(
                 ),
             )
         )
-    return told_version(text or "").narrowed(versions)
+    return named_version(text or "").narrowed(versions)
 
 
 def _by_control(key: str, value: str, status: str | None) -> Versions:
@@ -131,5 +131,5 @@ def versions_by_markers(layouts: Iterable[str]) -> Versions:
 def _since_of(key: str) -> Version | None:
     known_key = control_key(key)
     if known_key is not None and _NUMBER.fullmatch(known_key.since):
-        return told_version(known_key.since).least
+        return named_version(known_key.since).least
     return None

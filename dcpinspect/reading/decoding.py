@@ -32,7 +32,7 @@ class Frames(NamedTuple):
     """What was framed, and has not been decoded yet."""
 
     parts: list[DirectionMessages]
-    told: list[BriefMessages]
+    briefs: list[BriefMessages]
     begun: RowNumbers
     """Connections on which a direction has begun to say something."""
     has_handshake: BoolArray
@@ -48,7 +48,7 @@ def frames_joined(held: Sequence[Frames]) -> Frames:
     begun, first = np.unique(np.concatenate([frames.begun for frames in held]), return_index=True)
     return Frames(
         [part for frames in held for part in frames.parts],
-        [brief for frames in held for brief in frames.told],
+        [brief for frames in held for brief in frames.briefs],
         begun,
         np.concatenate([frames.has_handshake for frames in held])[first],
         is_last=False,
@@ -77,8 +77,8 @@ class Decoding:
         """
         self._sessions.begin(frames.begun, frames.has_handshake)
         self._requests.begin(frames.begun, frames.has_handshake)
-        if frames.parts or frames.told:
-            return self._messages(frames.parts, frames.told, origin_ns, at_end=frames.is_last)
+        if frames.parts or frames.briefs:
+            return self._messages(frames.parts, frames.briefs, origin_ns, at_end=frames.is_last)
         return None
 
     def leave(self, connections: Collection[int]) -> None:

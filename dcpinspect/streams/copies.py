@@ -580,8 +580,8 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
     links = seen.by_number[first_link], seen.by_number[second_link]
     since_ns, until_ns = max(link.first_ns for link in links), min(link.last_ns for link in links)
     has_same_ends = seen.ends_of(first_link) == seen.ends_of(second_link)
-    is_told = has_same_ends or seen.numbers_tell(*links)
-    comes_again = is_told and since_ns >= until_ns
+    is_shown = has_same_ends or seen.numbers_tell(*links)
+    comes_again = is_shown and since_ns >= until_ns
     if since_ns > until_ns + _APART_NS and not comes_again:
         return None
     has_port = _port(links[0].client) == _port(links[1].client)
@@ -634,7 +634,7 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
             for delays_of_way in delays
         )
     )
-    if is_translated and (has_port or is_next or (is_inside and count) or is_told):
+    if is_translated and (has_port or is_next or (is_inside and count) or is_shown):
         is_recorded = has_same_ends or (not is_inside and abs(delay) > _NEXT_NS)
         return RECORDED if is_recorded else TRANSLATION, delay, True
     # a proxy connects once somebody connected to it

@@ -592,8 +592,8 @@ def _disputed(
             shows = other_stream[from_pair:to_pair][pair]
             meets = (gaps.before[gap] > first[shows]) & (gaps.after[gap] < last[shows])
             gap, shows = gap[meets], shows[meets]
-            is_told = ~gap_lookup.contain(shows, gap)
-            yield gap[is_told], shows[is_told]
+            is_elsewhere = ~gap_lookup.contain(shows, gap)
+            yield gap[is_elsewhere], shows[is_elsewhere]
 
 
 def _chunks(sizes: IntArray) -> Iterator[tuple[int, int]]:

@@ -47,7 +47,7 @@ class KnownLog:
         return any(log_uuid == uuid for log_uuid, _ in self.entries)
 
 
-def told_at(log: KnownLog) -> tuple[int, int]:
+def log_place(log: KnownLog) -> tuple[int, int]:
     """Returns the key that sorts logs. Rows alone do not: a hole holds back what follows it."""
     return log.at.time_ns, log.at.row
 
@@ -103,11 +103,9 @@ class LogsInOrder(Sequence[KnownLog]):
 
     def count_before(self, time_ns: int, row: int, side: Literal["left", "right"] = "right") -> int:
         """Returns how many logs were told before a message; "right": those in it count, too."""
-        told_at = self._logs.rows.place
+        places = self._logs.rows.place
         find = bisect_right if side == "right" else bisect_left
-        return find(
-            self._rows, (time_ns, row), key=lambda log: (told_at.time[log], told_at.row[log])
-        )
+        return find(self._rows, (time_ns, row), key=lambda log: (places.time[log], places.row[log]))
 
 
 class FailoverLogs:

@@ -12,7 +12,7 @@ IGNORE, ASKS, TELLS, ANSWERS, CONTINUES = range(5)
 response, one of several responses.
 """
 
-TOLD = 1 << 61
+NO_SUCCESS = 1 << 61
 """This number is added to the keys of requests without a success answer."""
 FREE = 0
 """The key of a free slot. Others contain their connection, which is at least 1: not 0."""
@@ -189,10 +189,10 @@ def pop(tables: PairTables, slot_index: int) -> None:
 @kernel_function
 def on_request(tables: PairTables, i: int) -> None:
     """Queues message ``i``, which waits for an answer or an error."""
-    is_told = tables.meaning[i] == TELLS
-    key, opaque = tables.key[i] + TOLD if is_told else tables.key[i], tables.opaque[i]
+    is_quiet = tables.meaning[i] == TELLS
+    key, opaque = tables.key[i] + NO_SUCCESS if is_quiet else tables.key[i], tables.opaque[i]
     slot_index = find(tables, key, opaque)
-    if is_told and slot_index >= 0:
+    if is_quiet and slot_index >= 0:
         tables.waiting[tables.slots[slot_index].first].vbucket = tables.vbucket[i]
         return
     if tables.counts.unused < 0 and tables.counts.used == len(tables.waiting):
@@ -210,7 +210,7 @@ def on_request(tables: PairTables, i: int) -> None:
     request.offset = tables.offset[i]
     request.time = tables.time[i]
     request.vbucket = tables.vbucket[i]
-    request.is_late = 1 if not is_told and tables.time[i] < tables.times[tables.flow[i] ^ 1] else 0
+    request.is_late = 1 if not is_quiet and tables.time[i] < tables.times[tables.flow[i] ^ 1] else 0
     if slot_index >= 0:
         tables.waiting[tables.slots[slot_index].last].next = w
         tables.slots[slot_index].last = w
@@ -254,7 +254,7 @@ def on_response(tables: PairTables, i: int) -> None:
     key, opaque = tables.key[i], tables.opaque[i]
     slot_index = find(tables, key, opaque)
     if slot_index < 0:
-        slot_index = find(tables, key + TOLD, opaque)
+        slot_index = find(tables, key + NO_SUCCESS, opaque)
         if slot_index >= 0:
             tables.request_vbucket[i] = tables.waiting[tables.slots[slot_index].first].vbucket
         return

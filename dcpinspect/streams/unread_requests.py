@@ -72,5 +72,5 @@ def _times_asked(streams: Streams) -> Iterator[tuple[int, int, int]]:
 
 def _has_no_ids(sight: Visibility, connection: int, session: Session) -> bool:
     """Returns whether it is certain that stream-ids are not in use."""
-    is_told = not session.is_cut and sight.is_complete(connection, sight.consumer(connection))
-    return is_told and session.control(_STREAM_IDS) is None
+    is_captured = not session.is_cut and sight.is_complete(connection, sight.consumer(connection))
+    return is_captured and session.control(_STREAM_IDS) is None

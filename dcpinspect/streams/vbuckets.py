@@ -66,10 +66,13 @@ def vbucket_records(
     latest = NumberColumn(unbiased(streams.last[numbers[last]]), received)
     request = streams.request
     key = client[numbers[begin]] << VBUCKET_BITS | streams.vbucket[numbers[begin]]
-    high, is_told = _high_seqnos(reports, names, key)
+    high, is_reported = _high_seqnos(reports, names, key)
     waiting = waits.are_waiting[newest]
     # another client may have been told of the seqno that the newest stream waits for
-    high_seqno, is_told = unbiased(np.where(waiting, waits.newest[newest], high)), is_told | waiting
+    high_seqno, is_reported = (
+        unbiased(np.where(waiting, waits.newest[newest], high)),
+        is_reported | waiting,
+    )
     reached = np.where(received, latest.values, np.uint64(0))
     columns: dict[str, ColumnValues] = {
         "client": WordColumn(client[numbers[begin]], names.words),
@@ -80,9 +83,9 @@ def vbucket_records(
         "requested_end": NumberColumn(unbiased(request.end[newest]), request.form[newest] > 0),
         "first_seqno": NumberColumn(unbiased(streams.first[numbers[first]]), received),
         "last_seqno": latest,
-        "high_seqno": NumberColumn(high_seqno, is_told),
+        "high_seqno": NumberColumn(high_seqno, is_reported),
         "behind": NumberColumn(
-            np.where(high_seqno > reached, high_seqno - reached, np.uint64(0)), is_told
+            np.where(high_seqno > reached, high_seqno - reached, np.uint64(0)), is_reported
         ),
         "items": total(streams.items[numbers]),
         "bytes": total(streams.bytes[numbers]),
@@ -123,9 +126,9 @@ def _high_seqnos(
     order = np.lexsort((reports.place.row[latest], reports.place.time[latest], report_keys))
     report_keys, seqno = report_keys[order], reports.value[latest][order]
     positions = np.searchsorted(report_keys, keys, "right") - 1
-    is_told = (
+    is_reported = (
         (positions >= 0) & (report_keys[np.maximum(positions, 0)] == keys)
         if len(report_keys)
         else np.zeros(len(keys), dtype=np.bool_)
     )
-    return (seqno[positions] if len(report_keys) else keys), is_told
+    return (seqno[positions] if len(report_keys) else keys), is_reported

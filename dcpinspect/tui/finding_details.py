@@ -11,7 +11,7 @@ from rich.text import Text
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
-from dcpinspect.output.render.finding_text import effects_in_words, told_of
+from dcpinspect.output.render.finding_text import effects_in_words, when_and_whose
 from dcpinspect.output.render.message_lines import summary, title
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.reading.store.store import Store
@@ -60,7 +60,7 @@ def about(
     text_lines = Text()
     if finding is None:
         return text_lines
-    when, _, whose = told_of(finding).partition("; ")
+    when, _, whose = when_and_whose(finding).partition("; ")
     sections = [
         ("what", one_line(finding.message)),
         (

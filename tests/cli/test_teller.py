@@ -281,11 +281,11 @@ def test_what_is_redacted_is_redacted_in_findings(
     stream.mutation(2, "secret")
     path = tmp_path / "twice.pcap"
     path.write_bytes(capture(talk))
-    for arguments, is_told in (([], True), (["--redact"], False)):
+    for arguments, advises_elsewhere in (([], True), (["--redact"], False)):
         assert main(["read", str(path), "--opcode", "dcp_open", "--check", *arguments]) == 0
         shown = capsys.readouterr().out
         assert "duplicate-key-in-snapshot" in shown
-        assert ("secret" in shown) == is_told
+        assert ("secret" in shown) == advises_elsewhere
 
 
 @pytest.mark.parametrize(

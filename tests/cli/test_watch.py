@@ -248,12 +248,12 @@ def test_what_is_redacted_is_redacted() -> None:
     stream.snapshot(0, 9, "memory")
     stream.mutation(1, "secret")
     stream.mutation(2, "secret")
-    for arguments, is_told in (([], True), (["--redact"], False)):
+    for arguments, advises_elsewhere in (([], True), (["--redact"], False)):
         with watching("-", *arguments) as running:
             running.put(capture(talk))
             lines = running.end()
         assert any("duplicate-key-in-snapshot" in line for line in lines)
-        assert any("secret" in line for line in lines) == is_told
+        assert any("secret" in line for line in lines) == advises_elsewhere
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

@@ -23,8 +23,8 @@ def test_a_refusal_for_now_is_a_turn_of_its_own_and_makes_nobody_wait_longer_for
         talk.wait(9)
     talk.stream(7).end("state-changed")
     found = clients(talk)
-    (refused,), (ended,) = found.refusals.values(), found.turns.values()
-    assert [turn.row for turn in refused.all] == [6, 10]
+    (refused,), (ended,) = found.refusals.values(), found.losses.values()
+    assert [loss.row for loss in refused.all] == [6, 10]
     assert refused.patience_ns(10**20) // 10**9 == 90
     assert ended.patience_ns(10**20) == PATIENCE_NS
 

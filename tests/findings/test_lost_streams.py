@@ -12,11 +12,11 @@ def test_turns_say_how_long_the_client_took() -> None:
     talk.stream(7, start=9, rollback=5)
     talk.wait(3)
     talk.stream(7, start=5).end("state-changed")
-    (turns,) = clients(talk).turns.values()
-    assert [(turn.is_rollback, turn.row) for turn in turns.all] == [(True, 6), (False, 9)]
-    assert turns.all[0].reaction_ns is not None
-    assert turns.all[0].reaction_ns // 10**9 == 3
-    assert turns.all[1].reaction_ns is None
+    (losses,) = clients(talk).losses.values()
+    assert [(loss.is_rollback, loss.row) for loss in losses.all] == [(True, 6), (False, 9)]
+    assert losses.all[0].reaction_ns is not None
+    assert losses.all[0].reaction_ns // 10**9 == 3
+    assert losses.all[1].reaction_ns is None
 
 
 def test_patience_is_ten_times_what_it_took_before() -> None:
@@ -24,9 +24,9 @@ def test_patience_is_ten_times_what_it_took_before() -> None:
     talk.stream(7, start=9, rollback=5)
     talk.wait(3)
     talk.stream(7, start=5).end("state-changed")
-    (turns,) = clients(talk).turns.values()
-    assert turns.patience_ns(turns.all[0].time_ns) == PATIENCE_NS
-    assert turns.patience_ns(turns.all[1].time_ns) // 10**9 == 30
+    (losses,) = clients(talk).losses.values()
+    assert losses.patience_ns(losses.all[0].time_ns) == PATIENCE_NS
+    assert losses.patience_ns(losses.all[1].time_ns) // 10**9 == 30
 
 
 def test_one_slow_reaction_does_not_hide_what_comes_after_it() -> None:
@@ -35,5 +35,5 @@ def test_one_slow_reaction_does_not_hide_what_comes_after_it() -> None:
         talk.stream(number).end("too-slow")
         talk.wait(20 if number == 9 else 0.01)
         talk.stream(number)
-    (turns,) = clients(talk).turns.values()
-    assert turns.patience_ns(10**20) // 10**9 == 40
+    (losses,) = clients(talk).losses.values()
+    assert losses.patience_ns(10**20) // 10**9 == 40

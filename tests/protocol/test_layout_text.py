@@ -47,7 +47,7 @@ def test_a_field_stands_behind_the_one_before_it() -> None:
         length text &shown: text
         seqno seqno: behind a field without a size
         """,
-        {"shown": {"told": ("a",)}},
+        {"shown": {"shown_members": ("a",)}},
     )
     assert (number.offset, token.offset, text.offset, rest.offset) == (0, 4, 20, 20)
     assert (number.title, number.values) == ("how much", {0: "none", 16: "all"})
@@ -57,7 +57,7 @@ def test_a_field_stands_behind_the_one_before_it() -> None:
         False,
         "a token that is told in two lines",
     )
-    assert (text.told, rest.kind, rest.title) == (("a",), FieldKind.SEQNO, "seqno")
+    assert (text.shown_members, rest.kind, rest.title) == (("a",), FieldKind.SEQNO, "seqno")
 
 
 def test_lines_are_shared_and_things_are_named() -> None:

@@ -7,8 +7,8 @@ import pytest
 from dcpinspect.protocol import versions
 from dcpinspect.protocol.versions import (
     Versions,
+    named_version,
     possible_versions,
-    told_version,
     versions_by_markers,
 )
 
@@ -26,7 +26,7 @@ ANY = Versions()
 def test_a_version_is_what_its_server_tells(
     text: str, least: tuple[int, ...], below: tuple[int, ...]
 ) -> None:
-    assert told_version(text) == (least, below)
+    assert named_version(text) == (least, below)
     assert possible_versions(text, [], None, []) == (least, below)
 
 
@@ -46,12 +46,12 @@ def test_what_a_server_of_a_version_has(text: str, has: tuple[bool | None, bool 
 
 
 def test_a_setting_is_known_since_the_version_of_its_table() -> None:
-    assert [told_version(text).has("v7_dcp_status_codes") for text in ("6.6", "7.0", "")] == [
+    assert [named_version(text).has("v7_dcp_status_codes") for text in ("6.6", "7.0", "")] == [
         False,
         True,
         None,
     ]
-    assert told_version("8.0").has("no_such_setting") is None
+    assert named_version("8.0").has("no_such_setting") is None
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_markers_tell_versions() -> None:
 
 def test_what_contradicts_itself_tells_nothing() -> None:
     """As on both sides of an upgrade, or behind a proxy for several servers."""
-    assert told_version("6.6.5").narrowed([versions_by_markers(["v2.2"])]) == ANY
+    assert named_version("6.6.5").narrowed([versions_by_markers(["v2.2"])]) == ANY

@@ -122,7 +122,7 @@ class Carriers:
 
     def add(self, chunks: Sequence[StreamChunk], briefs: Sequence[BriefMessages]) -> None:
         """Adds the arguments of ``engine.Keeper.keep``."""
-        fresh = [*map(_of_chunk, chunks), *map(_of_told, briefs)]
+        fresh = [*map(_of_chunk, chunks), *map(_of_brief, briefs)]
         self._fresh += fresh
         self._count += sum(map(len, fresh))
 
@@ -215,7 +215,7 @@ def _of_chunk(chunk: StreamChunk) -> CarrierPieces:
     )
 
 
-def _of_told(brief: BriefMessages) -> CarrierPieces:
+def _of_brief(brief: BriefMessages) -> CarrierPieces:
     pieces, packet = brief.pieces, brief.pieces.packet
     behind = pieces.offset + pieces.length
     return _pieces(pieces.side + 2, pieces.offset, behind, packet.number, packet.time)

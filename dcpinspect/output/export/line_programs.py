@@ -25,7 +25,7 @@ from dcpinspect.tables.messages import MessageBatch
 _COLUMNS = ("row", "time_ns", "connection", "vbucket", "length", "sid", "rtt_ns", "prefix")
 COLUMN = {
     name: number
-    for number, name in enumerate((*_COLUMNS, "key_start", "key_size", "told_start", "told_size"))
+    for number, name in enumerate((*_COLUMNS, "key_start", "key_size", "story_start", "story_size"))
 }
 """Number of each column that operations name."""
 TIME_FORMS = frozenset({"relative", "delta", "absolute", "epoch"})
@@ -158,7 +158,7 @@ def line_program(
         if message is not None and (text := story_part.text_of(message))
     ]
     side_text = (
-        mark((rt.SPAN_COPY | rt.BESIDE, COLUMN["told_start"])) if present & HAS_STORY else ""
+        mark((rt.SPAN_COPY | rt.BESIDE, COLUMN["story_start"])) if present & HAS_STORY else ""
     )
     summary = summary_of(
         {

@@ -65,7 +65,7 @@ class _LineKind:
 
     parts: tuple[StoryPart, ...]
     """Their story, if numbers at fixed places tell it."""
-    is_told: bool
+    is_in_python: bool
     """Whether Python makes the story."""
     reads_value: bool
     """Whether numbers of their lines stand in the value."""
@@ -135,7 +135,7 @@ class LineRows:
         line_sizes = (
             self._writer.sizes(run.program)
             + run.columns[COLUMN["key_size"]].clip(0)
-            + run.columns[COLUMN["told_size"]]
+            + run.columns[COLUMN["story_size"]]
         )
         line_sizes += self._writer.texts.longest_fragment
         side = np.frombuffer(bytes(run.side) or b" ", np.uint8)
@@ -364,26 +364,26 @@ class _KernelRun:
         for number, line_kind in enumerate(line_kinds):
             if line_kind is None:
                 self._plain[kind == number] = False
-            elif line_kind.is_told:
+            elif line_kind.is_in_python:
                 members = np.flatnonzero((kind == number) & self._plain)
                 self._add_stories(members)
-                has_body[members] = self.columns[COLUMN["told_size"], members] > 0
+                has_body[members] = self.columns[COLUMN["story_size"], members] > 0
         self._present |= has_body.astype(np.int64) << 3 | self._key_of << 4
         framing = batch.decoded.framing_size[self._at].astype(np.int64)
         groups, group = distinct((kind << 8 | framing) << 6 | self._present)
         programs: RowNumbers = np.full(len(groups), -1, dtype=np.int64)
-        told_by_numbers = []
+        kinds_by_numbers = []
         for number, index in enumerate(groups.tolist()):
             line_kind = line_kinds[kind[index]]
             shape = (int(self._present[index]), int(framing[index]))
             if line_kind is not None and (line_kind.parts or line_kind.reads_value):
-                told_by_numbers.append((number, int(key[index]), line_kind, shape))
+                kinds_by_numbers.append((number, int(key[index]), line_kind, shape))
             elif line_kind is not None:
                 programs[number] = self._of.program(
                     int(key[index]), shape, batch, int(self._rows[index])
                 )
         row_programs: RowNumbers = np.where(self._plain, programs[group], -1)
-        for number, of_kind, line_kind, shape in told_by_numbers:
+        for number, of_kind, line_kind, shape in kinds_by_numbers:
             members = np.flatnonzero((group == number) & self._plain)
             for values, rows in alike(members, self._story_numbers(members, line_kind)):
                 row_programs[rows] = self._of.program(
@@ -451,8 +451,8 @@ class _KernelRun:
                 text = body_text(batch, index)
                 if content:
                     text_of[content] = text
-            self.columns[COLUMN["told_start"], member] = len(self.side)
-            self.columns[COLUMN["told_size"], member] = len(text)
+            self.columns[COLUMN["story_start"], member] = len(self.side)
+            self.columns[COLUMN["story_size"], member] = len(text)
             self.side += text.encode()
             self._plain[member] = text.isascii()  # for other texts, Python must measure the width
 

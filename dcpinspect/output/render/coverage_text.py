@@ -153,10 +153,10 @@ def foreign(protocol: str, coverage: Coverage, *connections: int) -> str:
     return _OTHERS.get(protocol, "")
 
 
-def losses(coverage: Coverage, *, is_told: bool = False) -> Iterator[str]:
+def losses(coverage: Coverage, *, advises_elsewhere: bool = False) -> Iterator[str]:
     """Yields a line for each direction with bytes that are missing or not in messages, without
     connections of other protocols. What to do about bytes of other protocols is said once, here
-    or, if ``is_told``, elsewhere.
+    or, if ``advises_elsewhere``, elsewhere.
     """
     advice_given: set[str] = set()
     for direction in coverage.where(lambda all_: all_.is_own & ~(all_.is_whole & (all_.late == 0))):
@@ -165,7 +165,7 @@ def losses(coverage: Coverage, *, is_told: bool = False) -> Iterator[str]:
             if direction.connection
             else f"{direction.sender}, {DIRECTIONS[direction.direction]}"
         )
-        yield f"{where}: {'; '.join(_loss_texts(direction, coverage, advice_given, is_told=is_told))}"
+        yield f"{where}: {'; '.join(_loss_texts(direction, coverage, advice_given, advises_elsewhere=advises_elsewhere))}"
 
 
 def _ends_text(direction: DirectionCoverage) -> str:
@@ -178,7 +178,11 @@ def _ends_text(direction: DirectionCoverage) -> str:
 
 
 def _loss_texts(
-    direction: DirectionCoverage, coverage: Coverage, advice_given: set[str], *, is_told: bool
+    direction: DirectionCoverage,
+    coverage: Coverage,
+    advice_given: set[str],
+    *,
+    advises_elsewhere: bool,
 ) -> Iterator[str]:
     cut = f", {direction.cut:,} of them cut off by the snapshot length" if direction.cut else ""
     where = (
@@ -205,7 +209,7 @@ def _loss_texts(
         yield f"{counted(direction.late - direction.filled, 'byte')} {UNPLACED}"
     if direction.not_decodable:
         advice = foreign(direction.protocol, coverage, direction.connection)
-        is_known = is_told or advice in advice_given
+        is_known = advises_elsewhere or advice in advice_given
         what = (advice.partition(",")[0] if is_known else advice) or direction.protocol
         advice_given.add(advice)
         yield f"{direction.not_decodable:,} bytes of {what}"
@@ -216,11 +220,11 @@ def _first_place(direction: DirectionCoverage, first: int | None, comma: str = "
     return f"{comma} first at byte {first or 0:,}" if direction.connection else ""
 
 
-def nothing_found(reading: Reading, *, any_port: str = "", is_told: bool = False) -> str:
+def nothing_found(reading: Reading, *, any_port: str = "", advises_elsewhere: bool = False) -> str:
     """Returns one line for a capture without messages: what it has instead, and what to try.
 
     ``any_port``: how to search all ports, if this should be mentioned beside a port number.
-    ``is_told``: what to do about bytes of other protocols is said elsewhere.
+    ``advises_elsewhere``: what to do about bytes of other protocols is said elsewhere.
     """
     names = ", ".join(
         "standard input" if name == STDIN else escape(name) for name in reading.named[:MAX_PORTS]
@@ -250,7 +254,7 @@ def nothing_found(reading: Reading, *, any_port: str = "", is_told: bool = False
         for protocol in (TLS, MEMCACHED_TEXT, HTTP):
             if carrying := carriers.get(protocol):
                 contents = foreign(protocol, reading.coverage, *carrying)
-                contents = contents.partition(":")[0] if is_told else contents
+                contents = contents.partition(":")[0] if advises_elsewhere else contents
                 return (
                     f"{names}: no DCP message in the {used:,} packets of the ports looked at; "
                     f"they carry {contents}"

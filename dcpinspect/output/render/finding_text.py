@@ -289,7 +289,9 @@ class _Page:
         lines += self.wrapped(
             "; ".join(filter(None, [culprits, place_of(finding)])), "    ", "      "
         )
-        lines += self.wrapped(by_packets(told_of(finding), finding, self._files), "    ", "      ")
+        lines += self.wrapped(
+            by_packets(when_and_whose(finding), finding, self._files), "    ", "      "
+        )
         lines += self._table(finding)
         if finding.places:
             without = f", without the other {finding.left_out:,}" if finding.left_out else ""
@@ -418,7 +420,7 @@ def _vbuckets_of(finding: Finding) -> str:
     return f"{count}{sid}" if is_named else f"{count}: {numbers}{sid}"
 
 
-def told_of(finding: Finding) -> str:
+def when_and_whose(finding: Finding) -> str:
     """Returns when a finding was, whose fault it is, and whether it is over."""
     return "; ".join(filter(None, [_when(finding), WHO_ACTS[finding.whose], _over(finding)]))
 

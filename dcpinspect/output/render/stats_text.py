@@ -100,15 +100,15 @@ def _throughput(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[st
 
 
 def _capture(rows: Sequence[StatisticsRow]) -> Iterator[str]:
-    told_rows = [
+    shown_rows = [
         row
         for row in rows
         if row.get("count") or row.get("bytes") or row["name"] in ("missing", "holes")
     ]
     unit = {True: "bytes", False: ""}
     yield "capture"
-    names = [f"  {escape(row['name'])} {unit['bytes' in row]}".rstrip() for row in told_rows]
-    numbers = [_integer(row["bytes"] if "bytes" in row else row["count"]) for row in told_rows]
+    names = [f"  {escape(row['name'])} {unit['bytes' in row]}".rstrip() for row in shown_rows]
+    numbers = [_integer(row["bytes"] if "bytes" in row else row["count"]) for row in shown_rows]
     for name, number in zip(names, numbers, strict=True):
         yield f"{name:<{max(map(len, names))}}  {number:>{max(map(len, numbers))}}"
 

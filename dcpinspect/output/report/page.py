@@ -23,7 +23,7 @@ from dcpinspect.output.render.finding_text import (
     effects_in_words,
     message_of,
     place_of,
-    told_of,
+    when_and_whose,
 )
 from dcpinspect.output.render.palette import GLYPHS, PAINTS
 from dcpinspect.output.render.table import table_texts
@@ -69,7 +69,7 @@ def page(contents: Contents) -> str:
     clients = list(dict.fromkeys(contents.vbuckets.values("client")))
     timelines = [report_pictures.timeline(timeline) for timeline in contents.timelines]
     return _template().render(
-        told=contents,
+        contents=contents,
         version=__version__,
         policy=(
             f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "
@@ -151,7 +151,7 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "message": by_packets(escape_rest(finding.message), finding, contents.source.files),
         "who": ", ".join(filter(None, [escape(finding.who), escape(finding.server)])),
         "place": place_of(finding),
-        "when": by_packets(told_of(finding), finding, contents.source.files),
+        "when": by_packets(when_and_whose(finding), finding, contents.source.files),
         "next": escape_rest(finding.next or ""),
         "vbuckets": finding.vbuckets,
         "evidence": [

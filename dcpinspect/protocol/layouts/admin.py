@@ -9,13 +9,20 @@ _NAMED = {
     "force": {"shown": Words(frozenset({b"force=true", b"force=false"}))},
     "verbs": {"shown": Words(frozenset({b"define", b"delete", b"list", b"tls"}))},
     "settings": {
-        "told": (
+        "shown_members": (
             *("host", "port", "family", "tls", "system", "tag", "type"),
             *("minimum version", "client cert auth"),
         )
     },
     "source": {
-        "told": ("bucket", "host", "port", "fsync_interval", "write_size", "allow_fail_fast")
+        "shown_members": (
+            "bucket",
+            "host",
+            "port",
+            "fsync_interval",
+            "write_size",
+            "allow_fail_fast",
+        )
     },
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dcpinspect.protocol.layout_text import layouts
 
-_TOLD = ("snapshot_uuid", "bucket_uuid", "valid_till", "vbucket_list", "namespace")
+_SHOWN_MEMBERS = ("snapshot_uuid", "bucket_uuid", "valid_till", "vbucket_list", "namespace")
 
 # MOUNT_FUSION_VBUCKET: the page has no value in the answer; kv_engine
 # mount_fusion_vbucket_command_context.cc sends the ids of keys. SYNC_FUSION_LOGSTORE: the page has
@@ -48,6 +48,6 @@ LAYOUTS = layouts(
     CREATE_FUSION_NAMESPACE response
     """,
     "fusion.md",
-    {"members": {"told": _TOLD}},
+    {"members": {"shown_members": _SHOWN_MEMBERS}},
     columns=False,
 )

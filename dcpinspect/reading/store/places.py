@@ -78,7 +78,7 @@ def located(
     return joined(
         [
             _of_chunks(chunks, put_beside),
-            *(_of_told(carried_outside, put_beside) for carried_outside in briefs),
+            *(_of_brief(carried_outside, put_beside) for carried_outside in briefs),
         ]
     )
 
@@ -103,7 +103,7 @@ def _of_chunks(chunks: Sequence[StreamChunk], put_beside: Callable[[ByteArray], 
     return _typed_places(*(column[is_placed] for column in columns))
 
 
-def _of_told(brief: BriefMessages, put_beside: Callable[[ByteArray], int]) -> Places:
+def _of_brief(brief: BriefMessages, put_beside: Callable[[ByteArray], int]) -> Places:
     pieces = brief.pieces
     file_offset, file = pieces.place.copy(), pieces.packet.file.copy()
     for index in np.flatnonzero(file_offset == SCATTERED).tolist():

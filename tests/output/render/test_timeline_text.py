@@ -47,10 +47,10 @@ def test_ascii_has_nothing_else() -> None:
     stream.snapshot(0, 2**64 - 1, "memory")
     stream.mutation(5, "ключ")
     streams = told(talk)
-    told_of = [line for signs in legend(ASCII) for line in legend_lines(signs)]
+    when_and_whose = [line for signs in legend(ASCII) for line in legend_lines(signs)]
     for line in (
         *picture(streams, scale_of(streams, width=80), [[]], width=80, glyphs=ASCII),
-        *told_of,
+        *when_and_whose,
     ):
         assert ascii_only(text_of(line)).isascii()
     assert ascii_only("a → b … ключ") == "a > b . " + r"\u043a\u043b\u044e\u0447"
