@@ -162,11 +162,11 @@ class Talk:
                 self.send(1 - direction)
         self.send(1 - direction)
 
-    def close(self) -> None:
+    def close(self, first: int = 0) -> None:
         """FIN from both sides."""
-        self.send(0, flags=FIN | ACK)
-        self.send(1, flags=FIN | ACK)
-        self.send(0)
+        self.send(first, flags=FIN | ACK)
+        self.send(1 - first, flags=FIN | ACK)
+        self.send(first)
 
 
 VBUCKETS = 16

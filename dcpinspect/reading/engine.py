@@ -388,6 +388,10 @@ class Engine:
             first_seq = self.transport.first_seq(number)
             acked = acked_of(self.transport.tables, number)
             tls, header = self.tls.text(number), self._proxies.of.get(number)
+            closed_by = life.closed_by
+            if tls is not None and life.closed == "fin":
+                ended_by = self.tls.connections[number].closed_by(life.closed_packet)
+                closed_by = closed_by if ended_by is None else ended_by
             if header is not None:  # stream offsets count from behind it
                 first_seq = (first_seq[C2S] + header.size) & MASK, first_seq[S2C]
                 acked = max(0, acked[C2S] - header.size), acked[S2C]
@@ -410,7 +414,7 @@ class Engine:
                 first_ns=life.first_ns,
                 last_ns=life.last_ns,
                 closed=life.closed,
-                closed_by=life.closed_by ^ is_turned if life.closed_by >= 0 else -1,
+                closed_by=closed_by ^ is_turned if closed_by >= 0 else -1,
                 closed_ns=life.closed_ns,
                 closed_packet=life.closed_packet,
                 closed_frame=life.closed_frame,

@@ -230,9 +230,9 @@ class Forged:
         self._ledgers[direction].note(cipher, plain)
         self._talk.stream(direction, cipher)
 
-    def finish(self) -> Recorded:
+    def finish(self, first_fin: int = 0) -> Recorded:
         """The capture; what was said is cut into messages."""
-        self._talk.close()
+        self._talk.close(first_fin)
         client, server = (tuple(text.rsplit(":", 1)) for text in self._talk.packets[0].flow[:2])
         ways = [list(_messages(bytes(data))) for data in self._plain]
         said = Said("forged", (client[0], int(client[1])), (server[0], int(server[1])), *ways)

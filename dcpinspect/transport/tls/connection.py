@@ -38,6 +38,8 @@ class RecordCounts:
     """
     alerts: list[tuple[int, int]] = field(default_factory=list)
     """Level and description of the first alerts."""
+    close_packet: int = 0
+    """Number of the packet with its close_notify; 0 for none."""
 
 
 TLS_TO_PLAIN, PLAIN_TO_TLS = "tls-to-plain-port", "plain-to-tls-port"
@@ -157,6 +159,18 @@ class TlsConnection:
             if alert not in HARMLESS
         )
         return list(dict.fromkeys(fault_alerts))
+
+    def closed_by(self, packet: int) -> int | None:
+        """Returns the direction that was the first to say close_notify by a packet, or None.
+
+        Its sender ends the connection (RFC 8446, 6.1). The other side may be the first with a FIN.
+        """
+        closes = [
+            (records.close_packet, direction)
+            for direction, records in enumerate(self.records)
+            if 0 < records.close_packet <= packet
+        ]
+        return min(closes)[1] if closes else None
 
     @property
     def is_misfit(self) -> bool:

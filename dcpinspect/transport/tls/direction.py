@@ -22,6 +22,7 @@ from dcpinspect.transport.chunk import (
     StreamEntries,
     rows_of,
 )
+from dcpinspect.transport.tls.alerts import CLOSE_NOTIFY
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.handshake import (
     CERTIFICATE,
@@ -466,6 +467,10 @@ class TlsDirection:
         records.overhead += len(record)
         if kind == ALERT and len(plain) == 2:
             self._alert(plain)
+            if plain[1] == CLOSE_NOTIFY and not records.close_packet:
+                segments = self._joined_segments()
+                row = int(np.searchsorted(segments.offset, offset, "right")) - 1
+                records.close_packet = int(segments.packet.number[row])
         elif kind == HANDSHAKE_RECORD:
             for message, body in self._reader.feed(plain):
                 self._handshake(message, body)

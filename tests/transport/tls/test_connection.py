@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.capture.open import open_capture
+from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.handshake import Hello
+from dcpinspect.transport.tls.keylog import KeyLog
 from dcpinspect.transport.tls.suites import SUITES
-from dcpinspect.transport.tls.tls_records import TLS13
+from dcpinspect.transport.tls.tls_records import ALERT, TLS13
+from tests import builders
+from tests.tls.forged import Forged
+from tests.tls.peers import Tls
 
 
 def test_nothing_is_named_before_it_is_known() -> None:
@@ -20,3 +30,29 @@ def test_a_suite_that_cannot_be_read_has_its_number() -> None:
 def test_a_suite_that_can_be_read_has_its_name() -> None:
     about = TlsConnection(version=TLS13, suite=SUITES[0x1301])
     assert (about.version_name, about.suite_name) == ("TLS 1.3", "TLS_AES_128_GCM_SHA256")
+
+
+@pytest.mark.parametrize("tls", [Tls("1.2"), Tls("1.3")], ids=lambda tls: tls.version)
+@pytest.mark.parametrize(
+    ("close_notify", "first_fin", "closed_by"),
+    [((0, 1), 1, "client"), ((1, 0), 0, "server"), ((0,), 1, "client"), ((), 1, "server")],
+)
+def test_who_says_close_notify_first_closes_the_connection(
+    tls: Tls, close_notify: tuple[int, ...], first_fin: int, closed_by: str, tmp_path: Path
+) -> None:
+    forged = Forged(tmp_path, tls)
+    forged.send(0, builders.message(opcode=0x5C))
+    forged.send(1, builders.message(magic=0x81, opcode=0x5C))
+    for direction in close_notify:
+        forged.send(direction, b"\1\0", kind=ALERT)
+    capture = forged.finish(first_fin)
+    with Reading(open_capture(capture.path), keys=KeyLog([str(capture.keylog)])) as reading:
+        list(reading)
+        (link,) = reading.links
+    assert ("client", "server")[link.closed_by] == closed_by
+
+
+def test_a_close_notify_that_answers_a_fin_closes_nothing() -> None:
+    about = TlsConnection()
+    about.records[0].close_packet = 12
+    assert (about.closed_by(11), about.closed_by(12)) == (None, 0)
