@@ -395,12 +395,16 @@ def _both(connection: RowNumbers, mask: BoolArray) -> BoolArray:
     return both_mask
 
 
-def _are_plausible(data: ByteArray, message_start: RowNumbers) -> BoolArray:
+def _are_plausible(
+    data: ByteArray, message_start: RowNumbers, *, of_any_vbucket: bool = False
+) -> BoolArray:
     """Returns whether the headers at these places begin a message as it should be; if not, their
     connection is suspected.
     """
     headers, start = gathered(data, message_start, np.full(len(message_start), HEADER))
-    return np.isin(start, plausible_headers(headers, default_legal_extras)[0])
+    return np.isin(
+        start, plausible_headers(headers, default_legal_extras, of_any_vbucket=of_any_vbucket)[0]
+    )
 
 
 def _kinds(
@@ -411,7 +415,8 @@ def _kinds(
     """
     kinds = np.full(len(is_start), _STRANGE)
     sure = np.flatnonzero(speech.is_whole & is_start & ~is_doubted)
-    kinds[sure[_are_plausible(speech.data, speech.begin[sure])]] = _MESSAGES
+    begin = speech.begin[sure]
+    kinds[sure[_are_plausible(speech.data, begin, of_any_vbucket=True)]] = _MESSAGES
     strange_rows = np.flatnonzero((kinds == _STRANGE) & (np.diff(speech.edge) == 1))
     if len(strange_rows):
         kinds[strange_rows] = _strange_kinds(

@@ -146,8 +146,9 @@ class _Case:
         return False
 
 
-def _is_plausible(header: bytes) -> bool:
-    return len(plausible_headers(np.frombuffer(header, np.uint8), default_legal_extras)[0]) > 0
+def _is_plausible(header: bytes, *, of_any_vbucket: bool = False) -> bool:
+    data = np.frombuffer(header, np.uint8)
+    return len(plausible_headers(data, default_legal_extras, of_any_vbucket=of_any_vbucket)[0]) > 0
 
 
 class Doubted(Struct[T]):
@@ -317,7 +318,7 @@ class ConnectionEvidence:
         for connection, messages in beginnings.items():
             framed, start = messages.framed, int(messages.framed.start[0])
             is_sure = not framed.heuristic[0] and _is_plausible(
-                framed.data[start : start + HEADER].tobytes()
+                framed.data[start : start + HEADER].tobytes(), of_any_vbucket=True
             )
             if is_sure or not self._begins(connection, messages.direction):
                 self._known.is_taken[connection] = 1

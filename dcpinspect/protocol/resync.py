@@ -283,9 +283,11 @@ def _table(legal: LegalExtras) -> tuple[ByteArray, ByteArray]:
     return table, traits
 
 
-def plausible_headers(data: ByteArray, legal: LegalExtras) -> tuple[IntArray, IntArray, IntArray]:
+def plausible_headers(
+    data: ByteArray, legal: LegalExtras, *, of_any_vbucket: bool = False
+) -> tuple[IntArray, IntArray, IntArray]:
     """Returns places in ``data`` where a header may begin: position, message length and stream key
-    (-1: of no stream) of each.
+    (-1: of no stream) of each. ``of_any_vbucket``: vbuckets that no bucket has are plausible, too.
     """
     table, traits = _table(legal)
     last = len(data) - HEADER + 1
@@ -313,7 +315,9 @@ def plausible_headers(data: ByteArray, legal: LegalExtras) -> tuple[IntArray, In
         & (key_length <= MAX_KEY)
         & (frames + header["extras"] + key_length <= body)
     )
-    fits &= specific < _MOST_SPECIFIC[header["magic"]]
+    fits &= (specific < _MOST_SPECIFIC[header["magic"]]) | (
+        of_any_vbucket & (_MOST_SPECIFIC[header["magic"]] == MAX_VBUCKETS)
+    )
     fits &= (frames > 0) | (header_traits & _NEEDS_FRAMES == 0)
     fits &= (key_length > 0) | (header_traits & _NEEDS_KEY == 0)
     key = np.where(header_traits & _OF_STREAM, (specific << 32) | header["opaque"], -1)

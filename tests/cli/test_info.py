@@ -297,3 +297,16 @@ def test_a_conversation_that_is_played_again_counts_once_and_a_keepalive_before_
             "4 rows with copies"
         )
         assert found["complete"] == "yes: 100 % of 48 bytes decoded, no handshake is missing"
+
+
+def test_what_has_no_whole_message_is_not_called_complete(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = builders.Conversation()
+    made.handshake()
+    made.stream(True, encode("dcp_stream_req")[:-1])
+    path = tmp_path / "a.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(made.segments)))
+    assert lines(capsys, str(path))["complete"].startswith(
+        "not known, because nothing can be read: 0 % of 71 bytes decoded"
+    )

@@ -35,6 +35,7 @@ SAID = (
     b"\x16\x03\x01\x00\x05\1hello", b"\x16", b"\x16\x03", b"\x17\x03\x03\x00\x40" + b"x" * 64, b"\x15\x03\x03\x00\x02\x02\x28",
     b"\1\2\3\4\5", b"\x80" * 5, b"\x80" * 60, bytes(40), b"\x99" + NOOP, b"\x99" * 30 + GET, bytes(range(1, 200)), bytes(2000),
     NOOP[:5] + b"\x09" + NOOP[6:], NOOP[:8] + b"\x7f" + NOOP[9:], GET[:4] + b"\x03" + GET[5:], b"\x82\x01" + bytes(22), b"\x81" + bytes(23),
+    encode("dcp_stream_req", vbucket=65_535, opaque=4),
 )  # fmt: skip
 
 

@@ -189,3 +189,10 @@ def test_rows_do_not_depend_on_how_packets_are_batched(
         ]
 
     assert all_rows(range(every, 2000, every)) == all_rows(range(0))
+
+
+def test_from_its_first_byte_on_a_connection_may_speak_of_any_vbucket(tmp_path: Path) -> None:
+    asked = [encode("dcp_stream_req", vbucket=vbucket) for vbucket in (65_535, 7, 1024)]
+    made = conversation((True, b"".join(asked)))
+    found = rows(written(tmp_path / "a.pcap", made), find_ports=False, extra_ports=(PORT,))
+    assert [row["vbucket"] for row in found] == [65_535, 7, 1024]

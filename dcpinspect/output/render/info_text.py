@@ -241,7 +241,7 @@ def _complete(info: dict[str, Any]) -> str:
     share = f"{decoded} ({', '.join(undecoded)})" if undecoded else decoded
     if lacks:
         return f"no: {', '.join(lacks)}; of what is there, {share}"
-    if info["tls_bytes"] and not info["messages"]:
+    if not info["messages"]:
         return f"not known, because nothing can be read: {share}; no handshake is missing"
     return f"yes: {share}, no handshake is missing"
 
