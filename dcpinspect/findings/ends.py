@@ -102,9 +102,11 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
             PATIENCE_NS, 10 * max((took for when, took in done if when < since), default=0)
         )
         until = context.sight.silent_until_ns(link.number, link.heard_until_ns)
-        waited = link.carried_ns(since, until)
+        connection = context.tracker.state.connections[link.number]
+        heard_ns = int(connection.time[context.producer(link.number)])
+        waited = link.carried_ns(since, until, heard_ns)
         # the end may have been under way
-        allowed = int(context.tracker.state.connections.slowest[link.number])
+        allowed = int(connection.slowest)
         by_producer = link.closed_by == context.producer(link.number)
         if until < since or (
             waited <= patience and not (link.closed and (by_producer or waited > allowed > 0))

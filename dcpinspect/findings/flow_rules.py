@@ -235,7 +235,7 @@ def _stalls(
     events = []
     for event in watched.stalls.occurrences:
         ended_ns = event.ack.time_ns
-        arrived_ns = _arrived_ns(context, link, event.at.stream_offset, event.used, ended_ns)
+        arrived_ns = _arrived_ns(context, link, event.at, event.used, ended_ns)
         time_ns = min(event.time_ns, ended_ns - arrived_ns)
         if time_ns >= w.SHORTEST_NS:
             events.append(event._replace(time_ns=time_ns))
@@ -292,7 +292,7 @@ def _stalls(
     if control is not None and control.row < worst.at.row:
         evidence[0].append(place_at(link.number, *control.request))
     until = max(event.at.time_ns + event.time_ns for event in events)
-    worst_arrived_ns = _arrived_ns(context, link, worst.at.stream_offset, worst.used)
+    worst_arrived_ns = _arrived_ns(context, link, worst.at, worst.used)
     is_open = last is not None and last.time_ns >= LONG_NS
     severity: Severity = "error" if is_open else "warning" if worst.time_ns >= LONG_NS else "note"
     closes = link.number if is_open and is_closed else None
@@ -328,7 +328,8 @@ def _last_stall(context: Context, link: TcpConnection, watched: WindowWatcher) -
     if not _is_starved(context, link, watched):
         return None
     window, until = watched.window, context.until_ns(link)
-    arrived_ns = _arrived_ns(context, link, window.latest.offset, window.balance)
+    latest = MessagePosition.from_record(window.latest)
+    arrived_ns = _arrived_ns(context, link, latest, window.balance)
     since = max(window.quiet_since, arrived_ns if arrived_ns < GREATEST else 0)
     if until - since < w.SHORTEST_NS:
         return None
@@ -337,18 +338,24 @@ def _last_stall(context: Context, link: TcpConnection, watched: WindowWatcher) -
         window.balance,
         window.size,
         until - window.latest_ack.time if window.acks else -1,
-        MessagePosition.from_record(window.latest),
+        latest,
         MessagePosition.from_record(window.latest_ack),
     )
 
 
 def _arrived_ns(
-    context: Context, link: TcpConnection, offset: int, used: int, until_ns: int = GREATEST
+    context: Context,
+    link: TcpConnection,
+    latest: MessagePosition,
+    used: int,
+    until_ns: int = GREATEST,
 ) -> int:
     """Returns when the consumer's host had what fills the window, if it arrived late; 0 if nothing
-    shows that. Nobody can acknowledge it before. ``offset``: of the latest message.
+    shows that. Nobody can acknowledge it before. ``latest``: the latest message.
     """
-    return link.received_ns(context.producer(link.number), offset, 0, used, until_ns)
+    producer, sent_ns = context.producer(link.number), latest.time_ns
+    arrived_ns = link.received_ns(producer, latest.stream_offset, sent_ns, used, until_ns)
+    return arrived_ns if arrived_ns > sent_ns else 0
 
 
 def _under(

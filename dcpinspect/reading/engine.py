@@ -35,7 +35,7 @@ from dcpinspect.transport.headers import CLASS_NAMES
 from dcpinspect.transport.packet_owners import MASK
 from dcpinspect.transport.proxy import ProxyHeaders
 from dcpinspect.transport.reassembly import Reassembler
-from dcpinspect.transport.tcp_openings import counted, openings
+from dcpinspect.transport.tcp_openings import NEVER, counted, openings
 from dcpinspect.transport.tls.connection import PLAIN_TO_TLS, TLS_TO_PLAIN
 from dcpinspect.transport.tls.keylog import KeyLog, command_secrets
 from dcpinspect.transport.tls.stage import TlsStage
@@ -395,13 +395,15 @@ class Engine:
             if header is not None:  # stream offsets count from behind it
                 first_seq = (first_seq[C2S] + header.size) & MASK, first_seq[S2C]
                 acked = max(0, acked[C2S] - header.size), acked[S2C]
+            shifts = header.size if header is not None else 0, 0
             late_acks = tuple(
-                tuple(LateAck(start - shift, end - shift, *times) for start, end, *times in acks)
-                for acks, shift in zip(
-                    opening.late_acks if tls is None else ((), ()),
-                    (header.size if header is not None else 0, 0),
-                    strict=True,
+                tuple(
+                    LateAck(start - shift, end - shift, *times)
+                    if tls is None
+                    else LateAck(0, NEVER, *times)
+                    for start, end, *times in acks
                 )
+                for acks, shift in zip(opening.late_acks, shifts, strict=True)
             )
             yield TcpConnection(
                 number=number,

@@ -35,7 +35,11 @@ class LateAck(NamedTuple):
 
     start: int
     end: int
-    """Stream offsets [start, end) of what had been sent by then and was not acknowledged before."""
+    """Stream offsets [start, end) of what had been sent by then and was not acknowledged before;
+    all, where nobody knows, as inside TLS.
+    """
+    sent_ns: int
+    """When it was sent first, or earlier."""
     since_ns: int
     """When it was sent again first."""
     time_ns: int
@@ -110,7 +114,7 @@ class TcpConnection:
     shut: tuple[ZeroWindow | None, ...] = (None, None)
     """By direction: that its sender, for 1 s or more, took nothing."""
     late_acks: tuple[tuple[LateAck, ...], ...] = ((), ())
-    """By direction, in order; empty where nobody knows, as inside TLS."""
+    """By direction, in order."""
     unfinished: tuple[int, int] = (0, 0)
     """Captured bytes of a message that is not complete at the end."""
     points: tuple[str, str] = ("", "")
@@ -151,7 +155,10 @@ class TcpConnection:
         late_ns = (
             late.time_ns
             for late in self.late_acks[direction]
-            if late.start < offset + size and offset < late.end and late.time_ns <= until_ns
+            if late.start < offset + size
+            and offset < late.end
+            and late.sent_ns <= sent_ns
+            and sent_ns <= late.time_ns <= until_ns
         )
         return max(late_ns, default=sent_ns)
 
@@ -161,11 +168,19 @@ class TcpConnection:
         c2s, s2c = (spell is not None and not spell.is_over for spell in self.shut)
         return c2s, s2c
 
-    def carried_ns(self, since_ns: int, until_ns: int) -> int:
+    def carried_ns(self, since_ns: int, until_ns: int, heard_ns: int) -> int:
         """Returns for how long of a time the network carried, as far as TCP shows: silence in the
-        rest is nobody's.
+        rest is nobody's. ``heard_ns``: time of the latest message of who is waited for. A network
+        that carries nothing in the end may have done so from then on.
         """
-        outages = sorted((late.since_ns, late.time_ns) for acks in self.late_acks for late in acks)
+        outages = sorted(
+            (
+                late.since_ns if late.time_ns < GREATEST else min(late.since_ns, heard_ns),
+                late.time_ns,
+            )
+            for acks in self.late_acks
+            for late in acks
+        )
         carried, known_ns = max(0, until_ns - since_ns), since_ns
         for begin_ns, end_ns in outages:
             carried -= max(0, min(end_ns, until_ns) - max(begin_ns, known_ns))

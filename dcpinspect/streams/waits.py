@@ -207,7 +207,9 @@ class Waits:
             np.isin(row.connection, np.array([*self._lossy], np.int64))
         ).tolist():
             link = self._lossy[int(row.connection[place])]
-            idle[place] = link.carried_ns(int(since[place]), int(until[place]))
+            connection = self._connections[link.number]
+            heard_ns = int(connection.time[connection.producer])
+            idle[place] = link.carried_ns(int(since[place]), int(until[place]), heard_ns)
         self._idle_ns[numbers] = idle
         self.are_long[numbers] = self._idle_ns[numbers] > np.maximum(
             PATIENCE_NS, 10 * self._connections.slowest[row.connection]

@@ -99,6 +99,10 @@ class Flow(Struct[T]):
         "be bytes before it."
     )
     acked_to: T = number("Stream offset up to which the other side has acknowledged.")
+    sent_since: T = number(
+        "Time before which nothing was sent that the other side has not acknowledged; 0: nothing is "
+        "on its way, or nobody knows. Behind an acknowledgement of a part, it is by LATE_NS before that."
+    )
     resent_since: T = number(
         "Time since when bytes are sent again that the other side has not acknowledged; 0: none are."
     )
@@ -287,6 +291,7 @@ class LateBytes(Struct[T]):
 
     start: T = number("Stream offset of the first.")
     end: T = number("Stream offset after the last that was on its way then.")
+    sent: T = number("``Flow.sent_since`` of them.")
     since: T = number("When they were sent again first.")
     time: T = number("When the other side had acknowledged them, or the latest of them so far.")
 

@@ -372,6 +372,8 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
         flow.late += have
         return
     head = flow.head
+    if head < 0 and 0 < flow.acked_to >= next_offset:
+        flow.sent_since = packet.time
     is_next = offset == next_offset and (head < 0 or tables.nodes[head].offset >= offset + full)
     if is_next and not (segment.acked > 0 and comes_early(tables, flow, segment.acked)):
         if have > 0:

@@ -67,7 +67,7 @@ again, ``WAIT_NS`` later or more, was not answered before.
 
 Spell = tuple[int, int, int, int, int, bool]
 """The fields of ``streams.tcp_facts.ZeroWindow``."""
-Late = tuple[int, int, int, int]
+Late = tuple[int, int, int, int, int]
 """The fields of ``streams.tcp_facts.LateAck``."""
 NEVER = (1 << 63) - 1
 """The end and the time of what was not acknowledged."""
@@ -193,10 +193,13 @@ def _late_acks(tables: TransportTables, row: int) -> tuple[Late, ...]:
         for nth in range(max(0, int(flow.late_acks) - RECENT_HOLES), int(flow.late_acks))
     ]
     late_acks = [
-        (int(late.start), int(late.end), int(late.since), int(late.time)) for late in recent
+        (int(late.start), int(late.end), int(late.sent), int(late.since), int(late.time))
+        for late in recent
     ]
     if flow.resent_since > 0:
-        late_acks.append((int(flow.acked_to), NEVER, int(flow.resent_since), NEVER))
+        late_acks.append(
+            (int(flow.acked_to), NEVER, int(flow.sent_since), int(flow.resent_since), NEVER)
+        )
     return tuple(late_acks)
 
 

@@ -203,6 +203,7 @@ def note_late(tables: TransportTables, flow: Flow, before: int) -> None:
         late = tables.lates[late_row(tables, flow, flow.late_acks)]
         late.start = before
         late.end = max(flow.next, flow.acked_to)
+        late.sent = flow.sent_since
         late.since = flow.resent_since
         late.time = time
         flow.late_acks += 1
@@ -218,6 +219,7 @@ def acknowledge(tables: TransportTables, flow: Flow, acked: int) -> None:
     flow.acked_to = acked
     if flow.resent_since + flow.late_acks > 0:
         note_late(tables, flow, before)
+    flow.sent_since = tables.segment.packet.time - LATE_NS if acked < flow.next else 0
     k = flow.tail
     while k >= 0 and tables.nodes[k].offset > before:
         node = tables.nodes[k]

@@ -245,6 +245,15 @@ def test_the_end_is_not_missing_while_the_network_carries_nothing_or_a_message_c
     assert found(coming) == []
 
 
+def test_a_network_that_carries_nothing_in_the_end_may_have_lost_the_end_of_the_stream() -> None:
+    talk = reached()
+    talk.wait(30)
+    talk.send("client", encode("dcp_control", opaque=78, key="enable_noop", value="true"))
+    captured = packets(talk)
+    assert len(found_in(captured, rules=RULES)) == 1
+    assert found_in(sent_again(captured, -2, 0.3, 0.9, 2.1, arrives=False), rules=RULES) == []
+
+
 def test_the_end_is_not_missing_while_the_client_takes_nothing() -> None:
     talk = reached()
     talk.send("client", encode("dcp_control", opaque=78, key="enable_noop", value="true"))

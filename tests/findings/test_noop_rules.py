@@ -5,17 +5,22 @@ the one with a hole in it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.noop_rules import RULES
+from dcpinspect.reading.reading import Reading
+from dcpinspect.transport.tls.keylog import KeyLog
 from tests.damage import Packet
 from tests.encode import encode
 from tests.findings.checked import findings, found_in
-from tests.peers.script import Send, Side
+from tests.peers.script import Mark, Send, Side
 from tests.streams.told import Told, opened, packets, sent_again
+from tests.tls.damage import save
+from tests.tls.forged import Forged
 
 NOOPS = [rule.id for rule in RULES]
 
@@ -85,6 +90,36 @@ def test_it_is_the_clients_who_goes_on_or_whose_host_acknowledges_the_noop_and_o
         for found in those
     ]
     assert whose == [[("goes-on", "client")], [("acknowledged", "client")], [("silent", "unknown")]]
+
+
+def test_inside_tls_a_noop_counts_from_when_it_arrives_too(tmp_path: Path) -> None:
+    talk, forged = unanswered(9), Forged(tmp_path)
+    for event in talk.events:
+        if isinstance(event, Send):
+            forged.send(int(event.side == "server"), event.data)
+        elif isinstance(event, Mark):
+            forged._talk.time_ns += int(float(event.name.removeprefix("wait ")) * 1e9)
+    recorded = forged.finish()
+    captured = forged._talk.packets
+    keys = KeyLog([str(recorded.keylog)])
+    noop = next(
+        number
+        for number, one in enumerate(captured)
+        if captured[number + 2].time_ns - one.time_ns > 5e9
+    )
+    for after_s, expected in (
+        ((), ["noop 0x00000009 unanswered for 9.0 s"]),
+        ((0.3, 0.9, 2.1), ["noop 0x00000009 unanswered for 6.9 s"]),
+        ((0.3, 0.9, 2.1, 4.5), []),
+    ):
+        seen = sent_again(captured, noop, *after_s) if after_s else captured
+        path = save(tmp_path / "seen.pcap", seen)
+        with Reading([str(path)], keys=keys) as reading:
+            reading.check(rules=NOOPS)
+            for _ in reading:
+                pass
+            found = [one.message for one in reading.findings()]
+        assert found == expected
 
 
 def test_a_noop_that_is_answered_late() -> None:

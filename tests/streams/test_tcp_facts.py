@@ -76,15 +76,29 @@ def test_what_was_lost_behind_the_last_message_is_told() -> None:
 
 def test_the_network_carries_but_while_bytes_are_sent_again() -> None:
     (link,) = links(opened())
-    lossy = tuple(LateAck(at, at + 9, at + 20, at + 30) for at in (100, 200, 225))
-    lossy_link = replace(link, late_acks=(lossy, (LateAck(300, 309, 310, GREATEST),)))
-    assert lossy_link.carried_ns(0, 400) == 310 - 3 * 10
-    assert lossy_link.carried_ns(125, 127) == 0
-    assert lossy_link.carried_ns(400, 300) == 0
+    lossy = tuple(LateAck(at, at + 9, at, at + 20, at + 30) for at in (100, 200, 225))
+    lossy_link = replace(link, late_acks=(lossy, (LateAck(300, 309, 300, 310, GREATEST),)))
+    assert lossy_link.carried_ns(0, 400, 400) == 310 - 3 * 10
+    assert lossy_link.carried_ns(125, 127, 400) == 0
+    assert lossy_link.carried_ns(400, 300, 400) == 0
+
+
+def test_a_network_that_carries_no_more_may_have_ended_when_the_other_side_was_heard_last() -> None:
+    (link,) = links(opened())
+    dead_link = replace(link, late_acks=((LateAck(300, 309, 300, 310, GREATEST),), ()))
+    assert dead_link.carried_ns(100, 400, 150) == 50
+    assert dead_link.carried_ns(200, 400, 150) == 0
 
 
 def test_what_was_acknowledged_before_all_that_is_remembered_came_when_it_was_sent() -> None:
     (link,) = links(opened())
-    lossy = replace(link, late_acks=((), (LateAck(100, 200, 6, 9),)))
+    lossy = replace(link, late_acks=((), (LateAck(100, 200, 2, 6, 9),)))
     assert lossy.received_ns(1, 0, 3) == 3
     assert lossy.received_ns(1, 150, 3) == 9
+    assert lossy.received_ns(1, 150, 1) == 1
+
+
+def test_inside_tls_what_was_sent_meanwhile_came_late() -> None:
+    (link,) = links(opened())
+    lossy = replace(link, late_acks=((), (LateAck(0, GREATEST, 4, 6, 9),)))
+    assert [lossy.received_ns(1, 0, sent_ns) for sent_ns in (3, 4, 8, 10)] == [3, 9, 9, 10]

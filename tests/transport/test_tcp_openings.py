@@ -108,7 +108,7 @@ def late_acks(made: builders.Conversation) -> tuple[_Late, _Late]:
     c2s, s2c = (
         tuple(
             (start, end, time if time == NEVER else round((time - START_NS) / 1e9, 1))
-            for start, end, _, time in acks
+            for start, end, *_, time in acks
         )
         for acks in one.late_acks
     )
@@ -190,3 +190,24 @@ def test_of_many_the_latest_are_remembered() -> None:
         again(made, 0.3, 0.9)
     _, found = late_acks(made)
     assert [(start, end) for start, end, _ in found] == [(at, at + 8) for at in range(18, 82, 8)]
+
+
+def test_when_they_were_sent_is_known_and_behind_a_part_that_was_acknowledged_not_exactly() -> None:
+    made = begun()
+    made.time_ns += 10**9
+    sent_ns = made.time_ns
+    again(made, 0.3, 0.9, 2.1)
+    again(made, 0.3, 0.9, 2.1)
+    made.time_ns += 10**9
+    made.send(False, b"part", builders.ACK | builders.PSH)
+    made.send(False, b"rest", builders.ACK | builders.PSH)
+    made.send(True)
+    made.segments[-1] = replace(made.segments[-1], ack=made.segments[-1].ack - 4)
+    acked_ns = made.segments[-1].time_ns
+    made.next[False] -= 4
+    made.time_ns += 10**9
+    made.send(False, b"rest", builders.ACK | builders.PSH)
+    (one,) = openings(read(recorded(made.segments)), np.array([1]), 0)
+    first, second, third = (late[2] for late in one.late_acks[1])
+    assert (first, third) == (sent_ns, acked_ns - 500_000_000)
+    assert sent_ns + 2_100_000_000 < second < sent_ns + 2_200_000_000
