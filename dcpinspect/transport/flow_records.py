@@ -101,7 +101,7 @@ class Flow(Struct[T]):
     acked_to: T = number("Stream offset up to which the other side has acknowledged.")
     sent_since: T = number(
         "Time before which nothing was sent that the other side has not acknowledged; 0: nothing is "
-        "on its way, or nobody knows. Behind an acknowledgement of a part, it is by LATE_NS before that."
+        "on its way, or it is unknown. Behind an acknowledgement of a part, it is by LATE_NS before that."
     )
     resent_since: T = number(
         "Time since when bytes are sent again that the other side has not acknowledged; 0: none are."
