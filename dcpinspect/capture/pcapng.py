@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 import struct
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 
@@ -59,6 +61,8 @@ MOST_SECRETS = 1 << 26
 """
 SECRET_COST = 64
 """Bytes that a secret takes in addition to its own."""
+MOST_BEHIND = 64
+"""Greatest number of blocks behind the last packet in which secrets are looked for."""
 TLS_KEY_LOG = 0x544C534B
 COMMENT = 1
 """Option of any block that holds a comment."""
@@ -491,6 +495,33 @@ def nanoseconds(high: IntArray, low: IntArray, resolution: int, offset_s: IntArr
         _NO_TIME,
     )
     return result
+
+
+def secrets_behind(path: str) -> list[bytes]:
+    """Returns the secrets behind the last packet of a pcapng file that can be read at any place:
+    packets are read before them. Raises OSError.
+    """
+    with open(path, "rb") as file:
+        try:
+            blocks = PcapNg(header := file.read(SMALLEST))
+        except ValueError:
+            return []
+        is_big = header[8:] == _BYTE_ORDER.to_bytes(4, "big")
+        order: Literal["big", "little"] = "big" if is_big else "little"
+        end = file.seek(0, os.SEEK_END)
+        for _ in range(MOST_BEHIND):
+            file.seek(max(0, end - 4))
+            size = int.from_bytes(file.read(4), order)
+            if not SMALLEST <= size <= min(end, MOST_SECRETS):
+                break
+            end = file.seek(end - size)
+            kind, length = (int.from_bytes(file.read(4), order) for _ in range(2))
+            if length != size or kind in (SECTION, OLD_PACKET, SIMPLE_PACKET, ENHANCED_PACKET):
+                break
+            if kind == SECRETS:
+                file.seek(end)
+                blocks._keep_secrets(file.read(size), ">" if is_big else "<")
+    return blocks.secrets
 
 
 @kernel_function

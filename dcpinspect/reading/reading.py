@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -12,6 +13,7 @@ import numpy as np
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.folders import named
 from dcpinspect.capture.open import BATCH_BYTES, Capture, CaptureFile, FileDamage, open_capture
+from dcpinspect.capture.pcapng import secrets_behind
 from dcpinspect.coverage import Coverage
 from dcpinspect.reading.decoding import Frames, frames_joined
 from dcpinspect.reading.engine import ByteKeeper, Engine
@@ -131,7 +133,10 @@ class Reading(AbstractContextManager["Reading", None]):
         """
         self.capture: Packets = open_capture(capture) if isinstance(capture, Sequence) else capture
         secrets: Sequence[bytes] = ()
-        if isinstance(self.capture, Capture) and len(self.files) > 1:
+        if isinstance(self.capture, Capture) and len(self.files) == 1:
+            with suppress(OSError):
+                secrets = secrets_behind(self.files[0]) if os.path.isfile(self.files[0]) else ()
+        elif isinstance(self.capture, Capture):
             from dcpinspect.transport.capture_survey import Survey, survey  # deferred: for several
 
             surveyed = survey(self.files) if ahead_ns is None else Survey(ahead_ns)

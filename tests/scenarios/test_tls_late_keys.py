@@ -113,17 +113,52 @@ def test_what_waits_is_bounded(recorded: Recorded, monkeypatch: pytest.MonkeyPat
     )
 
 
-def test_secrets_of_a_later_capture_open_what_came_before(
-    recorded: Recorded, tmp_path: Path
-) -> None:
+def secrets_block(recorded: Recorded) -> bytes:
+    """The secrets as a capture has them, which are nowhere else then."""
     lines = recorded.keylog.read_bytes()
     recorded.keylog.write_text("")
     body = struct.pack("<II", TLS_KEY_LOG, len(lines)) + lines + bytes(-len(lines) % 4)
+    return builders.block(10, body)
+
+
+def test_secrets_of_a_later_capture_open_what_came_before(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    block = secrets_block(recorded)
     late = bytes(12) + b"\x88\xb5" + bytes(46)  # another protocol
-    block = builders.block(10, body)
     later = tmp_path / "later.pcapng"
     later.write_bytes(builders.pcapng([builders.Recorded(late, len(late), 1 << 62)]) + block)
     paths = [str(recorded.path), str(later)]
     with Reading(open_capture(paths, batch_bytes=4096)) as reading:
         said = [bytes(batch.bytes_of(place)) for batch in reading for place in range(len(batch))]
     assert said == SAID
+
+
+def test_secrets_at_the_end_of_a_capture_open_it(recorded: Recorded, tmp_path: Path) -> None:
+    with open_capture(recorded.path) as capture:
+        packets = [
+            builders.Recorded(packet, len(packet), time_ns)
+            for batch in capture
+            for packet, time_ns in zip(
+                (
+                    batch.data[start : start + size].tobytes()
+                    for start, size in zip(batch.offset, batch.captured, strict=True)
+                ),
+                batch.time_ns.tolist(),
+                strict=True,
+            )
+        ]
+    block, statistics = secrets_block(recorded), builders.block(5, bytes(12))
+    path = tmp_path / "one.pcapng"
+    for behind, expected in (
+        (block, SAID),
+        (block + statistics, SAID),
+        (statistics + b"\xff" * 20, []),
+        (b"", []),
+    ):
+        path.write_bytes(builders.pcapng(packets) + behind)
+        with Reading([str(path)]) as reading:
+            said = [
+                bytes(batch.bytes_of(place)) for batch in reading for place in range(len(batch))
+            ]
+        assert said == expected
