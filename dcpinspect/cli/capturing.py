@@ -103,9 +103,10 @@ class Capturing(Choices):
                 stop,
                 seconds=self.duration if stop.seconds is None else min(stop.seconds, self.duration),
             )
-        spool_bytes = _size("--spool", self.spool)
+        option_text = f"--spool {escape(self.spool)}"
+        spool_bytes = _size(option_text, self.spool)
         if spool_bytes < _LEAST_SPOOL:
-            raise UsageError(f"--spool {escape(self.spool)}: write 16MiB or more")
+            raise UsageError(f"{option_text}: write 16MiB or more")
         return Interfaces(self, each, stop, spool_bytes=spool_bytes, messages=messages)
 
     def _refuse(self) -> None:

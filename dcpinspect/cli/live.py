@@ -36,6 +36,8 @@ def live(
     if list_interfaces:
         _list_interfaces(choices.input_.ports)
         return 0
+    if choices.order.limit == 0:
+        raise UsageError("-n 0: would capture nothing; write 1 or more")
     write, interfaces = capturing.write, capturing.interfaces()
     if tui:
         options.refuse_others(

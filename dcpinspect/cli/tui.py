@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -162,11 +163,7 @@ def tui(
     from dcpinspect.capture.open import open_capture
 
     # captures from a pipe are followed, too, so that the user can stop before the pipe ends
-    is_piped = (
-        len(captures) == 1
-        and os.path.exists(captures[0])
-        and not (os.path.isfile(captures[0]) or os.path.isdir(captures[0]))
-    )
+    is_piped = len(captures) == 1 and Path(captures[0]).is_fifo()
     capture = open_capture(captures, batch_bytes=_BATCH_BYTES, follow=is_growing or is_piped)
     capture_to_open = OpenedCapture(
         capture,

@@ -24,6 +24,7 @@ _VALUE = re.compile(
     r"""\d[\d.,]* (?:ms|s|min|h|days)\b|0x[0-9a-f]+|"[^"]*"|[^\s,;:()]*\d[^\s;()]*[^\s,;:()]|\d"""
 )
 """What differs between two cases of the same thing: times, numbers, addresses, names in quotes."""
+_NUMBER = re.compile(r"\d+|\d{1,3}(,\d{3})+")
 _SEVERAL = re.compile(r"# (\w+?)s\b")
 """A place for a number and its noun, in the text of a rule."""
 _COUNTED = re.compile(r"\b(\d[\d,]*) (\w+?)s?\b")
@@ -244,7 +245,7 @@ def shape(message: str) -> str:
 
 def in_common(messages: Sequence[str], shared: str | None) -> str:
     """What messages of one shape say together: ``shared`` where they differ, else with the values,
-    if they are few.
+    if they are few, or the range of numbers.
     """
     # one with plurals, if there is one
     first = max(messages, key=lambda message: len(_VALUE.sub("#", message)))
@@ -264,6 +265,8 @@ def in_common(messages: Sequence[str], shared: str | None) -> str:
         distinct = sorted(next(different, ()), key=lambda value_text: (len(value_text), value_text))
         if 0 < len(distinct) <= FEW:
             return " or ".join(filter(None, (", ".join(distinct[:-1]), distinct[-1])))
+        if distinct and all(map(_NUMBER.fullmatch, distinct)):
+            return "–".join((distinct[0], distinct[-1]))  # the shorter is the lower
         return "several"
 
     return _VALUE.sub(named, first)

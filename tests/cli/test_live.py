@@ -747,6 +747,9 @@ def test_what_is_asked_wrongly_says_what_is_right(
         == "-a duration:-1: write a number of seconds"
     )
     assert fails(capsys, "-i", "lo", "--spool", "1MB") == "--spool 1MB: write 16MiB or more"
+    size = "write a size such as 100MB, 2GiB, or a number of kB"
+    assert fails(capsys, "-i", "lo", "--spool", "0") == f"--spool 0: {size}"
+    assert fails(capsys, "-i", "lo", "-n", "0") == "-n 0: would capture nothing; write 1 or more"
     assert (
         fails(capsys, "-i", "lo", "--user", "no\x1bbody")
         == "--user no\\x1bbody: there is no such user"

@@ -35,14 +35,15 @@ def test_it_starts_shows_and_leaves_in_a_real_terminal() -> None:
     assert "\x1b[?1049l" in terminal.before, "the screen that was there before comes back"
 
 
-def test_a_capture_that_is_none_is_said_before_the_screen_changes() -> None:
-    command = [sys.executable, "-m", "dcpinspect", "tui", str(SAMPLES / "README.md")]
+@pytest.mark.parametrize("name", [str(SAMPLES / "README.md"), os.devnull])
+def test_a_capture_that_is_none_is_said_before_the_screen_changes(name: str) -> None:
+    command = [sys.executable, "-m", "dcpinspect", "tui", name]
     terminal = pexpect.spawn(command[0], command[1:], encoding="utf-8", timeout=60)
     terminal.expect(pexpect.EOF)
     terminal.close()
     assert terminal.exitstatus == 2
     assert "\x1b[?1049h" not in terminal.before
-    assert "README.md" in terminal.before
+    assert Path(name).name in terminal.before
 
 
 def test_options_that_looking_has_no_use_for_are_refused(

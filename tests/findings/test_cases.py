@@ -95,7 +95,10 @@ def test_values_that_differ_are_listed_as_people_do() -> None:
         == "3 or 5 missing behind 10"
     )
     assert in_common(["5 missing", "3 missing", "12 missing"], None) == "3, 5 or 12 missing"
-    assert in_common([f"{count} missing" for count in range(4)], None) == "several missing"
+    assert in_common([f"{count:,} missing" for count in (0, 7, 900, 1200)], None) == (
+        "0–1,200 missing"
+    )
+    assert in_common([f"key k{name}10" for name in "abcd"], None) == "key several"
 
 
 def test_numbers_that_count_something_are_added_up() -> None:

@@ -58,7 +58,7 @@ def test_several_vbuckets_are_one() -> None:
         4,
         [1, 2, 3, 9],
     )
-    assert found.message == "at several on 4 vbuckets in 0.008 ms: 1–3, 9"
+    assert found.message == "at 1–9 on 4 vbuckets in 0.008 ms: 1–3, 9"
 
 
 def test_what_is_worded_in_another_way_is_another_finding() -> None:
