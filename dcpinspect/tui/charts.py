@@ -7,7 +7,7 @@ draw in ASCII.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -140,6 +140,15 @@ def columns(values: Values, height: int, *, limit: float | None = None) -> list[
     ]
 
 
+def short(number: float) -> str:
+    """Writes a number in at most six letters: 950, 36k, 7.66M."""
+    for unit in ("", "k", "M", "G", "T", "P"):
+        if number < 999.5 or unit == "P":
+            return f"{number:.3g}{unit}" if unit else f"{number:.0f}"
+        number /= 1000
+    raise AssertionError
+
+
 def chart(
     title: str,
     values: IntArray,
@@ -148,7 +157,7 @@ def chart(
     *,
     width: int,
     height: int,
-    each: float = 1,
+    write: Callable[[float], str] = short,
     limit: int | None = None,
     events: Sequence[Happened] = (),
     first_ns: int = 0,
@@ -157,13 +166,13 @@ def chart(
     column that has findings, and the axis of time.
 
     ``span_ns``: length of the span of each value. ``ends``: when the first span begins, and the
-    capture ends, in nanoseconds since the capture began at ``first_ns``. ``each``: what values are
-    divided by. ``limit``: the greatest value that should occur; a line marks it where no column
+    capture ends, in nanoseconds since the capture began at ``first_ns``. ``write``: writes the
+    greatest value. ``limit``: the greatest value that should occur; a line marks it where no column
     covers it.
     """
     time_axis = TimeAxis.filling(*ends, max(1, width - LABEL))
     spans = time_axis.spans(ends[0], span_ns, len(values))
-    drawn = np.maximum.reduceat(values, spans) / each if len(values) else np.zeros(0)
+    drawn = np.maximum.reduceat(values, spans) if len(values) else np.zeros(0)
     top = max(float(drawn.max(initial=0)), limit or 0)
     lines = columns(drawn, height, limit=top)
     if limit is not None and top:
@@ -171,7 +180,7 @@ def chart(
         lines[row] = "".join("─" if glyph == " " else glyph for glyph in lines[row])
     yield clip(title, width), "heading"
     for number, line in enumerate(lines):
-        mark = short(top) if not number else "0" if number == height - 1 else ""
+        mark = write(top) if not number else "0" if number == height - 1 else ""
         yield clip(f"{mark:>{LABEL - 1}} {line}", width), "chart"
     if events:
         times = np.array([happened.time_ns - first_ns for happened in events], np.int64)
@@ -224,12 +233,3 @@ def axis(begin_ns: int, end_ns: int, width: int) -> str:
 def spark(values: IntArray, width: int) -> str:
     """Returns a chart that is one line high."""
     return columns(fitted(values, width), 1)[0] if len(values) else ""
-
-
-def short(number: float) -> str:
-    """Writes a number in at most six letters: 950, 36k, 7.66M."""
-    for unit in ("", "k", "M", "G", "T", "P"):
-        if number < 999.5 or unit == "P":
-            return f"{number:.3g}{unit}" if unit else f"{number:.0f}"
-        number /= 1000
-    raise AssertionError

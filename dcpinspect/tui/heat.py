@@ -163,16 +163,20 @@ def signs(
         )
         add_sign(REQUEST, vbucket, begin)
         reasons = streams.values("end_reason")
+        is_closed = [row for row, reason in enumerate(reasons) if reason in NO_STREAM_END]
+        has_end = [
+            row
+            for row, reason in enumerate(reasons)
+            if reason is not None and reason not in NO_STREAM_END
+        ]
+        links = results.records.get("connections")
+        if links is not None:  # a stream ends with its connection, however long it was quiet
+            closed = dict(zip(links.values("connection"), links.values("last_time"), strict=True))
+            connections = streams.values("connection")
+            end[is_closed] = [closed.get(connections[row], end[row]) for row in is_closed]
         for sign, rows in (
-            (CLOSED, [row for row, reason in enumerate(reasons) if reason in NO_STREAM_END]),
-            (
-                END,
-                [
-                    row
-                    for row, reason in enumerate(reasons)
-                    if reason is not None and reason not in NO_STREAM_END
-                ],
-            ),
+            (CLOSED, is_closed),
+            (END, has_end),
             (REFUSED, streams.rows_with("answer", "refused")),
             (ROLLBACK, streams.rows_with("answer", "rollback")),
         ):

@@ -4,6 +4,8 @@ findings below their time.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from rich.text import Text
 from textual.widget import Widget
@@ -54,6 +56,6 @@ class Rate(Widget):
         )
         since = charts.start_ns - first_ns, last_ns - first_ns
         high = max(1, height - 1 - bool(happened))
-        form = {"width": width - 1, "height": high, "first_ns": first_ns}
+        form: dict[str, Any] = {"width": width - 1, "height": high, "first_ns": first_ns}
         _, *lines = chart("", values, span_ns, since, events=happened, **form)
         return painted(lines, self.app)

@@ -4,14 +4,14 @@ the tables of ``dcpinspect stats``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import duration
-from dcpinspect.output.render.stats_text import stats_text
+from dcpinspect.output.render.stats_text import share_text, stats_text
 from dcpinspect.output.statistics import Charts
 from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.text import clip, escape
@@ -85,11 +85,10 @@ def _commands(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[Lin
         "heading",
     )
     for (count, command), values in zip(counted, sparks, strict=False):
-        share = f"{100 * count / total:.1f} %" if count * 2000 >= total else "<0.1 %"
         yield (
             (
                 clip(f"{escape(command.name)} {command.side}", name).ljust(name)
-                + f"  {_count_text(count):>7} {share:>7}  {spark(values, spark_width)}"
+                + f"  {_count_text(count):>7} {share_text(count / total):>7}  {spark(values, spark_width)}"
             ).rstrip(),
             "chart",
         )
@@ -136,7 +135,7 @@ def _round_trips(
         values, span_ns = until(row, start_ns, series_span_ns, ends[1], is_sum=False)
         title = f"connection {connection}: {what}, at most {duration(int(values.max()))}"
         drawn = connection, title, values, start_ns, span_ns
-        yield from _of_connection(*drawn, ends, width, events, each=1000)
+        yield from _of_connection(*drawn, ends, width, events, write=duration)
     if len(slowest) > WINDOWS:
         yield f"and {len(slowest) - WINDOWS} more, which took less", ""
 
@@ -151,7 +150,7 @@ def _of_connection(
     width: int,
     events: Sequence[Happened],
     *,
-    each: float = 1,
+    write: Callable[[float], str] = short,
     limit: int | None = None,
 ) -> Iterator[Line]:
     """Yields a chart with signs of the connection's findings, and the first of each rule in words."""
@@ -162,7 +161,7 @@ def _of_connection(
         if happened.connection == connection and since[0] <= happened.time_ns - ends[0] <= since[1]
     ]
     form: dict[str, Any] = {"width": width, "height": HEIGHT, "limit": limit, "first_ns": ends[0]}
-    yield from chart(title, values, span_ns, since, each=each, events=findings, **form)
+    yield from chart(title, values, span_ns, since, write=write, events=findings, **form)
     first_of = {happened.text.partition(":")[0]: happened for happened in reversed(findings)}
     worded = sorted(first_of.values(), key=findings.index)
     for happened in worded[:MARKED]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.app import App
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.output.render.verdict import LETTERS, stood
+from dcpinspect.output.render.verdict import LETTERS, stood, stood_words, worst_severity
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.words import VBUCKET_VERDICTS
@@ -46,8 +46,10 @@ class Cells:
             for number, rows in self.by_number.items()
         }
         self._states = {number: stood(row) for number, row in worst.items()}
-        self._words = {number: state_words(row) for number, row in worst.items()}
-        self._severities = {number: _worst(findings) for number, findings in self.by_number.items()}
+        self._words = {number: stood_words(row).replace("-", " ") for number, row in worst.items()}
+        self._severities = {
+            number: worst_severity(*rows) for number, rows in self.by_number.items()
+        }
 
     @property
     def has_few(self) -> bool:
@@ -107,25 +109,9 @@ def sign_of(app: App[Any], cells: Cells, number: int) -> tuple[str, Style]:
     return sign, style if is_block or not paint else style + Style(reverse=True, bold=True)
 
 
-def state_words(vbucket: Mapping[str, Any]) -> str:
-    """Returns how a vbucket, a row of their table, stands, or stood before it ended."""
-    state = stood(vbucket)
-    if state == "rolled-back" != vbucket["verdict"]:
-        return "ended after a rollback"
-    return state.replace("-", " ")
-
-
 def paint_of(state: str) -> str:
     """Returns the colour of a state."""
     return "verdict-behind" if state == "lost-something" else f"verdict-{state}" if state else ""
-
-
-def _worst(rows: Sequence[Mapping[str, Any]]) -> Severity | None:
-    counts = [row["findings"] or {} for row in rows]
-    for severity in ("error", "warning"):
-        if any(count.get(severity) for count in counts):
-            return severity
-    return None
 
 
 def whole_numbers(records: Records, name: str) -> IntArray:

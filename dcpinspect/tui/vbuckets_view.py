@@ -16,13 +16,13 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from dcpinspect.findings.finding import Finding, ranges
+from dcpinspect.output.render.verdict import stood_words
 from dcpinspect.text import counted, escape, one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.export_choices import Choice, of_vbucket
 from dcpinspect.tui.heat_map import HeatMap
 from dcpinspect.tui.line_view import LineView, labelled
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.vbucket_cells import state_words
 from dcpinspect.tui.vbucket_map import VbucketMap
 from dcpinspect.tui.view import Spot, View
 
@@ -279,7 +279,7 @@ def about_vbucket(
 
 def _facts(row: Mapping[str, Any], end_reason: str | None) -> Iterator[tuple[str, str]]:
     yield "client", escape(row["client"] or "")
-    verdict, before = row["verdict"].replace("-", " "), state_words(row)
+    verdict, before = (word.replace("-", " ") for word in (row["verdict"], stood_words(row)))
     reason = f": {end_reason}" if end_reason else ""
     is_all = before.startswith(verdict)
     yield "state", f"{before}{reason}" if is_all else f"{verdict}{reason}, {before} before"

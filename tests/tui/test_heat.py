@@ -82,6 +82,17 @@ def test_the_worst_that_happened_wins_a_cell() -> None:
     assert whole.tolist() == [[ROLLBACK], [END], [ROLLBACK]]
 
 
+def test_a_stream_is_closed_when_its_connection_is_and_not_after_its_last_item() -> None:
+    with read("rollback.pcap") as inspection:
+        heat, results = inspection.results.heat, inspection.results
+        place_of = np.where(np.arange(11) < 7, -1, np.arange(11) - 7)
+        found = signs(heat, results, place_of, (4, heat.used), 1)
+        closed_ns = results.records["connections"].values("last_time")[0]
+    assert set(np.nonzero(found == CLOSED)[1].tolist()) == {
+        (closed_ns - heat.start_ns) // heat.span_ns
+    }
+
+
 def test_an_error_of_a_vbucket_wins_over_all_that_happened() -> None:
     with read("orphans.pcap") as inspection:
         results = inspection.results

@@ -53,6 +53,14 @@ def test_headings_keep_the_window_and_counts_are_whole_in_80_columns() -> None:
     assert any(line.startswith("dcp_stream_req request") and " 1,024 " in line for line in lines)
 
 
+def test_times_of_answers_have_the_unit_of_their_heading_on_the_axis_too() -> None:
+    lines = [line for line, _ in page(*of("rollback.pcap"), width=120)]
+    title = "connection 2: slowest answer to a request, at most 2.6 ms"
+    assert lines[lines.index(title) + 1].startswith("  2.6 ms ")
+    title = "connection 1: slowest answer to a request, at most 0.306 ms"
+    assert lines[lines.index(title) + 1].startswith("0.306 ms ")
+
+
 def test_of_nothing_there_is_nothing() -> None:
     assert list(page(Charts(), [], (0, 0), width=80)) == []
 

@@ -66,6 +66,7 @@ def test_severity_wins_the_colour_and_a_close_at_the_end_hides_nothing() -> None
             ({"gaps": {"resumed": 1}}, "lost-something"),
             ({"gaps": {"capture-loss": 1}, "behind": 0}, "caught-up"),
             ({"last_seqno": None}, "silent"),
+            ({"last_seqno": None, "findings": {"warning": 1}}, "ended"),
             ({"rollbacks": 1}, "rolled-back"),
             ({"rollbacks": 1, "behind": 0}, "caught-up"),
             ({"requested_end": row["last_seqno"]}, "ended"),

@@ -77,10 +77,15 @@ def _section(section: str, rows: Sequence[StatisticsRow], width: int | None) -> 
     return _table(heading, [[_cell(row, name) for name in members] for row in rows], width)
 
 
+def share_text(share: float) -> str:
+    """Returns a share as one in a hundred; a small one is not written as none."""
+    return "<0.1 %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"
+
+
 def _cell(row: StatisticsRow, name: str) -> str:
     value = row[name]
     if name == "share":
-        return f"{100 * value:.1f} %"
+        return share_text(value)
     if isinstance(value, str):
         return escape(value)
     if row.get("unit") == "ns" and name != "count":

@@ -16,6 +16,7 @@ from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.message_lines import share_of
+from dcpinspect.protocol.message import Severity
 from dcpinspect.text import counted
 
 if TYPE_CHECKING:
@@ -288,7 +289,7 @@ NEVER_CAME = ("unexplained", "resumed")
 
 def stood(vbucket: Mapping[str, Any]) -> str:
     """Returns the verdict on a vbucket, a row of their table; of one that ended, how it stood
-    before, if that is known.
+    before, if that is known. Where nothing came, a finding may say why: then it ended.
 
     Where a client closed everything at the end, ``ended`` is true of each vbucket, and tells
     nothing.
@@ -302,4 +303,22 @@ def stood(vbucket: Mapping[str, Any]) -> str:
         return "behind"
     if vbucket["behind"] is None and vbucket["rollbacks"]:
         return "rolled-back"
-    return "silent" if last is None else "caught-up" if vbucket["behind"] is not None else "ended"
+    if last is None:
+        return "ended" if worst_severity(vbucket) else "silent"
+    return "caught-up" if vbucket["behind"] is not None else "ended"
+
+
+def stood_words(vbucket: Mapping[str, Any]) -> str:
+    """Returns the same in words: who ended after a rollback is not who was left with one."""
+    state = stood(vbucket)
+    if state == "rolled-back" != vbucket["verdict"]:
+        return "ended after a rollback"
+    return state
+
+
+def worst_severity(*vbuckets: Mapping[str, Any]) -> Severity | None:
+    """Returns the severity of the worst finding about a vbucket, whose clients have a row each;
+    notes do not count.
+    """
+    found = {level for row in vbuckets for level, count in (row["findings"] or {}).items() if count}
+    return next((level for level in SEVERITIES[:2] if level in found), None)

@@ -21,10 +21,10 @@ from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.lanes import Scale, events_legend
 from dcpinspect.output.render.palette import GLYPHS, PAINTS
 from dcpinspect.output.render.shape import Shape, by_seqno
-from dcpinspect.output.render.verdict import LETTERS, stood
+from dcpinspect.output.render.timeline_text import seconds
+from dcpinspect.output.render.verdict import LETTERS, stood, stood_words, worst_severity
 from dcpinspect.output.report.report_contents import Timeline
 from dcpinspect.output.statistics import Charts, CommandRate
-from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import counted, escape
@@ -95,13 +95,8 @@ _COLUMNS = (
 )
 
 
-def _severity(row: Mapping[str, Any]) -> Severity | None:
-    """Returns the worst severity of a vbucket that its cell shows."""
-    return next((level for level in SEVERITIES[:2] if (row["findings"] or {}).get(level)), None)
-
-
 def _paint(row: Mapping[str, Any]) -> str:
-    severity, verdict = _severity(row), stood(row)
+    severity, verdict = worst_severity(row), stood(row)
     if severity is not None:
         return f"severity-{severity}"
     return "verdict-behind" if verdict == "lost-something" else f"verdict-{verdict}"
@@ -110,8 +105,12 @@ def _paint(row: Mapping[str, Any]) -> str:
 def map_legend(vbuckets: Records) -> list[tuple[str, str]]:
     """Returns class and meaning of each kind of cell on the maps, with how many there are."""
     rows = vbuckets.row_dicts(*_COLUMNS)
-    levels = Counter(filter(None, map(_severity, rows)))
-    verdicts = Counter((stood(row), _paint(row)) for row in rows if _severity(row) is None)
+    levels = Counter(filter(None, map(worst_severity, rows)))
+    verdicts = Counter(
+        (LETTERS.get(stood(row)), stood_words(row), _paint(row))
+        for row in rows
+        if worst_severity(row) is None
+    )
     return [
         (
             f"fill-severity-{level}",
@@ -120,8 +119,8 @@ def map_legend(vbuckets: Records) -> list[tuple[str, str]]:
         for level in SEVERITIES
         if levels[level]
     ] + [
-        (f"fill-{paint}", " ".join(filter(None, (LETTERS.get(word), f"{count:,}", word))))
-        for (word, paint), count in verdicts.items()
+        (f"fill-{paint}", " ".join(filter(None, (letter, f"{count:,}", words))))
+        for (letter, words, paint), count in verdicts.items()
     ]
 
 
@@ -142,10 +141,10 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
     )
     for cell_number, row in enumerate(rows):
         vbucket = row["vbucket"]
-        verdict = stood(row)
+        words = stood_words(row)
         findings = row["findings"] or {}
         last = row["last_seqno"]
-        severity, paint = _severity(row), _paint(row)
+        severity, paint = worst_severity(row), _paint(row)
         x, y = _LEFT + cell_number % across * size, _LEFT + cell_number // across * high
         parent = _add(svg, "a", href=f"#vb-{vbucket}") if vbucket in linked else svg
         trouble = ", ".join(
@@ -154,15 +153,16 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
             if count
         )
         texts = [
-            f"vb {vbucket}: {verdict}",
+            f"vb {vbucket}: {words}",
             "nothing received" if last is None else f"last seqno {last}",
             trouble,
         ]
         title = ", ".join(filter(None, texts))
         _box(parent, (x, y), (size - 1, high - 1), f"fill-{paint}", title)
-        middle, sign = x + size / 2, GLYPHS[severity] if severity else LETTERS.get(verdict)
+        middle, sign = x + size / 2, GLYPHS[severity] if severity else LETTERS.get(stood(row))
         if across == 8:
-            _add(parent, "text", f"{vbucket} {verdict}", x=middle, y=y + high * 0.65, class_="sign")
+            text = f"{vbucket} {words.removesuffix(' after a rollback')}"
+            _add(parent, "text", text, x=middle, y=y + high * 0.65, class_="sign")
         elif sign:
             place = {"x": middle, "y": y + size * 0.72}
             _add(parent, "text", sign, **place, class_="sign", font_size=size * 0.7)
@@ -393,9 +393,10 @@ def round_trips(charts: Charts) -> Element | None:
                 span = f"{duration(1 << octave)} to {duration(2 << octave)}"
                 text = f"{counted(count, 'answer')} in {span}"
                 _box(svg, corner, (step - 1, height), "fill-layer-0", text)
-    for octave in range(low, high + 1, max(1, (high - low + 1) // 8)):
+    for octave in range(low, high + 2, max(1, (high - low + 1) // 8)):
         x, y = 220 + (octave - low) * step, 34 * len(charts.answers) + 18
-        _add(svg, "text", duration(1 << octave), x=x, y=y, class_="tick")
+        kind = "tick end" if octave > high else "tick"
+        _add(svg, "text", duration(1 << octave), x=x, y=y, class_=kind)
     return svg
 
 
@@ -410,22 +411,26 @@ def _y(value: float, highest: float) -> float:
 
 def _frame(svg: Element, highest: int, unit: str, span_ns: int) -> None:
     """Adds grid lines and numbers to a chart."""
-    for share in (0, 0.5, 1):
-        y = _y(share, 1)
+    for level in [*_round(highest, 30), highest]:
+        y = _y(level, highest)
         _add(svg, "line", x1=_PLOT, x2=_RIGHT, y1=y, y2=y, class_="grid")
-        _add(svg, "text", f"{highest * share:,.0f}", x=_PLOT - 4, y=y + 3, class_="level end")
+        _add(svg, "text", f"{level:,}", x=_PLOT - 4, y=y + 3, class_="level end")
     _add(svg, "text", unit, x=_PLOT, y=_TOP - 5, class_="level")
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        x = _PLOT + (_RIGHT - _PLOT) * share
-        kind = "tick end" if share == 1 else "tick"
-        _add(
-            svg,
-            "text",
-            duration(int(span_ns * share), is_exact=True) if share else "0",
-            x=x,
-            y=_BOTTOM + 14,
-            class_=kind,
-        )
+    scale = Scale.filling(0, span_ns, 100)
+    for tick in _round(span_ns, 12):
+        x = _PLOT + (_RIGHT - _PLOT) * tick / span_ns
+        _add(svg, "text", f"{seconds(scale, tick)} s", x=x, y=_BOTTOM + 14, class_="tick")
+    last = max(f"{span_ns / 1e9:.3f}", seconds(scale, span_ns), key=len)
+    _add(svg, "text", f"{last} s", x=_RIGHT, y=_BOTTOM + 14, class_="tick end")
+
+
+def _round(end: int, apart: int) -> list[int]:
+    """Returns round numbers from 0 on, at least ``apart`` in a hundred of ``end`` from one to the
+    next, and not so near to it that labels would touch.
+    """
+    scale = Scale.filling(0, end, 100)
+    ticks = scale.ticks(max(1, scale.cells * apart // 100))
+    return [tick for tick in ticks if 8 * tick < 7 * end]
 
 
 def _length(length_ns: int, used: int, span_ns: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.output.render.stats_text import stats_text
+from dcpinspect.output.render.stats_text import share_text, stats_text
 
 NUMBERS = {"least": 1_000, "p50": 2_000, "p95": 3_000, "p99": 4_000_000, "greatest": 5_000_000}
 
@@ -58,3 +58,12 @@ def test_lines_are_clipped_and_names_escaped() -> None:
     lines = [text for text, _ in stats_text(rows, width=40)]
     assert all(len(line) <= 40 for line in lines)
     assert "\x1b" not in "".join(lines)
+
+
+def test_a_small_share_is_not_written_as_none() -> None:
+    assert [share_text(share) for share in (0.0, 1 / 42_995, 0.0005, 1.0)] == [
+        "0.0 %",
+        "<0.1 %",
+        "0.1 %",
+        "100.0 %",
+    ]

@@ -50,7 +50,7 @@ def test_the_numbers_of_a_chart_stand_before_its_bars() -> None:
         for one in drawn[0].iter("text")
         if one.get("class") == "level end"
     }
-    assert list(numbers) == ["0", "11,224", "22,449"]
+    assert list(numbers) == ["0", "10,000", "22,449"]
     begins = [
         float(x)
         for path in drawn[0].iter("path")
@@ -67,9 +67,14 @@ def test_the_axis_of_a_chart_ends_where_the_capture_ends() -> None:
     )
     drawn = report_pictures.over_time(charts, last_ns, of_bytes=False)
     assert drawn is not None
-    ticks = [one.text for one in drawn[0].iter("text") if one.get("class") == "tick end"]
+    ticks = {
+        kind: [one.text for one in drawn[0].iter("text") if one.get("class") == kind]
+        for kind in ("tick", "tick end", "level end")
+    }
     assert last_ns - charts.start_ns < charts.used * charts.span_ns
-    assert ticks == [f"{(last_ns - charts.start_ns) / 1e6:.4g} ms"]
+    assert ticks["tick end"] == [f"{(last_ns - charts.start_ns) / 1e9:.3f} s"]
+    assert ticks["tick"] == [f"{at / 1000:.3f} s" for at in range(0, 12, 2)], "times are round"
+    assert ticks["level end"] == ["0", "20", "36"], "and so are amounts, below the greatest"
 
 
 def test_a_timeline_has_each_snapshot_gap_and_event() -> None:
