@@ -69,7 +69,7 @@ FIRST = _by_table(
     differences: kind vbucket lacks first_seqno last_seqno events key fields evidence a_row b_row
     paths: a_connection b_connection direction delay_median_ns delay_max_ns lost answers
         network_median_ns
-    log_events: time event vbucket start_seqno rollback_seqno state last_seqno name reason
+    log_events: time event vbucket rollback_seqno state start_seqno last_seqno name reason
     vbuckets: client vbucket verdict findings last_seqno high_seqno behind gap_seqnos rollbacks
     """
 )

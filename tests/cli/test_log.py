@@ -45,6 +45,21 @@ def test_why_is_told_below_its_row_and_takes_no_column_from_the_rest(
     assert reason == "    consumer ahead of producer - producer upper at 900"
 
 
+def test_states_and_rollbacks_are_told_in_80_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "memcached.log"
+    states = producer("State changed to in_memory, closing active stream!", 3)
+    path.write_text(f"{rollback(3, start=1_000_000)}\n{states}\n")
+    assert main(["log", str(path), "--width", "80"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    row, reason, state, *_ = rows(lines)
+    assert {"rollback_seqno", "state"} <= {*headings(lines)}
+    assert row.split()[1:] == ["rollback", "3", "1000000", "900"]
+    assert reason == "    consumer ahead of producer - producer upper at 900"
+    assert state.split()[1:] == ["stream-state", "3", "in_memory"]
+
+
 def test_records_can_be_chosen_and_sorted(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [
         "--vbucket",

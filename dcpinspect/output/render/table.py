@@ -226,14 +226,16 @@ def _widest(texts: Any) -> int:
 
 def _capped(widths: list[int], kinds: Sequence[Any], width: int) -> list[int]:
     """Returns widths of columns; if not all fit, no text but the last is wider than a third of it.
-    Counts by their names are never cut.
+    Counts by their names, and times, are never cut.
     """
     if sum(widths) + 2 * (len(widths) - 1) <= width:
         return widths
     most = max(NARROWEST, width // 3)
     return [
         *(
-            column_width if pa.types.is_nested(kind) else min(column_width, most)
+            column_width
+            if pa.types.is_nested(kind) or pa.types.is_timestamp(kind)
+            else min(column_width, most)
             for column_width, kind in zip(widths[:-1], kinds, strict=False)
         ),
         widths[-1],
@@ -324,6 +326,10 @@ StyledLine = tuple[str, str]
 CellPaint = Callable[[str, str], str]
 SENTENCES = ("evidence", "explanation", "reason")
 """Columns, always the last of their table, that are sentences."""
+_OF_STREAM = ("connection", "vbucket", "stream", "sid", "file")
+"""Columns that name a stream, whose rows may have one sentence many times; not all have the last
+two.
+"""
 _INDENT = "    "
 _GROUPS = {
     "verdict": ("verdict",),
@@ -405,9 +411,14 @@ def record_lines(
     folded = (
         _below(table.select(hidden_columns), width or 0) if is_folded and hidden_columns else None
     )
-    sentences = iter(
-        () if sentence is None else cell_texts(table.column(sentence).combine_chunks(), sentence)
+    texts = (
+        [] if sentence is None else cell_texts(table.column(sentence).combine_chunks(), sentence)
     )
+    is_said_once = sentence is not None and not is_folded and set(_OF_STREAM[:3]) <= set(names)
+    if is_said_once:
+        of_stream = [name for name in _OF_STREAM if name in names]
+        texts = _without_repetition(texts, table.select(of_stream))
+    sentences = iter(texts)
     for line in lines:
         yield line, ""
         sentence_text = next(sentences, "")
@@ -417,8 +428,20 @@ def record_lines(
         )
         if folded is not None:
             yield from ((below, "dim") for below in next(folded))
+    if is_said_once and len(texts) > 1 and not all(texts):
+        yield f"a row without {sentence} has that of its stream's row before: -v", "dim"
     if hidden_columns and table.num_rows and not is_folded:
         yield f"{counted(len(hidden_columns), 'more column')}: -v", "dim"
+
+
+def _without_repetition(texts: Sequence[str], streams: Any) -> list[str]:
+    """Returns the sentences of rows; empty where that of the stream's row before is the same."""
+    latest: dict[tuple[Any, ...], str] = {}
+    shown = []
+    for stream, text in zip(zip(*table_texts(streams), strict=True), texts, strict=True):
+        shown.append("" if latest.get(stream) == text else text)
+        latest[stream] = text
+    return shown
 
 
 def _all_lines(text: TextTable, table: Any) -> Iterator[str]:

@@ -184,6 +184,38 @@ def test_the_rest_stands_below_each_row_if_asked_for() -> None:
     ]
 
 
+def test_a_stream_has_a_sentence_once_where_its_rows_repeat_it() -> None:
+    table = pa.table(
+        {
+            "connection": [1, 1, 1, 1],
+            "vbucket": [7, 8, 7, 7],
+            "stream": [1, 1, 1, 1],
+            "width": [1, 2, 3, 4],
+            "evidence": ["in the marker 0–40"] * 3 + ["in the marker 41–60"],
+        }
+    )
+    heading, *lines = shown(["width"], width=42, table=table)
+    assert heading.split() == ["connection", "vbucket", "stream", "width"]
+    assert [line.strip() for line in lines if line.startswith("    in")] == [
+        "in the marker 0–40",
+        "in the marker 0–40",
+        "in the marker 41–60",
+    ]
+    assert lines[4].split() == ["1", "7", "1", "3"], "the marker is that of the row before of vb 7"
+    assert lines[-1] == "a row without evidence has that of its stream's row before: -v"
+    assert (
+        sum("0–40" in line for line in shown(["width"], width=42, table=table, is_folded=True)) == 3
+    )
+
+
+def test_times_are_never_cut() -> None:
+    times = pa.array([0, 1], pa.timestamp("ns", "UTC"))
+    table = pa.table({"time": times, "event": ["a", "b"], "text": ["x" * 50, "y"]})
+    _, line, *_ = shown(["time"], width=60, table=table)
+    assert line.startswith("1970-01-01T00:00:00")
+    assert "…" not in line.split()[0]
+
+
 def test_a_long_text_leaves_room_for_other_columns() -> None:
     table = pa.table({"kind": ["lacks"], "key": ["k" * 500], "a_row": [7]})
     assert shown(["kind", "key", "a_row"], width=60, table=table) == [
