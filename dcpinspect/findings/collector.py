@@ -46,6 +46,8 @@ MOST_ROWS = 1 << 21
 
 _Kind = tuple[Severity, str | None]
 """Severity and cause."""
+_REFUSED = "consumer-refused"
+"""Rule about an answer that makes an error of the fault that was refused."""
 _OF_VBUCKET = opcodes_with(Trait.VBUCKET)
 
 
@@ -592,7 +594,18 @@ class Collector(Portable):
             now.append((merged, case_of(merged, self._rules[merged.first.rule])))
         judged_cases = [*past.values(), *now]
         judgements = ((heap, judged(case)) for heap, case in judged_cases)
-        return [(heap, judged_case) for heap, judged_case in judgements if judged_case is not None]
+        kept = [(heap, judged_case) for heap, judged_case in judgements if judged_case is not None]
+        # what a side refused is no less than an error, and so is the fault that it refused
+        refused = {heap.cause for heap, case in kept if case.rule == _REFUSED and heap.cause}
+        return [
+            (
+                heap,
+                replace(case, severity="error")
+                if heap.first.key in refused or (case.rule == _REFUSED and heap.cause)
+                else case,
+            )
+            for heap, case in kept
+        ]
 
     def _grouped(
         self, several: Iterable[tuple[Heap, Finding, str | None]], *, apart: bool

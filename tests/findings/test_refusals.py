@@ -320,6 +320,21 @@ def test_who_refuses_a_message_with_a_fault_is_right() -> None:
     ]
 
 
+def test_a_fault_that_is_refused_is_an_error_however_mild_it_is_elsewhere() -> None:
+    talk, stream = streaming()
+    talk.delete_times = True
+    stream.deletion(3, "c")
+    rules = [*IDS, "delete-times-mismatch"]
+    assert [one.severity for one in found(talk, rules=rules)] == ["warning"]
+    refuse(talk, stream, "dcp_deletion")
+    fault, effect = found(talk, rules=rules)
+    assert (fault.rule, fault.severity) == ("delete-times-mismatch", "error")
+    assert (effect.rule, effect.severity, effect.effect_of) == (
+        *("consumer-refused", "error"),
+        fault.id,
+    )
+
+
 def test_a_side_that_is_not_the_consumer_refuses_nothing() -> None:
     talk, stream = streaming()
     talk.answer("dcp_mutation", stream.opaque, by="server", status=Status.EINVAL)
