@@ -24,7 +24,14 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.story import StreamStory
 from dcpinspect.streams.tcp_facts import TcpConnection
-from dcpinspect.streams.words import CAUSES, LOSS, NO_STREAM_END, ROLLBACK, UNEXPLAINED
+from dcpinspect.streams.words import (
+    CAUSES,
+    LOSS,
+    NO_STREAM_END,
+    OUT_OF_ORDER,
+    ROLLBACK,
+    UNEXPLAINED,
+)
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import escape, one_line, wrap
 
@@ -247,9 +254,11 @@ def _of_stream(
     for row, came in _snapshots(story):
         text = f"{_snapshot(row)}: {came}"
         yield VbucketEvent(row["row"], 2, *stream_ids, "snapshot", text, row["time"])
-    names = ("after_seqno", "before_seqno", "width", "cause", "evidence", "rows")
+    names = ("after_seqno", "before_seqno", "width", "cause", "evidence", "rows", "last_time")
     for row in story.gaps.row_dicts(*names):
-        yield VbucketEvent(row["rows"][-1], 1, *stream_ids, "gap", _gap(row), None, row)
+        # an out-of-order snapshot tells only with its end what it does not have
+        time_ns = None if row["cause"] == CAUSES[OUT_OF_ORDER] else row["last_time"]
+        yield VbucketEvent(row["rows"][-1], 1, *stream_ids, "gap", _gap(row), time_ns, row)
     for event in noted:
         yield VbucketEvent(
             event.row,
@@ -439,9 +448,7 @@ def folded(all_events: Sequence[VbucketEvent]) -> Iterator[VbucketEvent]:
         text = (
             f"{len(run)} gaps, {span}, {first['cause']}: {first['evidence']}{'' if same else ', …'}"
         )
-        yield VbucketEvent(
-            run[0].row, run[0].place, run[0].connection, run[0].stream, run[0].sid, "gap", text
-        )
+        yield run[0]._replace(text=text, gap=None)
 
 
 def _counted(number: int, noun: str) -> str:
