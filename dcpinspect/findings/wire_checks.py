@@ -51,15 +51,16 @@ def candidates(batch: MessageBatch, vbucket: int | None = None) -> Iterator[Cand
 
     ``vbucket``: values of other ones are not read; None: all are.
     """
-    is_readable = readable(batch)
-    is_read = is_readable if vbucket is None else is_readable & (batch.vbucket.values == vbucket)
+    is_readable, is_known = readable(batch), np.ones(len(batch), dtype=np.bool_)
+    is_known[batch.missing.row[_may_hide_stream_id(batch)]] = False
+    is_read = is_known if vbucket is None else is_known & (batch.vbucket.values == vbucket)
     looks = (
         _malformed(batch, is_readable),
         broken_values(batch, is_read),
         _flags(batch, is_readable),
         _numbers(batch, is_readable),
         _logs(batch, is_readable),
-        _holed(batch, ~is_readable),
+        _holed(batch, is_known & ~is_readable),
     )
     return (
         wire_candidates
@@ -417,7 +418,6 @@ def _holed(batch: MessageBatch, holed: BoolArray) -> Iterator[Candidates]:
     Zeros stand in for missing bytes: the look at all messages accuses wrongly, but leaves no fault
     out that can be seen.
     """
-    holed[batch.missing.row[_may_hide_stream_id(batch)]] = False
     accused: dict[int, dict[str, Severity | None]] = {}
     for malformed in _malformed(batch, holed) if holed.any() else ():
         for row in malformed.rows.tolist():

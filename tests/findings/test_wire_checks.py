@@ -284,6 +284,8 @@ def test_a_hole_elsewhere_leaves_what_can_be_read() -> None:
     assert found(batch(data, missing={0: [(len(data) - 2, len(data))]})) == [
         (0, "undefined-datatype")
     ]
+    made = batch(mutation(datatype=1, value=b"{"), missing={0: [(30, 31)]})
+    assert found(made) == explained(made) == [(0, "json-bit-not-json")]
 
 
 def explained(made: MessageBatch) -> list[tuple[int, str]]:
