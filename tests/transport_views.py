@@ -31,7 +31,7 @@ def connections(transport: Reassembler) -> list[Connection]:
     numbers = np.arange(1, transport.count + 1)
     columns = (
         numbers,
-        transport.server_ports(0),
+        transport.ports(0, 1),
         transport.first_packets,
         transport.have_handshake(numbers),
     )

@@ -73,6 +73,8 @@ _CONSUMING = frozenset(
     (Opcode.DCP_STREAM_REQ, Opcode.DCP_BUFFER_ACKNOWLEDGEMENT, Opcode.DCP_CONTROL)
 )
 """Requests that a consumer sends, which is nearly always the client."""
+_PRODUCING = EVENTS | {Opcode.DCP_NOOP}
+"""Requests that a producer sends, which is nearly always the server."""
 
 
 class _Case:
@@ -116,8 +118,8 @@ class _Case:
         self.has_answer |= (opcode, opaque) in self.talked.get((asker, not is_response), ())
         if opcode in _OPENING:
             self.client_votes[0][asker] += 1
-        elif opcode in _CONSUMING or opcode in EVENTS:
-            self.client_votes[1][asker ^ (opcode in EVENTS)] += 1
+        elif opcode in _CONSUMING or opcode in _PRODUCING:
+            self.client_votes[1][asker ^ (opcode in _PRODUCING)] += 1
 
     def judge(self, release: int, first_byte: Sequence[int], *, final: bool) -> bool | None:
         """Returns whether this is the protocol, by packet ``release``; ``None`` as long as nothing

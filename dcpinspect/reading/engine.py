@@ -255,7 +255,7 @@ class Engine:
                 is_plain = (
                     life.closed in ("fin", "rst")
                     and life.closed_by == server
-                    and int(self.transport.server_ports(number - 1)[0]) != TLS_PORT
+                    and int(self.transport.ports(number - 1, 1)[0]) != TLS_PORT
                 )
                 tls.mismatch = TLS_TO_PLAIN if is_silent and is_plain else ""
             elif self._account(number, client).messages and any(
@@ -617,9 +617,14 @@ class Engine:
         handshakes = self._endpoints.has_handshake
         if len(handshakes) == self.transport.count:
             return
-        is_asked = np.isin(self.transport.server_ports(len(handshakes)), self._ports)
-        self._evidence.doubt(len(handshakes) + 1 + np.flatnonzero(~is_asked))
-        handshakes += self.transport.handshakes(len(handshakes)).tobytes()
+        clients, servers = (
+            np.isin(self.transport.ports(len(handshakes), side), self._ports) for side in (0, 1)
+        )
+        is_begun = self.transport.handshakes(len(handshakes))
+        # where both ports are a server's, and no SYN tells, what they say tells who is the client
+        is_doubted = ~servers | (clients & ~is_begun)
+        self._evidence.doubt(len(handshakes) + 1 + np.flatnonzero(is_doubted))
+        handshakes += is_begun.tobytes()
 
     def _address(self, side: int, index: int) -> str:
         """Returns the address of a connection's client, side 0, or server, side 1; empty if the

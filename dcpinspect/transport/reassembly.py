@@ -307,10 +307,12 @@ class Reassembler:
         row = self._tables.connections[connection - 1]
         return self.pairs.address(row.pair, row.client_end ^ side)
 
-    def server_ports(self, first: int) -> IntArray:
-        """Returns the server ports of connections met so far, from number ``first`` on."""
+    def ports(self, first: int, side: int) -> IntArray:
+        """Returns the ports of the clients (``side`` 0) or servers (1) of connections met so far,
+        from number ``first`` on.
+        """
         met = self._connections[first:]
-        return self.pairs.ports(met.pair, 1 - met.client_end)
+        return self.pairs.ports(met.pair, met.client_end ^ side)
 
     def handshakes(self, first: int) -> BoolArray:
         """Returns whether the SYN was captured, for connections from number ``first`` on."""

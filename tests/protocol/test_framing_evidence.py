@@ -196,3 +196,32 @@ def test_from_its_first_byte_on_a_connection_may_speak_of_any_vbucket(tmp_path: 
     made = conversation((True, b"".join(asked)))
     found = rows(written(tmp_path / "a.pcap", made), find_ports=False, extra_ports=(PORT,))
     assert [row["vbucket"] for row in found] == [65_535, 7, 1024]
+
+
+@pytest.mark.parametrize("port", [11_210, 11_207])
+@pytest.mark.parametrize("begins", ["noop", "ack", "stream"])
+def test_between_two_ports_of_servers_what_is_said_tells_who_is_the_client(
+    port: int, begins: str, tmp_path: Path
+) -> None:
+    noop = [(False, encode("dcp_noop", opaque=9)), (True, encode("dcp_noop", "response", opaque=9))]
+    turns = {
+        "noop": [*noop, (False, STREAM)],
+        "ack": [(True, ACKS), (False, STREAM)],
+        "stream": [(False, STREAM), (True, ACKS)],
+    }[begins]
+    made = Conversation(client=("10.0.0.1", port), server=("10.0.0.2", 11_210))
+    for to_server, data in turns:
+        made.stream(to_server, data)
+    found = rows(written(tmp_path / "a.pcap", made), find_ports=False)
+    assert len(found) > 200
+    assert {(row["client"], row["server"]) for row in found} == {
+        (f"10.0.0.1:{port}", "10.0.0.2:11210")
+    }
+
+
+def test_between_two_ports_of_servers_a_handshake_tells_it(tmp_path: Path) -> None:
+    made = Conversation(client=("10.0.0.1", 11_207), server=("10.0.0.2", 11_210))
+    made.handshake()
+    made.stream(True, ASK)
+    (row,) = rows(written(tmp_path / "a.pcap", made), find_ports=False)
+    assert (row["client"], row["name"]) == ("10.0.0.1:11207", "dcp_stream_req")
