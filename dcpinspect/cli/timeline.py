@@ -325,6 +325,7 @@ class _Picture:
         )
 
     def _heading(self, scale: Scale) -> str:
+        from dcpinspect.output.render.event_lines import seqnos_text
         from dcpinspect.tables.times import in_words
 
         history = self._history
@@ -332,7 +333,7 @@ class _Picture:
             f"vb {history.vbucket}",
             counted(len(history.connections), "connection"),
             counted(len(history.streams), "stream"),
-            f"seqnos {scale.first}–{scale.last}",
+            seqnos_text(scale.first, scale.last),
             f"a cell is {counted(scale.step, 'seqno')}",
             *([in_words(history.bounds)] if history.bounds is not None else []),
         ]

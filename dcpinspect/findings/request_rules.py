@@ -193,8 +193,8 @@ _ASKED_AGAIN = {
 }
 """What to do when a stream ended, by reason, if the client has asked for it again since."""
 END_FIRST = (
-    "operators have nothing to do if the consumer has all up to the end; it needs no stream then, "
-    "else it has to ask for an end at or above the start"
+    "operators have nothing to do if the consumer has all up to the end, because it needs no stream "
+    "then; else it has to ask for an end at or above the start"
 )
 _FOLLOWED = "nothing is left to do, the consumer followed the rollback"
 _GROUP_FOLLOWED = "nothing is left to do, another member of the consumer's group resumed there"

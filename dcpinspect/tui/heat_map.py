@@ -342,7 +342,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         if self.column < 0:
             items = counted(int(self.amounts[self.row].sum()), "item")
             words = self.cells.words(self.vbucket)
-            return " · ".join(phrase for phrase in (here, words, items) if phrase)
+            found = self._worst_finding(self.vbucket) if first < last else ""
+            return " · ".join(phrase for phrase in (here, found, words, items) if phrase)
         amount = int(self.amounts[self.row, self.column])
         most = f", most of them in vbucket {self._fullest}" if first < last and amount else ""
         phrases = [
@@ -353,6 +354,13 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         if sign := int(self._signs[self.row, self.column]):
             phrases.append(SIGNS[sign].word)
         return " · ".join(phrases)
+
+    def _worst_finding(self, vbucket: int) -> str:
+        """Returns the worst error or warning about a vbucket in a word; empty without one."""
+        for finding in map(self._results.findings.__getitem__, self._results.findings_of(vbucket)):
+            if finding.severity != "note":
+                return f"{self._glyphs.of_severity(finding.severity)} {finding.rule}"
+        return ""
 
     def legend(self, width: int) -> Text:
         """Returns what colours and signs mean, in lines that fit."""

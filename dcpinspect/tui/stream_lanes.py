@@ -431,10 +431,9 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         came = (shape.item_first <= high) & (shape.item_last >= low)
         if came.any() and (shape.is_time or self.scale.step > 1):
             first_items = story.item_first[came]
-            phrases.append(
-                f"{counted(int(story.item_count[came].sum()), 'item')}, seqnos "
-                f"{int(first_items.min())}–{int(story.item_last[came].max())}"
-            )
+            items = counted(int(story.item_count[came].sum()), "item")
+            span = _seqnos(int(first_items.min()), int(story.item_last[came].max()))
+            phrases.append(f"{items}, {span}")
         gaps = np.flatnonzero((shape.gap_first <= high) & (shape.gap_last >= low))
         if len(gaps):
             order = np.array([_WORST.index(cause) for cause in range(len(w.CAUSES))])

@@ -145,6 +145,12 @@ def test_one_vbucket_needs_no_name_and_of_several_one_is_proposed(
     assert piped.stderr == b"dcpinspect: --vbucket is missing; 'dcpinspect vbuckets' lists them\n"
 
 
+def test_one_seqno_is_no_range(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["timeline", str(SAMPLES / "tour.pcapng"), "--vbucket", "423"]) == 0
+    heading = capsys.readouterr().out.splitlines()[0]
+    assert heading == "vb 423 · 1 connection · 1 stream · seqno 0 · a cell is 1 seqno"
+
+
 def test_one_connection_some_seqnos_any_width_and_ascii(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(
         capsys,

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.heat_map import HeatForm, HeatMap, fitting
 from tests.captures import field
+from tests.findings.test_history_rules import recreated
+from tests.streams.told import capture
 from tests.tui.screens import WIDE, Keys, lanes_of, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
@@ -122,6 +126,21 @@ def test_many_vbuckets_share_lines_and_enter_opens_the_one_that_has_most() -> No
         assert lanes_of(app).vbucket == vbucket
 
     play("large.pcapng.gz", scene, size=(80, 24))
+
+
+def test_of_vbuckets_that_share_a_line_the_worst_is_told_with_its_finding(tmp_path: Path) -> None:
+    path = tmp_path / "recreated.pcap"
+    path.write_bytes(capture(recreated(100)))
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await to_heat(app, pilot)
+        heat = app.navigation.vbuckets.heat
+        first, last = heat.groups[heat.row]
+        assert first < last
+        told = heat.spoken().split(" · ")
+        assert told[:2] == [f"vb {heat.vbucket} of {first}–{last}", "! no-common-history"]
+
+    play(path, scene, size=(80, 24))
 
 
 def test_of_vbuckets_that_share_a_line_the_one_from_the_map_is_opened() -> None:

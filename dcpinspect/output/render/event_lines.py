@@ -357,7 +357,9 @@ def _lacks(gaps: Sequence[tuple[int, int, str]]) -> str:
     """Says which seqnos did not come, and why."""
     (first, last, _), more = gaps[0], sum(last - first + 1 for first, last, _ in gaps[1:])
     causes = ", ".join(dict.fromkeys(cause for _, _, cause in gaps))
-    return f"{_missing(first, last)}{f' and {more:,} more' if more else ''} did not come ({causes})"
+    return (
+        f"{seqnos_text(first, last)}{f' and {more:,} more' if more else ''} did not come ({causes})"
+    )
 
 
 def _came(row: Mapping[str, Any], story: StreamStory, entries: IntArray) -> str:
@@ -398,7 +400,7 @@ def _snapshot(row: Mapping[str, Any]) -> str:
 
 def _gap(row: Mapping[str, Any]) -> str:
     return (
-        f"{_missing(row['after_seqno'] + 1, row['before_seqno'] - 1)} {in_gap(row['cause'])}, "
+        f"{seqnos_text(row['after_seqno'] + 1, row['before_seqno'] - 1)} {in_gap(row['cause'])}, "
         f"{row['cause']}: {row['evidence']}"
     )
 
@@ -412,7 +414,8 @@ def in_gap(cause: str) -> str:
     )
 
 
-def _missing(first: int, last: int) -> str:
+def seqnos_text(first: int, last: int) -> str:
+    """Returns a range of seqnos in words."""
     return f"seqno{'' if first == last else 's'} {_span(first, last)}"
 
 

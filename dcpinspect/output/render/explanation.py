@@ -418,7 +418,7 @@ def rule_lines(rule: Rule) -> Iterator[str]:
     yield f"  found when: {rule.fires}"
     if rule.unless:
         yield f"  not when: {rule.unless}"
-    whose = whose_of(rule)
+    whose = re.sub(r"\bnormal\b", "normal, so nobody is at fault", whose_of(rule))
     swapped = "; for a node that replicates to another one, client and server are swapped"
     yield f"  whose: {by_side(whose)}{swapped if by_side(whose) != whose else ''}"
     costs = dict.fromkeys(filter(None, map(rule.cost_of, ("", *rule.causes))))

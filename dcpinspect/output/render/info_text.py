@@ -64,7 +64,7 @@ def _first_lines(lines: Sequence[str], noun: str, most: int = MOST) -> Iterator[
     first_lines = lines if len(lines) <= most + 1 else lines[:most]
     yield from first_lines
     if len(first_lines) < len(lines):
-        yield f"and {len(lines) - len(first_lines):,} more {noun}; --format json has all"
+        yield f"and {len(lines) - len(first_lines):,} more {noun}; 'dcpinspect info --format json' has all"
 
 
 def _files(info: dict[str, Any]) -> Iterator[str]:

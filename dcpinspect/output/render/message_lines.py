@@ -219,8 +219,9 @@ class Lines:
         """
         text, width = self._title(batch, index), self.columns.title
         if self.is_narrow and len(text) > width:
-            command, _, status = text.rpartition(" ")
-            text = f"{clip(command, max(width - len(status) - 1, 2))} {status}"
+            command, space, status = text.rpartition(" ")
+            if space:
+                text = f"{clip(command, max(width - len(status) - 1, 2))} {status}"
         return f"{clip(text, width):<{width}}" if self.is_narrow else f"{text:<{width}}"
 
     def shown_times(self, times_ns: RowNumbers) -> RowNumbers:

@@ -27,7 +27,8 @@ def test_many_clients_are_a_few_lines_and_a_number(found: dict[str, Any]) -> Non
     lines = list(info_lines(found))
     assert len([line for line in lines if "mirror" in line]) == MOST
     assert any(
-        line.strip() == f"and {64 - MOST} more clients; --format json has all" for line in lines
+        line.strip() == f"and {64 - MOST} more clients; 'dcpinspect info --format json' has all"
+        for line in lines
     )
 
 

@@ -412,6 +412,14 @@ def test_in_80_columns_the_status_of_an_answer_is_whole_and_its_command_is_cut()
     assert text.index("orderz") == lines.summary_at
 
 
+def test_in_80_columns_a_command_without_a_status_is_cut_at_its_end() -> None:
+    with Reading([str(SAMPLES / "tour.pcapng")]) as reading:
+        (batch,) = reading
+    lines = Lines(width=80)
+    lines.fit(batch, np.arange(157, 170))
+    assert "→ dcp_get_failover_" in lines.line(batch, 157)
+
+
 def test_columns_have_room_for_what_comes_after_a_first_batch_of_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

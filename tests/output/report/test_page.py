@@ -123,6 +123,12 @@ def test_evidence_has_column_heads_and_the_frame_of_each_message() -> None:
         assert re.search(rf">row {place.row}</a></td><td>{place.frame}</td>", text)
 
 
+def test_when_it_was_and_whose_it_is_have_rows_of_their_own() -> None:
+    text = page(gathered(SAMPLES / "orphans.pcap"))
+    assert "<dt>when</dt><dd>since 2024-04-06 12:01:00.827 UTC</dd>" in text
+    assert "<dt>whose</dt><dd>the client has to act; not over by the end</dd>" in text
+
+
 def test_a_message_of_evidence_is_shown_whole() -> None:
     text = page(gathered(real_server("resume")))
     assert ", snapshot 45–50</td>" in text
