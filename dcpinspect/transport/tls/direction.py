@@ -64,6 +64,8 @@ MOST_INSIDE = 100
 """Greatest number of new handshakes of a connection that are followed."""
 TRIALS = 20_000
 """Number of sequence numbers that are tried after a hole."""
+_KEY_UPDATE_SIZE = HEADER + 5 + 1 + 16
+"""Size in bytes of a record with a KeyUpdate: the message, its type, the tag."""
 
 
 @dataclass(slots=True)
@@ -220,12 +222,15 @@ class TlsDirection:
         if there is none.
 
         The record is in the second half of its row, since the first records may have the keys of
-        the handshake.
+        the handshake. The row ends with the first KeyUpdate, since later records have other keys.
         """
         segments = self._joined_segments()
         for run_number, run in enumerate(self._runs):
             rows = whole_records(run.data)
             if rows:
+                sizes = [end - start for start, end in rows]
+                if _KEY_UPDATE_SIZE in sizes:
+                    rows = rows[: sizes.index(_KEY_UPDATE_SIZE) + 1]
                 sample_row = min(
                     range(len(rows) // 2, len(rows)), key=lambda row: rows[row][1] - rows[row][0]
                 )

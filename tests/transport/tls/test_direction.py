@@ -10,11 +10,13 @@ import pytest
 from dcpinspect.reading.reading import Reading
 from dcpinspect.reading.store.store import Store
 from dcpinspect.transport.tls.keylog import KeyLog
+from dcpinspect.transport.tls.stage import TlsStage
 from tests import damage as packets_damaged
 from tests.peers.network import NEEDS_ROOT
 from tests.tls.damage import Tape, save, save_cut, taped
 from tests.tls.damage import cut as cut_packets
 from tests.tls.decrypted import expected, has_hellos, read, said
+from tests.tls.invented import ALERT, Invented, chunks, pieces
 from tests.tls.peers import Recorded
 from tests.tls.variants import make
 
@@ -98,3 +100,17 @@ def test_packets_that_are_cut_to_a_length_invent_nothing(
         assert Counter(data for _, _, data in whole) <= Counter(
             data for _, _, data in said(recorded)
         )
+
+
+def test_keys_that_are_updated_in_a_capture_begun_inside_hide_nothing() -> None:
+    talk = Invented()
+    begun = len(talk.writes)
+    for _ in range(4):
+        talk.send(1, bytes(100))
+    talk.update(1)
+    for _ in range(8):
+        talk.send(1, bytes(100))
+    talk.send(1, b"\1\0", kind=ALERT)
+    parts = chunks(pieces(talk.writes[begun:]), is_start=False)
+    opened = TlsStage(talk.keys()).plain(parts, is_last=True)
+    assert sum(len(part.data) for part in opened) == 12 * 100
