@@ -289,7 +289,7 @@ class Disputes:
             is_document = np.isin(opcode, (*_VISIBLE, *_PENDING)) & (inside.collection >= 0)
             is_hidden |= is_document & ~np.isin(inside.collection, list(subscription.collections))
         reasons = np.where(is_hidden, HIDDEN, -1)
-        if number < 0 or self._cause[gap] not in (w.DEDUPLICATED, w.INVISIBLE):
+        if number < 0 or self._cause[gap] not in (w.DEDUPLICATED, w.INVISIBLE, w.FILTERED):
             return reasons
         snapshot, end = self._snapshots[number], self._range(number)[1]
         is_disk = bool(snapshot.flags & DISK)

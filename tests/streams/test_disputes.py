@@ -115,12 +115,15 @@ def test_documents_of_other_collections_are_not_for_who_has_no_collections(
 
 
 def completed(
-    *ends: str, kind: str = "disk", marker: dict[str, Any] | None = None
+    *ends: str,
+    kind: str = "disk",
+    marker: dict[str, Any] | None = None,
+    mine: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The gap of a client with sync writes, in a snapshot from disk, where another one was sent a
     prepare.
     """
-    (one, shows), (two, lacks) = pair(controls={"enable_sync_writes": "true"})
+    (one, shows), (two, lacks) = pair(controls={"enable_sync_writes": "true"}, mine=mine)
     shows.snapshot(0, 4, "memory", "checkpoint")
     shows.mutation(1, "a")
     shows.prepare(2, "b", {})
@@ -137,9 +140,12 @@ def completed(
     return gap(one, two)
 
 
+@pytest.mark.parametrize("mine", [None, {"value": {"collections": ["0"]}}])
 @pytest.mark.parametrize("end", ["commit", "abort"])
-def test_a_prepare_that_was_completed_may_be_left_out_from_disk(end: str) -> None:
-    found = completed(end)
+def test_a_prepare_that_was_completed_may_be_left_out_from_disk(
+    end: str, mine: dict[str, Any] | None
+) -> None:
+    found = completed(end, mine=mine)
     assert (found["cause"], found["evidence"]) == (
         "invisible",
         (
