@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dcpinspect.arrays import IntArray
+from dcpinspect.capture.open import series_of
 from dcpinspect.findings.finding_records import finding_records, with_counts
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.findings.rule import SEVERITIES
@@ -26,6 +27,7 @@ from dcpinspect.spark.spark_schema import BAD, CAPTURES, CONNECTIONS, PATHS, spa
 from dcpinspect.streams.tables import NAMES
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import counted, escape
+from dcpinspect.transport.capture_survey import CLOCKS_NS
 from dcpinspect.transport.connections import endpoint_text
 
 
@@ -233,11 +235,18 @@ def _state(one: ReadUnit, last: Mapping[str, ReadUnit]) -> str:
 
 def problems(manifest: Manifest, batches: Container[int] | None = None) -> Iterable[dict[str, Any]]:
     """Yields the problems of captures, row by row. ``batches``: those that these runs read."""
-    last = last_of(manifest.units)
+    last, beside = last_of(manifest.units), _beside(manifest.units)
     for unit in manifest.units:
         if unit.continued or unit.expired or (batches is not None and unit.batch not in batches):
             continue
         columns = {"file": escape(unit.unit.name), "capture_point": escape(unit.unit.point)}
+        if unit.base in beside and not unit.is_bad:
+            what = (
+                f"has packets of the same time as {escape(beside[unit.base].unit.name)}, and is of "
+                "the same capture point: if it was recorded elsewhere, --capture-point stem keeps "
+                "the two apart"
+            )
+            yield {**columns, "severity": "note", "offset": None, "what": what}
         if unit.report.error is not None:
             yield {
                 **columns,
@@ -252,6 +261,32 @@ def problems(manifest: Manifest, batches: Container[int] | None = None) -> Itera
                 "offset": offset,
                 "what": escape(problem),
             }
+
+
+def _beside(units: Iterable[ReadUnit]) -> dict[int, ReadUnit]:
+    """Returns, of each capture point, the first capture that cannot go on where another one ends,
+    because both have packets of the same time: by number of its first packet, with the other one.
+    """
+    beside: dict[int, ReadUnit] = {}
+    told: set[str] = set()
+    latest: dict[str, tuple[int, ReadUnit]] = {}
+    timed = [
+        (unit.report.first_ns, unit.report.last_ns, unit)
+        for unit in units
+        if unit.counts
+        and not (unit.begins or unit.after)
+        and unit.report.first_ns is not None
+        and unit.report.last_ns is not None
+    ]
+    for first_ns, last_ns, unit in sorted(timed, key=lambda one: one[:2]):
+        until_ns, other = latest.get(unit.unit.point, (first_ns, unit))
+        is_ring = series_of(unit.unit.name) == series_of(other.unit.name)
+        if until_ns - first_ns > CLOCKS_NS and not is_ring and unit.unit.point not in told:
+            beside[unit.base] = other
+            told.add(unit.unit.point)
+        if last_ns >= until_ns:
+            latest[unit.unit.point] = last_ns, unit
+    return beside
 
 
 def damage(manifest: Manifest) -> str:

@@ -66,3 +66,28 @@ def test_the_end_of_the_newest_file_is_no_damage(tmp_path: Path) -> None:
         "note",
     ]
     assert table(tmp_path / "out", "captures")["state"].to_pylist() == ["damaged", "ok"]
+
+
+def test_captures_of_one_point_that_cannot_continue_each_other_are_told(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "rollback.pcap")
+    late = [replace(packet, time_ns=packet.time_ns + 10_000_000) for packet in packets]
+    slow = [
+        replace(one, time_ns=one.time_ns + number * 10**9) for number, one in enumerate(packets)
+    ]
+    for folder, first, second in (("both", packets, late), ("slow", slow, slow[30:])):
+        (tmp_path / folder).mkdir()
+        written(tmp_path / folder / "client.pcap", first)
+        written(tmp_path / folder / "server.pcap", second)
+        cut(tmp_path / f"{folder}-ring", first, [60])
+        for point_rule in ("dir", "stem"):
+            out = tmp_path / f"{folder}-{point_rule}"
+            ran(out, tmp_path / folder, tmp_path / f"{folder}-ring", point_rule=point_rule)
+            told = [
+                (Path(row["file"]).name, row["severity"], Path(row["what"].partition(",")[0]).name)
+                for row in problems(Manifest.newest(out))
+            ]
+            assert told == (
+                [("server.pcap", "note", "client.pcap")]
+                if (folder, point_rule) == ("slow", "dir")
+                else []
+            )
