@@ -467,7 +467,9 @@ def _strange_kinds(
     # messages in the middle, if no other place may begin one
     may_be = speech.is_whole[strange_rows] & ~is_start & ~is_doubted & ~has_handshake
     may_be &= (count == messages) & (messages < CHAIN)
-    in_middle = np.isin(speech.of, strange_rows[may_be]) & (speech.key < 0)
+    # known streams would prove two messages that show some
+    shows_little = (speech.key < 0) | (speech.counts[speech.of] == 1)
+    in_middle = np.isin(speech.of, strange_rows[may_be]) & shows_little
     in_middle[in_middle] = _are_plausible(speech.data, speech.start[in_middle])
     certain = np.bincount(speech.of[in_middle], minlength=len(speech.counts))[strange_rows]
     kind[may_be & (certain == messages)] = _AT_END

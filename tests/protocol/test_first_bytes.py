@@ -226,3 +226,22 @@ def test_what_waits_for_the_end_is_told_when_time_has_passed(
         found.append(damage.rows_in(engine.pass_time(builders.START_NS + 600_000_000)))
     assert len(found[0]) == 1
     assert found[0] == found[1]
+
+
+def test_one_message_in_the_middle_needs_no_framer_whatever_stream_it_shows(
+    tmp_path: Path,
+) -> None:
+    said = [ASK, builders.mutation(1), NOOP, MESSAGES[4]] * 16
+    made = [
+        Segment(True, 7, 1, ACK, data, builders.START_NS + number, ("10.0.0.1", 20_000 + number))
+        for number, data in enumerate(said)
+    ]
+    path = tmp_path / "a.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(made)))
+    engine = Engine(["a"])
+    with open_capture(path) as opened:
+        assert [engine.feed(batch) for batch in opened] == [None]
+    assert not engine._framers
+    last = engine.finish()
+    assert last is not None
+    assert len(last) == len(said)
