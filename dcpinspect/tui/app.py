@@ -469,8 +469,8 @@ class InspectApp(ThemedApp):
         glyphs = self.glyphs
         signs = (
             f"{glyphs.error} error  {glyphs.warning} warning  {glyphs.note} note  "
-            f"{glyphs.effect} explained by the finding above  {glyphs.mark} marked  "
-            f"{glyphs.link} Enter follows"
+            f"{glyphs.mark} marked  {glyphs.link} Enter follows\n"
+            f"{glyphs.effect} explained by the finding above"
         )
         legend = "\n".join(filter(None, [signs, *self.navigation.view.legend()]))
         self.push_screen(Help(self.view, legend))

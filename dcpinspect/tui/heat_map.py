@@ -364,11 +364,16 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     def legend(self, width: int) -> Text:
         """Returns what colours and signs mean, in lines that fit."""
+        # in rows of one line a sign takes the place of what came then
+        is_seen = self._signs == 0 if self.form.high == 1 else self._levels > 0
+        seen = set(self._levels[is_seen].tolist())
         entries = [
             Text.assemble((self._glyphs.blocks[level], self._paint(level + 1)), f" {short(edge)}+")
             for level, edge in enumerate(self._edges, 8 - len(self._edges))
+            if level + 1 in seen
         ]
+        title = "items:" if entries else "items, behind the signs:" if self._edges else "no items"
         for sign in np.unique(self._signs[self._signs > 0]).tolist():
             letter = self._letter(sign), self._paint_of_sign(sign)
             entries.append(Text.assemble(letter, f" {SIGNS[sign].word}"))
-        return flowed(Text("items:" if self._edges else "no items"), entries, width)
+        return flowed(Text(title), entries, width)

@@ -211,7 +211,6 @@ class _Page:
             for finding, level in zip(causes, levels, strict=True)
             if level != _COUNTED
         ]
-        lines = [line for entry in entries for line in entry] if self._is_dense else _apart(entries)
         for severity in SEVERITIES:
             severity_levels = [
                 level
@@ -232,8 +231,9 @@ class _Page:
                     f"{len(folded)} "
                     f"{'more ' if len(severity_levels) > len(folded) else ''}{severity}{'' if len(folded) == 1 else 's'}"
                 )
-                lines += self.wrapped(f"{GLYPHS[severity]} {several}: {rules}", "", "    ")
-        return lines
+                several = f"{GLYPHS[severity]} {several}: {rules}"
+                entries.append(list(self.wrapped(several, "", "    ")))
+        return [line for entry in entries for line in entry] if self._is_dense else _apart(entries)
 
     def entry(self, finding: Finding, level: int, said: dict[str, Finding]) -> list[str]:
         """Returns the lines of one finding. ``said``: advice, with the finding for which
