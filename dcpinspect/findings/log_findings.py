@@ -28,7 +28,10 @@ def findings_alone(
         whose = (
             case.whose if case.whose != "unknown" else RULES[case.rule].whose_is(case.cause, None)
         )
-        judged_case = replace(case, whose=whose, next=RULES[case.rule].worded(case.next, 1))
+        judged_case = replace(case, whose=whose)
         return judged_case if is_wanted is None or is_wanted(judged_case) else None
 
-    return [replace(item, who=who_alone(item)) for item in collector.findings({}, judged=judged)]
+    return [
+        replace(item, who=who_alone(item), next=RULES[item.rule].worded(item.next, 1))
+        for item in collector.findings({}, judged=judged)
+    ]

@@ -182,9 +182,11 @@ def test_other_rollbacks_are_no_loop(tmp_path: Path, lines: list[str]) -> None:
 def test_what_to_do_about_a_refusal_goes_by_its_reason_as_in_a_capture(
     tmp_path: Path, text: str, whose: str, advice: str
 ) -> None:
-    (one,) = alone(tmp_path / "memcached.log", producer(f"Stream request failed {text}"))
-    assert (one.rule, one.severity, one.whose) == ("server-refused", "warning", whose)
-    assert one.next.startswith(advice)
+    lines = [producer(f"Stream request failed {text}", vbucket) for vbucket in (3, 4)]
+    for count in (1, 2):
+        (one,) = alone(tmp_path / f"{count}.log", *lines[:count])
+        assert (one.rule, one.severity, one.whose) == ("server-refused", "warning", whose)
+        assert one.next.startswith(advice)
 
 
 def test_what_the_client_did_is_no_finding(tmp_path: Path) -> None:
