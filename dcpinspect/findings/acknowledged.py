@@ -173,14 +173,11 @@ class Acknowledged(Watcher):
                 # an answer goes to the oldest marker that waits, also if that was continued
                 answer = answers[of_stream][nth]
             reached = int(snapshots.reached_time[number])
-            connection = context.tracker.state.connections[link.number]
-            slowest = int(connection.slowest)
+            slowest = int(context.tracker.state.connections.slowest[link.number])
             start, end = plain(snapshots.start[number]), plain(snapshots.end[number])
             marker = context.marker(number)
             if answer is None:
-                waited = link.carried_ns(
-                    reached, link.heard_until_ns, int(connection.time[consumer])
-                )
+                waited = context.carried_ns(link, consumer, reached, link.heard_until_ns)
                 was_answered = self._unasked.get(link.number, 0) > marker.time_ns
                 if (
                     waited > max(PATIENCE_NS, 10 * slowest)

@@ -384,6 +384,11 @@ class Context:
         """
         return frozenset(np.flatnonzero(self.sight.incomplete_consumers).tolist())
 
+    def carried_ns(self, link: TcpConnection, awaited: int, since_ns: int, until_ns: int) -> int:
+        """Returns how long one waited for the side ``awaited`` while the network carried."""
+        heard_ns = int(self.tracker.state.connections[link.number].time[awaited])
+        return link.carried_ns(since_ns, until_ns, heard_ns)
+
     def is_heard_after(self, connection: int, time_ns: int) -> bool:
         """Returns whether a connection's server said anything after this time, anywhere."""
         return self._latest_of[self.by_number[connection].server] > time_ns

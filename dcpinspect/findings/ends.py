@@ -102,11 +102,9 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
             PATIENCE_NS, 10 * max((took for when, took in done if when < since), default=0)
         )
         until = context.sight.silent_until_ns(link.number, link.heard_until_ns)
-        connection = context.tracker.state.connections[link.number]
-        heard_ns = int(connection.time[context.producer(link.number)])
-        waited = link.carried_ns(since, until, heard_ns)
+        waited = context.carried_ns(link, context.producer(link.number), since, until)
         # the end may have been under way
-        allowed = int(connection.slowest)
+        allowed = int(context.tracker.state.connections.slowest[link.number])
         by_producer = link.closed_by == context.producer(link.number)
         if until < since or (
             waited <= patience and not (link.closed and (by_producer or waited > allowed > 0))

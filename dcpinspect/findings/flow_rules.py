@@ -232,11 +232,13 @@ def _stalls(
     finished: ReadingEnd, link: TcpConnection, watched: WindowWatcher
 ) -> Iterator[Occurrence]:
     context, is_whole = finished.context, finished.is_whole
+    consumer = 1 - context.producer(link.number)
     events = []
     for event in watched.stalls.occurrences:
         ended_ns = event.ack.time_ns
         arrived_ns = _arrived_ns(context, link, event.at, event.used, ended_ns)
-        time_ns = min(event.time_ns, ended_ns - arrived_ns)
+        since_ns = max(ended_ns - event.time_ns, arrived_ns)
+        time_ns = context.carried_ns(link, consumer, since_ns, ended_ns)
         if time_ns >= w.SHORTEST_NS:
             events.append(event._replace(time_ns=time_ns))
     count = watched.stalls.count + len(events) - len(watched.stalls.occurrences)
@@ -330,11 +332,17 @@ def _last_stall(context: Context, link: TcpConnection, watched: WindowWatcher) -
     window, until = watched.window, context.until_ns(link)
     latest = MessagePosition.from_record(window.latest)
     arrived_ns = _arrived_ns(context, link, latest, window.balance)
-    since = max(window.quiet_since, arrived_ns if arrived_ns < GREATEST else 0)
-    if until - since < w.SHORTEST_NS:
+    full_ns = int(until - window.quiet_since)
+    if arrived_ns < GREATEST:
+        since_ns, consumer = (
+            max(int(window.quiet_since), arrived_ns),
+            1 - context.producer(link.number),
+        )
+        full_ns = context.carried_ns(link, consumer, since_ns, until)
+    if full_ns < w.SHORTEST_NS:
         return None
     return Pressure(
-        until - since,
+        full_ns,
         window.balance,
         window.size,
         until - window.latest_ack.time if window.acks else -1,

@@ -23,6 +23,10 @@ from dcpinspect.streams.records import GREATEST
 from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.tcp_facts import TcpConnection
 
+UNACKNOWLEDGED = "not-acknowledged"
+_OUTAGE_NS = 10_000_000_000
+"""By then, TCP has sent bytes again five times or more."""
+
 RULES = rules(
     f"""
     noop-unanswered noop warning
@@ -57,12 +61,14 @@ RULES = rules(
         cost: connection, answers noops wrongly, answer noops wrongly
     silent-connection noop warning unknown
         fires: noops are on, their interval is known, and the producer sends nothing for more than
-            two intervals
+            two intervals; or what one side sends is sent again for 10 s, up to the end, and the
+            other side's host never acknowledges it
         unless: less than 2 s; while a noop waits for its answer, or has one with another opaque;
             while bytes of a message come, or are sent again until they arrive; at the end of the
             capture; after a hole on the producer's side
         next: look whether the producer or the network hangs; a client has to close the connection
             and connect again
+        causes: {UNACKNOWLEDGED}
         needs: noops
         cost: connection, fell silent, fell silent
     """
@@ -82,13 +88,17 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
         peer = noops.peers[link.number] if link.number < len(noops.peers) else None
         if peer is None or peer.producer < 0:
             continue
-        yield from _unanswered(context, link, unanswered, peer, is_whole=is_whole)
+        waits = [*_unanswered(context, link, unanswered, peer, is_whole=is_whole)]
         yield from _overlaps(context, link, overlaps, peer, is_whole=is_whole)
         for event in opaques.occurrences:
             times = _times(event, opaques.occurrences, opaques.count)
             yield _with(_other_opaque(context, link, event, times), opaques.rows)
         cause_key = finished.so_far.explained.get(link.number)
-        yield from _silences(context, link, silences, peer, cause_key, is_whole=is_whole)
+        waits += _silences(context, link, silences, peer, cause_key, is_whole=is_whole)
+        yield from waits
+        until_ns = context.until_ns(link)
+        if is_whole and all(wait.last_time_ns != until_ns for wait in waits):
+            yield from _outages(link, until_ns)
 
 
 def _times(event: NoopFacts, events: Sequence[NoopFacts], count: int) -> int:
@@ -169,7 +179,9 @@ def _unanswered(
     due_ns = 1e9 * (noop_interval(context.session(link.number)) or 0)
     for noop, is_oldest in ((peer.open, not peer.older.place.row), (peer.older, True)):
         received_ns = _received_ns(link, peer, noop.place.offset, noop.place.time)
-        waited = until - (noop.place.time if received_ns == GREATEST else received_ns)
+        waited = until - noop.place.time
+        if received_ns < GREATEST:
+            waited = context.carried_ns(link, 1 - peer.producer, received_ns, until)
         if not is_read or not noop.place.row or waited <= patience(peer):
             continue
         if is_oldest and peer.undecided.place.row:
@@ -203,7 +215,7 @@ def _unanswered(
             event.other.time_ns if event.other.row else None,
         ):
             continue  # perhaps the answer is only read later
-        waited = _since_arrival(link, peer, event)
+        waited = _since_arrival(context, link, peer, event, 1 - peer.producer)
         allowed = peer.limit if event.other.row else patience(peer)
         if waited <= min(allowed, event.time_ns - 1):
             continue  # it came late
@@ -244,11 +256,17 @@ def _received_ns(link: TcpConnection, peer: Peer, offset: int, sent_ns: int) -> 
     return link.received_ns(peer.producer, offset, sent_ns)
 
 
-def _since_arrival(link: TcpConnection, peer: Peer, event: NoopFacts) -> int:
-    """Returns how long an event lasted without the time before its message arrived."""
+def _since_arrival(
+    context: Context, link: TcpConnection, peer: Peer, event: NoopFacts, awaited: int
+) -> int:
+    """Returns how long an event lasted without the time before its message arrived, and that in
+    which the network carried nothing. ``awaited``: the side that says nothing.
+    """
     received_ns = _received_ns(link, peer, event.at.stream_offset, event.at.time_ns)
     until_ns = event.other.time_ns or event.at.time_ns + event.time_ns
-    return event.time_ns if received_ns == GREATEST else min(event.time_ns, until_ns - received_ns)
+    if received_ns == GREATEST:
+        return event.time_ns
+    return min(event.time_ns, context.carried_ns(link, awaited, received_ns, until_ns))
 
 
 def _since(link: TcpConnection, peer: Peer, noop: MessagePlace | MessagePosition) -> str:
@@ -279,6 +297,23 @@ def _overlaps(
         yield _with(overlap, examples.rows)
 
 
+def _outages(link: TcpConnection, until_ns: int) -> Iterator[Occurrence]:
+    """Yields what TCP sent again in vain up to the end, for longer than it does at times."""
+    for direction, acks in enumerate(link.late_acks):
+        if acks and acks[-1].time_ns == GREATEST and until_ns - acks[-1].since_ns >= _OUTAGE_NS:
+            yield Occurrence(
+                "silent-connection",
+                f"bytes of the {SIDES[direction]} were sent again for "
+                f"{duration(until_ns - acks[-1].since_ns)}, and never acknowledged",
+                link.number,
+                (),
+                cause=UNACKNOWLEDGED,
+                next=_LOST,
+                time_ns=acks[-1].since_ns,
+                last_time_ns=until_ns,
+            )
+
+
 def _silences(
     context: Context,
     link: TcpConnection,
@@ -300,7 +335,9 @@ def _silences(
         heard_ns = link.last_ns  # it may have brought some of these bytes
     silence = until - max(latest.time, peer.answer_time, heard_ns)
     is_heard = bool(latest.row) and latest.row >= peer.since and not peer.unseen
-    is_read = is_whole and link.lost_at_end[peer.producer] is None
+    lost, acked = link.lost_at_end[peer.producer], link.acked[peer.producer]
+    # what the consumer's host did not acknowledge did not arrive
+    is_read = is_whole and (lost is None or 0 < acked <= lost[0])
     if (
         is_read
         and is_heard
@@ -320,7 +357,7 @@ def _silences(
     events = examples.occurrences
     certain = _certain(context, link, examples, peer.producer)
     for event in events:
-        silence = _since_arrival(link, peer, event)
+        silence = _since_arrival(context, link, peer, event, peer.producer)
         is_explained = context.may_lack(
             link.number, peer.producer, event.at.time_ns, event.other.time_ns
         )
@@ -336,4 +373,8 @@ def _silences(
         yield _with(silent, examples.rows[certain])
 
 
+_LOST = (
+    "look for what drops packets on the way, such as a firewall or a tunnel that takes only short "
+    "ones; a client has to close the connection and connect again"
+)
 RULE_SET = RuleSet(RULES, findings=findings)

@@ -126,7 +126,13 @@ def _not_taken_up(
         return
     patience, stream = losses.patience_ns(loss.received_ns), context.streams[loss.stream]
     until_ns = context.captured_until_ns(int(stream.connection))
-    waited = min(until_ns, clients.latest_ns(client)) - loss.received_ns
+    link = context.by_number[int(stream.connection)]
+    waited = context.carried_ns(
+        link,
+        1 - context.producer(link.number),
+        loss.received_ns,
+        min(until_ns, clients.latest_ns(client)),
+    )
     since_others = until_ns - losses.last_reaction_ns(loss.received_ns)
     # the client is gone or was never told, or may still be working on the others
     if waited <= patience or since_others <= patience:

@@ -14,6 +14,7 @@ from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import CACHE_TRANSFER, FROM_LATEST, TAKEOVER
+from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.streams import words as w
 from dcpinspect.streams.records import CUT_VALUE, LEAST, Stream
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO, ENDED
@@ -29,7 +30,7 @@ RULES = rules(
     read-again stream note consumer
         fires: a consumer whose stream is over asks for the vbucket again below what it has
             received, on the same branch, and receives it again
-        unless: the seqno of a rollback; the seqno before a snapshot that had not come whole;
+        unless: items that its host did not acknowledge; the seqno of a rollback; the seqno before a snapshot that had not come whole;
             another name, filter, stream-id or branch; a connection that begins before the old one
             is closed; nodes that replicate; capture loss that may hide a request, a rollback or the
             end of the stream before
@@ -40,6 +41,8 @@ RULES = rules(
     """
 )
 
+_LEAST_ITEM = HEADER_SIZE + 18
+"""Size of a deletion without a key: no item has fewer bytes."""
 _WORDS = {RESTART: "asked from the start again", RE_READ: "asked from below what was received"}
 _NEXT = {
     RE_READ: (
@@ -153,6 +156,8 @@ def _is_again(context: Context, clients: Clients, had: _Received, number: int) -
         or start in had.rollbacks
     ):
         return False
+    if not _has_received(context, old, start):
+        return False
     if old.snapshot >= 0 and _is_boundary(context, int(old.snapshot), start):
         return False
     branch = context.logs.newest(number)
@@ -176,6 +181,16 @@ def _is_again(context: Context, clients: Clients, had: _Received, number: int) -
     return not is_hidden and not clients.may_have_said(
         before, had.since_ns, asked_ns, vbucket=int(row.vbucket)
     )
+
+
+def _has_received(context: Context, old: Stream, start: int) -> bool:
+    """Returns whether a client had more of a stream than it asks for: its host acknowledged the
+    latest item, or it asks for all again and the host acknowledged items.
+    """
+    connection = int(old.connection)
+    acked = context.by_number[connection].acked[context.producer(connection)]
+    missing = int(old.at.offset) + HEADER_SIZE - acked if acked else 0
+    return missing <= 0 or (start <= old.request.start and missing < int(old.items) * _LEAST_ITEM)
 
 
 def _is_boundary(context: Context, snapshot: int, start: int) -> bool:

@@ -95,8 +95,8 @@ class Flow(Struct[T]):
 
     next: T = number("Stream offset of the next byte wanted.")
     fin_at: T = number(
-        "Stream offset of the FIN, where there is one; or that an RST has, where there should "
-        "be bytes before it."
+        "Stream offset of the FIN, where there is one; or that an RST or a packet without bytes "
+        "has, where there should be bytes before it."
     )
     acked_to: T = number("Stream offset up to which the other side has acknowledged.")
     sent_since: T = number(

@@ -120,7 +120,7 @@ def says_little(direction: Side, flow: Flow) -> bool:
         and is_acked
         and is_usual
         and flow.next < 1 << ASIDE_BITS - 1
-        and flow.fin_at == (flow.next if direction.has_fin else 0)
+        and (flow.fin_at == flow.next or (direction.has_fin == 0 and flow.fin_at < flow.next))
     )
 
 
@@ -314,10 +314,11 @@ def close_side(tables: TransportTables, side: int, packet: Packet) -> None:
         direction.has_fin == 0 or tables.nodes[flow.head].offset <= flow.fin_at
     ):
         give_up_hole(tables, flow, packet)
-    target = flow.fin_at
-    # that would be the acknowledgement of a FIN that was not captured
-    if direction.has_fin == 0 and flow.acked_to != flow.next + 1:
-        target = max(target, flow.acked_to)
+    target = max(flow.fin_at, flow.acked_to)
+    if direction.has_fin == 1:
+        target = flow.fin_at
+    elif target == flow.next + 1:  # a FIN that was not captured
+        target = 0
     if target > flow.next:
         enter_hole(tables, flow, target - flow.next, packet)
     end_side(tables, side, packet, 0)

@@ -399,15 +399,16 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
 
 @kernel_function
 def note_last(tables: TransportTables, side: int, last: int, is_fin: int) -> None:
-    """Notes that a direction ends with sequence number ``last``, as a FIN or RST says. What an RST
-    says holds until its side goes on.
+    """Notes that a direction ends with sequence number ``last``, as a FIN or RST says, or goes on
+    from there, as a packet without bytes says. What is no FIN holds until its side goes on.
     """
     direction, after = tables.sides[side], tables.flows[flow_of(tables, side)].next
     fin_at = after + distance(last, direction.base + after)
     if after <= fin_at <= after + WINDOW:
         direction.has_fin = is_fin
         if fin_at > (0 if is_fin else after):
-            tables.flows[own_flow(tables, side)].fin_at = fin_at
+            kept = 0 if is_fin else tables.flows[flow_of(tables, side)].fin_at
+            tables.flows[own_flow(tables, side)].fin_at = max(fin_at, kept)
         connection, flow = tables.connections[side >> 1], tables.flows[flow_of(tables, side)]
         # the other side had this FIN, though its own was captured before, by another clock
         if is_fin and connection.closed_how == BY_FIN and flow.acked_at_end == fin_at + 1:
@@ -734,12 +735,14 @@ def take_packet(tables: TransportTables, side: int) -> None:
         and sender.has_base + segment.on_wire > 0
     ):
         keep_offer(tables, side)
-    if segment.flags & (FIN | RST) and sender.has_base == 1 and sender.has_fin == 0:
+    is_empty = segment.on_wire + (segment.flags & SYN) == 0
+    if (is_empty or segment.flags & (FIN | RST)) and sender.has_base == 1 and sender.has_fin == 0:
+        is_fin = segment.flags & (FIN | RST) == FIN
         note_last(
             tables,
             side,
-            segment.seq + (0 if segment.flags & RST else segment.on_wire),
-            0 if segment.flags & RST else 1,
+            segment.seq + (segment.on_wire if is_fin else 0),
+            1 if is_fin else 0,
         )
     if tables.flows[flow_of(tables, client + 1)].head >= 0:
         drain(tables, tables.flows[flow_of(tables, client + 1)])

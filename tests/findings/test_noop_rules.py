@@ -740,6 +740,57 @@ def test_nobody_is_silent_whose_bytes_are_sent_again_until_they_arrive() -> None
     assert found_in(sent_again(captured, -6, 0.3, 0.9, 2.1, 4.5, 7.9), rules=NOOPS) == []
 
 
+def test_an_answer_cannot_leave_while_bytes_before_it_are_sent_again() -> None:
+    talk = nooping()
+    ask(talk, 9)
+    talk.send("client", encode("dcp_get_failover_log", opaque=7, vbucket=7))
+    talk.wait(9)
+    answer(talk, 9)
+    captured = packets(talk)
+    assert len(found_in(captured, rules=NOOPS)) == 1
+    assert found_in(sent_again(captured, -4, 0.3, 0.9, 2.1, 4.5, 8.9), rules=NOOPS) == []
+
+
+def test_what_is_sent_again_in_vain_to_the_end_is_told_of_either_side() -> None:
+    sides: tuple[tuple[Side, str], ...] = (
+        ("server", "dcp_stream_end"),
+        ("client", "dcp_get_failover_log"),
+    )
+    for side, opcode in sides:
+        talk = nooping()
+        talk.send(side, encode(opcode, opaque=7, vbucket=7))
+        size = len(packets(talk))
+        talk.wait(30)
+        captured = packets(talk, opened("other:1", port=50_001))
+        times = (0.3, 0.9, 2.1, 4.5, 9.3, 18.9)
+        (one,) = found_in(sent_again(captured, size - 2, *times, arrives=False), rules=NOOPS)
+        assert (one.rule, one.cause, one.whose) == (
+            "silent-connection",
+            "not-acknowledged",
+            "unknown",
+        )
+        assert one.message.startswith(f"bytes of the {side} were sent again for 29.")
+        assert found_in(sent_again(captured, size - 2, *times), rules=NOOPS) == []
+
+
+def test_what_the_network_lost_before_a_silence_is_no_capture_loss() -> None:
+    talk = nooping("1")
+    talk.failover_log(7, [(1, 0)])
+    lost = len(packets(talk))
+    talk.failover_log(8, [(1, 0)])
+    talk.wait(8)
+    talk.send("client", encode("dcp_get_failover_log", opaque=7, vbucket=7))
+    captured = packets(talk, opened("other:1", port=50_001))
+    gone = captured[lost + 2].data
+    never_acked = sent_again(captured, lost + 2, 0.001, arrives=False)
+    for packets_, expected in (
+        (never_acked, ["silent-connection"]),
+        (captured, []),
+    ):
+        seen = [packet for packet in packets_ if packet.data != gone]
+        assert [one.rule for one in found_in(seen, rules=NOOPS)] == expected
+
+
 @pytest.mark.parametrize(("pieces", "expected"), [(6, []), (1, ["silent-connection"])])
 def test_nobody_is_silent_while_bytes_of_a_message_come(pieces: int, expected: list[str]) -> None:
     talk = nooping("1")

@@ -11,8 +11,8 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.reading.reading import Reading
 from tests.advice import kinds
 from tests.captures import real_server
-from tests.findings.checked import findings
-from tests.streams.told import Told, opened, packets
+from tests.findings.checked import findings, found_in
+from tests.streams.told import Told, opened, packets, sent_again
 
 OWN, OTHER = 0xA, 0xB
 LOG = ((OWN, 0),)
@@ -90,6 +90,15 @@ def test_a_client_that_comes_back_below_what_it_received_reads_that_part_again()
     (one,) = found(closed(read(session(), 0, 50)), read(session(1), 30, 70))
     assert (one.cause, one.whose, one.seqnos) == ("re-read", "client", (30, 50))
     assert one.message.endswith(": 20 seqnos delivered again")
+
+
+@pytest.mark.parametrize(("start", "count"), [(45, 0), (0, 1)])
+def test_what_the_client_did_not_acknowledge_it_did_not_receive(start: int, count: int) -> None:
+    received = len(packets(read(session(), 0, 45, whole=50)))
+    captured = packets(closed(read(session(), 0, 50)), read(session(1), start, 70))
+    assert len(found_in(captured, rules=["read-again"])) == 1
+    lost = sent_again(captured, received, 0.001, arrives=False)
+    assert len(found_in(lost, rules=["read-again"])) == count
 
 
 def test_what_has_not_come_again_yet_does_not_count() -> None:

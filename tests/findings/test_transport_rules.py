@@ -168,20 +168,23 @@ def sent(seconds: float, to_server: bool, flags: int, seq: int, ack: int = 0) ->
 
 
 @pytest.mark.parametrize(
-    "later",
+    ("later", "told"),
     [
-        sent(1.006, True, ACK, 1045, 5027),
-        sent(1.006, True, ACK, 1000, 5001),
-        sent(1.006, True, RST, 1001),
-        sent(1.000005, True, SYN, 1000),
+        (
+            sent(1.006, True, ACK, 1045, 5027),
+            [("note", "c2s", "44 bytes in 1 hole, sent by the client")],
+        ),
+        (sent(1.006, True, ACK, 1000, 5001), []),
+        (sent(1.006, True, RST, 1001), []),
+        (sent(1.000005, True, SYN, 1000), []),
     ],
     ids=["later bytes acknowledged", "a keepalive", "a reset by the client", "a copy of the SYN"],
 )
 def test_a_syn_whose_answer_the_capture_lacks_may_have_been_answered(
-    later: Segment, tmp_path_factory: pytest.TempPathFactory
+    later: Segment, told: list[tuple[str, str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     captured = recorded([sent(1, True, SYN, 1000), later])
-    assert said([*healthy(seconds=2), *captured], tmp_path_factory) == []
+    assert said([*healthy(seconds=2), *captured], tmp_path_factory) == told
 
 
 def test_a_reset_that_was_recorded_before_its_syn_refuses_it(

@@ -320,6 +320,25 @@ def test_bytes_that_were_acknowledged_and_never_seen_are_missing_at_the_end(tmp_
     assert read(tmp_path, made.segments).holes[1, 1] == [(3, 6)]
 
 
+def test_bytes_before_a_packet_without_bytes_are_missing_at_the_end(tmp_path: Path) -> None:
+    made = Conversation()
+    made.handshake()
+    for payload in (b"abc", b"def", b""):
+        made.send(False, payload)
+    *others, data, empty = made.segments
+    for order, holes in (([empty], [(3, 6)]), ([empty, data], []), ([data, empty], [])):
+        assert read(tmp_path, [*others, *order]).holes.get((1, 1), []) == holes
+
+
+def test_a_packet_behind_a_fin_that_was_not_captured_shows_no_missing_byte(tmp_path: Path) -> None:
+    made = Conversation()
+    made.handshake()
+    made.send(False, b"abc")
+    made.next[False] += 1
+    made.send(False)
+    assert read(tmp_path, made.segments).holes.get((1, 1), []) == []
+
+
 @pytest.mark.parametrize(("ahead", "missing"), [(0, 4), (50_000, 0)])
 def test_bytes_that_a_reset_acknowledges_are_missing_if_it_is_its_sender_s(
     tmp_path: Path, ahead: int, missing: int
