@@ -142,6 +142,8 @@ def _unended_streams(
     consumer = 1 - context.producer(link.number)
     if link.closed != "fin" or link.closed_by != consumer:
         return
+    if link.outage_ns(link.closed_ns) >= PATIENCE_NS:
+        return
     left_streams = [
         number
         for number in numbers

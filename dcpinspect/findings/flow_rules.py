@@ -12,7 +12,7 @@ import numpy as np
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context, place_at
 from dcpinspect.findings.finding import MessagePlace, Occurrence
-from dcpinspect.findings.rule import LONG_NS, SIDES, SILENT, rules
+from dcpinspect.findings.rule import LONG_NS, LOST, SIDES, SILENT, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.protocol.message import Severity
@@ -80,7 +80,8 @@ RULES = rules(
     f"""
     flow-control-stall flow warning
         fires: the window is full, and nothing is sent or acknowledged for 5 s after what fills it
-            arrived; an error if this lasts to the end of the capture, a note from 1 s on. It is
+            arrived; an error if this lasts to the end of the capture and what fills it arrived, a
+            note from 1 s on. It is
             also a note if the window is full for half of 30 s or more, however short each time is.
             The finding names the time limit of
             the producer if it is reached, and a window above 4 GiB, of which servers before 7.6
@@ -295,7 +296,9 @@ def _stalls(
         evidence[0].append(place_at(link.number, *control.request))
     until = max(event.at.time_ns + event.time_ns for event in events)
     worst_arrived_ns = _arrived_ns(context, link, worst.at, worst.used)
-    is_open = last is not None and last.time_ns >= LONG_NS
+    # what never arrived is the network's
+    is_lost = worst is last and worst_arrived_ns == GREATEST
+    is_open = last is not None and last.time_ns >= LONG_NS and not is_lost
     severity: Severity = "error" if is_open else "warning" if worst.time_ns >= LONG_NS else "note"
     closes = link.number if is_open and is_closed else None
     stall = Occurrence(
@@ -305,10 +308,14 @@ def _stalls(
         (),
         last_time_ns=until,
         closes=closes,
-        next=_GIVEN_UP if closes and last is not None and last.time_ns < STUCK_NS else None,
+        next=LOST
+        if is_lost
+        else _GIVEN_UP
+        if closes and last is not None and last.time_ns < STUCK_NS
+        else None,
         is_over=True if last is None else None if was_closed else False,
         vbuckets=context.waiting_on(link.number, until) if last is not None else (),
-        cause=SILENT if worst is last and worst_arrived_ns == GREATEST else None,
+        cause=SILENT if is_lost else None,
         shared="the window is full, and nothing is acknowledged",
         severity=severity,
     )

@@ -10,7 +10,7 @@ import numpy as np
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
-from dcpinspect.findings.rule import ACKNOWLEDGED, GOES_ON, SIDES, SILENT, rules
+from dcpinspect.findings.rule import ACKNOWLEDGED, GOES_ON, LOST, SIDES, SILENT, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
@@ -61,8 +61,8 @@ RULES = rules(
         cost: connection, answers noops wrongly, answer noops wrongly
     silent-connection noop warning unknown
         fires: noops are on, their interval is known, and the producer sends nothing for more than
-            two intervals; or what one side sends is sent again for 10 s, up to the end, and the
-            other side's host never acknowledges it
+            two intervals; or what one side sends is sent again for 10 s before the other side's
+            host acknowledges it, if ever
         unless: less than 2 s; while a noop waits for its answer, or has one with another opaque;
             while bytes of a message come, or are sent again until they arrive; at the end of the
             capture; after a hole on the producer's side
@@ -196,12 +196,14 @@ def _unanswered(
             message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited)}{then}"
             severity: Severity = "error" if is_given_up else "warning"
             noop_place = context.report_place(link.number, noop.place)
+            cause = _since(link, peer, noop_place)
             yield Occurrence(
                 "noop-unanswered",
                 message,
                 link.number,
                 (noop_place,),
-                cause=_since(link, peer, noop_place),
+                cause=cause,
+                next=LOST if cause == SILENT else None,
                 last_time_ns=until,
                 severity=severity,
             )
@@ -232,6 +234,7 @@ def _unanswered(
             link.number,
             tuple(evidence),
             cause=cause,
+            next=LOST if cause == SILENT else None,
             count=times,
             is_over=True if event.other.row else None,
         )
@@ -263,10 +266,17 @@ def _since_arrival(
     which the network carried nothing. ``awaited``: the side that says nothing.
     """
     received_ns = _received_ns(link, peer, event.at.stream_offset, event.at.time_ns)
-    until_ns = event.other.time_ns or event.at.time_ns + event.time_ns
+    until_ns = _until_ns(link, event, awaited)
     if received_ns == GREATEST:
-        return event.time_ns
+        return min(event.time_ns, until_ns - event.at.time_ns)
     return min(event.time_ns, context.carried_ns(link, awaited, received_ns, until_ns))
+
+
+def _until_ns(link: TcpConnection, event: NoopFacts, awaited: int) -> int:
+    """Returns until when the other side waited: who closes waits no more."""
+    until_ns = event.other.time_ns or event.at.time_ns + event.time_ns
+    is_closed = link.closed in ("fin", "rst") and link.closed_by == 1 - awaited
+    return min(until_ns, link.closed_ns) if is_closed else until_ns
 
 
 def _since(link: TcpConnection, peer: Peer, noop: MessagePlace | MessagePosition) -> str:
@@ -298,20 +308,24 @@ def _overlaps(
 
 
 def _outages(link: TcpConnection, until_ns: int) -> Iterator[Occurrence]:
-    """Yields what TCP sent again in vain up to the end, for longer than it does at times."""
+    """Yields what TCP sent again for longer than it does at times."""
     for direction, acks in enumerate(link.late_acks):
-        if acks and acks[-1].time_ns == GREATEST and until_ns - acks[-1].since_ns >= _OUTAGE_NS:
-            yield Occurrence(
-                "silent-connection",
-                f"bytes of the {SIDES[direction]} were sent again for "
-                f"{duration(until_ns - acks[-1].since_ns)}, and never acknowledged",
-                link.number,
-                (),
-                cause=UNACKNOWLEDGED,
-                next=_LOST,
-                time_ns=acks[-1].since_ns,
-                last_time_ns=until_ns,
-            )
+        for late in acks:
+            end_ns, is_over = min(late.time_ns, until_ns), late.time_ns <= until_ns
+            if end_ns - late.since_ns >= _OUTAGE_NS:
+                then = "then acknowledged" if is_over else "and never acknowledged"
+                yield Occurrence(
+                    "silent-connection",
+                    f"bytes of the {SIDES[direction]} were sent again for "
+                    f"{duration(end_ns - late.since_ns)}, {then}",
+                    link.number,
+                    (),
+                    cause=UNACKNOWLEDGED,
+                    next=None if is_over else LOST,
+                    time_ns=late.since_ns,
+                    last_time_ns=end_ns,
+                    is_over=is_over or None,
+                )
 
 
 def _silences(
@@ -363,18 +377,16 @@ def _silences(
         )
         if is_explained or silence <= min(peer.silence, event.time_ns - 1):
             continue  # perhaps it is only explained later
+        until_ns = _until_ns(link, event, peer.producer)
         silent = Occurrence(
             "silent-connection",
             f"nothing came for {duration(silence)}{every}",
             link.number,
-            _both_places(context, link, event),
+            _both_places(context, link, event)[: 1 + (until_ns == event.other.time_ns)],
             count=_times(event, events, examples.count),
+            last_time_ns=until_ns,
         )
         yield _with(silent, examples.rows[certain])
 
 
-_LOST = (
-    "look for what drops packets on the way, such as a firewall or a tunnel that takes only short "
-    "ones; a client has to close the connection and connect again"
-)
 RULE_SET = RuleSet(RULES, findings=findings)

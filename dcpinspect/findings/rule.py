@@ -58,6 +58,11 @@ answer.
 If nothing comes, a capture cannot tell a side that hangs from a host that is down or a network that
 carries nothing. So nobody is blamed then, and a network never is.
 """
+LOST = (
+    "look whether a host is down, or what drops packets on the way, such as a tunnel that takes only "
+    "short ones; a client has to close the connection and connect again"
+)
+"""What to do where bytes do not arrive."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,6 +187,18 @@ class TcpConnection:
             known_ns = max(known_ns, min(end_ns, until_ns))
         return carried
 
+    def outage_ns(self, time_ns: int) -> int:
+        """Returns for how long the network had carried nothing of a side, as far as TCP shows."""
+        return max(
+            (
+                time_ns - late.since_ns
+                for acks in self.late_acks
+                for late in acks
+                if late.since_ns <= time_ns <= late.time_ns
+            ),
+            default=0,
+        )
+
     @property
     def origin(self) -> str:
         """Address and port of the client, behind its proxy if a header names it."""

@@ -201,6 +201,17 @@ def test_a_client_that_gives_up_a_silent_server_does_what_it_has_to(
     assert [one.rule for one in findings(talk) if one.severity == "warning"] == [rule]
 
 
+def test_a_client_that_nothing_reaches_may_close_before_the_end() -> None:
+    talk = left()
+    latest = len(packets(talk)) - 2
+    talk.wait(9)
+    talk.close()
+    captured = packets(talk)
+    assert [one.rule for one in found_in(captured, rules=RULES[1:])] == ["closed-before-stream-end"]
+    seen = sent_again(captured, latest, 0.3, 0.9, 2.1, 4.5, 8.7, arrives=False)
+    assert found_in(seen, rules=RULES[1:]) == []
+
+
 def test_streams_without_an_end_are_left_at_any_time() -> None:
     talk = left(end=2**64 - 1)
     talk.close()

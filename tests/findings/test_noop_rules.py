@@ -751,7 +751,7 @@ def test_an_answer_cannot_leave_while_bytes_before_it_are_sent_again() -> None:
     assert found_in(sent_again(captured, -4, 0.3, 0.9, 2.1, 4.5, 8.9), rules=NOOPS) == []
 
 
-def test_what_is_sent_again_in_vain_to_the_end_is_told_of_either_side() -> None:
+def test_what_is_sent_again_for_long_is_told_of_either_side() -> None:
     sides: tuple[tuple[Side, str], ...] = (
         ("server", "dcp_stream_end"),
         ("client", "dcp_get_failover_log"),
@@ -770,7 +770,26 @@ def test_what_is_sent_again_in_vain_to_the_end_is_told_of_either_side() -> None:
             "unknown",
         )
         assert one.message.startswith(f"bytes of the {side} were sent again for 29.")
-        assert found_in(sent_again(captured, size - 2, *times), rules=NOOPS) == []
+        assert (one.over, one.severity) == ("unknown", "warning")
+        (one,) = found_in(sent_again(captured, size - 2, *times), rules=NOOPS)
+        assert one.message == f"bytes of the {side} were sent again for 18.6 s, then acknowledged"
+        assert (one.over, one.whose) == ("recovered", "unknown")
+        assert found_in(sent_again(captured, size - 2, *times[:5]), rules=NOOPS) == []
+
+
+def test_who_closed_waits_no_more() -> None:
+    talk = nooping("1")
+    talk.failover_log(7, [(1, 0)])
+    talk.wait(5)
+    talk.close("client")
+    talk.wait(10)
+    talk.failover_log(7, [(1, 0)])
+    (one,) = check(talk)
+    assert (one.rule, one.message) == (
+        "silent-connection",
+        "nothing came for 5.0 s, with a noop due every 1 s",
+    )
+    assert one.last_time_ns - one.first_time_ns < 5.1e9
 
 
 def test_what_the_network_lost_before_a_silence_is_no_capture_loss() -> None:
