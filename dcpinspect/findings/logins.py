@@ -89,6 +89,11 @@ NOT_READY = (
     "growing pauses"
 )
 """What to do about ``SERVERS``."""
+_MAY_BE_GONE = (
+    "see in the cluster's log whether the bucket was dropped, because the capture does not show "
+    "which bucket the client had before; if it never was there, check the name in the client's "
+    "settings"
+)
 _ADVICE = {
     **dict.fromkeys(words_of(SERVERS), NOT_READY),
     NOT_YET: (
@@ -203,8 +208,11 @@ class Logins(Watcher):
                 else "warning"
             )
             case = _occurrence(context, connection, refused, cause, alike, severity)
-            if cause in _HIDDEN and not _may_have_it_later(context, connection, refused):
-                case = replace(case, whose=_HIDDEN[cause])
+            if cause in _HIDDEN:
+                if _may_have_had_it(context, connection, refused):
+                    case = replace(case, next=_MAY_BE_GONE if cause != ELSEWHERE else case.next)
+                elif not _may_have_it_later(context, connection, refused):
+                    case = replace(case, whose=_HIDDEN[cause])
             yield case
 
 
@@ -216,13 +224,38 @@ def _may_have_it_later(context: Context, connection: int, refused: RefusedStep) 
     return any(
         link.server == server
         and link.last_ns > refused.place.time_ns
-        and context.session(number).bucket is None
+        and _is_bucket_unseen(context, number, link.last_ns)
+        for number, link in context.by_number.items()
+        if number != connection
+    )
+
+
+def _may_have_had_it(context: Context, connection: int, refused: RefusedStep) -> bool:
+    """Returns whether an earlier connection of the client's host may have had the bucket on the
+    node, because nobody can see which bucket it had: then the node may have lost it.
+    """
+    own_link = context.by_number[connection]
+    return any(
+        link.server == own_link.server
+        and host_of(link.client) == host_of(own_link.client)
+        and link.first_ns < refused.first.time_ns
         and (
-            (link.tls is not None and not link.is_decrypted)
-            or context.sight.known_until_ns(number, 1 - _CLIENT) < link.last_ns
+            (not link.has_handshake and context.session(number).bucket is None)
+            or _is_bucket_unseen(context, number, refused.first.time_ns)
         )
         for number, link in context.by_number.items()
         if number != connection
+    )
+
+
+def _is_bucket_unseen(context: Context, connection: int, until_ns: int) -> bool:
+    """Returns whether a connection may have got a bucket up to a time, in an answer that was lost,
+    or that nobody can read.
+    """
+    link = context.by_number[connection]
+    return context.session(connection).bucket is None and (
+        (link.tls is not None and not link.is_decrypted)
+        or context.sight.known_until_ns(connection, 1 - _CLIENT) < until_ns
     )
 
 

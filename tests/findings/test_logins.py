@@ -290,6 +290,14 @@ def test_a_client_that_may_get_in_is_a_warning(talks: list[Told]) -> None:
     assert one.severity == "warning"
 
 
+def test_a_bucket_that_an_earlier_connection_may_have_had_accuses_nobody() -> None:
+    (one,) = found(reading(is_begun=True), refused("orders", 50_001))
+    assert (one.severity, one.cause, one.whose) == ("warning", "key-enoent", "unknown")
+    assert one.next.startswith("see in the cluster's log whether the bucket was dropped")
+    (one,) = found(reading("10.0.0.9", is_begun=True), refused("orders", 50_001))
+    assert one.whose == "client", "another host"
+
+
 @pytest.mark.parametrize("status", [Status.ETMPFAIL, Status.ENOMEM, Status.EBUSY])
 def test_a_node_that_is_not_ready_has_its_own_advice(status: Status) -> None:
     (one,) = found(*shut_out(status=status))
