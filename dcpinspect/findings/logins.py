@@ -249,13 +249,13 @@ def _may_have_had_it(context: Context, connection: int, refused: RefusedStep) ->
 
 
 def _is_bucket_unseen(context: Context, connection: int, until_ns: int) -> bool:
-    """Returns whether a connection may have got a bucket up to a time, in an answer that was lost,
+    """Returns whether a connection may have got a bucket up to a time, in messages that were lost,
     or that nobody can read.
     """
     link = context.by_number[connection]
     return context.session(connection).bucket is None and (
         (link.tls is not None and not link.is_decrypted)
-        or context.sight.known_until_ns(connection, 1 - _CLIENT) < until_ns
+        or any(context.sight.known_until_ns(connection, side) < until_ns for side in (0, 1))
     )
 
 
