@@ -22,6 +22,8 @@ _PIECE_NS = 10**9
 """Nanoseconds of packets that are kept, written and forgotten at once; ``_PIECE_BYTES``: bytes of
 them. A file may have so much more than was asked for.
 """
+_PIECE_COST = 400
+"""Bytes that a piece takes beside its blocks."""
 _NAMES = 1000
 """Greatest number of files of one rule and millisecond."""
 
@@ -38,6 +40,11 @@ class _Piece:
     interfaces: int
     """Number of interfaces that have to be described before these packets."""
     blocks: bytes
+
+    @property
+    def cost(self) -> int:
+        """Bytes of memory that it takes."""
+        return len(self.blocks) + _PIECE_COST
 
 
 class _Sink(list[bytes]):
@@ -96,8 +103,9 @@ class _MomentsFile:
 
 
 class RecentPackets:
-    """Keeps the packets of some time, and writes those before and after moments to files. What the
-    disk refuses is told, not raised.
+    """Keeps the latest packets, as many as memory allows, and writes those before and after moments
+    to files. What the disk refuses is told, not raised. A finding may be told long after it began,
+    as a silence is when it ends: so no packet goes because of its age.
     """
 
     def __init__(
@@ -132,7 +140,7 @@ class RecentPackets:
 
     @property
     def size(self) -> int:
-        """Size in bytes of the packets in memory."""
+        """Bytes of memory that the packets take."""
         return self._bytes
 
     def add(self, batch: PacketBatch) -> None:
@@ -153,16 +161,13 @@ class RecentPackets:
             )
             self._numbers += 1
             self._pieces.append(piece)
-            self._bytes += len(blocks)
+            self._bytes += piece.cost
             while self._bytes > self._most_bytes and len(self._pieces) > 1:
-                self._lost_until_ns = max(self._lost_until_ns, self._drop().end_ns)
+                lost = self._pieces.popleft()
+                self._bytes -= lost.cost
+                self._lost_until_ns = max(self._lost_until_ns, lost.end_ns)
             if self._file is not None:
                 self._go_on(self._file, piece)
-
-    def forget(self, before_ns: int) -> None:
-        """Frees packets that are only needed for moments before this one: nobody asks for these."""
-        while self._pieces and self._pieces[0].end_ns < before_ns - self._around_ns:
-            self._drop()
 
     def save(self, rule: str, note: str, moment_ns: int, now_ns: int) -> None:
         """Writes the packets from before ``moment_ns`` until after ``now_ns``, with ``note``; to
@@ -204,11 +209,6 @@ class RecentPackets:
             f"{self._file.rule}"
         )
         self._file = None
-
-    def _drop(self) -> _Piece:
-        piece = self._pieces.popleft()
-        self._bytes -= len(piece.blocks)
-        return piece
 
     def _go_on(self, file: _MomentsFile, piece: _Piece) -> None:
         if piece.begin_ns > file.until_ns:

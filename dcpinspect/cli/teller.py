@@ -179,9 +179,8 @@ class Teller:
         self._is_journal = manner.is_text and isinstance(output, StandardOutput) and _is_journal()
         self._known = AnnouncedFindings() if announced is None else announced
         self._due, self._absent_due = 0.0, 0.0
-        self._since: dict[bool, dict[tuple[Case, str], tuple[int, int]]] = {False: {}, True: {}}
-        """Findings that are not told yet, with the time of the first check that showed them, and
-        the time when they began.
+        self._since: dict[bool, dict[tuple[Case, str], int]] = {False: {}, True: {}}
+        """Findings that are not told yet, with the time of the first check that showed them.
 
         The outer key says whether the check assumed that nothing more comes.
         """
@@ -215,7 +214,7 @@ class Teller:
         self, reading: CheckedReading, now_ns: int, *, is_whole: bool, for_ns: int
     ) -> None:
         """Tells the new findings that checks have shown for ``for_ns``."""
-        before, since = self._since[is_whole], dict[tuple[Case, str], tuple[int, int]]()
+        before, since = self._since[is_whole], dict[tuple[Case, str], int]()
         news = []
         for finding in _findings(
             reading,
@@ -226,29 +225,13 @@ class Teller:
             if not self._known.is_worse(finding) and not self._known.has_grown(finding):
                 continue
             key = (self._known.case_of(finding), finding.severity)
-            first_ns, began_ns = before.get(
-                key,
-                (
-                    now_ns,
-                    min(
-                        now_ns,
-                        _moment(finding, is_again=bool(self._known.before(finding))) or now_ns,
-                    ),
-                ),
-            )
+            first_ns = before.get(key, now_ns)
             if abs(now_ns - first_ns) >= for_ns:  # less than 0: the clock was set back
                 news.append(finding)
             else:
-                since[key] = first_ns, began_ns
+                since[key] = first_ns
         self._since[is_whole] = since
         self._announce(reading, news, now_ns, is_whole=is_whole)
-
-    @property
-    def waiting_since_ns(self) -> int | None:
-        """When the oldest finding that is not told yet began."""
-        return min(
-            (began for since in self._since.values() for _, began in since.values()), default=None
-        )
 
     @property
     def summary(self) -> list[str]:

@@ -72,8 +72,6 @@ class LiveWatch:
             and self._teller.around is not None
         ):
             self._teller.around.pass_time(now_ns)
-            since_ns = self._teller.waiting_since_ns
-            self._teller.around.forget(now_ns if since_ns is None else since_ns)
         if self._teller.notifier is not None:
             self._teller.notifier.pass_time()
         if time.monotonic() >= self._summary_due:

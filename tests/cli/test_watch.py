@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 import jsonschema
@@ -26,7 +27,7 @@ from dcpinspect.cli.main import main
 from dcpinspect.findings.finding_records import FINDINGS
 from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.reading.reading import Reading
-from tests.builders import Recorded, pcap
+from tests.builders import START_NS, Recorded, pcap
 from tests.cli.test_live import told as tell_story
 from tests.encode import encode
 from tests.peers.network import NEEDS_ROOT, namespaces
@@ -220,6 +221,25 @@ def test_the_packets_around_a_finding_are_saved_and_show_it(
     assert main(["check", str(saved), "-f", "ndjson"]) == 1
     assert BACKWARDS in {json.loads(one)["rule"] for one in capsys.readouterr().out.splitlines()}
     assert f"dcpinspect: {saved}: saved {len(times)} packets around {BACKWARDS}" in running.told
+
+
+def test_the_file_of_a_silence_has_what_came_before_it(tmp_path: Path) -> None:
+    talk = opened(enable_noop="true", set_noop_interval="1")
+    for wait in (*[1] * 10, 300, 1):
+        talk.noop()
+        talk.wait(wait)
+    talk.noop()
+    sent, before = records(talk), sum(one.time_ns < START_NS + 100e9 for one in packets(talk))
+    silent = ["--save-around", "1s", "--save-to", str(tmp_path), "--rule", "silent-connection"]
+    with watching("-", "--settle", "1s", *silent) as running:
+        for part in (pcap([]) + b"".join(sent[:before]), b"".join(sent[before:])):
+            running.put(part)
+            time.sleep(3)  # looks at what there is
+        assert len(running.end()) == 1
+    (saved,) = tmp_path.iterdir()
+    with Reading([str(saved)]) as reading:
+        times = [int(time_ns) for batch in reading for time_ns in batch.time_ns]
+    assert max(later - earlier for earlier, later in pairwise(times)) > 290e9
 
 
 def test_a_program_gets_findings_as_json_and_its_output_is_not_among_them(tmp_path: Path) -> None:
