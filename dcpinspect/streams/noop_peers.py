@@ -272,7 +272,9 @@ def on_producer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
 def on_consumer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """Handles a message of the consumer."""
     time_ns = message.arrival.place.time
-    if peer.consumer_time == 0 and peer.older.place.row and peer.older.place.time < time_ns:
+    is_first = peer.consumer_time == 0 and peer.older.place.row and peer.older.place.time < time_ns
+    answers_older = message.code == ANSWER and message.arrival.opaque == peer.older.opaque
+    if is_first and not answers_older:
         # the capture may lack what the consumer said first: no gap tells of that
         forget_open(peer)
         peer.unseen = max(peer.unseen, 1)

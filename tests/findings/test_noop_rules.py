@@ -122,6 +122,25 @@ def test_inside_tls_a_noop_counts_from_when_it_arrives_too(tmp_path: Path) -> No
         assert found == expected
 
 
+@pytest.mark.parametrize("before", [2, 3, 5])
+def test_and_in_a_capture_that_begins_inside_the_connection(before: int) -> None:
+    for is_answered in (False, True):
+        talk = nooping("1")
+        talk.begin()
+        for opaque in range(1, before + 1):
+            ask(talk, opaque)
+            answer(talk, opaque)
+            talk.wait(1)
+        ask(talk, 9)
+        if is_answered:
+            answer(talk, 9)
+        for seqno in range(1, 9):
+            talk.wait(1)
+            talk.send("server", encode("dcp_stream_end", opaque=1, vbucket=seqno))
+        found = [one.message for one in check(talk) if one.rule == "noop-unanswered"]
+        assert found == ([] if is_answered else ["noop 0x00000009 unanswered for 8.0 s"])
+
+
 def test_a_noop_that_is_answered_late() -> None:
     talk = nooping()
     ask(talk, 9)
