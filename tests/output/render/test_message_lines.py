@@ -420,6 +420,14 @@ def test_in_80_columns_a_command_without_a_status_is_cut_at_its_end() -> None:
     assert "→ dcp_get_failover_" in lines.line(batch, 157)
 
 
+def test_in_80_columns_a_status_that_leaves_no_room_stands_alone() -> None:
+    with Reading([str(SAMPLES / "tour.pcapng")]) as reading:
+        (batch,) = reading
+    lines = Lines(width=80)
+    lines.fit(batch, np.arange(205, 220))
+    assert "← unknown_collection " in lines.line(batch, 215)
+
+
 def test_columns_have_room_for_what_comes_after_a_first_batch_of_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
