@@ -60,7 +60,7 @@ def about(
     text_lines = Text()
     if finding is None:
         return text_lines
-    when, _, whose = when_and_whose(finding).partition("; ")
+    when, whose = when_and_whose(finding)
     sections = [
         ("what", one_line(finding.message)),
         (

@@ -289,9 +289,8 @@ class _Page:
         lines += self.wrapped(
             "; ".join(filter(None, [culprits, place_of(finding)])), "    ", "      "
         )
-        lines += self.wrapped(
-            by_packets(when_and_whose(finding), finding, self._files), "    ", "      "
-        )
+        told = "; ".join(filter(None, when_and_whose(finding)))
+        lines += self.wrapped(by_packets(told, finding, self._files), "    ", "      ")
         lines += self._table(finding)
         if finding.places:
             without = f", without the other {finding.left_out:,}" if finding.left_out else ""
@@ -420,9 +419,11 @@ def _vbuckets_of(finding: Finding) -> str:
     return f"{count}{sid}" if is_named else f"{count}: {numbers}{sid}"
 
 
-def when_and_whose(finding: Finding) -> str:
-    """Returns when a finding was, whose fault it is, and whether it is over."""
-    return "; ".join(filter(None, [_when(finding), WHO_ACTS[finding.whose], _over(finding)]))
+def when_and_whose(finding: Finding) -> tuple[str, str]:
+    """Returns when a finding was, empty if no time is known; and whose fault it is, with whether it
+    is over.
+    """
+    return _when(finding), "; ".join(filter(None, [WHO_ACTS[finding.whose], _over(finding)]))
 
 
 def _when(finding: Finding, *, is_short: bool = False, has_days: bool = False) -> str:

@@ -19,7 +19,6 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.coverage_text import direction_cells
 from dcpinspect.output.render.finding_text import (
-    WHO_ACTS,
     by_packets,
     effects_in_words,
     message_of,
@@ -145,8 +144,7 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
     most = contents.limits.cases
     cases = finding.case_of_each if len(finding.case_of_each) > 1 else ()
     effects = contents.effects.get(finding.id, ())
-    told = by_packets(when_and_whose(finding), finding, contents.source.files)
-    when, _, whose = told.rpartition(WHO_ACTS[finding.whose])
+    when, whose = when_and_whose(finding)
     return {
         "id": finding.id,
         "rule": finding.rule,
@@ -154,8 +152,8 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "message": by_packets(escape_rest(finding.message), finding, contents.source.files),
         "who": ", ".join(filter(None, [escape(finding.who), escape(finding.server)])),
         "place": place_of(finding),
-        "when": when.removesuffix("; "),
-        "whose": f"{WHO_ACTS[finding.whose]}{whose}",
+        "when": when,
+        "whose": by_packets(whose, finding, contents.source.files),
         "next": escape_rest(finding.next or ""),
         "vbuckets": finding.vbuckets,
         "evidence": [
