@@ -594,9 +594,13 @@ class Collector(Portable):
             now.append((merged, case_of(merged, self._rules[merged.first.rule])))
         judged_cases = [*past.values(), *now]
         judgements = ((heap, judged(case)) for heap, case in judged_cases)
-        kept = [(heap, judged_case) for heap, judged_case in judgements if judged_case is not None]
+        wanted_cases = [
+            (heap, judged_case) for heap, judged_case in judgements if judged_case is not None
+        ]
         # what a side refused is no less than an error, and so is the fault that it refused
-        refused = {heap.cause for heap, case in kept if case.rule == _REFUSED and heap.cause}
+        refused = {
+            heap.cause for heap, case in wanted_cases if case.rule == _REFUSED and heap.cause
+        }
         return [
             (
                 heap,
@@ -604,7 +608,7 @@ class Collector(Portable):
                 if heap.first.key in refused or (case.rule == _REFUSED and heap.cause)
                 else case,
             )
-            for heap, case in kept
+            for heap, case in wanted_cases
         ]
 
     def _grouped(

@@ -399,19 +399,11 @@ def _snapshot(row: Mapping[str, Any]) -> str:
 
 
 def _gap(row: Mapping[str, Any]) -> str:
-    return (
-        f"{seqnos_text(row['after_seqno'] + 1, row['before_seqno'] - 1)} {in_gap(row['cause'])}, "
-        f"{row['cause']}: {row['evidence']}"
-    )
-
-
-def in_gap(cause: str) -> str:
-    """Says what became of the seqnos of a gap."""
-    return (
-        "must be discarded where the client has them"
-        if cause == CAUSES[ROLLBACK]
-        else "did not come"
-    )
+    fate = "did not come"
+    if row["cause"] == CAUSES[ROLLBACK]:
+        fate = "must be discarded where the client has them"
+    seqnos = seqnos_text(row["after_seqno"] + 1, row["before_seqno"] - 1)
+    return f"{seqnos} {fate}, {row['cause']}: {row['evidence']}"
 
 
 def seqnos_text(first: int, last: int) -> str:
@@ -441,10 +433,8 @@ def folded(all_events: Sequence[VbucketEvent]) -> Iterator[VbucketEvent]:
             yield from run
             continue
         width = sum(event.gap["width"] for event in run if event.gap is not None)
-        span = (
-            f"{width} seqnos between {first['after_seqno']} and {last['before_seqno']} "
-            f"{in_gap(first['cause'])}"
-        )
+        # the cause stands early, as the end of the line may be cut
+        span = f"{width} seqnos between {first['after_seqno']} and {last['before_seqno']}"
         same = all(
             event.gap is not None and event.gap["evidence"] == first["evidence"] for event in run
         )

@@ -289,8 +289,8 @@ class _Page:
         lines += self.wrapped(
             "; ".join(filter(None, [culprits, place_of(finding)])), "    ", "      "
         )
-        told = "; ".join(filter(None, when_and_whose(finding)))
-        lines += self.wrapped(by_packets(told, finding, self._files), "    ", "      ")
+        sentence = "; ".join(filter(None, when_and_whose(finding)))
+        lines += self.wrapped(by_packets(sentence, finding, self._files), "    ", "      ")
         lines += self._table(finding)
         if finding.places:
             without = f", without the other {finding.left_out:,}" if finding.left_out else ""

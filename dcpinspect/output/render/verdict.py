@@ -320,5 +320,7 @@ def worst_severity(*vbuckets: Mapping[str, Any]) -> Severity | None:
     """Returns the severity of the worst finding about a vbucket, whose clients have a row each;
     notes do not count.
     """
-    found = {level for row in vbuckets for level, count in (row["findings"] or {}).items() if count}
-    return next((level for level in SEVERITIES[:2] if level in found), None)
+    levels = {
+        level for row in vbuckets for level, count in (row["findings"] or {}).items() if count
+    }
+    return next((level for level in SEVERITIES[:2] if level in levels), None)

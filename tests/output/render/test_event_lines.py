@@ -46,7 +46,7 @@ def test_a_story_is_told_in_order_of_rows() -> None:
 def test_runs_of_gaps_with_one_cause_are_one_line() -> None:
     first, _ = twice()
     shown = texts(first, fold=True)
-    assert shown[2] == f"8 gap: 2 gaps, 6 seqnos between 0 and 9 did not come, deduplicated: {DISK}"
+    assert shown[2] == f"8 gap: 2 gaps, 6 seqnos between 0 and 9, deduplicated: {DISK}"
     assert len(shown) == len(texts(first)) - 1
 
 
