@@ -77,7 +77,7 @@ class TextForm:
     pieces: Callable[[Lines], Iterator[HexPiece]]
 
 
-_PUSHED = frozenset((*range(0x55, 0x5D), 0x5F, 0x60, 0x62, 0x63, 0x64, 0x65))
+_PUSHED = frozenset((*range(0x55, 0x5D), 0x5F, 0x60, *range(0x62, 0x68)))
 """Requests that producers send, so that their answers come from clients."""
 _REQUESTS, _ANSWERS = frozenset((0x80, 0x08)), frozenset((0x81, 0x18))
 _OFFSET = re.compile(r"(?:0x)?([0-9A-Fa-f]{4,16}):?\s+(?=[0-9A-Fa-f]{2}(?:\s|$))")

@@ -123,7 +123,7 @@ class StandardOutput(Target):
         self._is_ascii = is_ascii
         self._taken = 0
 
-    def put_lines(self, text: bytes) -> None:
+    def write_network_text(self, text: bytes) -> None:
         """Writes lines that contain data from the network."""
         self.write_piece(terminal.safe_lines(text))
 

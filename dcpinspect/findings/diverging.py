@@ -10,7 +10,7 @@ from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.gap_rules import elsewhere
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
-from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.streams.changes import ChangeEvent, key_text
 from dcpinspect.streams.histories import CAUSES, SHOWN, Contradiction
 
@@ -32,16 +32,6 @@ RULES = rules(
         cost: vbucket, has two histories, have two histories
     """
 )
-
-_WORDS: dict[int, str] = {
-    Opcode.DCP_MUTATION: "a mutation",
-    Opcode.DCP_DELETION: "a deletion",
-    Opcode.DCP_EXPIRATION: "an expiration",
-    Opcode.DCP_COMMIT: "a commit",
-    Opcode.DCP_PREPARE: "a prepare",
-    Opcode.DCP_ABORT: "an abort",
-    Opcode.DCP_SYSTEM_EVENT: "a system event",
-}
 
 
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
@@ -116,7 +106,8 @@ def _event_text(event: ChangeEvent, *, with_keys: bool) -> str:
     """Returns what an event is, such as "a mutation of k with CAS 0x0000000000000001"."""
     opcode = event.opcode
     key_part = f" of {key_text(event)}" if with_keys and opcode != Opcode.DCP_SYSTEM_EVENT else ""
-    return f"{_WORDS[opcode]}{key_part}{_cas(event)}"
+    name = opcode_name(opcode).removeprefix("dcp_").replace("_", " ")
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}{key_part}{_cas(event)}"
 
 
 def _cas(event: ChangeEvent) -> str:

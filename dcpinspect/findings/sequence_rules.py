@@ -475,9 +475,7 @@ def _anomalies(
     ``snapshots`` are its tables as they are now.
     """
     for code in unique(anomalies.code).tolist():
-        case = _CASES.get(code)
-        if case is None:
-            continue
+        case = _CASES[code]
         anomalies_of_code = anomalies[anomalies.code == code]
         rows = batch.index_of(anomalies_of_code.place.row)
         severities: dict[Severity | None, list[int]] = {}

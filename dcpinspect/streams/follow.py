@@ -533,7 +533,7 @@ def on_unreadable(state: ReadingState, message: Message, stream: Stream) -> None
     if would_be == k.MARKER:
         leave_snapshot(state, message, stream, True)
         stream.snapshot = -1
-        stream.markers += 1
+        stream.snapshots_begun += 1
     elif would_be == k.END:
         on_end(state, message, stream, -1)
 

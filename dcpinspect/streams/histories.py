@@ -20,7 +20,8 @@ from dcpinspect.kernels.structs import number as count
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.protocol.datatype import SNAPPY
-from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.opcodes import Opcode, Trait
+from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.streams.changes import ChangeEvent, Changes
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.disputes import MOST_OTHERS
@@ -52,6 +53,7 @@ STATES = np.zeros(256, dtype=np.int64)
 """Bits by opcode: as what a change may be shown. A client without sync writes gets the document, or
 its deletion, instead of a commit. A client that did not ask for expirations gets a deletion.
 """
+STATES[opcodes_with(Trait.EVENT)] = 32  # an event of another kind
 for _opcode, _state in {
     Opcode.DCP_MUTATION: 1,
     Opcode.DCP_DELETION: 2,

@@ -26,12 +26,12 @@ def begin_snapshot(state: ReadingState, message: Message, stream: Stream) -> int
     """
     n = state.counts.snapshots
     state.counts.snapshots = n + 1
-    stream.markers += 1
+    stream.snapshots_begun += 1
     snapshot = state.snapshots[n]
     reset_snapshot(snapshot)
     snapshot.number = n
     snapshot.stream = stream.number
-    snapshot.index = stream.markers
+    snapshot.index = stream.snapshots_begun
     snapshot.has_before = stream.has_position
     snapshot.before = stream.position
     snapshot.disk_end = stream.disk_end
@@ -136,7 +136,7 @@ def on_marker(state: ReadingState, message: Message, stream: Stream) -> None:
 @kernel_function
 def position_of(stream: Stream, marker: Marker) -> int:
     """Returns whether a marker is the first of its stream, as far as anyone knows."""
-    if stream.markers == 0:
+    if stream.snapshots_begun == 0:
         return (
             w.PERHAPS_FIRST
             if stream.lost_since_marker != 0 or stream.request.form == 0

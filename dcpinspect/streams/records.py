@@ -274,7 +274,7 @@ class Stream(Struct[T]):
     seen: T = number("Number of seqnos received.")
     first: T = number("Least seqno received, biased.")
     last: T = number("Greatest seqno received, biased.")
-    markers: T = number("Number of snapshots so far.")
+    snapshots_begun: T = number("Number of snapshots so far.")
     snapshot: T = number("The current snapshot.", reset=-1, of="snapshots")
     in_oso: T = number("The current OSO snapshot.", reset=-1, of="snapshots")
     has_position: T = number("Whether ``position`` is known.")

@@ -167,7 +167,9 @@ def on_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
         if not is_low:
             stream.position = seqno
         return
-    is_unannounced = n < 0 and not is_suspended and stream.request.form > 0 and stream.markers == 0
+    is_unannounced = (
+        n < 0 and not is_suspended and stream.request.form > 0 and stream.snapshots_begun == 0
+    )
     if is_unannounced:
         note(state, w.BEFORE_MARKER, message, stream.number, seqno, message.kind)
     if is_low and not is_unannounced:

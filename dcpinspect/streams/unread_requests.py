@@ -31,7 +31,9 @@ class UnreadRequests:
     ) -> None:
         """``clients``: name of the consumer of each connection."""
         self.streams: BoolArray = (
-            (streams.request.filter == CUT_VALUE) & (streams.markers == 0) & (streams.seen == 0)
+            (streams.request.filter == CUT_VALUE)
+            & (streams.snapshots_begun == 0)
+            & (streams.seen == 0)
         )
         """Streams whose stream-id may be in the missing part of their request, and on which no
         message came that shows it.

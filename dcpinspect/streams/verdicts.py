@@ -129,12 +129,14 @@ def verdicts(
     is_ended = np.isin(state, (ENDED, DRAINING)) | (ends.is_closed & (state != REQUESTED))
     # an unreadable message may have been the last one of its snapshot
     unread = runs & (streams.position_losses < 0) & (streams.unreadable > table.place.row[snapshot])
-    unmarked = (streams.request.form == 0) & (streams.markers == 0)
+    unmarked = (streams.request.form == 0) & (streams.snapshots_begun == 0)
     unknown = unmarked | unread | ends.is_lost | (state == LEFT) | (state == REQUESTED)
     complete = (is_marked & np.isin(current_state, (COMPLETE, COMPLETE_ADVANCED))) | (
-        ~is_marked & (streams.markers > 0) & (streams.lost_since_marker == 0)
+        ~is_marked & (streams.snapshots_begun > 0) & (streams.lost_since_marker == 0)
     )
-    silent = np.isin(state, (ACCEPTED, CLOSING)) & (streams.markers == 0) & (streams.seen == 0)
+    silent = (
+        np.isin(state, (ACCEPTED, CLOSING)) & (streams.snapshots_begun == 0) & (streams.seen == 0)
+    )
     order = [
         never,
         answer == w.A_REFUSED,

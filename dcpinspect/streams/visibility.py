@@ -157,10 +157,10 @@ class Visibility:
         # known to be complete
         is_complete = (
             bool(snapshots.end[number] <= stream.position)
-            and int(snapshots.index[number]) == int(stream.markers)
+            and int(snapshots.index[number]) == int(stream.snapshots_begun)
             and bool(snapshots.layout[number] != UPR_LAYOUT)
             if number >= 0
-            else not stream.markers and not stream.seen
+            else not stream.snapshots_begun and not stream.seen
         )
         return lost is not None and may_move(
             lost.sizes[len(lost.sizes) - count :].tolist(),

@@ -223,7 +223,9 @@ class Waits:
         current = table[row.snapshot]
         is_on_disk = (row.snapshot >= 0) & (current.state == OPEN) & (types(current) == _DISK)
         return np.where(
-            (row.markers == 0) | is_on_disk, self._connections.producer_time[row.connection], 0
+            (row.snapshots_begun == 0) | is_on_disk,
+            self._connections.producer_time[row.connection],
+            0,
         )
 
 

@@ -89,14 +89,6 @@ def by_side(text: str, producer: int = 1) -> str:
 
 # -- anomalies
 
-ANOMALIES = words_of(
-    "message-without-stream message-after-stream-end opaque-mismatch stream-already-open "
-    "event-before-marker seqno-not-increasing seqno-repeated-after-advanced seqno-outside-snapshot "
-    "seqno-below-request-start marker-overlap marker-behind oso-structure rollback-above-start "
-    "role-violation seqno-ack-regress cached-above-start duplicate-key-in-snapshot "
-    "keys-not-checked cas-regress commit-without-prepare collection-outside-filter "
-    "event-for-unknown-collection event-after-collection-end manifest-uid-backwards"
-)
 (
     WITHOUT_STREAM,
     AFTER_END,

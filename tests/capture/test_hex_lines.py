@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from dcpinspect.capture.hex_lines import (
+    _PUSHED,
     CLIENT,
     FORMS,
     SERVER,
@@ -15,6 +16,7 @@ from dcpinspect.capture.hex_lines import (
     TextForm,
     form_of,
 )
+from dcpinspect.protocol.opcodes import Opcode, Trait
 
 HELLO = bytes.fromhex("801f000300000000000000050000000100000000000000006162630006")
 ANSWER = bytes.fromhex("811f00000000000000000002000000010000000000000000" + "0006")
@@ -292,6 +294,9 @@ def test_times_of_tcpdump_are_read_in_each_of_their_forms(
         (b"\x80\x53", 0),
         (b"\x80\x5c", 1),
         (b"\x81\x5c", 0),
+        (b"\x80\x66", 1),
+        (b"\x80\x5a", 1),
+        (b"\x80\x61", 0),
         (b"\x08\x01", 0),
     ],
 )
@@ -300,6 +305,11 @@ def test_who_sent_a_message_is_taken_from_its_command(data: bytes, direction: in
     (one,) = found(text)[1]
     assert isinstance(one, SentBytes)
     assert one.direction == direction
+
+
+def test_producers_push_what_flow_control_counts_and_noops() -> None:
+    counted = {int(opcode) for opcode in Opcode if Trait.COUNTED in opcode.traits}
+    assert counted | {Opcode.DCP_FLUSH, Opcode.DCP_NOOP} == _PUSHED
 
 
 @pytest.mark.parametrize(

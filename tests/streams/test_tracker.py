@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 from dcpinspect.reading.reading import Reading
-from dcpinspect.streams import words as w
 from dcpinspect.streams.records import Streams
 from dcpinspect.streams.tables import Tables
 from dcpinspect.streams.verdicts import number_streams
 from tests.findings.checked import findings
 from tests.peers import truth
 from tests.peers.script import Stream
-from tests.streams.told import Seen, Told, opened, packets, tables
+from tests.streams.told import ANOMALIES, Seen, Told, opened, packets, tables
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 EVENTS = {
@@ -37,7 +36,7 @@ def read(name: str) -> tuple[Tables, list[str]]:
         assert reading.tracker is not None
         state = reading.tracker.state
         anomalies = [code for _ in reading for code in state.used(state.anomalies).code.tolist()]
-        return reading.tables, [w.ANOMALIES[code] for code in anomalies]
+        return reading.tables, [ANOMALIES[code] for code in anomalies]
 
 
 def records(tables: Tables, name: str) -> list[dict[str, Any]]:

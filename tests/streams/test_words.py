@@ -11,6 +11,7 @@ import pytest
 
 from dcpinspect.streams import words as w
 from dcpinspect.streams.transitions import COMPLETE_OSO, CUT, NOT_KNOWN, SNAPSHOT_STATES
+from tests.streams.told import ANOMALIES
 
 
 @pytest.mark.parametrize(
@@ -26,9 +27,9 @@ from dcpinspect.streams.transitions import COMPLETE_OSO, CUT, NOT_KNOWN, SNAPSHO
         (w.OUT_OF_ORDER, "oso", w.CAUSES),
         (w.TAIL, "snapshot-tail", w.CAUSES),
         (w.UNEXPLAINED, "unexplained", w.CAUSES),
-        (w.WITHOUT_STREAM, "message-without-stream", w.ANOMALIES),
-        (w.OSO_STRUCTURE, "oso-structure", w.ANOMALIES),
-        (w.MANIFEST_BACKWARDS, "manifest-uid-backwards", w.ANOMALIES),
+        (w.WITHOUT_STREAM, "message-without-stream", ANOMALIES),
+        (w.OSO_STRUCTURE, "oso-structure", ANOMALIES),
+        (w.MANIFEST_BACKWARDS, "manifest-uid-backwards", ANOMALIES),
     ],
 )
 def test_a_number_is_the_place_of_its_word(number: int, word: str, words: tuple[str, ...]) -> None:

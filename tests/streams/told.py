@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dcpinspect.reading.engine import Engine
-from dcpinspect.streams import words as w
 from dcpinspect.streams.contents import MOST, Contents
 from dcpinspect.streams.events import RECENT
 from dcpinspect.streams.records import Anomalies
 from dcpinspect.streams.tracker import Tracker
+from dcpinspect.text import words_of
 from tests.builders import ACK, FIN, PSH, RST, START_NS, Recorded, pcap
 from tests.damage import PORT, Packet, Talk, batches
 from tests.peers.script import Close, Conversation, Mark, Send
@@ -33,6 +33,16 @@ Record = dict[str, Any]
 _SERVERS = {"node1": "10.0.0.2", "node2": "10.0.0.3"}
 
 _LOSE, _KEEP, _BEGIN = "lose", "keep", "begin"
+
+ANOMALIES = words_of(
+    "message-without-stream message-after-stream-end opaque-mismatch stream-already-open "
+    "event-before-marker seqno-not-increasing seqno-repeated-after-advanced seqno-outside-snapshot "
+    "seqno-below-request-start marker-overlap marker-behind oso-structure rollback-above-start "
+    "role-violation seqno-ack-regress cached-above-start duplicate-key-in-snapshot "
+    "keys-not-checked cas-regress commit-without-prepare collection-outside-filter "
+    "event-for-unknown-collection event-after-collection-end manifest-uid-backwards"
+)
+"""What tests call them, by code."""
 
 
 @dataclass(eq=False, slots=True)
@@ -161,7 +171,7 @@ class Seen:
         """What was not as the protocol has it, in order of rows."""
         found = self.anomaly_rows
         order = found.place.row.argsort(kind="stable")
-        return [w.ANOMALIES[code] for code in found.code[order].tolist()]
+        return [ANOMALIES[code] for code in found.code[order].tolist()]
 
     def everything(self) -> dict[str, Any]:
         """All that can be compared."""

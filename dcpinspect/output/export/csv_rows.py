@@ -49,7 +49,7 @@ class CsvRows:
         is_short = self._is_short and (write_rows.is_compiled or self._cells <= _FEW)
         text = _short_text if is_short else _arrow_text
         guard = self._target.guards_csv
-        self._target.put_lines(text(batch, rows, self._columns, guard=guard))
+        self._target.write_network_text(text(batch, rows, self._columns, guard=guard))
 
     def end(self) -> None:
         """Does nothing."""

@@ -255,7 +255,7 @@ class Csv(Format):
         from dcpinspect.output.export.csv_rows import csv_heading
 
         target.write_piece(csv_heading(schema.names))
-        return lambda batch: target.put_lines(
+        return lambda batch: target.write_network_text(
             csv_lines(batch, guard=target.guards_csv)
         ), lambda: None
 

@@ -16,8 +16,9 @@ TableWriter = tuple[Callable[[Any], object], Callable[[], object]]
 
 
 class Target(ABC):
-    """The file that formats write to. ``write_piece`` is for whole pieces; ``write`` and the other
-    methods are for libraries that expect a file.
+    """The file that formats write to. ``write_network_text`` is for lines with data from the
+    network, ``write_piece`` for other pieces; ``write`` and the other methods are for libraries that
+    expect a file.
     """
 
     closed = False
@@ -31,8 +32,10 @@ class Target(ABC):
         """Writes a whole piece, text as UTF-8."""
         self.write(data.encode() if isinstance(data, str) else data)
 
-    def put_lines(self, text: bytes) -> None:
-        """Writes lines that contain data from the network."""
+    def write_network_text(self, text: bytes) -> None:
+        """Writes lines that contain data from the network, and are not escaped: a terminal gets
+        them with escapes.
+        """
         self.write_piece(text)
 
     def width(self) -> int | None:

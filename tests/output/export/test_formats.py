@@ -15,6 +15,7 @@ from dcpinspect.cli.main import DeferredCommand
 from dcpinspect.errors import UsageError
 from dcpinspect.output.export.atomic import AtomicFile
 from dcpinspect.output.export.formats import FORMATS, Format, format_of
+from dcpinspect.output.export.target import Target
 
 
 @pytest.mark.parametrize(
@@ -92,6 +93,33 @@ def test_text_is_aligned_and_safe(tmp_path: Path) -> None:
             "1970-01-01T00:00:00.000000000Z"
         ),
     ]
+
+
+class _Pieces(Target):
+    """What reaches a terminal without being made safe by the target."""
+
+    def __init__(self) -> None:
+        self.taken = b""
+
+    def write_network_text(self, text: bytes) -> None:
+        """It would have escapes."""
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        self.taken += bytes(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return len(self.taken)
+
+
+def test_no_format_for_terminals_lets_a_control_character_through() -> None:
+    table = pa.table({"name": ["\x1b]0;title\x07", "a\x9b2Jb", "\u202e"]})
+    for format_ in FORMATS.values():
+        if not format_.is_binary:
+            target = _Pieces()
+            format_.write(target, table.schema, table.to_batches())
+            text = target.taken.decode()
+            assert not [letter for letter in "\x1b\x07\x9b\u202e" if letter in text], format_.name
 
 
 def test_json_objects_have_all_keys(tmp_path: Path) -> None:

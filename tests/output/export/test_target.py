@@ -11,7 +11,7 @@ def test_pieces_are_written_as_they_are_and_whole(tmp_path: Path) -> None:
     target = AtomicFile(str(tmp_path / "x"))
     for piece in ("é\n", b"\x1b\xff\n"):
         target.write_piece(piece)
-    target.put_lines(b"\x1b[2J\n")
+    target.write_network_text(b"\x1b[2J\n")
     assert target.tell() == 11
     target.commit()
     assert (tmp_path / "x").read_bytes() == b"\xc3\xa9\n\x1b\xff\n\x1b[2J\n"
