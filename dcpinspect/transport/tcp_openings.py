@@ -90,7 +90,8 @@ def openings(tables: TransportTables, numbers: IntArray, now_ns: int) -> Iterato
     connection_rows = tables.connections[numbers - 1]
     kinds = _kinds(tables, connection_rows, numbers, now_ns)
     errors = connection_rows.unreached.tolist()
-    syns = tables.sides.packets[2 * numbers - 2].tolist()
+    syns = tables.sides.packets[2 * numbers - 2]
+    syns = np.where(_goes_on(connection_rows), syns, np.minimum(syns, 1)).tolist()
     shut, first = _shut(tables, connection_rows), np.maximum(connection_rows.flows, 0)
     behind = np.stack(
         (tables.flows.unproven[first], tables.flows.unproven[first + 1]), axis=1
@@ -165,9 +166,7 @@ def _kinds(
     is_reset, by_client = connection_rows.closed_how == BY_RST, connection_rows.closed_by == 0
     has_asked = (client.started != 0) & (server.has_base == 0) & is_mute & ~(is_reset & by_client)
     hears_servers = bool((tables.sides.packets[1 : 2 * tables.counts.connections : 2] > 0).any())
-    # what comes again sooner is a copy, from another interface or place
-    is_repeated = connection_rows.last_time - connection_rows.first_time >= WAIT_NS
-    waited = is_repeated | (connection_rows.unreached > 0)
+    waited = _goes_on(connection_rows) | (connection_rows.unreached > 0)
     waited |= (
         hears_servers
         & (connection_rows.closed_how == OPEN)
@@ -183,6 +182,14 @@ def _kinds(
         & (connection_rows.closed_how != OPEN)
     ] = _SILENT
     return kinds
+
+
+def _goes_on(connection_rows: TcpConnectionRows) -> BoolArray:
+    """Returns of which connections packets came for so long that one may have been sent again: what
+    comes again sooner is a copy, from another interface or place.
+    """
+    is_long: BoolArray = connection_rows.last_time - connection_rows.first_time >= WAIT_NS
+    return is_long
 
 
 def _late_acks(tables: TransportTables, row: int) -> tuple[Late, ...]:
@@ -217,7 +224,7 @@ def _unseen(
         column[first] + column[first + 1]
         for column in (tables.flows.payload, tables.flows.duplicate)
     )
-    goes_on = (connection_rows.last_time - connection_rows.first_time >= WAIT_NS) & (again == 0)
+    goes_on = _goes_on(connection_rows) & (again == 0)
     is_sure = (tables.sides.has_base[both] != 0).all(axis=0) | goes_on
     has_bytes = (payload > 0) | (connection_rows.flows < -1)
     unseen_direction: IntArray = np.where(

@@ -159,6 +159,8 @@ def test_a_reset_instead_of_an_answer_is_a_refusal(
 ) -> None:
     (one,) = said(attempt((0, True, SYN), (0.001, False, RST | ACK)), tmp_path_factory)
     assert one == ("warning", "refused", "10.0.0.1 does not reach 10.0.0.2:11210: refused")
+    twice = [(0, True, SYN), (0.03, True, SYN), (0.04, False, RST | ACK), (0.08, False, RST | ACK)]
+    assert said(attempt(*twice), tmp_path_factory) == [one], "captured at both ends"
 
 
 def sent(seconds: float, to_server: bool, flags: int, seq: int, ack: int = 0) -> Segment:
