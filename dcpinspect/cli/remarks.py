@@ -48,9 +48,12 @@ def no_such_connections(reading: Reading, wanted: Sequence[range]) -> str:
 
 
 def _set_clocks(reading: Reading) -> Iterator[str]:
-    """Yields which clocks differ, where one was set while it captured, and what times mean then."""
+    """Yields which clocks differ, where one was set while it captured, and what times mean then;
+    and which captures are not in order of time.
+    """
     steps, ahead = reading.engine.clock.steps, reading.options["ahead_ns"]
-    if not steps and not ahead:
+    turns_back = reading.engine.clock.turns_back
+    if not steps and not ahead and not turns_back:
         return
     from dcpinspect.findings.cases import duration  # deferred: few captures have such a clock
 
@@ -65,6 +68,12 @@ def _set_clocks(reading: Reading) -> Iterator[str]:
         yield (
             f"{escape(name)}: at frame {step.frame}, the clock of the capturing machine was set "
             f"{turn} by {duration(abs(step.ns))}; times go on by the clock as it was before"
+        )
+    for file in turns_back.keys() - {step.file for step in steps}:
+        name, late = escape(reading.capture.files[file].name), turns_back[file]
+        yield (
+            f"{name}: its packets are not in order of time; frame {late.frame} is "
+            f"{duration(-late.ns)} before the one in front of it; first: reordercap {name} OUT"
         )
 
 

@@ -50,15 +50,23 @@ def with_unseen_ends(
     """Returns connections; of those that ended, though the capture has no FIN or RST of them, what
     was said last is lost.
 
-    Another connection has their addresses. Or their client came to the server again under the name
-    that it had, and nothing is heard of them since. Or they fell silent for good while packets of
-    others were lost (``losses``): what was lost of them has nothing behind it that shows a hole.
+    Another connection has their addresses: a later one of the capture, or one of later times that
+    stands before them in a file that is not in order. Or their client came to the server again
+    under the name that it had, and nothing is heard of them since. Or they fell silent for good
+    while packets of others were lost (``losses``): what was lost of them has nothing behind it that
+    shows a hole.
     """
-    came_again: dict[tuple[str, ...], int] = {(): 0}
+    came_again: dict[tuple[str, ...], int] = {}
     for link in links:
-        name = _name_of(link, sessions)
-        came_again[name] = max(came_again.get(name, 0), link.first_ns)
-    del came_again[()]
+        for name in (_name_of(link, sessions), (link.client, link.server)):
+            came_again[name] = max(came_again.get(name, 0), link.first_ns)
+    came_again[()] = 0
+    links = [
+        replace(link, closed="replaced")
+        if not link.closed and link.last_ns < came_again[link.client, link.server]
+        else link
+        for link in links
+    ]
     last_ns = np.array([link.last_ns for link in links], dtype=np.int64)
     # a hole of the connection itself is over by its last packet
     lost_then = np.searchsorted(np.sort(losses.before_time), last_ns + _ANSWER_NS, "right")
@@ -69,7 +77,7 @@ def with_unseen_ends(
         if link.closed == "replaced"
         or (
             not link.closed
-            and (falls_silent or link.last_ns < came_again.get(_name_of(link, sessions), 0))
+            and (falls_silent or link.last_ns < came_again[_name_of(link, sessions)])
         )
         else link
         for link, falls_silent in zip(links, is_cut.tolist(), strict=True)

@@ -41,6 +41,8 @@ makes what came later the earlier.
 """
 BEFORE, BEHIND = 256, 64
 """Greatest number of packets before a gap, and behind it, of which one sender is looked for."""
+_LATE_NS = 1_000_000_000
+"""Packets that a capture writes late are not so late."""
 _HEAD = 192
 """Bytes of a packet that are kept: its headers."""
 _SLOWEST_HZ, _USUAL_HZ = 10, 1000
@@ -49,7 +51,7 @@ _LEAST_SPAN_NS = 1_000_000_000
 """The rate of a clock is measured over no less."""
 _TIMESTAMPS = 8
 _MOST = 10
-"""Number of steps that are told."""
+"""Number of steps that are told, and of files that are not in order of time."""
 
 
 class _Pause(NamedTuple):
@@ -82,9 +84,11 @@ class ClockSteps:
     def __init__(self) -> None:
         self.steps: list[ClockStep] = []
         """The first steps."""
+        self.turns_back: dict[int, ClockStep] = {}
+        """By file: where time first runs backwards, as a step or as packets out of order."""
         self._clocks: dict[int, _FileClock] = {}
         """By lane."""
-        self._latest = _FileClock(self.steps)
+        self._latest = _FileClock(self.steps, self.turns_back)
 
     @property
     def ahead_ns(self) -> int:
@@ -109,7 +113,7 @@ class ClockSteps:
     def _steady(self, batch: PacketBatch, lane: int) -> PacketBatch:
         clock = self._clocks.get(lane)
         if clock is None or not clock.goes_on(batch):
-            clock = self._clocks[lane] = _FileClock(self.steps)
+            clock = self._clocks[lane] = _FileClock(self.steps, self.turns_back)
         self._latest = clock
         return clock.steady(batch)
 
@@ -117,11 +121,11 @@ class ClockSteps:
 class _FileClock:
     """The clock of one file."""
 
-    def __init__(self, steps: list[ClockStep]) -> None:
-        """``steps``: gets the steps, as long as there are few."""
+    def __init__(self, steps: list[ClockStep], turns_back: dict[int, ClockStep]) -> None:
+        """``steps``, ``turns_back``: get those of the file, as long as there are few."""
         self.ahead_ns = 0
         """What it is ahead of the one that the file began with."""
-        self._steps = steps
+        self._steps, self._turns_back = steps, turns_back
         self._may_be_set = False
         self._parser = HeaderParser(None)
         self._packets = 0
@@ -152,7 +156,12 @@ class _FileClock:
         """Returns the next packets of the file with times of a clock that was not set."""
         steady = replace(batch, time_ns=batch.time_ns - self.ahead_ns) if self.ahead_ns else batch
         latest_ns = steady.time_ns[0] if self._heads is None else self._heads.time_ns[-1]
-        is_gap = is_apart(np.diff(steady.time_ns, prepend=latest_ns))
+        apart_ns = np.diff(steady.time_ns, prepend=latest_ns)
+        is_gap = is_apart(apart_ns)
+        late = np.flatnonzero(apart_ns < -_LATE_NS)
+        if len(late) and len(self._turns_back) < _MOST:
+            turn = ClockStep(batch.file, int(batch.frames[late[0]]), int(apart_ns[late[0]]))
+            self._turns_back.setdefault(batch.file, turn)
         if is_gap.any() or self._gap is not None:
             steady = replace(steady, time_ns=self._corrected(steady, np.flatnonzero(is_gap)))
         self._packets += len(batch)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from dcpinspect.capture.open import FileDamage
+from dcpinspect.cli.main import main
 from dcpinspect.cli.remarks import MAX_LINES, remarks
 from dcpinspect.output.render.coverage_text import MAX_PORTS, nothing_found
 from dcpinspect.reading.reading import Reading
 from tests import builders
-from tests.builders import Conversation
+from tests.builders import Conversation, Recorded, pcap
+from tests.streams.told import opened, packets
 
 
 def read(*paths: Path) -> Reading:
@@ -172,3 +175,24 @@ def test_much_damage_is_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == MAX_LINES + 1
     assert lines[-1] == "dcpinspect: 5 more damaged places"
+
+
+def test_packets_that_are_not_in_order_of_time_are_told_and_no_silence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk = opened(enable_noop="true", set_noop_interval="1")
+    for _ in range(20):
+        talk.noop()
+        talk.wait(1)
+    talk.close()
+    sent = [Recorded(one.data, one.wire, one.time_ns) for one in packets(talk)]
+    path = tmp_path / "x.pcap"
+    path.write_bytes(pcap([*sent[40:], *sent[:40]]))
+    assert main(["check", str(path), "--severity", "warning"]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("nothing wrong"), told.out
+    assert re.search(
+        r": its packets are not in order of time; frame \d+ is \d+\.\d s before the one in front of "
+        r"it; first: reordercap .*x.pcap OUT\n",
+        told.err,
+    )
