@@ -90,6 +90,9 @@ _OFFLOAD = (
     "the network card cuts them into packets later: capture on the other host, or switch "
     "that off, as with ethtool -K DEV tso off gso off"
 )
+_NEVER_ARRIVED = (
+    "the network may have lost these bytes, and not the capture; a capture at their sender shows it"
+)
 _SORT = (
     "packets stand in the file behind those that follow them; if their times are right, "
     "reordercap puts them in order"
@@ -222,11 +225,15 @@ def _missing(context: Context, direction_coverage: DirectionCoverage) -> Iterato
             if direction_coverage.filled
             else []
         )
+        link = context.by_number[direction_coverage.connection]
+        acked, first_hole = link.acked[direction_coverage.direction], direction_coverage.first_hole
+        is_never_acked = first_hole is not None and 0 < acked <= first_hole
+        fate = ["which no captured packet acknowledges"] if is_never_acked else []
         message = ", ".join(
-            [*([f"{counted(lost, 'byte')}{where}"] if lost else []), *late, _SENT[name]]
+            [*([f"{counted(lost, 'byte')}{where}"] if lost else []), *late, _SENT[name], *fate]
         )
         evidence = context.first_losses(direction_coverage.connection, direction_coverage.direction)
-        next_ = _SORT if direction_coverage.filled else None
+        next_ = _SORT if direction_coverage.filled else _NEVER_ARRIVED if is_never_acked else None
         yield Occurrence(
             "capture-hole",
             message,

@@ -98,6 +98,20 @@ def test_what_the_capture_lacks_is_told_once_a_direction() -> None:
     assert found.places[0].row > 0
 
 
+def test_bytes_that_nobody_acknowledged_may_be_a_loss_of_the_network() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    with talk.lost():
+        stream.mutation(3, "k")
+    stream.mutation(9, "l")
+    sent = packets(talk)
+    last = next(number for number in range(len(sent))[::-1] if sent[number].flow[2] == 1)
+    (found,) = [one for one in found_in(sent[: last + 1]) if one.rule == "capture-hole"]
+    assert found.message.endswith(", sent by the server, which no captured packet acknowledges")
+    assert found.next.startswith("the network may have lost these bytes, and not the capture")
+
+
 @pytest.mark.parametrize("direction", [0, 1])
 @pytest.mark.parametrize("first", [0, 4])
 def test_a_direction_that_is_missing_is_no_loss_of_the_capture_but_of_its_filter(
