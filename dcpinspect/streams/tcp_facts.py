@@ -171,11 +171,14 @@ class TcpConnection:
     def carried_ns(self, since_ns: int, until_ns: int, heard_ns: int) -> int:
         """Returns for how long of a time the network carried, as far as TCP shows: silence in the
         rest is nobody's. ``heard_ns``: time of the latest message of who is waited for. A network
-        that carries nothing in the end may have done so from then on.
+        that carries nothing in the end may have done so from then on, or from the latest
+        acknowledgement on.
         """
         outages = sorted(
             (
-                late.since_ns if late.time_ns < GREATEST else min(late.since_ns, heard_ns),
+                late.since_ns
+                if late.time_ns < GREATEST
+                else min(late.since_ns, max(heard_ns, late.sent_ns)),
                 late.time_ns,
             )
             for acks in self.late_acks

@@ -99,26 +99,35 @@ class Flow(Struct[T]):
         "has, where there should be bytes before it."
     )
     acked_to: T = number("Stream offset up to which the other side has acknowledged.")
-    sent_since: T = number(
-        "Time before which nothing was sent that the other side has not acknowledged; 0: nothing is "
-        "on its way, or it is unknown. Behind an acknowledgement of a part, it is by LATE_NS before that."
+    acked_at: T = number(
+        "When the other side acknowledged all that had been sent, so that nothing older is on its "
+        "way; LATE_NS before it acknowledged a part. 0: it did not."
     )
     resent_since: T = number(
-        "Time since when bytes are sent again that the other side has not acknowledged; 0: none are."
+        "Time since when the first bytes that the other side has not acknowledged are sent again; 0: "
+        "they are not."
     )
     acked_at_end: T = number(
         "Stream offset up to which the other side acknowledged with its FIN, where that is more than "
         "was captured by then."
     )
-    head: T = number("First of the segments that wait, in order.", reset=-1, of="nodes")
-    tail: T = number("Last of the segments that wait.", reset=-1, of="nodes")
-    near: T = number("The latest segment that was put before another one.", reset=-1, of="nodes")
+    head: T = number("First of the segments that wait, in order.", reset=-1, of="nodes", bits=32)
+    tail: T = number("Last of the segments that wait.", reset=-1, of="nodes", bits=32)
+    near: T = number(
+        "The latest segment that was put before another one.", reset=-1, of="nodes", bits=32
+    )
+    passed: T = number(
+        "0; SENT: a packet was sent after the next byte wanted; GIVEN_UP: the other direction "
+        "waits for that no more.",
+        bits=32,
+    )
     waiting: T = number("Cost in bytes of the segments that wait.")
     stray: T = number(
         "A packet that cannot belong to its connection, and waits for another one to agree "
         "with it.",
         reset=-1,
         of="nodes",
+        bits=32,
     )
     trailing_bytes: T = number(
         "Bytes behind the end that an IP header told: of the direction, if their end is one of "
@@ -128,6 +137,7 @@ class Flow(Struct[T]):
         bits=32,
     )
     nodes: T = number("Number of the segments that wait.", bits=32)
+    resent_ms: T = number("How long after ``resent_since`` that was last, in ms.", bits=32)
     unproven: T = number("Such bytes that may be of the direction or not: no packet shows it.")
     payload: T = number("Bytes captured.")
     unique: T = number("Bytes given out in chunks, or still waiting.")
@@ -163,12 +173,7 @@ class Flow(Struct[T]):
     shut_from_place: T = number("Frame of that packet, in the same way.")
     shut_ns: T = number("How long that one was.")
     shuts: T = number("Spells of at least SHUT_NS that are over.", bits=32)
-    passed: T = number(
-        "0; SENT: a packet was sent after the next byte wanted; GIVEN_UP: the other direction "
-        "waits for that no more.",
-        bits=32,
-    )
-    number: T = number("Its direction.", of="sides")
+    number: T = number("Its direction.", of="sides", bits=32)
 
 
 class Flows(Flow[IntArray], StructRows[Flow]):
@@ -291,7 +296,7 @@ class LateBytes(Struct[T]):
 
     start: T = number("Stream offset of the first.")
     end: T = number("Stream offset after the last that was on its way then.")
-    sent: T = number("``Flow.sent_since`` of them.")
+    sent: T = number("``Flow.acked_at`` before.")
     since: T = number("When they were sent again first.")
     time: T = number("When the other side had acknowledged them, or the latest of them so far.")
 

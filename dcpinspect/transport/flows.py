@@ -61,6 +61,7 @@ def own_flow(tables: TransportTables, side: int) -> int:
                 1 << ASIDE_BITS - 1
             ) - 1
             flow.acked_to = flow.next if (aside >> direction * ASIDE_BITS) & 1 else 0
+            flow.acked_at = connection.last_time if flow.acked_to else 0
             flow.fin_at = flow.next if tables.sides[flow.number].has_fin else 0
     return int(connection.flows + (side & 1))
 

@@ -92,6 +92,7 @@ from dcpinspect.transport.waiting import (
     acknowledge,
     free_node,
     insert,
+    is_sent_again,
     new_node,
     packets_of,
     wait_again,
@@ -356,12 +357,15 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
         # an end that takes nothing answers each copy; where nothing of it was captured, nobody knows
         other_flow = tables.flows[flow_of(tables, side ^ 1)]
         if (
-            flow.resent_since == 0
-            and offset + old_bytes > flow.acked_to
+            offset <= flow.acked_to < offset + old_bytes
             and other_flow.shut_since == 0
             and tables.sides[side ^ 1].packets > 0
         ):
-            flow.resent_since = packet.time
+            if flow.resent_since == 0:
+                flow.resent_since = packet.time
+            flow.resent_ms = min((packet.time - flow.resent_since) // 1_000_000, (1 << 31) - 1)
+            if is_sent_again(flow, packet.time):  # its sender is still there
+                tables.connections[side >> 1].last_time = packet.time
         offset += old_bytes
         full -= old_bytes
         have -= old_have
@@ -372,8 +376,6 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
         flow.late += have
         return
     head = flow.head
-    if head < 0 and 0 < flow.acked_to >= next_offset:
-        flow.sent_since = packet.time
     is_next = offset == next_offset and (head < 0 or tables.nodes[head].offset >= offset + full)
     if is_next and not (segment.acked > 0 and comes_early(tables, flow, segment.acked)):
         if have > 0:
@@ -407,8 +409,9 @@ def note_last(tables: TransportTables, side: int, last: int, is_fin: int) -> Non
     if after <= fin_at <= after + WINDOW:
         direction.has_fin = is_fin
         if fin_at > (0 if is_fin else after):
-            kept = 0 if is_fin else tables.flows[flow_of(tables, side)].fin_at
-            tables.flows[own_flow(tables, side)].fin_at = max(fin_at, kept)
+            tables.flows[own_flow(tables, side)].fin_at = fin_at
+        elif tables.flows[flow_of(tables, side)].fin_at > after:
+            tables.flows[own_flow(tables, side)].fin_at = 0
         connection, flow = tables.connections[side >> 1], tables.flows[flow_of(tables, side)]
         # the other side had this FIN, though its own was captured before, by another clock
         if is_fin and connection.closed_how == BY_FIN and flow.acked_at_end == fin_at + 1:

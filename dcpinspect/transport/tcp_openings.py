@@ -14,6 +14,7 @@ from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.transport.flow_records import (
     BY_RST,
     FILE_BIT,
+    LATE_NS,
     OPEN,
     RECENT_HOLES,
     SHUT_NS,
@@ -203,9 +204,9 @@ def _late_acks(tables: TransportTables, row: int) -> tuple[Late, ...]:
         (int(late.start), int(late.end), int(late.sent), int(late.since), int(late.time))
         for late in recent
     ]
-    if flow.resent_since > 0:
+    if flow.resent_since > 0 and flow.resent_ms * 1_000_000 >= LATE_NS:
         late_acks.append(
-            (int(flow.acked_to), NEVER, int(flow.sent_since), int(flow.resent_since), NEVER)
+            (int(flow.acked_to), NEVER, int(flow.acked_at), int(flow.resent_since), NEVER)
         )
     return tuple(late_acks)
 

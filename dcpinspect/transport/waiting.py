@@ -189,6 +189,20 @@ def late_row(tables: TransportTables, flow: Flow, nth: int) -> int:
 
 
 @kernel_function
+def is_sent_again(flow: Flow, until_ns: int) -> bool:
+    """Returns whether the first bytes that are not acknowledged were sent again up to a time: not
+    only as a copy that another interface has, and not so long ago that an acknowledgement must have
+    been missed. TCP waits twice as long each time (RFC 6298, 5.5).
+    """
+    last_ns = flow.resent_ms * 1_000_000
+    return bool(
+        flow.resent_since > 0
+        and last_ns >= LATE_NS
+        and until_ns - flow.resent_since - last_ns <= 2 * last_ns + LATE_NS
+    )
+
+
+@kernel_function
 def note_late(tables: TransportTables, flow: Flow, before: int) -> None:
     """Notes that the other side has bytes of a flow from ``before`` on that were sent again, or
     were on their way then: nobody could read them earlier.
@@ -199,11 +213,11 @@ def note_late(tables: TransportTables, flow: Flow, before: int) -> None:
         if before < latest.end:
             latest.time = time
             flow.resent_since = 0
-    if flow.resent_since > 0 and time - flow.resent_since >= LATE_NS:
+    if is_sent_again(flow, time):
         late = tables.lates[late_row(tables, flow, flow.late_acks)]
         late.start = before
         late.end = max(flow.next, flow.acked_to)
-        late.sent = flow.sent_since
+        late.sent = flow.acked_at
         late.since = flow.resent_since
         late.time = time
         flow.late_acks += 1
@@ -219,7 +233,7 @@ def acknowledge(tables: TransportTables, flow: Flow, acked: int) -> None:
     flow.acked_to = acked
     if flow.resent_since + flow.late_acks > 0:
         note_late(tables, flow, before)
-    flow.sent_since = tables.segment.packet.time - LATE_NS if acked < flow.next else 0
+    flow.acked_at = tables.segment.packet.time - (LATE_NS if acked < flow.next else 0)
     k = flow.tail
     while k >= 0 and tables.nodes[k].offset > before:
         node = tables.nodes[k]

@@ -85,9 +85,10 @@ def test_the_network_carries_but_while_bytes_are_sent_again() -> None:
 
 def test_a_network_that_carries_no_more_may_have_ended_when_the_other_side_was_heard_last() -> None:
     (link,) = links(opened())
-    dead_link = replace(link, late_acks=((LateAck(300, 309, 300, 310, GREATEST),), ()))
+    dead_link = replace(link, late_acks=((LateAck(300, 309, 120, 310, GREATEST),), ()))
     assert dead_link.carried_ns(100, 400, 150) == 50
     assert dead_link.carried_ns(200, 400, 150) == 0
+    assert dead_link.carried_ns(100, 400, 90) == 20  # its host had acknowledged at 120
 
 
 def test_what_was_acknowledged_before_all_that_is_remembered_came_when_it_was_sent() -> None:

@@ -5,10 +5,12 @@ what is said of it.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.transport.flow_records import TransportTables
@@ -192,8 +194,33 @@ def test_of_many_the_latest_are_remembered() -> None:
     assert [(start, end) for start, end, _ in found] == [(at, at + 8) for at in range(18, 82, 8)]
 
 
+@pytest.mark.parametrize(
+    ("after_s", "never"),
+    [((7e-6,), ()), ((0.2,), ()), ((0.3, 0.9), ((2, NEVER, NEVER),))],
+)
+def test_copies_are_no_outage_once_tcp_would_have_sent_them_again(
+    after_s: Sequence[float], never: Sequence[tuple[int, int, int]]
+) -> None:
+    made = begun()
+    again(made, *after_s, arrives=False)
+    assert late_acks(made) == ((), never)
+    made.time_ns += 27 * 10**9
+    made.send(True)
+    assert late_acks(made) == ((), ())
+
+
+def test_copies_of_all_packets_of_one_direction_are_no_outage() -> None:
+    made = builders.Conversation()
+    made.handshake()
+    for _ in range(40):
+        again(made, 7e-6, arrives=False)
+        made.time_ns += 10**9
+    assert late_acks(made) == ((), ())
+
+
 def test_when_they_were_sent_is_known_and_behind_a_part_that_was_acknowledged_not_exactly() -> None:
     made = begun()
+    begun_ns = made.segments[-1].time_ns
     made.time_ns += 10**9
     sent_ns = made.time_ns
     again(made, 0.3, 0.9, 2.1)
@@ -204,10 +231,12 @@ def test_when_they_were_sent_is_known_and_behind_a_part_that_was_acknowledged_no
     made.send(True)
     made.segments[-1] = replace(made.segments[-1], ack=made.segments[-1].ack - 4)
     acked_ns = made.segments[-1].time_ns
-    made.next[False] -= 4
-    made.time_ns += 10**9
-    made.send(False, b"rest", builders.ACK | builders.PSH)
+    for seconds in (1, 2, 4):
+        made.next[False] -= 4
+        made.time_ns += seconds * 10**9
+        made.send(False, b"rest", builders.ACK | builders.PSH)
     (one,) = openings(read(recorded(made.segments)), np.array([1]), 0)
     first, second, third = (late[2] for late in one.late_acks[1])
-    assert (first, third) == (sent_ns, acked_ns - 500_000_000)
+    assert begun_ns <= first <= sent_ns
+    assert third == acked_ns - 500_000_000
     assert sent_ns + 2_100_000_000 < second < sent_ns + 2_200_000_000
