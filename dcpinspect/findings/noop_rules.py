@@ -312,7 +312,7 @@ def _outages(link: TcpConnection, until_ns: int) -> Iterator[Occurrence]:
     for direction, acks in enumerate(link.late_acks):
         for late in acks:
             end_ns, is_over = min(late.time_ns, until_ns), late.time_ns <= until_ns
-            if end_ns - late.since_ns >= _OUTAGE_NS:
+            if late.since_ns and end_ns - late.since_ns >= _OUTAGE_NS:
                 then = "then acknowledged" if is_over else "and never acknowledged"
                 yield Occurrence(
                     "silent-connection",

@@ -114,7 +114,9 @@ class TcpConnection:
     shut: tuple[ZeroWindow | None, ...] = (None, None)
     """By direction: that its sender, for 1 s or more, took nothing."""
     late_acks: tuple[tuple[LateAck, ...], ...] = ((), ())
-    """By direction, in order."""
+    """By direction, in order. If there were too many, the first one begins at 0, and stands for all
+    that are forgotten.
+    """
     unfinished: tuple[int, int] = (0, 0)
     """Captured bytes of a message that is not complete at the end."""
     points: tuple[str, str] = ("", "")

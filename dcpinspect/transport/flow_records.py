@@ -35,7 +35,7 @@ SHUT_NS = 1_000_000_000
 none of interest.
 """
 
-RECENT_HOLES = 8
+RECENT_HOLES, RECENT_LATES = 8, 32
 """Number of holes remembered for each flow, to tell late bytes from duplicates; and of late
 acknowledgements.
 """
@@ -302,7 +302,7 @@ class LateBytes(Struct[T]):
 
 
 class LateRows(LateBytes[IntArray], StructRows[LateBytes]):
-    """The recent bytes of flows that arrived late, kept as ``FlowHoles`` are."""
+    """The recent bytes of flows that arrived late, kept as ``FlowHoles`` are, RECENT_LATES each."""
 
 
 class TableCounts(Struct[T]):

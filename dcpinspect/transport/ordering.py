@@ -26,6 +26,7 @@ from dcpinspect.transport.flow_records import (
     HOLE,
     OPEN,
     RECENT_HOLES,
+    RECENT_LATES,
     SENT,
     SHUT_NS,
     Flow,
@@ -150,7 +151,7 @@ def lacks_room(tables: TransportTables, c: int, replaced: int) -> bool:
         or len(tables.fresh) - counts.fresh < rows_needed
         or len(tables.nodes) - counts.live < rows_needed
         or len(tables.recent) // RECENT_HOLES - counts.recent < rows_needed
-        or len(tables.lates) // RECENT_HOLES - counts.lates < 4
+        or len(tables.lates) // RECENT_LATES - counts.lates < 4
         or len(tables.connections) - counts.connections < 2
         or len(tables.flows) - counts.flows < 8
         or len(tables.routes) - counts.routes < 2

@@ -37,6 +37,7 @@ from dcpinspect.transport.flow_records import (
     HOLE,
     OPEN,
     RECENT_HOLES,
+    RECENT_LATES,
     EndpointPairs,
     FlowHoles,
     Flows,
@@ -167,7 +168,7 @@ class Reassembler:
         tables.connections = TcpConnectionRows.zeros(16)
         tables.sides = Sides.zeros(32)
         tables.recent = FlowHoles.zeros(64 * RECENT_HOLES)
-        tables.lates = LateRows.zeros(8 * RECENT_HOLES)
+        tables.lates = LateRows.zeros(8 * RECENT_LATES)
         tables.flows = Flows(grown(Flows.reset(2).array, 32))
         tables.nodes = Nodes.zeros(256)
         tables.entries = StreamEntries.zeros(0)
@@ -504,8 +505,12 @@ class Reassembler:
         )
         tables.connections.flows[connection_rows] = 2 + 2 * np.arange(len(connection_rows))
         counts.flows, counts.next_to_relieve = 2 + 2 * len(connection_rows), 2
-        tables.recent = FlowHoles(_kept_blocks(tables.recent.array, tables.flows.recent, 64))
-        tables.lates = LateRows(_kept_blocks(tables.lates.array, tables.flows.lates, 8))
+        tables.recent = FlowHoles(
+            _kept_blocks(tables.recent.array, RECENT_HOLES, tables.flows.recent, 64)
+        )
+        tables.lates = LateRows(
+            _kept_blocks(tables.lates.array, RECENT_LATES, tables.flows.lates, 8)
+        )
         counts.recent, counts.lates = int(tables.flows.recent.max()), int(tables.flows.lates.max())
 
     def left_accounts(self, staying: IntArray) -> list[DirectionAccount]:
@@ -572,7 +577,7 @@ class Reassembler:
             tables.nodes = _grown(tables.nodes, len(tables.nodes) + need)
         if len(tables.recent) - RECENT_HOLES * counts.recent < RECENT_HOLES * need:
             tables.recent = _grown(tables.recent, len(tables.recent) + RECENT_HOLES * need)
-        if len(tables.lates) - RECENT_HOLES * counts.lates < RECENT_HOLES * 4:
+        if len(tables.lates) - RECENT_LATES * counts.lates < RECENT_LATES * 4:
             tables.lates = _grown(tables.lates, 0)
         if len(tables.connections) - counts.connections < 2:
             size = 2 * len(tables.connections)
@@ -744,14 +749,14 @@ class Reassembler:
         gather(data, held, GatherTables(entries), target, 0)
 
 
-def _kept_blocks(rows: Any, blocks: IntArray, free: int) -> Any:
-    """Returns the blocks of RECENT_HOLES rows that flows have, nobody's first, with room for
+def _kept_blocks(rows: Any, size: int, blocks: IntArray, free: int) -> Any:
+    """Returns the blocks of ``size`` rows that flows have, nobody's first, with room for
     ``free`` more. ``blocks``: the number of each flow's, 0 for none; becomes the new one.
     """
     flows = np.flatnonzero(blocks > 0)
-    kept_rows = rows.reshape(-1, RECENT_HOLES)[np.append(0, blocks[flows])]
+    kept_rows = rows.reshape(-1, size)[np.append(0, blocks[flows])]
     blocks[flows] = 1 + np.arange(len(flows))
-    return np.concatenate((kept_rows, np.zeros((free, RECENT_HOLES), rows.dtype))).reshape(-1)
+    return np.concatenate((kept_rows, np.zeros((free, size), rows.dtype))).reshape(-1)
 
 
 def _grown(table: TransportRows, rows: int) -> TransportRows:

@@ -16,7 +16,7 @@ from dcpinspect.transport.flow_records import (
     FILE_BIT,
     LATE_NS,
     OPEN,
-    RECENT_HOLES,
+    RECENT_LATES,
     SHUT_NS,
     TcpConnectionRows,
     TransportTables,
@@ -197,13 +197,16 @@ def _late_acks(tables: TransportTables, row: int) -> tuple[Late, ...]:
     """Returns which bytes of a flow arrived late, as far as is remembered."""
     flow = tables.flows[row]
     recent = [
-        tables.lates[int(flow.lates * RECENT_HOLES + nth % RECENT_HOLES)]
-        for nth in range(max(0, int(flow.late_acks) - RECENT_HOLES), int(flow.late_acks))
+        tables.lates[int(flow.lates * RECENT_LATES + nth % RECENT_LATES)]
+        for nth in range(max(0, int(flow.late_acks) - RECENT_LATES), int(flow.late_acks))
     ]
     late_acks = [
         (int(late.start), int(late.end), int(late.sent), int(late.since), int(late.time))
         for late in recent
     ]
+    if flow.late_acks > RECENT_LATES:  # what came before the oldest one may have waited, too
+        start, _, _, since_ns, _ = late_acks[0]
+        late_acks.insert(0, (0, start, 0, 0, since_ns))
     if flow.resent_since > 0 and flow.resent_ms * 1_000_000 >= LATE_NS:
         late_acks.append(
             (int(flow.acked_to), NEVER, int(flow.acked_at), int(flow.resent_since), NEVER)

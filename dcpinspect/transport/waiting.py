@@ -10,6 +10,7 @@ from dcpinspect.transport.flow_records import (
     HOLE,
     LATE_NS,
     RECENT_HOLES,
+    RECENT_LATES,
     Flow,
     TransportTables,
     WaitingSegment,
@@ -185,7 +186,7 @@ def late_row(tables: TransportTables, flow: Flow, nth: int) -> int:
     if flow.lates == 0:
         tables.counts.lates += 1
         flow.lates = tables.counts.lates
-    return int(flow.lates * RECENT_HOLES + nth % RECENT_HOLES)
+    return int(flow.lates * RECENT_LATES + nth % RECENT_LATES)
 
 
 @kernel_function

@@ -436,7 +436,7 @@ def handled(
     tables.connections, tables.sides = r.TcpConnectionRows.zeros(64), r.Sides.zeros(128)
     tables.recent, tables.lates = (
         r.FlowHoles.zeros(128 * r.RECENT_HOLES),
-        r.LateRows.zeros(128 * r.RECENT_HOLES),
+        r.LateRows.zeros(128 * r.RECENT_LATES),
     )
     tables.flows = r.Flows(grown(r.Flows.reset(2).array, 128))
     tables.nodes, tables.entries, tables.fresh = (

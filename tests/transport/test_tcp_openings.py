@@ -186,12 +186,16 @@ def test_where_nothing_of_the_other_end_is_captured_nobody_knows() -> None:
     assert one.late_acks == ((), ())
 
 
-def test_of_many_the_latest_are_remembered() -> None:
-    made = begun()
-    for _ in range(10):
+def test_of_many_the_latest_are_remembered_and_one_stands_for_those_before() -> None:
+    made, times = begun(), []
+    for _ in range(34):
+        times.append((made.time_ns - START_NS) / 1e9)
         again(made, 0.3, 0.9)
     _, found = late_acks(made)
-    assert [(start, end) for start, end, _ in found] == [(at, at + 8) for at in range(18, 82, 8)]
+    assert found[0] == (0, 18, round(times[2] + 0.3, 1))
+    assert [(start, end) for start, end, _ in found[1:]] == [
+        (at, at + 8) for at in range(18, 18 + 8 * 32, 8)
+    ]
 
 
 @pytest.mark.parametrize(
