@@ -383,7 +383,8 @@ def on_seqno_ack(state: ReadingState, message: Message) -> None:
     stream = state.streams[state.keys[key].live]
     if stream.opaque != message.opaque:
         return
-    if message.seqno < stream.acknowledged and not has_doubt(state, stream):
+    is_lower = message.seqno < stream.acknowledged and stream.in_oso < 0
+    if is_lower and not has_doubt(state, stream):
         note(state, w.ACK_REGRESS, message, stream.number, message.seqno, stream.acknowledged)
     stream.acknowledged = message.seqno
     stream.acknowledged_at = message.place

@@ -244,6 +244,22 @@ def test_a_replica_acknowledges_prepares_that_it_was_sent(
     assert [one.message for one in findings(talk) if one.severity != "note"] == messages
 
 
+@pytest.mark.parametrize("oso", [True, False])
+def test_a_replica_acknowledges_an_oso_snapshot_in_its_order(oso: bool) -> None:
+    talk = opened(enable_sync_writes="true", enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    if oso:
+        stream.oso("start")
+    else:
+        stream.snapshot(0, 12, "memory")
+    for seqno in (4, 12) if not oso else (12, 4):
+        prepared(stream, seqno)
+    for seqno in (12, 4):
+        stream.seqno_acknowledged(seqno)
+    rules = [one.rule for one in findings(talk) if one.severity != "note"]
+    assert rules == ["seqno-ack-regress"] * (not oso)
+
+
 def test_behind_a_hole_a_replica_may_acknowledge_what_was_not_captured() -> None:
     talk = opened(enable_sync_writes="true")
     stream = talk.stream(7)
