@@ -503,10 +503,11 @@ def secrets_behind(path: str) -> list[bytes]:
     """
     with open(path, "rb") as file:
         try:
-            blocks = PcapNg(header := file.read(SMALLEST))
+            first_block = file.read(SMALLEST)
+            reader = PcapNg(first_block)
         except ValueError:
             return []
-        is_big = header[8:] == _BYTE_ORDER.to_bytes(4, "big")
+        is_big = first_block[8:] == _BYTE_ORDER.to_bytes(4, "big")
         order: Literal["big", "little"] = "big" if is_big else "little"
         end = file.seek(0, os.SEEK_END)
         for _ in range(MOST_BEHIND):
@@ -520,8 +521,8 @@ def secrets_behind(path: str) -> list[bytes]:
                 break
             if kind == SECRETS:
                 file.seek(end)
-                blocks._keep_secrets(file.read(size), ">" if is_big else "<")
-    return blocks.secrets
+                reader._keep_secrets(file.read(size), ">" if is_big else "<")
+    return reader.secrets
 
 
 @kernel_function

@@ -469,10 +469,10 @@ class Engine:
         directions = first.directions
         connection = (directions.number >> 1) + 1
         has_handshake = self.transport.have_handshake(connection)
-        found = self._brief.feed(first, self._evidence.doubted(connection), has_handshake)
-        if found is None:
+        framed = self._brief.feed(first, self._evidence.doubted(connection), has_handshake)
+        if framed is None:
             return None
-        is_taken, messages = found
+        is_taken, messages = framed
         lacking = directions.number[
             is_taken & (directions.length > 0) & (directions.is_start == 0) & has_handshake
         ]

@@ -268,7 +268,7 @@ def _beside(units: Iterable[ReadUnit]) -> dict[int, ReadUnit]:
     because both have packets of the same time: by number of its first packet, with the other one.
     """
     beside: dict[int, ReadUnit] = {}
-    told: set[str] = set()
+    noted_points: set[str] = set()
     latest: dict[str, tuple[int, ReadUnit]] = {}
     timed = [
         (unit.report.first_ns, unit.report.last_ns, unit)
@@ -278,12 +278,12 @@ def _beside(units: Iterable[ReadUnit]) -> dict[int, ReadUnit]:
         and unit.report.first_ns is not None
         and unit.report.last_ns is not None
     ]
-    for first_ns, last_ns, unit in sorted(timed, key=lambda one: one[:2]):
+    for first_ns, last_ns, unit in sorted(timed, key=lambda timed_unit: timed_unit[:2]):
         until_ns, other = latest.get(unit.unit.point, (first_ns, unit))
         is_ring = series_of(unit.unit.name) == series_of(other.unit.name)
-        if until_ns - first_ns > CLOCKS_NS and not is_ring and unit.unit.point not in told:
+        if until_ns - first_ns > CLOCKS_NS and not is_ring and unit.unit.point not in noted_points:
             beside[unit.base] = other
-            told.add(unit.unit.point)
+            noted_points.add(unit.unit.point)
         if last_ns >= until_ns:
             latest[unit.unit.point] = last_ns, unit
     return beside

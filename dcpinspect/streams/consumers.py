@@ -112,7 +112,11 @@ def _of_each_cluster(
     beside = {
         node: strangers
         for node, others in beside.items()
-        if (strangers := {one for one in others if node_uuids[node].isdisjoint(node_uuids[one])})
+        if (
+            strangers := {
+                other for other in others if node_uuids[node].isdisjoint(node_uuids[other])
+            }
+        )
     }
     cluster_of: dict[int, str] = {}
     for program, clusters in _members(nodes, beside).items():

@@ -342,8 +342,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         if self.column < 0:
             items = counted(int(self.amounts[self.row].sum()), "item")
             words = self.cells.words(self.vbucket)
-            found = self._worst_finding(self.vbucket) if first < last else ""
-            return " · ".join(phrase for phrase in (here, found, words, items) if phrase)
+            worst = self._worst_finding(self.vbucket) if first < last else ""
+            return " · ".join(phrase for phrase in (here, worst, words, items) if phrase)
         amount = int(self.amounts[self.row, self.column])
         most = f", most of them in vbucket {self._fullest}" if first < last and amount else ""
         phrases = [
