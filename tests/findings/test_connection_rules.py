@@ -85,27 +85,26 @@ def test_a_close_after_all_streams_ended_is_no_news() -> None:
     assert findings(talk) == []
 
 
-def test_what_the_capture_lacks_is_told_once_a_direction() -> None:
+def with_a_hole() -> Told:
+    """Of two items, the capture has the second one."""
     talk = opened()
     stream = talk.stream(7)
     stream.snapshot(0, 9, "memory")
     with talk.lost():
         stream.mutation(3, "k")
     stream.mutation(9, "l")
-    (found,) = findings(talk)
+    return talk
+
+
+def test_what_the_capture_lacks_is_told_once_a_direction() -> None:
+    (found,) = findings(with_a_hole())
     assert (found.rule, found.cause, found.severity) == ("capture-hole", "s2c", "note")
     assert found.message.endswith(" bytes in 1 hole, sent by the server")
     assert found.places[0].row > 0
 
 
 def test_bytes_that_nobody_acknowledged_may_be_a_loss_of_the_network() -> None:
-    talk = opened()
-    stream = talk.stream(7)
-    stream.snapshot(0, 9, "memory")
-    with talk.lost():
-        stream.mutation(3, "k")
-    stream.mutation(9, "l")
-    sent = packets(talk)
+    sent = packets(with_a_hole())
     last = next(number for number in range(len(sent))[::-1] if sent[number].flow[2] == 1)
     (found,) = [one for one in found_in(sent[: last + 1]) if one.rule == "capture-hole"]
     assert found.message.endswith(", sent by the server, which no captured packet acknowledges")
