@@ -42,6 +42,7 @@ RULES = rules(
         whose: producer for {AHEAD}, unknown for {IMPOSSIBLE}
         reports: MB-62383
         cost: vbucket, has a CAS from the future, have a CAS from the future
+        fields: cas
     """
 )
 

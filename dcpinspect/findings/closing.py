@@ -10,14 +10,13 @@ and where nothing comes while noops are on. The server answers everything else w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.explains import AT_ONCE, CLOSES, SILENT, UNANSWERED
 from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
@@ -45,6 +44,20 @@ RULES = rules(
             reset with streams open, usual
     """
 )
+
+AT_ONCE, UNANSWERED, SILENT = range(3)
+CLOSES: Mapping[str, int] = {
+    "bad-magic": AT_ONCE,
+    "oversized-body": AT_ONCE,
+    "length-mismatch": AT_ONCE,
+    "role-violation": AT_ONCE,
+    "noop-opaque": UNANSWERED,
+    "noop-unanswered": SILENT,
+}
+"""Rules whose faults make a server close the connection, and when. AT_ONCE: at once. UNANSWERED:
+while it still waits for the right answer to a noop. SILENT: once it has waited for an answer for as
+long as noops are apart, and the client said nothing else.
+"""
 
 SERVER = 1
 """The direction of the server."""

@@ -31,10 +31,12 @@ RULES = rules(
             all settings that they know
         unless: settings that dcpinspect does not know
         next: compare the setting with the server's version; a consumer must not rely on it
+        fields: key
     control-unknown-key session note consumer
         fires: the client asks for a setting that dcpinspect does not know
         next: compare the versions, because a newer server may know it; the consumer's author has to
             check the spelling
+        fields: key
     hello-key-not-json session note client
         fires: the key of a HELLO has members of JSON but is no JSON object, because its braces are
             missing or it was cut off

@@ -30,6 +30,7 @@ RULES = rules(
         causes: {" ".join(CAUSES)}
         needs: histories
         cost: vbucket, has two histories, have two histories
+        fields: by_seqno
     """
 )
 

@@ -2,12 +2,10 @@
 
 The tables differ in what they look at, and in what they do:
 
-- ``SILENCES`` is about one message. If a rule speaks of a message, the rules listed beside it have
-  nothing to add: their cases there are dropped.
+- ``SILENCES`` is about one message. If a rule speaks of a message, the rules that it names have
+  nothing to add: their cases there are dropped. Each rule says itself which these are.
 - ``SILENCES_OF_CONNECTION`` is about a connection, in the time that a rule speaks of. Findings in
   that time are dropped.
-- ``CLOSES`` is about the close of a connection. ``connection-closed`` names the fault for which the
-  server closed it.
 - ``OWNS`` is about cause and effect. What a rule finds stays a finding, and becomes an effect of
   the finding that explains it. It is told under that finding, which also gives the advice. The rule
   that finds the cause says which streams it explains. Nothing is an effect of something milder, so
@@ -20,43 +18,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from dcpinspect.findings import wire_rules
+from dcpinspect.findings.closing import CLOSES
+from dcpinspect.findings.registry import RULES
 from dcpinspect.text import words_of
 
-_IN_A_STREAM = words_of(
-    "event-before-marker seqno-not-increasing seqno-repeated-after-advanced seqno-outside-snapshot "
-    "seqno-below-request-start marker-overlap marker-behind first-marker-start snapshot-incomplete "
-    "gap-unexplained duplicate-key-in-snapshot cas-regress commit-without-prepare "
-    "collection-outside-filter event-for-unknown-collection event-after-collection-end "
-    "manifest-uid-backwards"
-)
-"""Rules about a message's place in its stream: they mean nothing for another stream's message."""
+_WIRE_FAULTS = [rule.id for rule in wire_rules.RULES if rule.severity != "note"]
+_IN_STREAM = [rule.id for rule in RULES.values() if rule.in_stream]
 SILENCES: Mapping[str, Collection[str]] = {
-    **{
-        rule.id: ("stream-refused", "open-refused")
-        for rule in wire_rules.RULES
-        if rule.severity != "note"
-    },
-    "bad-stream-range": ("stream-refused",),
-    "duplicate-stream-request": ("stream-refused",),
-    "manifest-ahead": ("stream-refused",),
-    "noop-required": ("stream-refused",),
-    "marker-behind": ("marker-overlap", "snapshot-incomplete"),
-    "seqno-not-increasing": ("seqno-outside-snapshot",),
-    "seqno-outside-snapshot": ("gap-unexplained",),
-    "commit-order": ("commit-without-prepare",),
-    "event-before-marker": words_of(
-        "seqno-below-request-start seqno-not-increasing seqno-outside-snapshot gap-unexplained"
-    ),
-    "sid-missing": ("message-without-stream", "message-after-stream-end", "opaque-mismatch"),
-    "sid-unexpected": ("message-without-stream", "message-after-stream-end", "opaque-mismatch"),
-    "message-after-stream-end": ("message-without-stream", "opaque-mismatch"),
-    "message-without-stream": ("opaque-mismatch",),
-    "opaque-mismatch": _IN_A_STREAM,
-    "role-violation": ("missing-response", "bad-stream-range"),
-    "consumer-refused": ("ack-early",),
-    "wrong-failover-entry": ("unknown-vbucket-uuid",),
-    "no-common-history": ("unknown-vbucket-uuid",),
-    "dcp-before-open": ("stream-refused", "missing-response"),
+    **dict.fromkeys(_WIRE_FAULTS, ("stream-refused", "open-refused")),
+    "opaque-mismatch": _IN_STREAM,
+    **{rule.id: rule.silences for rule in RULES.values() if rule.silences},
 }
 """Rules that have nothing to add about a message that a more specific rule speaks of."""
 
@@ -79,23 +50,9 @@ SILENCES_OF_CONNECTION: Mapping[str, Collection[str]] = {
 }
 """Rules with nothing to add about a connection, in the time that a more specific rule names."""
 
-AT_ONCE, UNANSWERED, SILENT = range(3)
-CLOSES: Mapping[str, int] = {
-    "bad-magic": AT_ONCE,
-    "oversized-body": AT_ONCE,
-    "length-mismatch": AT_ONCE,
-    "role-violation": AT_ONCE,
-    "noop-opaque": UNANSWERED,
-    "noop-unanswered": SILENT,
-}
-"""Rules whose faults make a server close the connection, and when. AT_ONCE: at once. UNANSWERED:
-while it still waits for the right answer to a noop. SILENT: once it has waited for an answer for as
-long as noops are apart, and the client said nothing else.
-"""
-
 REFUSABLE = (
-    *(rule.id for rule in wire_rules.RULES if rule.severity != "note"),
-    *(rule for rule in _IN_A_STREAM if rule != "gap-unexplained"),
+    *_WIRE_FAULTS,
+    *(rule for rule in _IN_STREAM if rule != "gap-unexplained"),
     *words_of(
         "sid-missing sid-unexpected message-without-stream message-after-stream-end "
         "opaque-mismatch delete-times-mismatch"

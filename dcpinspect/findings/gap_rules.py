@@ -47,6 +47,7 @@ RULES = rules(
             more specific finding
         next: look at the messages before and after it with 'dcpinspect timeline --vbucket N
             --messages'; a client can compare with a stream from 0
+        in_stream: yes
     """
 )
 

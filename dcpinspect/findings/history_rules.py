@@ -46,6 +46,7 @@ RULES = rules(
         causes: purge uuid stream-end repeated
         reports: couchbase/sync_gateway#6170, MB-27604, MB-27800, MB-56084
         cost: client, loops, loop, lasts
+        fields: status start_seqno
     wrong-failover-entry stream warning consumer
         fires: a consumer is rolled back twice; the second request has a uuid that is not the newest
             branch at or below its start in the consumer's failover log
@@ -56,6 +57,7 @@ RULES = rules(
         causes: not-in-log older-branch
         reports: couchbase/sync_gateway#6170, GOCBC-1401
         cost: vbucket, was asked for on the wrong branch, were asked for on the wrong branch
+        silences: unknown-vbucket-uuid
     unknown-vbucket-uuid stream warning
         fires: a consumer is rolled back to 0, and its uuid is in no failover log of the capture; a
             note if the consumer went on, and was sent no log of the vbucket before, because its
@@ -69,6 +71,7 @@ RULES = rules(
         reports: couchbase-kafka-connector#6, Trendyol/go-dcp#128
         whose: consumer for {" ".join(WRONG_UUIDS)}
         cost: vbucket, was asked for with an unknown uuid, were asked for with an unknown uuid
+        fields: vbucket_uuid
     no-common-history stream warning unknown
         fires: all requests of a connection that resume, for two vbuckets or more, are rolled back
             to 0, and no later failover log has their uuids
@@ -78,6 +81,7 @@ RULES = rules(
             the client has to start again from 0
         reports: couchbase/sync_gateway#1198, couchbase/sync_gateway#1104
         cost: vbucket, has no common history, have no common history
+        silences: unknown-vbucket-uuid
     """
 )
 

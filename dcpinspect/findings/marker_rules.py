@@ -43,6 +43,7 @@ RULES = rules(
             not captured
         next: report it with the producer's version; a consumer can take the marker's range as it is
         cost: wrong-data
+        in_stream: yes
     snapshot-incomplete snapshot warning
         fires: another marker, or a stream end with reason ok, comes before the end of a snapshot; a
             note if collections are off or unknown, or the server is older than 7.0: then it does
@@ -55,6 +56,7 @@ RULES = rules(
         reports: MB-38733, MB-50183, MB-73354, JDCP-175, couchbase/sync_gateway#5719
         whose: normal for {HIDDEN}
         cost: vbucket, has an incomplete snapshot, have an incomplete snapshot, loss
+        in_stream: yes
     """
 )
 

@@ -68,11 +68,13 @@ RULES = rules(
             out of the header; broken framing extras; unknown settings
         next: {ASK}
         cost: unasked
+        silences: message-without-stream message-after-stream-end opaque-mismatch
     sid-unexpected session error sender
         fires: a message has a stream-id, but stream-ids were never enabled
         unless: unknown settings
         next: {ASK}
         cost: unasked
+        silences: message-without-stream message-after-stream-end opaque-mismatch
     marker-version-not-negotiated session warning producer
         fires: a V2.2 marker without max_marker_version 2.2, or a V2.0 marker without
             max_marker_version and without enable_sync_writes

@@ -42,6 +42,7 @@ RULES = rules(
         next: report the client's version to its author; it has to open first and wait for success,
             because the server answers EINVAL to all else
         cost: connection, was not opened for DCP, were not opened for DCP
+        silences: stream-refused missing-response
     open-refused session warning
         fires: DCP open is answered with a status other than success
         next: check the user's privileges and the client's settings; a client has to change what the

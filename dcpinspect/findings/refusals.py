@@ -56,6 +56,7 @@ RULES = rules(
         next: look in the consumer's log for why it refused the message; it must not do so, because
             servers from 6.6 on close the connection, and 6.5 does for a prepare, commit or abort
         cost: connection, refused a message of its stream, refused messages of their streams
+        silences: ack-early
     """
 )
 

@@ -48,6 +48,8 @@ RULES = rules(
         reports: couchbase/java-dcp-client#41, JDCP-95, JDCP-241, couchbase-kafka-connector#6,
             Trendyol/go-dcp#128
         cost: refused
+        fields: start_seqno
+        silences: stream-refused
     stream-refused stream warning
         fires: a stream request is answered by neither success nor rollback; error or note by status
         unless: requests with a more specific finding
@@ -56,23 +58,27 @@ RULES = rules(
         whose: normal for not-my-vbucket, consumer for {STALE_MAP} eacces eaccess einval erange
             unknown-collection unknown-scope dcp-stream-id-invalid, producer for etmpfail tmpfail
         cost: refused
+        fields: status
     duplicate-stream-request stream warning consumer
         fires: a vbucket is requested again while its stream is open
         next: report the consumer's version to its author; it has to wait for the stream end before
             the next request, or to use stream-ids
         reports: couchbase/java-dcp-client#13
         cost: vbucket, was requested twice, were requested twice
+        silences: stream-refused
     manifest-ahead stream warning normal
         fires: the consumer knows a newer collections manifest than the producer
         next: wait, because this passes after a failover; a client has to ask again with growing
             pauses
         reports: MB-31326, JDCP-159
         cost: refused
+        silences: stream-refused
     noop-required stream warning consumer
         fires: a request for xattrs or collections is not supported because noops are off
         next: turn noops on in the consumer's settings; a consumer has to set enable_noop to true before
             the first stream request
         cost: refused
+        silences: stream-refused
     rollback stream warning
         fires: a stream request is answered with a rollback; a note if the consumer, or another
             member of its group, followed it and is in no rollback-loop. It is also a note if the
@@ -84,6 +90,7 @@ RULES = rules(
         reports: couchbase/sync_gateway#6170, GOCBC-1401, couchbase/sync_gateway#1198
         whose: normal for {" ".join(CAUSES)}, consumer for no-uuid {" ".join(WRONG)}
         cost: back
+        fields: status start_seqno
     rollback-not-honoured stream warning consumer
         fires: after a rollback, the consumer asks again from above the rollback seqno with the same
             uuid
@@ -109,6 +116,7 @@ RULES = rules(
         whose: consumer for closed too-slow filter-empty lost-privileges, normal for state-changed
             disconnected rollback undefined, producer for backfill-failed
         cost: vbucket, was ended early, were ended early, usual
+        fields: end_reason
     resume-skipped stream warning
         fires: a stream starts above the last seqno that the consumer received for the vbucket. It
             is a note if they may have been received where nobody captured. The consumer had closed

@@ -97,6 +97,14 @@ class Rule:
     """Whether all numbers in its messages count something, so that several cases add up."""
     needs: tuple[Need, ...] = ()
     """What the tracker has to follow for the rule."""
+    fields: tuple[str, ...] = ()
+    """Fields that it is about: a reader is shown the first of them that the message has."""
+    silences: tuple[str, ...] = ()
+    """Rules that have nothing to add about a message that it speaks of."""
+    in_stream: bool = False
+    """Whether it is about a message's place in its stream: it means nothing for a message of
+    another stream.
+    """
 
     def cost_of(self, cause: str | None, over: Over = "unknown") -> Cost | None:
         """Returns what a finding of this cause costs; a cost of its cause alone ends with it."""
@@ -144,10 +152,11 @@ def _rule(name: str, family: str, severity: str, blamed: str = "", /, **lines: s
     values: dict[str, Any] = {"family": family, "severity": severity, "unless": "", **lines}
     for name_of_text in ("fires", "unless"):
         values[name_of_text] = by_side(values[name_of_text])
-    values["causes"] = words_of(lines.get("causes", ""))
-    values["needs"] = words_of(lines.get("needs", ""))
+    for name_of_words in ("causes", "needs", "fields", "silences"):
+        values[name_of_words] = words_of(lines.get(name_of_words, ""))
     values["reports"] = tuple(filter(None, lines.get("reports", "").split(", ")))
-    values["adds_up"] = "adds_up" in lines
+    for name_of_choice in ("adds_up", "in_stream"):
+        values[name_of_choice] = name_of_choice in lines
     by_cause = [part.partition(" for ") for part in lines.get("whose", "").split(", ")]
     values["whose"] = blamed or {
         cause: who_acts for who_acts, _, causes in by_cause for cause in words_of(causes) or ("",)

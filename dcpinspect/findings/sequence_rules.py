@@ -17,12 +17,12 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import ACTIVE_ONLY
 from dcpinspect.protocol.message import Severity
-from dcpinspect.streams import words as w
+from dcpinspect.streams.anomalies import CASES, OSO_FAULTS, OVERLAP, Case
 from dcpinspect.streams.record_codes import NOOP
 from dcpinspect.streams.records import Anomalies, Anomaly, Snapshot, Snapshots, Streams
 from dcpinspect.tables.collection_names import with_id
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.text import groups, words_of
+from dcpinspect.text import words_of
 
 FAULT = (
     "report this message and the one before it with the producer's version; a consumer must not "
@@ -38,61 +38,84 @@ RULES = rules(
             the flags of the open decide
         cost: connection, has a side that sends what the other should, have a side that sends what
             the other should
+        fields: opcode
+        silences: missing-response bad-stream-range
     stream-already-open stream warning producer
         fires: a stream request is accepted while a stream of its vbucket and stream-id is open
         unless: the consumer is closing the first
         next: {FAULT}
         cost: wrong-data
+        fields: status
     rollback-above-start stream error producer
         fires: a rollback seqno is above the start of the request
         unless: requests from the latest seqno
         next: {FAULT}
         cost: wrong-data
+        fields: rollback_seqno
     message-without-stream stream error producer
         fires: a message of a stream comes for a vbucket without a stream
         unless: captures that begin inside the connection; messages on their way when the stream was
             closed
         next: {FAULT}
         cost: wrong-data
+        fields: vbucket
+        silences: opaque-mismatch
     opaque-mismatch stream error producer
         fires: a message has another opaque than its stream
         unless: messages of the old stream after it was reopened
         next: {FAULT}
         cost: wrong-data
+        fields: opaque
     message-after-stream-end stream error producer
         fires: a message comes after the end of its stream
         unless: a new stream; cache transfers
         next: {FAULT}
         cost: wrong-data
+        fields: vbucket
+        silences: message-without-stream opaque-mismatch
     event-before-marker snapshot error producer
         fires: an event comes before any snapshot marker of its stream
         unless: streams whose beginning was not captured; cache transfers; events of a marker that
             has the opaque of this stream and another vbucket; after a hole
         next: {FAULT}
         cost: wrong-data
+        fields: by_seqno
+        silences: seqno-below-request-start seqno-not-increasing seqno-outside-snapshot
+            gap-unexplained
+        in_stream: yes
     seqno-not-increasing snapshot error producer
         fires: a seqno is not above the one before it
         unless: OSO snapshots; after a hole
         next: report both rows with the failover log and the producer's version; a consumer may have
             applied an older change over a newer one, and can reopen the stream
         cost: wrong-data
+        fields: by_seqno
+        silences: seqno-outside-snapshot
+        in_stream: yes
     seqno-repeated-after-advanced snapshot warning producer
         fires: an event has a seqno that a SeqnoAdvanced already had
         next: operators have nothing to do, this is a known fault of servers; a consumer has to
             process the event
         reports: MB-62984
         cost: vbucket, has a seqno twice, have a seqno twice
+        fields: by_seqno
+        in_stream: yes
     seqno-outside-snapshot snapshot error producer
         fires: an event lies outside the range of its snapshot marker
         unless: OSO snapshots; markers without a range; events of a marker that has the opaque of
             this stream and another vbucket; after a hole
         next: {FAULT}
         cost: wrong-data
+        fields: by_seqno
+        silences: gap-unexplained
+        in_stream: yes
     seqno-below-request-start snapshot error producer
         fires: the first event is not above the start seqno of the request
         unless: OSO snapshots; streams whose request was not captured
         next: {FAULT}
         cost: wrong-data
+        fields: by_seqno
+        in_stream: yes
     marker-overlap snapshot warning producer
         fires: a marker begins before the end of the one before it; an error if only an active
             vbucket was requested, a note if the producer has the vbucket as a replica
@@ -102,16 +125,22 @@ RULES = rules(
             else report both rows with the producer's version; a consumer can go by the seqnos of the
             events
         cost: wrong-data
+        fields: start_seqno
+        in_stream: yes
     marker-behind snapshot error producer
         fires: a marker ends at or below the last seqno of its stream
         unless: a second marker with the same range and history; after a hole
         next: {FAULT}
         cost: wrong-data
+        fields: end_seqno
+        silences: marker-overlap snapshot-incomplete
+        in_stream: yes
     oso-structure snapshot error producer
         fires: an OSO snapshot ends without a start, starts inside another, or has a marker inside
         unless: streams whose beginning was not captured
         next: {FAULT}
         cost: wrong-data
+        fields: flags
     seqno-ack-regress snapshot warning consumer
         fires: a replica acknowledges a lower seqno than before, or one above all prepares that it
             was sent
@@ -120,6 +149,7 @@ RULES = rules(
         next: look in the replica's log for a rollback, because durable writes depend on it; a
             consumer must acknowledge only what it has, and never less than before
         cost: wrong-data
+        fields: prepared_seqno
     duplicate-key-in-snapshot snapshot error
         fires: a document comes twice in one snapshot; a note if there are too many keys to check
         unless: markers that allow a key twice; a prepare and its commit; merged snapshots of a
@@ -129,6 +159,8 @@ RULES = rules(
         whose: producer, normal for keys-not-checked
         needs: contents
         cost: wrong-data
+        fields: key
+        in_stream: yes
     cas-regress snapshot warning producer
         fires: a later change of a document has a lower CAS
         unless: changes without a CAS; after a hole
@@ -136,6 +168,8 @@ RULES = rules(
             conflicts by revision; a consumer has to order changes by seqno
         needs: contents
         cost: vbucket, has a CAS that goes backwards, have a CAS that goes backwards
+        fields: cas
+        in_stream: yes
     commit-without-prepare snapshot warning producer
         fires: in a snapshot from memory, a commit or abort completes a prepare that the stream did
             not deliver
@@ -143,24 +177,32 @@ RULES = rules(
         next: {FAULT}
         needs: contents
         cost: wrong-data
+        fields: prepared_seqno
+        in_stream: yes
     collection-outside-filter snapshot warning producer
         fires: an event belongs to a collection that the stream request does not name
         unless: requests for a scope; system events
         next: {FAULT}
         needs: contents
         cost: wrong-data
+        fields: collection_id key
+        in_stream: yes
     event-for-unknown-collection snapshot note normal
         fires: an event comes before the event that creates its collection
         unless: streams that do not start at 0, or whose beginning was not captured; OSO snapshots
         next: operators have nothing to do; a client that maps collections by these events has to
             ask for the manifest
         needs: contents
+        fields: collection_id key
+        in_stream: yes
     event-after-collection-end snapshot warning producer
         fires: an event belongs to a collection that has ended
         unless: a collection that was created again; OSO snapshots; after a hole
         next: {FAULT}
         needs: contents
         cost: wrong-data
+        fields: collection_id key
+        in_stream: yes
     manifest-uid-backwards snapshot warning producer
         fires: a system event has a lower manifest uid than the one before it
         unless: the same uid; OSO snapshots; after a hole
@@ -168,34 +210,10 @@ RULES = rules(
             has to ask for the manifest again
         needs: contents
         cost: wrong-data
+        fields: manifest_uid
+        in_stream: yes
     """
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """How one kind of anomaly is told."""
-
-    rule: str
-    says: str
-    """What is said of an ``_Anomaly``, which is put in."""
-    seqnos: str = ""
-    """The members of it that are the seqnos of the finding."""
-    against: str = ""
-    """Earlier messages that it contradicts, if they were captured: the *previous* one in its order;
-    the *marker* of its snapshot, or the start of an OSO snapshot; the *request* of its stream, or
-    of the *other* stream whose place it takes; the *end* of its stream.
-    """
-    shared: str | None = None
-    """What several messages have in common."""
-    cause: str | None = None
-    next: str | None = None
-    """What to do, if that differs from the rule's own text."""
-
-    @property
-    def tells_owner(self) -> bool:
-        """Whether it says which other vbucket's stream it may be about."""
-        return "{0.owner}" in self.says
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,19 +314,19 @@ class _Anomaly:
     @property
     def oso_fault(self) -> str:
         """What is wrong with an OSO snapshot."""
-        return w.OSO_FAULTS[self.a]
+        return OSO_FAULTS[self.a]
 
     @property
     def sender(self) -> str:
         """The side that sent a message that is for the other side to send."""
         return "consumer" if self.a >= NOOP else "producer"
 
-    def seqnos_of(self, case: _Case) -> tuple[int, ...]:
+    def seqnos_of(self, case: Case) -> tuple[int, ...]:
         """Returns the seqnos of the finding."""
         seqnos = (getattr(self, name) for name in words_of(case.seqnos))
         return tuple(seqno for seqno in seqnos if seqno is not None)
 
-    def contradicted_places(self, case: _Case) -> tuple[MessagePlace, ...]:
+    def contradicted_places(self, case: Case) -> tuple[MessagePlace, ...]:
         """Returns the places of earlier messages that the message contradicts."""
         row, evidence = self.row, []
         for kind in words_of(case.against):
@@ -328,121 +346,6 @@ class _Anomaly:
             if 0 < message.row < row.place.row:
                 evidence.append(place_at(row.connection, side, message))
         return tuple(evidence)
-
-
-_CASES = {
-    getattr(w, head.split()[0]): _Case(head.split()[1], **lines)
-    for head, lines in groups(
-        """
-        WITHOUT_STREAM message-without-stream
-            says: {0.event} came for a vbucket that was never opened
-            seqnos: by_seqno
-        AFTER_END message-after-stream-end
-            says: {0.event} came after the stream end
-            seqnos: by_seqno
-            against: end
-        OPAQUE_MISMATCH opaque-mismatch
-            says: {0.name} has opaque 0x{0.a:08x}, its stream 0x{0.b:08x}{0.owner}
-            seqnos: by_seqno
-            against: request
-            shared: a message has another opaque than its stream
-        ALREADY_OPEN stream-already-open
-            says: stream request accepted while a stream of the vbucket is open
-            against: other
-        BEFORE_MARKER event-before-marker
-            says: {0.name} of seqno {0.seqno} came before any snapshot marker
-            seqnos: seqno
-            against: request
-        NOT_INCREASING seqno-not-increasing
-            says: seqno {0.seqno} came after seqno {0.other_seqno}
-            seqnos: seqno other_seqno
-            against: previous
-            shared: a seqno is not above the one before
-        REPEATED seqno-repeated-after-advanced
-            says: seqno {0.seqno} came again after SeqnoAdvanced
-            seqnos: seqno
-            against: previous
-            shared: a seqno is repeated after SeqnoAdvanced
-        OUTSIDE_SNAPSHOT seqno-outside-snapshot
-            says: seqno {0.seqno} is outside its snapshot {0.start}–{0.end}
-            seqnos: seqno start end
-            against: marker
-            shared: a seqno is outside the range of its snapshot
-        BELOW_START seqno-below-request-start
-            says: seqno {0.seqno} came, although the consumer had all up to seqno {0.other_seqno}
-            seqnos: seqno other_seqno
-            against: request
-            shared: a seqno comes that the consumer had
-        OVERLAP marker-overlap
-            says: snapshot marker {0.seqno}–{0.other_seqno} overlaps {0.start}–{0.end}
-            seqnos: seqno other_seqno start end
-            against: marker
-            shared: a marker overlaps the one before
-        BEHIND marker-behind
-            says: snapshot marker {0.seqno}–{0.other_seqno} ends below the last seqno of the stream
-            seqnos: seqno other_seqno
-            against: marker previous
-            shared: a marker ends below the last seqno of the stream
-        OSO_STRUCTURE oso-structure
-            says: OSO snapshot: {0.oso_fault}
-            against: marker
-        ROLLBACK_ABOVE rollback-above-start
-            says: rolled back to seqno {0.seqno}, above seqno {0.other_seqno}, which was asked for
-            seqnos: seqno other_seqno
-            against: request
-        ACK_REGRESS seqno-ack-regress
-            says: seqno {0.seqno} was acknowledged after seqno {0.other_seqno}
-            seqnos: seqno other_seqno
-            against: previous
-            shared: a lower seqno is acknowledged than before
-        CACHED_ABOVE cache-transfer-record
-            says: a cached document has seqno {0.seqno}, above the start {0.other_seqno} of the
-                request
-            seqnos: seqno other_seqno
-            against: request
-            shared: a cached document has a seqno above the start of the request
-        DUPLICATE_KEY duplicate-key-in-snapshot
-            says: key {0.key} came at seqno {0.seqno} and at seqno {0.other_seqno}
-            seqnos: seqno other_seqno
-            against: previous marker
-            shared: a key is twice in a snapshot
-        KEYS_UNCHECKED duplicate-key-in-snapshot
-            says: keys were compared only with the latest {0.a} keys
-            cause: keys-not-checked
-            next: operators have nothing to do, what else is found is true; to compare more keys,
-                run the pipeline, where each part remembers its own
-        CAS_REGRESS cas-regress
-            says: key {0.key}: CAS 0x{0.other_seqno:016x} came after CAS 0x{0.seqno:016x}
-            seqnos: by_seqno
-            against: previous
-            shared: a later change has a lower CAS
-        COMMIT_WITHOUT_PREPARE commit-without-prepare
-            says: {0.name} of seqno {0.seqno} is for a prepare of seqno {0.other_seqno}, which never
-                came
-            seqnos: seqno other_seqno
-            against: marker
-        OUTSIDE_FILTER collection-outside-filter
-            says: {0.collection} was not requested
-            seqnos: by_seqno
-            against: request
-        UNKNOWN_COLLECTION event-for-unknown-collection
-            says: {0.collection} was never created in this capture
-            seqnos: by_seqno
-            against: request
-        AFTER_COLLECTION_END event-after-collection-end
-            says: {0.event} of {0.collection}, which ended at seqno {0.other_seqno}
-            seqnos: by_seqno
-            against: previous
-        MANIFEST_BACKWARDS manifest-uid-backwards
-            says: manifest uid 0x{0.seqno:x} came after uid 0x{0.other_seqno:x}
-            seqnos: by_seqno
-            against: previous
-        ROLE_VIOLATION role-violation
-            says: {0.name} sent by the {0.sender}
-        """
-    ).items()
-}
-"""By kind of anomaly, which the kernel names."""
 
 
 class SeqnoOrder(Watcher):
@@ -475,7 +378,7 @@ def _anomalies(
     ``snapshots`` are its tables as they are now.
     """
     for code in unique(anomalies.code).tolist():
-        case = _CASES[code]
+        case = CASES[code]
         anomalies_of_code = anomalies[anomalies.code == code]
         rows = batch.index_of(anomalies_of_code.place.row)
         severities: dict[Severity | None, list[int]] = {}
@@ -489,7 +392,7 @@ def _anomalies(
 
 def _candidates(
     batch: MessageBatch,
-    case: _Case,
+    case: Case,
     severity: Severity | None,
     anomalies: Anomalies,
     rows: RowNumbers,
@@ -512,16 +415,14 @@ def _candidates(
         case.shared,
         case.cause,
         next=case.next,
-        vbuckets=(lambda index: anomaly(index).owners) if case.tells_owner else None,
+        vbuckets=(lambda index: anomaly(index).owners) if "{0.owner}" in case.says else None,
     )
 
 
 def _severities(code: int, anomalies: Anomalies, streams: Streams) -> list[Severity | None]:
-    """Returns each anomaly's severity where it depends on the stream; None: the rule's."""
-    if code == w.KEYS_UNCHECKED:
-        return ["note"] * len(anomalies)
-    if code != w.OVERLAP:
-        return [None] * len(anomalies)
+    """Returns each anomaly's severity; None: the rule's."""
+    if code != OVERLAP:
+        return [CASES[code].severity] * len(anomalies)
     flags = streams.request.flags[anomalies.stream]
     return ["error" if only else None for only in ((flags & ACTIVE_ONLY) != 0).tolist()]
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.streams import words as w
+from dcpinspect.streams.anomalies import CASES, OPAQUE_MISMATCH
 from dcpinspect.streams.followers import Follower, PerConnection
 from dcpinspect.streams.records import LEAST, Anomalies, Snapshots, Streams
 from dcpinspect.tables.messages import MessageBatch
 
 MOST = 1 << 12
 """Number of opaques, each of one connection, of which such markers are remembered."""
-_EXPLAINED = (w.OUTSIDE_SNAPSHOT, w.BEFORE_MARKER)
+_EXPLAINED = [code for code, case in enumerate(CASES) if case.is_of_marker]
 
 Stray = tuple[int, int, int]
 """Row of a marker, start and end of its range; both seqnos are biased."""
@@ -55,7 +55,7 @@ class Strays(Follower):
     @staticmethod
     def _new(batch: MessageBatch, anomalies: Anomalies) -> list[tuple[tuple[int, int], Stray]]:
         """Returns the markers among the messages with another opaque, in order of rows."""
-        mismatches = anomalies[anomalies.code == w.OPAQUE_MISMATCH]
+        mismatches = anomalies[anomalies.code == OPAQUE_MISMATCH]
         rows = np.sort(mismatches.place.row)
         indexes = batch.index_of(rows)
         new = []

@@ -40,6 +40,7 @@ RULES = rules(
         fires: the datatype has undefined bits
         next: {BROKEN}
         cost: broken-messages
+        fields: datatype
     extras-length wire error sender
         fires: no layout of the command has extras of this length
         unless: layouts of an older generation
@@ -100,6 +101,7 @@ RULES = rules(
         fires: a marker starts above its end
         next: {BROKEN}
         cost: wrong-data
+        fields: start_seqno
     failover-log-size wire error sender
         fires: a failover log is empty or no multiple of 16 bytes
         unless: logs that the snapshot length cut
@@ -111,6 +113,7 @@ RULES = rules(
         next: report the log with the sender's version; a client must not choose a branch by its
             position in the log
         cost: vbucket, has a failover log out of order, have a failover log out of order
+        fields: failover_log
     rollback-layout wire note normal
         fires: the rollback seqno is in the extras
         next: operators have nothing to do, this is the form of the first specification; a client
@@ -131,11 +134,13 @@ RULES = rules(
         unless: values that are left out, so that only their datatype is sent
         next: {BROKEN}
         cost: wrong-documents
+        fields: value
     bad-snappy wire error sender
         fires: a compressed value does not decompress
         unless: empty values; values that are left out, so that only their datatype is sent
         next: {BROKEN}
         cost: wrong-documents
+        fields: value
     json-bit-not-json wire warning
         fires: a value has the datatype JSON, but is not JSON; a note where the text of an error
             begins as JSON and is none
@@ -147,6 +152,7 @@ RULES = rules(
         whose: sender, normal for {ERROR_TEXT}
         reports: kafka-connect-couchbase#56
         cost: wrong-documents
+        fields: value
     deletion-with-body wire warning sender
         fires: a deletion has a document body, or a datatype with JSON beside its xattrs
         next: report the server's version, this is an old fault of producers; a client has to use
@@ -156,6 +162,7 @@ RULES = rules(
         fires: a commit or abort has a seqno not above its prepare's
         next: {BROKEN}
         cost: broken-messages
+        silences: commit-without-prepare
     prepare-cas-zero wire warning sender
         fires: a prepare has no CAS or an undefined durability level
         next: {BROKEN}
@@ -169,9 +176,11 @@ RULES = rules(
             start of the request
         next: {BROKEN}
         cost: broken-messages
+        fields: by_seqno
     cas-zero wire note sender
         fires: a mutation has no CAS
         next: operators have nothing to do; a client cannot compare such documents by CAS
+        fields: cas
     seqno-huge wire warning sender
         fires: a seqno is above 2^48
         next: look at the bytes, and report the server's version unless they are misread; a client

@@ -12,8 +12,8 @@ from dcpinspect.kernels.distinct import slot_for
 from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, nested, number
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, MAY_REPEAT, MEMORY
+from dcpinspect.streams import anomalies
 from dcpinspect.streams import record_codes as k
-from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import clear
 from dcpinspect.streams.records import (
     LEAST,
@@ -206,7 +206,7 @@ def on_collection(tables: KeyTables, message: Message, collection: int, h: int) 
     """Handles an event in a collection whose entry is ``h``; nothing of its stream was lost."""
     entry, stream = tables.entries[h], tables.streams[message.stream]
     if entry.snapshot == OVER and message.seqno > entry.seqno:
-        enter_anomaly(tables, w.AFTER_COLLECTION_END, message, h, collection, entry.seqno)
+        enter_anomaly(tables, anomalies.AFTER_COLLECTION_END, message, h, collection, entry.seqno)
     elif entry.snapshot == NEW:
         request = stream.request
         from_zero = request.form > 0 and request.start == LEAST and request.flags & FROM_LATEST == 0
@@ -214,7 +214,7 @@ def on_collection(tables: KeyTables, message: Message, collection: int, h: int) 
         # replaced its beginning
         is_memory = message.snapshot >= 0 and tables.snapshots[message.snapshot].flags & DISK == 0
         if from_zero and is_memory and remembers_all(tables, stream):
-            enter_anomaly(tables, w.UNKNOWN_COLLECTION, message, -1, collection, 0)
+            enter_anomaly(tables, anomalies.UNKNOWN_COLLECTION, message, -1, collection, 0)
         entry.snapshot = TOLD
 
 
@@ -247,7 +247,9 @@ def on_completion(
         or prepared <= keyless
     )
     if not is_covered and request.flags & FROM_LATEST == 0 and remembers_all(tables, stream):
-        enter_anomaly(tables, w.COMMIT_WITHOUT_PREPARE, message, -1, message.seqno, prepared)
+        enter_anomaly(
+            tables, anomalies.COMMIT_WITHOUT_PREPARE, message, -1, message.seqno, prepared
+        )
 
 
 @kernel_function
@@ -262,11 +264,11 @@ def on_change(tables: KeyTables, message: Message, cas: int, h: int) -> None:
         # if seqnos go backwards, the order is the fault
         is_in_order = seqno > entry.seqno or snapshot.layout == k.OSO_LAYOUT
         if is_in_order and snapshot.flags & MAY_REPEAT == 0 and snapshot.is_merged == 0:
-            enter_anomaly(tables, w.DUPLICATE_KEY, message, h, entry.seqno, seqno)
+            enter_anomaly(tables, anomalies.DUPLICATE_KEY, message, h, entry.seqno, seqno)
     entry.snapshot = n
     if seqno > entry.seqno:
         if is_ordered and LEAST < cas < entry.cas:
-            enter_anomaly(tables, w.CAS_REGRESS, message, h, entry.cas, cas)
+            enter_anomaly(tables, anomalies.CAS_REGRESS, message, h, entry.cas, cas)
         entry.seqno = seqno
         entry.at = message.place
         if cas > LEAST:
@@ -281,7 +283,7 @@ def on_system_event(tables: KeyTables, message: Message, event: KeyEvent, in_oso
         h = entry_of(tables, message.stream, OF_STREAM, row)
         entry = tables.entries[h]
         if event.uid < entry.cas and message.standing & k.IS_SUSPENDED == 0:
-            enter_anomaly(tables, w.MANIFEST_BACKWARDS, message, h, event.uid, entry.cas)
+            enter_anomaly(tables, anomalies.MANIFEST_BACKWARDS, message, h, event.uid, entry.cas)
         entry.cas = event.uid
         entry.at = message.place
     event_id = event.event
@@ -305,7 +307,7 @@ def on_document(tables: KeyTables, message: Message, event: KeyEvent, is_certain
     """Handles an event of a document."""
     row = message.place.row
     if event.is_outside:
-        enter_anomaly(tables, w.OUTSIDE_FILTER, message, -1, event.collection, 0)
+        enter_anomaly(tables, anomalies.OUTSIDE_FILTER, message, -1, event.collection, 0)
     if event.collection >= FIRST_COLLECTION and is_certain:
         on_collection(
             tables,
@@ -355,7 +357,7 @@ def follow_keys(start: int, tables: KeyTables) -> int:
         )
         if tables.marks.forgotten >= 0 and tables.marks.has_said == 0:
             tables.marks.has_said = 1
-            enter_anomaly(tables, w.KEYS_UNCHECKED, message, -1, len(tables.entries), 0)
+            enter_anomaly(tables, anomalies.KEYS_UNCHECKED, message, -1, len(tables.entries), 0)
         if message.kind == k.SYSTEM_EVENT:
             on_system_event(tables, message, event, in_oso)
         else:

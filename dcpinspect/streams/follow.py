@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.protocol.flags import FROM_LATEST
+from dcpinspect.streams import anomalies
 from dcpinspect.streams import record_codes as k
 from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
@@ -19,6 +20,7 @@ from dcpinspect.streams.lookup import (
     BACK,
     accept,
     asked_before,
+    enter_anomaly,
     find_key,
     has_doubt,
     is_late,
@@ -26,7 +28,6 @@ from dcpinspect.streams.lookup import (
     key_of_message,
     leave,
     losses_of,
-    note,
     note_sid,
     open_stream,
     route,
@@ -307,7 +308,7 @@ def take_answer(state: ReadingState, message: Message, key: StreamKey, stream: S
         return
     connection = state.connections[stream.connection]
     if certainly_runs(state, connection, key):
-        note(state, w.ALREADY_OPEN, message, stream.number, key.live, 0)
+        enter_anomaly(state, anomalies.ALREADY_OPEN, message, stream.number, key.live, 0)
     leave(state, key)
     key.live = stream.number
     stream.losses = losses_of(connection)
@@ -330,7 +331,14 @@ def refuse(state: ReadingState, message: Message, stream: Stream) -> None:
         and is_asked
         and stream.request.start < stream.rollback < UNREAD_SEQNO
     ):
-        note(state, w.ROLLBACK_ABOVE, message, stream.number, stream.rollback, stream.request.start)
+        enter_anomaly(
+            state,
+            anomalies.ROLLBACK_ABOVE,
+            message,
+            stream.number,
+            stream.rollback,
+            stream.request.start,
+        )
 
 
 @kernel_function
@@ -583,7 +591,14 @@ def on_streams(state: ReadingState, message: Message, stream: Stream) -> None:
     elif (
         message.kind == k.CACHE and stream.request.form > 0 and message.seqno > stream.request.start
     ):
-        note(state, w.CACHED_ABOVE, message, stream.number, message.seqno, stream.request.start)
+        enter_anomaly(
+            state,
+            anomalies.CACHED_ABOVE,
+            message,
+            stream.number,
+            message.seqno,
+            stream.request.start,
+        )
     elif message.kind == k.END:
         on_end(state, message, stream, state.extras[message.detail].end_reason)
     elif message.kind == k.UNREADABLE:
@@ -623,7 +638,7 @@ def follow_messages(start: int, state: ReadingState) -> int:
             connection.time[message.direction], message.place.time
         )
         if message.kind >= k.REQUEST and not is_of_producer(state, message):
-            note(state, w.ROLE_VIOLATION, message, -1, message.kind, 0)
+            enter_anomaly(state, anomalies.ROLE_VIOLATION, message, -1, message.kind, 0)
         elif message.kind < k.END:
             on_consumers(state, message)
         else:

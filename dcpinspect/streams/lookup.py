@@ -7,9 +7,8 @@ from __future__ import annotations
 from dcpinspect.kernels.distinct import slot_for
 from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.protocol.flags import FROM_LATEST
-from dcpinspect.streams import records
+from dcpinspect.streams import anomalies, records
 from dcpinspect.streams import transitions as t
-from dcpinspect.streams import words as w
 from dcpinspect.streams.record_codes import BY_START, EVENT, MARKER, OSO, SEQNO_ADVANCED, UPR_LAYOUT
 from dcpinspect.streams.records import ConnectionRow, Message, MessageRow, Stream, StreamKey
 from dcpinspect.streams.state import ReadingState
@@ -73,7 +72,9 @@ def clear(row: MessageRow) -> None:
 
 
 @kernel_function
-def note(state: ReadingState, code: int, message: Message, st: int, a: int, b: int) -> None:
+def enter_anomaly(
+    state: ReadingState, code: int, message: Message, st: int, a: int, b: int
+) -> None:
     """Writes an anomaly: a message is not as the protocol allows. ``st``: the stream of the
     message, -1 for none.
     """
@@ -93,7 +94,7 @@ def note(state: ReadingState, code: int, message: Message, st: int, a: int, b: i
         return
     stream = state.streams[st]
     anomaly.snapshot = stream.in_oso if stream.in_oso >= 0 else stream.snapshot
-    if code == w.ACK_REGRESS:
+    if code == anomalies.ACK_REGRESS:
         anomaly.other = stream.acknowledged_at
     else:
         anomaly.other = stream.at
@@ -362,7 +363,14 @@ def route(state: ReadingState, message: Message) -> int:
         ):
             # a message of the stream before, under way when the client closed that stream
             return -1
-        note(state, w.OPAQUE_MISMATCH, message, live, message.opaque, state.streams[live].opaque)
+        enter_anomaly(
+            state,
+            anomalies.OPAQUE_MISMATCH,
+            message,
+            live,
+            message.opaque,
+            state.streams[live].opaque,
+        )
         return int(live)
     request = asked_before(state, message, pending)
     is_its = (
@@ -381,9 +389,9 @@ def route(state: ReadingState, message: Message) -> int:
         if is_over or (
             connection.is_known == 1 and connection.orphans == 0 and losses_of(connection) == 0
         ):
-            note(
+            enter_anomaly(
                 state,
-                w.AFTER_END if is_over else w.WITHOUT_STREAM,
+                anomalies.AFTER_END if is_over else anomalies.WITHOUT_STREAM,
                 message,
                 live,
                 message.opaque,

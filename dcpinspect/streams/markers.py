@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import kernel_function
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, HISTORY, OSO_END, OSO_START
+from dcpinspect.streams import anomalies, records
 from dcpinspect.streams import record_codes as k
-from dcpinspect.streams import records
 from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
-from dcpinspect.streams.lookup import losses_of, note
+from dcpinspect.streams.lookup import enter_anomaly, losses_of
 from dcpinspect.streams.records import GREATEST, Marker, Message, Snapshot, Stream
 from dcpinspect.streams.seqnos import enter_gap, move, take_back
 from dcpinspect.streams.state import ReadingState
 
 reset_snapshot = kernel_function(records.Snapshot.resetter())
-
-END_WITHOUT_START, START_INSIDE, MARKER_INSIDE, BAD_FLAGS = range(4)
-"""What is wrong with an OSO snapshot, numbered as in ``words.OSO_FAULTS``."""
 
 
 @kernel_function
@@ -79,7 +76,9 @@ def on_marker(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles a snapshot marker of the stream."""
     if stream.in_oso >= 0:
         if stream.lost_since_marker == 0:
-            note(state, w.OSO_STRUCTURE, message, stream.number, MARKER_INSIDE, 0)
+            enter_anomaly(
+                state, anomalies.OSO_STRUCTURE, message, stream.number, anomalies.MARKER_INSIDE, 0
+            )
             return
         lose_oso(state, message, stream)
     marker = state.markers[message.detail]
@@ -160,9 +159,9 @@ def meet_snapshot(
     if marker.start <= before.end:
         before.is_overlapped = 1
         if is_sure:
-            note(
+            enter_anomaly(
                 state,
-                w.BEHIND if is_behind else w.OVERLAP,
+                anomalies.BEHIND if is_behind else anomalies.OVERLAP,
                 message,
                 stream.number,
                 marker.start,
@@ -170,7 +169,7 @@ def meet_snapshot(
             )
         return 1
     if is_sure and is_behind:
-        note(state, w.BEHIND, message, stream.number, marker.start, marker.end)
+        enter_anomaly(state, anomalies.BEHIND, message, stream.number, marker.start, marker.end)
     return 0
 
 
@@ -218,7 +217,9 @@ def on_oso(state: ReadingState, message: Message, stream: Stream) -> None:
     elif flags == OSO_END:
         end_oso(state, message, stream)
     else:
-        note(state, w.OSO_STRUCTURE, message, stream.number, BAD_FLAGS, flags)
+        enter_anomaly(
+            state, anomalies.OSO_STRUCTURE, message, stream.number, anomalies.BAD_FLAGS, flags
+        )
 
 
 @kernel_function
@@ -226,7 +227,9 @@ def begin_oso(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles the start of an OSO snapshot."""
     if stream.in_oso >= 0:
         if stream.lost_since_marker == 0:
-            note(state, w.OSO_STRUCTURE, message, stream.number, START_INSIDE, 0)
+            enter_anomaly(
+                state, anomalies.OSO_STRUCTURE, message, stream.number, anomalies.START_INSIDE, 0
+            )
             return
         lose_oso(state, message, stream)
     leave_snapshot(state, message, stream, True)
@@ -245,7 +248,14 @@ def end_oso(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles the end of an OSO snapshot: what came in it counts as delivered."""
     if stream.in_oso < 0:
         if stream.lost_since_marker == 0 and stream.request.form > 0:
-            note(state, w.OSO_STRUCTURE, message, stream.number, END_WITHOUT_START, 0)
+            enter_anomaly(
+                state,
+                anomalies.OSO_STRUCTURE,
+                message,
+                stream.number,
+                anomalies.END_WITHOUT_START,
+                0,
+            )
         stream.disorder = 0
         stream.has_position = 0  # its start was not captured, so nobody knows what came in it
         return

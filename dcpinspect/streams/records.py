@@ -398,7 +398,7 @@ class Gaps(Gap[IntArray], StructRows[Gap]):
 class Anomaly(Struct[T]):
     """Something that is not as the protocol has it."""
 
-    code: T = number("What is wrong: BEFORE_MARKER and those after it.")
+    code: T = number("What is wrong: the number of a case of ``anomalies.py``.")
     connection: T = number("Connection of the message.")
     direction: T = number("Direction of the message.")
     stream: T = number("Stream of the message.", of="streams")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import kernel_function
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, HISTORY
+from dcpinspect.streams import anomalies
 from dcpinspect.streams import record_codes as k
 from dcpinspect.streams import transitions as t
-from dcpinspect.streams import words as w
-from dcpinspect.streams.lookup import find_key, has_doubt, is_late, losses_of, note
+from dcpinspect.streams.lookup import enter_anomaly, find_key, has_doubt, is_late, losses_of
 from dcpinspect.streams.records import GREATEST, LEAST, Message, Snapshot, Stream
 from dcpinspect.streams.state import ReadingState
 
@@ -171,13 +171,15 @@ def on_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
         n < 0 and not is_suspended and stream.request.form > 0 and stream.snapshots_begun == 0
     )
     if is_unannounced:
-        note(state, w.BEFORE_MARKER, message, stream.number, seqno, message.kind)
+        enter_anomaly(state, anomalies.BEFORE_MARKER, message, stream.number, seqno, message.kind)
     if is_low and not is_unannounced:
         on_low_seqno(state, message, stream)
     if not is_low:
         is_outside = n >= 0 and not is_suspended and is_beside(state.snapshots[n], seqno)
         if is_outside:
-            note(state, w.OUTSIDE_SNAPSHOT, message, stream.number, seqno, message.kind)
+            enter_anomaly(
+                state, anomalies.OUTSIDE_SNAPSHOT, message, stream.number, seqno, message.kind
+            )
         remember_leap(message, stream, is_within(state, n, seqno), is_outside)
         leave_gap(state, message, stream, n)
     see(seqno, stream)
@@ -219,7 +221,7 @@ def on_low_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
         and seqno == position
         and stream.position_by == k.BY_ADVANCED
     ):
-        note(state, w.REPEATED, message, stream.number, seqno, position)
+        enter_anomaly(state, anomalies.REPEATED, message, stream.number, seqno, position)
         stream.position_by = k.BY_EVENT
         return
     # the first marker tells where a stream from latest began; it may name the seqno that follows
@@ -229,8 +231,8 @@ def on_low_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
     ):
         move(state, message, stream, seqno, k.BY_EVENT)
         return
-    fault = w.BELOW_START if stream.position_by == k.BY_START else w.NOT_INCREASING
-    note(state, fault, message, stream.number, seqno, position)
+    fault = anomalies.BELOW_START if stream.position_by == k.BY_START else anomalies.NOT_INCREASING
+    enter_anomaly(state, fault, message, stream.number, seqno, position)
 
 
 @kernel_function
@@ -385,6 +387,8 @@ def on_seqno_ack(state: ReadingState, message: Message) -> None:
         return
     is_lower = message.seqno < stream.acknowledged and stream.in_oso < 0
     if is_lower and not has_doubt(state, stream):
-        note(state, w.ACK_REGRESS, message, stream.number, message.seqno, stream.acknowledged)
+        enter_anomaly(
+            state, anomalies.ACK_REGRESS, message, stream.number, message.seqno, stream.acknowledged
+        )
     stream.acknowledged = message.seqno
     stream.acknowledged_at = message.place

@@ -85,35 +85,3 @@ def by_side(text: str, producer: int = 1) -> str:
     messages; -1 if nothing tells.
     """
     return _ROLE.sub(lambda role: SIDES[(producer != 0) ^ (role[1] == "consumer")], text)
-
-
-# -- anomalies
-
-(
-    WITHOUT_STREAM,
-    AFTER_END,
-    OPAQUE_MISMATCH,
-    ALREADY_OPEN,
-    BEFORE_MARKER,
-    NOT_INCREASING,
-    REPEATED,
-    OUTSIDE_SNAPSHOT,
-    BELOW_START,
-    OVERLAP,
-    BEHIND,
-    OSO_STRUCTURE,
-    ROLLBACK_ABOVE,
-    ROLE_VIOLATION,
-    ACK_REGRESS,
-    CACHED_ABOVE,
-    DUPLICATE_KEY,
-    KEYS_UNCHECKED,
-    CAS_REGRESS,
-    COMMIT_WITHOUT_PREPARE,
-    OUTSIDE_FILTER,
-    UNKNOWN_COLLECTION,
-    AFTER_COLLECTION_END,
-    MANIFEST_BACKWARDS,
-) = range(24)
-
-OSO_FAULTS = ("end without start", "start inside", "marker inside", "flags")

@@ -15,8 +15,9 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
-from dcpinspect.text import counted, entries, words_of
+from dcpinspect.text import counted
 from dcpinspect.tui.export_choices import Choice, messages
 from dcpinspect.tui.finding_details import AROUND, about, in_words
 from dcpinspect.tui.finding_list import FindingList
@@ -172,7 +173,7 @@ class FindingsView(View):
     def _open_place(self) -> None:
         finding = self.list.shown_finding
         if finding is not None and self.row is not None:
-            self.host.to_row(self.row, *FIELDS.get(finding.rule, ()))
+            self.host.to_row(self.row, *RULES[finding.rule].fields)
         else:
             self.host.show_status(
                 "choose a finding" if finding is None else "this finding has no single message"
@@ -228,30 +229,3 @@ class FindingsView(View):
     def action_copy(self) -> None:
         """Copies the full text about the finding."""
         self.host.copy(self._text().plain)
-
-
-FIELDS = {
-    rule: words_of(fields)
-    for fields, rules in entries(
-        """
-        by_seqno: seqno-not-increasing seqno-outside-snapshot seqno-below-request-start
-            seqno-repeated-after-advanced event-before-marker diverging-history
-        start_seqno: bad-stream-range marker-range-inverted marker-overlap
-        end_seqno: marker-behind
-        status start_seqno: rollback rollback-loop rollback-not-followed
-        status: stream-refused
-        rollback_seqno: rollback-above-start
-        vbucket_uuid: unknown-vbucket-uuid
-        end_reason start_seqno: orphaned-vbucket
-        end_reason: stream-end-reason
-        opaque: opaque-mismatch
-        datatype: undefined-datatype
-        cas: cas-zero cas-ahead cas-regress
-        failover_log: failover-log-order
-        key: control-rejected control-unknown-key
-        value: json-bit-not-json bad-snappy bad-xattr-section
-        """
-    )
-    for rule in words_of(rules)
-}
-"""Fields that each rule is about; the cursor goes to the first of them that the message has."""

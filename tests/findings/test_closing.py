@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.findings.explains import CLOSES
+from dcpinspect.findings.closing import CLOSES
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.reading.reading import Reading

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from dcpinspect.findings.explains import CLOSES, OWNS, REFUSABLE, SILENCES, SILENCES_OF_CONNECTION
+from dcpinspect.findings.closing import CLOSES
+from dcpinspect.findings.explains import OWNS, REFUSABLE, SILENCES, SILENCES_OF_CONNECTION
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES
 from dcpinspect.findings.rule import SEVERITIES

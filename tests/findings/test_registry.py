@@ -192,10 +192,10 @@ def test_a_search_for_the_id_of_a_rule_leads_to_its_declaration_and_to_what_find
     """What finds it may be a layout, whose check is made with the division into fields."""
     places: dict[str, list[str]] = {}
     for path in PACKAGE.rglob("*.py"):
-        # in quotes, or in a heading of a text: before its family, or behind a kind of anomaly
+        # in quotes, or in a heading of a text
         for name in (
             re.findall(
-                r'(?<=")[\w-]+(?=")|^ +[\w-]+(?= \w+ (?:error|warning|note)\b)|(?<=[A-Z] )[\w-]+$',
+                r'(?<=")[\w-]+(?=")|^ +[\w-]+(?= \w+ (?:error|warning|note)\b)',
                 path.read_text("utf-8"),
                 re.MULTILINE,
             )

@@ -8,6 +8,8 @@ from typing import get_args
 from dcpinspect.findings.finding import WHOSE
 from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Blamed, Need, Rule
+from dcpinspect.protocol.header import Magic, header_fields
+from dcpinspect.protocol.layouts import LAYOUTS
 from tests.catalogue import each
 
 SIDES = {
@@ -96,3 +98,13 @@ def test_a_role_is_that_of_the_client_or_of_the_server_as_the_connection_has_it(
 def test_of_a_cause_that_a_rule_does_not_name_nobody_knows_whose_it_is() -> None:
     assert RULES["stream-refused"].whose_is("erange", None) == "client"
     assert RULES["stream-refused"].whose_is("busy", "s2c") == "unknown"
+
+
+NO_LAYOUT = {"collection_id", "failover_log", "key", "value"}
+"""Fields that are part of a key, or that hold others."""
+
+
+def test_every_field_that_a_rule_is_about_is_one() -> None:
+    known = {item.name for layout in LAYOUTS for item in (*layout.extras, *layout.value)}
+    known |= {item.name for magic in Magic for item in header_fields(magic)} | NO_LAYOUT
+    assert {name for rule in RULES.values() for name in rule.fields} <= known

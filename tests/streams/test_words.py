@@ -11,7 +11,6 @@ import pytest
 
 from dcpinspect.streams import words as w
 from dcpinspect.streams.transitions import COMPLETE_OSO, CUT, NOT_KNOWN, SNAPSHOT_STATES
-from tests.streams.told import ANOMALIES
 
 
 @pytest.mark.parametrize(
@@ -27,9 +26,6 @@ from tests.streams.told import ANOMALIES
         (w.OUT_OF_ORDER, "oso", w.CAUSES),
         (w.TAIL, "snapshot-tail", w.CAUSES),
         (w.UNEXPLAINED, "unexplained", w.CAUSES),
-        (w.WITHOUT_STREAM, "message-without-stream", ANOMALIES),
-        (w.OSO_STRUCTURE, "oso-structure", ANOMALIES),
-        (w.MANIFEST_BACKWARDS, "manifest-uid-backwards", ANOMALIES),
     ],
 )
 def test_a_number_is_the_place_of_its_word(number: int, word: str, words: tuple[str, ...]) -> None:

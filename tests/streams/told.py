@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dcpinspect.reading.engine import Engine
+from dcpinspect.streams.anomalies import CASES
 from dcpinspect.streams.contents import MOST, Contents
 from dcpinspect.streams.events import RECENT
 from dcpinspect.streams.records import Anomalies
 from dcpinspect.streams.tracker import Tracker
-from dcpinspect.text import words_of
 from tests.builders import ACK, FIN, PSH, RST, START_NS, Recorded, pcap
 from tests.damage import PORT, Packet, Talk, batches
 from tests.peers.script import Close, Conversation, Mark, Send
@@ -34,14 +34,7 @@ _SERVERS = {"node1": "10.0.0.2", "node2": "10.0.0.3"}
 
 _LOSE, _KEEP, _BEGIN = "lose", "keep", "begin"
 
-ANOMALIES = words_of(
-    "message-without-stream message-after-stream-end opaque-mismatch stream-already-open "
-    "event-before-marker seqno-not-increasing seqno-repeated-after-advanced seqno-outside-snapshot "
-    "seqno-below-request-start marker-overlap marker-behind oso-structure rollback-above-start "
-    "role-violation seqno-ack-regress cached-above-start duplicate-key-in-snapshot "
-    "keys-not-checked cas-regress commit-without-prepare collection-outside-filter "
-    "event-for-unknown-collection event-after-collection-end manifest-uid-backwards"
-)
+ANOMALIES = tuple(case.cause or case.rule for case in CASES)
 """What tests call them, by code."""
 
 

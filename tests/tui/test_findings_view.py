@@ -2,15 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.column_types import NO_ROWS
-from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_details import about
-from dcpinspect.tui.findings_view import FIELDS
 from dcpinspect.tui.results import rows_of
 from dcpinspect.tui.theme import UNICODE
-from tests.catalogue import each
 from tests.damage import Talk
 from tests.tls.damage import save
 from tests.tls.invented import Invented
@@ -149,21 +145,3 @@ def test_a_finding_opens_at_the_field_that_it_speaks_of() -> None:
         assert app.packets.field.name == "status"
 
     play("loop.pcap", scene)
-
-
-NAMES = {"status", "opaque", "datatype", "cas", "key", "value", "failover_log"}
-"""Of fields that are no part of a layout of their own."""
-
-
-@each("rule", FIELDS)
-def test_every_field_that_a_rule_speaks_of_is_one(rule: str) -> None:
-    assert rule in RULES
-    assert (
-        set(FIELDS[rule])
-        <= {
-            getattr(item, "name", "")
-            for layout in LAYOUTS
-            for item in (*layout.extras, *layout.value)
-        }
-        | NAMES
-    )
