@@ -7,7 +7,7 @@ able to import the package, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,21 +15,13 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
-    Filter,
     InputPartition,
 )
 from pyspark.sql.types import StructType
 
-from dcpinspect.spark.pushdown import pushed
-from dcpinspect.spark.source_options import (
-    CaptureSlice,
-    SourceOptions,
-    read_options,
-    wants_pushdown,
-)
+from dcpinspect.spark.source_options import CaptureSlice, SourceOptions, read_options
 from dcpinspect.spark.source_rows import record_batches
 from dcpinspect.spark.spark_schema import ddl
-from dcpinspect.tables.filter_rows import FilterRows
 
 
 @dataclass
@@ -55,10 +47,7 @@ class DcpSource(DataSource):
         """Returns a reader of the columns in this schema. Raises UsageError for wrong options, or a
         wrong schema.
         """
-        source_options = self._source_options(schema)
-        if wants_pushdown(self.options):
-            return PushdownReader(source_options)
-        return Reader(source_options)
+        return Reader(self._source_options(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Returns a reader of captures as they come. Raises UsageError as ``reader`` does."""
@@ -78,7 +67,6 @@ class Reader(DataSourceReader):
 
     def __init__(self, asked: SourceOptions) -> None:
         self.asked = asked
-        self.conditions: FilterRows | None = None
 
     def partitions(self) -> list[InputPartition]:
         """Returns one task for the files of each capture point, or for each file."""
@@ -88,20 +76,4 @@ class Reader(DataSourceReader):
         """Returns the rows of one task."""
         if not isinstance(partition, Task):  # Spark passes a stand-in if no file is wanted
             return iter(())
-        return record_batches(self.asked, partition.part, self.conditions)
-
-
-class PushdownReader(Reader):
-    """A reader that gets the conditions of the query.
-
-    It is a class of its own, because Spark by default forbids readers to take conditions.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Remembers the conditions that filters can express.
-
-        Spark still checks all of them, so that only Spark decides which rows match.
-        """
-        column_of_name = dict(zip(self.asked.names, self.asked.columns, strict=True))
-        self.conditions = pushed(filters, column_of_name)
-        return filters
+        return record_batches(self.asked, partition.part)

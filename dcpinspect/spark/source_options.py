@@ -67,7 +67,6 @@ OPTIONS = dict(
         modified_before: a time in UTC; files that were changed earlier
         max_files_per_trigger: in a stream: captures that one batch has at most
         rested: in a stream: a capture is read when it has not changed for this time, 5s by default
-        pushdown: true: conditions of the query are looked at before its columns are made
         """
     )
 )
@@ -211,12 +210,6 @@ def read_options(
         _most_files(values.get("max_files_per_trigger")),
         length(values.get("rested", "5s"), "option rested"),
     )
-
-
-def wants_pushdown(options: Mapping[str, str]) -> bool:
-    """Whether conditions of the query are to be pushed down. Raises UsageError."""
-    values = {name: value.lower() for name, value in _by_name(options).items()}
-    return bool(_one_of(values, "pushdown", ("true", "false"), "false") == "true")
 
 
 def spark_type(name: str) -> str:

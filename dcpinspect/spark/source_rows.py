@@ -19,7 +19,6 @@ from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.source_options import ERROR, POINT, SCHEMA, CaptureSlice, SourceOptions
 from dcpinspect.spark.spark_schema import message_rows
 from dcpinspect.spark.units import size_of, why_not
-from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.tls.keylog import of_point
 
@@ -29,13 +28,9 @@ BYTES = 8 << 20
 """Greatest size of a record batch in bytes, unless a single message is larger."""
 
 
-def record_batches(
-    asked: SourceOptions, capture_slice: CaptureSlice, conditions: FilterRows | None = None
-) -> Iterator[Any]:
+def record_batches(asked: SourceOptions, capture_slice: CaptureSlice) -> Iterator[Any]:
     """Yields the wanted messages of some captures, which are read as one, and rows for captures
     that could not be read, if ``asked`` wants them.
-
-    ``conditions``: of the query; messages that do not match may be left out.
 
     Raises CaptureError, which says what to do, for a capture that cannot be read, if the job is to
     fail then.
@@ -61,7 +56,7 @@ def record_batches(
                 for problem in reading.capture.problems[seen:]:
                     yield from _damage(asked, capture_slice, problem)
                 seen = len(reading.capture.problems)
-                yield from _messages(asked, capture_slice, batch, conditions)
+                yield from _messages(asked, capture_slice, batch)
             for problem in reading.capture.problems[seen:]:
                 yield from _damage(asked, capture_slice, problem)
             if capture_slice.is_cut and (lost := _lost(reading)):
@@ -130,10 +125,7 @@ def _failure(
 
 
 def _messages(
-    asked: SourceOptions,
-    capture_slice: CaptureSlice,
-    batch: MessageBatch,
-    conditions: FilterRows | None,
+    asked: SourceOptions, capture_slice: CaptureSlice, batch: MessageBatch
 ) -> Iterator[Any]:
     rows = _within(asked, batch)
     if capture_slice.before:
@@ -141,8 +133,6 @@ def _messages(
             number for number, name in enumerate(batch.files) if name in capture_slice.before
         ]
         rows = rows[~np.isin(batch.last_file[rows], earlier_files)]
-    if conditions is not None:
-        rows = conditions.rows(batch, rows)
     for first in range(0, len(rows), ROWS):
         chunk = rows[first : first + ROWS]
         made = message_rows(

@@ -66,10 +66,7 @@ _INSTALL = (
 )
 _LOOPBACK = "127.0.0.1"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.python.filterPushdown.enabled": "true",
-}
+SETTINGS = {"spark.sql.session.timeZone": "UTC"}
 """Settings for any session, which can also be changed while it runs."""
 SAFE_PATH = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
 """Setting by which workers import nothing from the current directory, though Spark starts them as

@@ -70,23 +70,6 @@ def test_a_schema_chooses_columns_and_several_files_are_one_reading(
     }
 
 
-def test_pushing_conditions_down_changes_no_row(session: SparkSession) -> None:
-    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    condition = (
-        "vbucket IN (1, 417) AND by_seqno > 5 AND name LIKE 'dcp%' AND NOT opcode = 86 AND "
-        "(row > 3 OR row < 2)"
-    )
-    found = []
-    for pushdown in ("false", "true"):
-        reader = (
-            session.read.format("dcp")
-            .option("columns", "row,vbucket,by_seqno,name,opcode")
-            .option("pushdown", pushdown)
-        )
-        found.append(sorted(row.row for row in reader.load(TOUR).where(condition).collect()))
-    assert found[0] == found[1] != []
-
-
 def test_tls_is_decrypted_with_a_key_log_that_no_plan_shows(
     session: SparkSession, tmp_path: Path
 ) -> None:

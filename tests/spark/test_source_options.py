@@ -16,7 +16,6 @@ from dcpinspect.spark.source_options import (
     CaptureSlice,
     read_options,
     spark_type,
-    wants_pushdown,
 )
 from tests.catalogue import each
 from tests.peers.truth import SAMPLES
@@ -125,11 +124,7 @@ def test_usual_answers() -> None:
         for mode in ("FailFast", "dropMalformed")
     ] == ["fail", "skip"]
     assert read_options({"path": TOUR, "columns": "row"}).on_error == "fail"
-    assert not wants_pushdown({"path": TOUR})
-    assert wants_pushdown({"PushDown": "TRUE"})
     assert spark_type("time") == "timestamp"
-    with pytest.raises(UsageError, match="option pushdown: yes is not known; write true or false"):
-        wants_pushdown({"pushdown": "yes"})
 
 
 def test_what_is_asked_travels_to_executors() -> None:
