@@ -3,7 +3,7 @@ instead of raising.
 
 A decompressor returns nothing from a call that meets damage. So that call is done again, a byte at
 a time, by a decoder in the state before its piece. Then everything before the damage is returned.
-Only for xz and bzip2 through a pipe some of it is lost, because a pipe cannot be read again.
+Only through a pipe some of it is lost, because a pipe cannot be read again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, Protocol
 
 GZIP = b"\x1f\x8b"
@@ -22,8 +22,8 @@ XZ = b"\xfd7zX"
 BZIP2 = b"BZh"
 READ = 1 << 18
 """Greatest number of bytes that a decoder gets, or returns, at once."""
-READ_ONCE = 1 << 12
-"""The same limit for xz and bzip2 through a pipe: as many bytes may be lost before damage."""
+READ_ONCE = 1 << 14
+"""The same limit for a pipe: as many bytes may be lost before damage."""
 FIRST = 1 << 10
 """Number of bytes of a member that a decoder gets first, then twice as many each time. Bytes behind
 a short member are copied for nothing.
@@ -38,7 +38,7 @@ _MEMBER = {GZIP: GZIP[:1], ZSTD: ZSTD[:1] + _SKIPPABLE, XZ: XZ[:1], BZIP2: BZIP2
 """By kind: first bytes of another member, which may follow a complete one."""
 _NO_PADDING = re.compile(rb"[^\0]")
 _DAMAGE = (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError)
-"""The exceptions that decoders raise."""
+"""The exceptions that decoders raise, but that of zstd."""
 
 
 class Raw(Protocol):
@@ -70,12 +70,13 @@ class Inflate:
         self._raw = raw
         self._kind = kind
         self._file = file
-        self._most = READ_ONCE if file is None and kind in (XZ, BZIP2) else READ
+        self._most = READ_ONCE if file is None else READ
         self._buffer = bytearray(self._most)
         self._read = 0  # bytes of raw
         self._data, self._at = b"", 0  # the bytes read last, and how many of them a decoder has
         self._out = memoryview(b"")  # not returned yet
         self._end: str | None = None  # why there is no more; empty: nothing is wrong
+        self._damage: tuple[type[Exception], ...] = _DAMAGE
         self._begin()
 
     @property
@@ -90,14 +91,18 @@ class Inflate:
         self._step = min(FIRST, self._most)
         # what the decoder was given last, and how much it returned for it
         self._piece, self._unpacked = (b"", 0)
-        self._before: _Gzip | None = None  # the decoder before that piece
 
     def _new_decoder(self) -> _Decoder:
         if self._kind == GZIP:
             return _Gzip(zlib.decompressobj(wbits=31))
         if self._kind == XZ:
             return _Decoder(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY))
-        return _Zstd() if self._kind == ZSTD else _Decoder(bz2.BZ2Decompressor())
+        if self._kind == BZIP2:
+            return _Decoder(bz2.BZ2Decompressor())
+        from dcpinspect.capture.zstd import zstd  # deferred: rarely needed
+
+        self._damage = (*_DAMAGE, zstd.ZstdError)
+        return _Decoder(zstd.ZstdDecompressor())
 
     def readinto(self, target: memoryview, /) -> int:
         """Fills ``target`` from its start; returns 0 at the end or at damage."""
@@ -136,12 +141,11 @@ class Inflate:
             self._at += len(piece)
             self._step = min(2 * self._step, self._most)
             self._piece, self._unpacked = piece, 0
-            self._before = decoder.copy() if isinstance(decoder, _Gzip) else None
         try:
             unpacked = decoder.decompress(piece, self._most)
-        except _DAMAGE as error:
-            unpacked, held = self._before_damage()
-            behind = self._behind(held)
+        except self._damage as error:
+            unpacked, unread = self._before_damage()
+            behind = self._behind(unread)
             self._end = f"compressed data is damaged ({error})" + (
                 "" if behind == 0 else f"; what follows{_size_text(behind)} is not read"
             )
@@ -173,9 +177,9 @@ class Inflate:
         """
         unpacked = bytearray()
         to_skip, consumed = self._unpacked, 0
-        decoder = self._before or self._again()
+        decoder = self._again()
         if decoder is None:
-            return b"", self._decoder.held
+            return b"", 0
         try:
             while consumed < len(self._piece) or not decoder.needs_input:
                 byte = self._piece[consumed : consumed + 1] if decoder.needs_input else b""
@@ -185,15 +189,15 @@ class Inflate:
                     to_skip -= len(got)
                 else:
                     unpacked += got
-        except _DAMAGE:
+        except self._damage:
             pass
         return bytes(unpacked), len(self._piece) - consumed
 
     def _again(self) -> _Decoder | None:
-        """Returns a decoder in the state before the latest piece; None if there is none, or for
-        zstd, which needs none.
+        """Returns a decoder in the state before the latest piece; None if the file cannot be read
+        again.
         """
-        if self._file is None or self._kind == ZSTD:
+        if self._file is None:
             return None
         decoder = self._new_decoder()
         file_position = self._file.tell()
@@ -206,16 +210,16 @@ class Inflate:
         self._file.seek(file_position)
         return decoder
 
-    def _behind(self, held: int) -> int | None:
-        """Returns the number of bytes of the file that are not read, with those ``held``; None if
-        it is not known.
+    def _behind(self, unread: int) -> int | None:
+        """Returns the number of bytes of the file that are not read, with those ``unread`` ones
+        that the decoder has; None if it is not known.
         """
         if self._file is None:
             return None
         file_position = self._file.tell()
         size = self._file.seek(0, os.SEEK_END)
         self._file.seek(file_position)
-        return held + max(0, size - self._raw_size)
+        return unread + max(0, size - self._raw_size)
 
     def _has_more(self) -> bool:
         """Returns whether there are bytes that no decoder has; reads them if necessary."""
@@ -235,13 +239,11 @@ def _size_text(size: int | None) -> str:
 
 
 class _Decoder:
-    """A decoder of one member, here of xz or bzip2. It holds the input for which it had no room."""
+    """A decoder of one member of zstd, xz or bzip2. It holds the input for which it had no room."""
 
-    def __init__(self, decoder: Any) -> None:  # Any: zlib's, lzma's and bz2's share no type
+    def __init__(self, decoder: Any) -> None:  # Any: those of the libraries share no type
         self._decoder = decoder
         self.needs_input = True
-        self.held = 0
-        """Number of bytes of the input that were not looked at."""
 
     @property
     def eof(self) -> bool:
@@ -258,78 +260,12 @@ class _Decoder:
 
 
 class _Gzip(_Decoder):
-    """zlib's decompressor, which leaves the input that it does not hold, and can be copied."""
+    """zlib's decompressor, which gives back the input for which it had no room."""
 
     def decompress(self, data: bytes, size: int, /) -> bytes:
         unpacked: bytes = self._decoder.decompress(data or self._decoder.unconsumed_tail, size)
         self.needs_input = len(unpacked) < size and not self._decoder.unconsumed_tail
         return unpacked
-
-    def copy(self) -> _Gzip:
-        return _Gzip(self._decoder.copy())
-
-
-class _Zstd(_Decoder):
-    """The decompressor of zstd, which gets a block at a time: one yields 128 KiB at most.
-
-    A damaged block yields nothing, and nothing before it is lost.
-    """
-
-    def __init__(self) -> None:
-        from dcpinspect.capture.zstd import zstd  # deferred: rarely needed
-
-        super().__init__(zstd.ZstdDecompressor())
-        self._error = zstd.ZstdError
-        self._rest = memoryview(b"")
-        self._latest = b""
-        self._parts = _zstd_parts()
-        self._left = next(self._parts)
-
-    @property
-    def unused_data(self) -> bytes:
-        return bytes(self._rest)
-
-    def decompress(self, data: bytes, size: int, /) -> bytes:  # noqa: ARG002 - as the others
-        self._rest = memoryview(data) if data else self._rest
-        unpacked = b""
-        while not unpacked and len(self._rest) and not self.eof:
-            piece, self._rest = self._rest[: self._left], self._rest[self._left :]
-            self.held, self.needs_input = len(self._rest), not len(self._rest)
-            self._left -= len(piece)
-            self._latest = (self._latest + bytes(piece[-_ZSTD_HEAD:]))[-_ZSTD_HEAD:]
-            try:
-                unpacked = self._decoder.decompress(piece)
-            except self._error as error:
-                raise zlib.error(str(error)) from None
-            while not self._left:
-                self._left = self._parts.send(self._latest)
-        return unpacked
-
-
-_ZSTD_HEAD = 8
-"""Size in bytes of the longest part that says how long the next one is."""
-
-
-def _zstd_parts() -> Generator[int, bytes, None]:
-    """Yields the sizes of the parts of a frame (RFC 8878, 3.1), one after the other; the part is
-    sent back each time.
-    """
-    head = yield 5
-    if head[0] in _SKIPPABLE:
-        head = yield 3
-        yield int.from_bytes(head[4:], "little")
-    else:
-        flags = head[4]
-        is_single = flags >> 5 & 1
-        yield (not is_single) + (0, 1, 2, 4)[flags & 3] + (is_single, 2, 4, 8)[flags >> 6]
-        is_last = 0
-        while not is_last:
-            block = int.from_bytes((yield 3)[-3:], "little")
-            is_last = block & 1
-            yield 1 if block >> 1 & 3 == 1 else block >> 3
-        yield 4 * (flags >> 2 & 1)
-    while True:  # the decoder knows that nothing follows
-        yield READ
 
 
 def decompressed(magic: bytes, raw: Raw, file: _BinaryFile | None = None) -> Inflate | None:

@@ -286,7 +286,8 @@ def test_damage_behind_megabytes_takes_nothing_along(compress: Compress) -> None
     assert inflated(bytes(damaged))[0] == all_of_it
     piped = inflated(bytes(damaged), can_seek=False)[0]
     assert all_of_it.startswith(piped)
-    assert len(piped) >= len(all_of_it) - (READ_ONCE if compress in (lzma.compress, bzip2) else 0)
+    # zstd gives nothing of a block of 128 KiB before its end
+    assert len(piped) >= len(all_of_it) - READ_ONCE - (1 << 17 if compress is zstd else 0)
 
 
 @pytest.mark.parametrize("compress", ALL)
@@ -320,7 +321,7 @@ def test_many_members_are_read_also_with_padding_between_them(
 
 @pytest.mark.parametrize(
     ("empty", "decoder"),
-    [(gzip.compress(b""), "_Gzip"), (b"\x50\x2a\x4d\x18" + bytes(4), "_Zstd")],
+    [(gzip.compress(b""), "_Gzip"), (b"\x50\x2a\x4d\x18" + bytes(4), "_Decoder")],
     ids=["gzip", "zstd"],
 )
 def test_short_members_take_little_of_what_is_behind_them(
