@@ -2,17 +2,14 @@
 pieces it is made of.
 
 The forms are: what ``tcpdump -X`` and ``tshark -x`` print and ``text2pcap`` reads; the follow view
-of Wireshark (``tshark -z follow,tcp,hex|raw,0``); plain hex digits; and the protocol log of the C++
-SDK.
+of Wireshark (``tshark -z follow,tcp,hex|raw,0``); and plain hex digits.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from datetime import UTC, datetime
-from functools import partial
+from datetime import datetime
 
 from dcpinspect.lazy_dataclass import dataclass
 
@@ -88,18 +85,12 @@ _GROUPED = re.compile(
 """A row of tcpdump or xxd: bytes in pairs, and two spaces before the text beside them."""
 _NUMBERED, _OF_DAY = r"(?:\s{0,4}\d{1,9}  )?", r"(\d\d):(\d\d):(\d\d)\.(\d{6}(?:\d{3})?)"
 _WHEN = re.compile(
-    rf"{_NUMBERED}(?:(?:(\d{{4}}-\d\d-\d\d) |([ "
-    rf"-]))?{_OF_DAY}|(\d{{9,10}})\.(\d{{6}}(?:\d{{3}})?)) "
+    rf"{_NUMBERED}(?:(?:(\d{{4}}-\d\d-\d\d) )?{_OF_DAY}|(\d{{9,10}})\.(\d{{6}}(?:\d{{3}})?)) "
 )
-"""The time in tcpdump's line before a packet: date or sign, time of day; or seconds since 1970."""
+"""The time in tcpdump's line before a packet: date, time of day; or seconds since 1970."""
 _BYTE = re.compile(r"[0-9A-Fa-f]{2}(?=\s|$)")
 _TITLE = re.compile(r"([A-Z][\w ()-]{0,60}) \((\d{1,9}) bytes?\):?\s*")
 _NODE = re.compile(r"Node ([01]): (\S{1,253}):(\d{1,5})\s*")
-_LOG = re.compile(
-    r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.(\d{3})\] +\d+ms \[\w{1,4}\] \[\d+,\d+\] (?:\[MCBP, "
-    r"(IN|OUT)\] host=\"([^\"]{1,253})\", (?:sport=(\d{1,5}), d)?port=(\d{1,5}), (?:rc=ok, "
-    r")?(?:buffer_size|bytes_received)=(\d{1,9})$)?.*"
-)
 
 
 def _row(text: str, column: int, width: int) -> bytes:
@@ -177,11 +168,7 @@ _KINDS_OF_IP = (b"\x08\x00", b"\x86\xdd")
 class _Clock:
     """The times in the lines of tcpdump, as nanoseconds since 1970."""
 
-    def __init__(self, *, since_first: bool) -> None:
-        """``since_first``: times with a sign count from the first packet (-ttttt), and not from the
-        packet before (-ttt).
-        """
-        self._since_first = since_first
+    def __init__(self) -> None:
         self._last = 0
         self._days = 0
 
@@ -190,22 +177,18 @@ class _Clock:
         match = _WHEN.match(text)
         if match is None:
             return None
-        date, sign, hours, minutes, seconds, fraction, since_1970, fraction_since_1970 = (
-            match.groups()
-        )
+        date, hours, minutes, seconds, fraction, since_1970, fraction_since_1970 = match.groups()
         if since_1970:
             return int(since_1970) * 10**9 + int(fraction_since_1970.ljust(9, "0"))
         time_ns = (int(hours) * 3600 + int(minutes) * 60 + int(seconds)) * 10**9 + int(
             fraction.ljust(9, "0")
         )
         if date:
-            return _utc_ns(
-                f"{date} {hours}:{minutes}:{seconds}", fraction[:3], int(fraction.ljust(9, "0")[3:])
-            )
-        if sign:
-            time_ns = time_ns if sign == " " else -time_ns
-            self._last = max(0, time_ns if self._since_first else self._last + time_ns)
-            return self._last
+            try:
+                second = datetime.fromisoformat(f"{date} {hours}:{minutes}:{seconds}+00:00")
+            except ValueError:  # no such day
+                return None
+            return int(second.timestamp()) * 10**9 + int(fraction.ljust(9, "0"))
         if time_ns + _HALF_A_DAY < self._last:
             self._days += 1  # midnight
         self._last = time_ns
@@ -215,12 +198,10 @@ class _Clock:
 _HALF_A_DAY = 43_200 * 10**9
 
 
-def dump(lines: Lines, *, since_first: bool = False) -> Iterator[HexPiece]:
-    """Yields packets, or what they carried, from a dump with offsets that begin at 0 again.
-    ``since_first``: as in ``_Clock``.
-    """
+def dump(lines: Lines) -> Iterator[HexPiece]:
+    """Yields packets, or what they carried, from a dump with offsets that begin at 0 again."""
     data, is_wanted, number = bytearray(), True, 0
-    clock, time_ns, link_type = _Clock(since_first=since_first), None, None
+    clock, time_ns, link_type = _Clock(), None, None
 
     def finished_frame() -> HexPiece:
         nonlocal link_type
@@ -321,52 +302,11 @@ def plain(lines: Lines) -> Iterator[HexPiece]:
             yield SentBytes((CLIENT, SERVER), direction, None, data)
 
 
-def protocol_log(lines: Lines) -> Iterator[HexPiece]:
-    """Reads the C++ SDK's log of what it sends and receives: a line and a dump of each buffer."""
-    ends, direction, time_ns, size, data, began = (CLIENT, SERVER), 0, None, 0, bytearray(), 0
-
-    def finished() -> Iterator[HexPiece]:
-        if size:
-            if len(data) != size:
-                yield LineProblem(began, f"{len(data)} bytes of {size}")
-            yield SentBytes(ends, direction, time_ns, bytes(data[:size]), max(0, size - len(data)))
-
-    for number, text in lines:
-        head = _LOG.fullmatch(text)
-        if head is None:
-            offset = _OFFSET.match(text) if size else None
-            if offset is not None and int(offset[1], 16) == len(data):
-                data += _row(text, offset.end(), 32)
-            continue
-        yield from finished()
-        size, began = 0, number
-        data.clear()
-        if head[3] is None:
-            continue
-        ends = (CLIENT[0], int(head[5] or CLIENT[1])), (head[4], int(head[6]))
-        direction, size, time_ns = int(head[3] == "IN"), int(head[7]), _utc_ns(head[1], head[2])
-    yield from finished()
-
-
-def _utc_ns(date_and_time: str, milliseconds: str, ns: int = 0) -> int | None:
-    try:
-        seconds = int(datetime.fromisoformat(date_and_time).replace(tzinfo=UTC).timestamp())
-    except ValueError:
-        return None
-    return seconds * 10**9 + int(milliseconds) * 10**6 + ns
-
-
 _MULTILINE = re.MULTILINE
 _NO_TIMES = "it has no times, so packets are 1 us apart from 1970 on"
 _NO_ENDS = "addresses are made up"
 _FIRST_ROW = r" .*\n(?:.*\n)?[ \t]*(?:0x)?0000:\s+[0-9A-Fa-f]{4}\b"
 _TCPDUMP = "text of tcpdump"
-SINCE_BEFORE = TextForm(
-    _TCPDUMP,
-    "its times have no date, so it begins in 1970",
-    re.compile(rf"^{_NUMBERED}[ -]{_OF_DAY}{_FIRST_ROW}", _MULTILINE),
-    dump,
-)
 FORMS = (
     TextForm(
         _TCPDUMP,
@@ -385,16 +325,6 @@ FORMS = (
         "times have no date, so the day is 1970-01-01",
         re.compile(rf"^{_NUMBERED}{_OF_DAY}{_FIRST_ROW}", _MULTILINE),
         dump,
-    ),
-    SINCE_BEFORE,
-    TextForm(
-        "protocol log of the C++ SDK",
-        "packets and the client's address are made up; times have no time zone and are read as UTC",
-        re.compile(
-            r"\A\s*\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\] +\d+ms \[\w{1,4}\] \[\d+,\d+\] ",
-            _MULTILINE,
-        ),
-        protocol_log,
     ),
     TextForm(
         "follow view as hex digits",
@@ -440,13 +370,4 @@ FORMS = (
 
 def form_of(head: str) -> TextForm | None:
     """Returns the form of a text by its beginning; None for no known form."""
-    text_form = next((form for form in FORMS if form.begins.search(head)), None)
-    if text_form is not SINCE_BEFORE:
-        return text_form
-    times = [
-        match.group(3, 4, 5, 6)
-        for match in map(_WHEN.match, head.split("\n"))
-        if match is not None and match[2]
-    ]
-    is_rising = len({*times}) > 2 and times == sorted(times)  # which differences hardly are
-    return replace(text_form, pieces=partial(dump, since_first=True)) if is_rising else text_form
+    return next((form for form in FORMS if form.begins.search(head)), None)
