@@ -89,21 +89,23 @@ _WHEN = re.compile(
 )
 """The time in tcpdump's line before a packet: date, time of day; or seconds since 1970."""
 _BYTE = re.compile(r"[0-9A-Fa-f]{2}(?=\s|$)")
+_WIDTH = 16
+"""Number of bytes in a line."""
 _TITLE = re.compile(r"([A-Z][\w ()-]{0,60}) \((\d{1,9}) bytes?\):?\s*")
 _NODE = re.compile(r"Node ([01]): (\S{1,253}):(\d{1,5})\s*")
 
 
-def _row(text: str, column: int, width: int) -> bytes:
+def _row(text: str, column: int) -> bytes:
     """Returns the bytes in a line of a dump, from a place on.
 
     There are single spaces between them, two in the middle, and more before the text beside them.
     """
     row_bytes = bytearray()
-    while len(row_bytes) < width and (octet := _BYTE.match(text, column)):
+    while len(row_bytes) < _WIDTH and (octet := _BYTE.match(text, column)):
         row_bytes.append(int(octet[0], 16))
         column = octet.end()
         spaces = len(text) - column - len(text[column:].lstrip(" "))
-        if spaces != 1 and not (spaces == 2 and len(row_bytes) == width // 2):
+        if spaces != 1 and not (spaces == 2 and len(row_bytes) == _WIDTH // 2):
             break
         column += spaces
     return bytes(row_bytes)
@@ -234,7 +236,7 @@ def dump(lines: Lines) -> Iterator[HexPiece]:
             yield LineProblem(number, f"offset {start} where {len(data)} was to come")
             data.clear()
             continue
-        data += bytes.fromhex(grouped[2]) if grouped is not None else _row(text, match.end(), 16)
+        data += bytes.fromhex(grouped[2]) if grouped is not None else _row(text, match.end())
     if data:
         yield finished_frame()
 
@@ -255,7 +257,7 @@ def follow_hex(lines: Lines) -> Iterator[HexPiece]:
             continue
         line_direction = int(body != text)
         line_offset = int(offset[1], 16)
-        row = _row(body, offset.end(), 16)
+        row = _row(body, offset.end())
         if line_offset < seen[line_direction]:
             yield LineProblem(
                 number, f"offset {line_offset} where {seen[line_direction]} was to come"

@@ -16,8 +16,7 @@ def explain(
     """Explain a command (dcp_snapshot_marker, 0x56), a status (rollback, 0x23), a control key, a
     rule, a word, a column of a table, or the bytes of a message.
 
-    Bytes may be hex with blanks or colons, base64, or a dump of xxd, hexdump -C, tcpdump -X or
-    Wireshark. They may also be a literal of C ({0x80, …}, xxd -i) or Python (b'…').
+    Bytes may be hex with blanks or colons, or a dump of xxd, hexdump -C, tcpdump -X or Wireshark.
 
     Options:
     what NAME|NUMBER|HEX…: A command, status, control key, feature, rule, word or column, by

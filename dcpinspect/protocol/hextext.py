@@ -1,27 +1,16 @@
-"""Reads bytes from pasted text: plain hex, colons, 0x…, the dumps of xxd, hexdump -C, tcpdump -X and
-Wireshark, literals of C, Go and Python, and base64.
+"""Reads bytes from pasted text: plain hex, colons, 0x…, and the dumps of xxd, hexdump -C, tcpdump -X
+and Wireshark.
 """
 
 from __future__ import annotations
 
-import ast
-import base64
 import re
-
-from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS
 
 _OFFSET = re.compile(r"\s*(?:0x)?([0-9a-fA-F]{4,8})(?::\s+|\s{2,}|\s*$)")
 _GROUP = re.compile(r"[0-9a-fA-F]+")
 _SECOND_HALF = re.compile(r"[0-9a-fA-F]{2}(?: |$)")
 _BARS = re.compile(r" \|.*\|\s*$")
 _OTHER = re.compile(r"[^0-9a-fA-F\s:.,;-]")
-
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_OCTET = re.compile(r"0[xX][0-9a-fA-F]{1,2}|[0-9]{1,3}")
-_PYTHON = re.compile(
-    r"(?:bytes\(|bytearray\()?([bB](?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"))\)?", re.DOTALL
-)
-_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 MAX_REPEATED = 1 << 20
 """Greatest number of bytes that one ``*`` of a dump may stand for."""
@@ -36,42 +25,10 @@ def parse_hex(text: str) -> list[bytes]:
 
     Raises HexError, with line and column, if the text is none of the known forms.
     """
-    literal = _literal(text)
-    if literal is not None:
-        return [literal]
     lines = text.splitlines() or [text]
     return _dump(lines) or [
         b"".join(_plain_line(line, number) for number, line in enumerate(lines, 1))
     ]
-
-
-def _literal(text: str) -> bytes | None:
-    """Returns the bytes of ``{0x80, 86, …}``, with what ``xxd -i`` writes around it, of ``b'…'``,
-    or of base64 that begins as a message does; None for other text.
-    """
-    match = _BRACES.search(text)
-    if match is not None:
-        words = match[1].replace(",", " ").split()
-        numbers = [
-            int(word, 16) if word[:2] in ("0x", "0X") else int(word)
-            for word in words
-            if _OCTET.fullmatch(word)
-        ]
-        if numbers and len(numbers) == len(words) and max(numbers) < 256:
-            return bytes(numbers)
-        return None
-    match = _PYTHON.fullmatch(text.strip())
-    if match is not None:
-        try:
-            value = ast.literal_eval(match[1])
-        except (ValueError, SyntaxError, MemoryError):
-            return None
-        return value if isinstance(value, bytes) and value else None
-    packed = "".join(text.split())
-    if _BASE64.fullmatch(packed) and len(packed) % 4 == 0 and not _GROUP.fullmatch(packed):
-        raw = base64.b64decode(packed)
-        return raw if len(raw) >= HEADER_SIZE and raw[0] in MAGIC_DOCS else None
-    return None
 
 
 def _dump(lines: list[str]) -> list[bytes]:

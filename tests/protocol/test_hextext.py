@@ -4,7 +4,6 @@ place.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -188,35 +187,3 @@ def test_ethernet_padding_is_no_payload() -> None:
 def test_a_packet_cut_by_the_snaplen_gives_what_is_there() -> None:
     (segment,) = builders.conversation(server=MESSAGE, handshake=False, close=False)[:1]
     assert tcp_payload(builders.frame(segment)[:90]) == MESSAGE[:36]
-
-
-WHOLE = bytes(range(0x80, 0x98)) + b"key's \"\\x\n" + bytes(48) + b"tail!"
-"""Of odd length, with what literals escape, and a stretch that dumps squeeze."""
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{" + ", ".join(map(hex, WHOLE)) + "}",
-        "[]byte{" + ",".join(map(str, WHOLE)) + "}",
-        "unsigned char x[] = {\n  "
-        + ",\n  ".join(map(hex, WHOLE))
-        + "\n};\nunsigned int x_len = 65;\n",
-        repr(WHOLE),
-        f"bytearray({WHOLE!r})",
-        base64.b64encode(WHOLE).decode(),
-        base64.encodebytes(WHOLE).decode(),
-    ],
-    ids=["c", "go", "xxd-i", "python", "bytearray", "base64", "base64-lines"],
-)
-def test_literals_are_their_bytes(text: str) -> None:
-    assert parse_hex(text) == [WHOLE]
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["{0x80, 0x100}", "{}", "{0x80, x}", "b'\\xzz'", "b'unclosed", "giraffes", "b''", "{" * 5000],
-)
-def test_what_only_looks_like_a_literal_is_refused(text: str) -> None:
-    with suppress(HexError):
-        assert parse_hex(text) in ([], [b""])
