@@ -4,7 +4,6 @@ an end when it is cancelled.
 
 from __future__ import annotations
 
-import hmac
 import inspect
 import json
 from collections.abc import Callable
@@ -12,15 +11,12 @@ from functools import partial
 from typing import Annotated, Any
 
 import anyio
-import uvicorn
 from anyio.to_thread import run_sync
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dcpinspect import __version__
 from dcpinspect.agents.answers import USUAL, Answer
@@ -88,31 +84,6 @@ class _Server(MCPServer[Any]):
                 raise
             wrong = error.__cause__.errors()[0]
             return _wrong(f"{name}: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}")
-
-
-async def over_http(served: MCPServer[Any], host: str, port: int, token: str) -> None:
-    """Serves on an address of this machine, at ``/mcp``, whoever has the token."""
-    app = _WithToken(served.streamable_http_app(host=host), token)
-    await uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="error")).serve()
-
-
-class _WithToken:
-    """Lets only requests with the token through: any program of this machine, and any page in a
-    browser, can reach the port.
-    """
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._wanted = f"Bearer {token}".encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        authorization = dict(scope.get("headers", ())).get(b"authorization", b"")
-        if scope["type"] == "lifespan" or hmac.compare_digest(authorization, self._wanted):
-            await self._app(scope, receive, send)
-        else:
-            await Response("give the token: Authorization: Bearer TOKEN\n", 401)(
-                scope, receive, send
-            )
 
 
 def _tool(name: str, library: Library) -> Callable[..., Any]:

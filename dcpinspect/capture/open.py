@@ -110,9 +110,7 @@ class Capture(AbstractContextManager["Capture", None]):
     ``batch_bytes`` of memory.
     """
 
-    def __init__(
-        self, paths: Sequence[str], batch_bytes: int, *, follow: bool, only_text: bool = False
-    ) -> None:
+    def __init__(self, paths: Sequence[str], batch_bytes: int, *, follow: bool) -> None:
         if "" in paths:
             raise UsageError("a capture has an empty name; name a file, or - for standard input")
         paths = with_folders(paths)
@@ -132,7 +130,6 @@ class Capture(AbstractContextManager["Capture", None]):
         self.ahead_ns: Mapping[str, int] = {}
         """What clocks of files are ahead of the others, which is taken out of their times."""
         self._follow = follow
-        self._only_text = only_text
         self._readers: dict[int, _Reader] = {}
         """Files that are open, by their place in ``files``."""
         self._first_ns: list[int] = []
@@ -195,7 +192,7 @@ class Capture(AbstractContextManager["Capture", None]):
         if not _can_be_opened_again(path):
             self._readers[number] = self._open_reader(path, self.batch_bytes)
             return self._readers[number].first_time()
-        reader = _Reader(path, _PEEK, only_text=self._only_text)
+        reader = _Reader(path, _PEEK)
         try:
             return reader.first_time()
         finally:
@@ -208,7 +205,7 @@ class Capture(AbstractContextManager["Capture", None]):
                 "is a pipe, socket or device, and of directories only files are read",
                 "name it itself",
             )
-        return _Reader(path, batch_bytes, follow=self._follow, only_text=self._only_text)
+        return _Reader(path, batch_bytes, follow=self._follow)
 
     @property
     def packets(self) -> int:
@@ -479,15 +476,8 @@ def _check_named_once(paths: Sequence[str]) -> None:
 class _Reader:
     """One file, walked buffer by buffer."""
 
-    def __init__(
-        self, path: str, batch_bytes: int, *, follow: bool = False, only_text: bool = False
-    ) -> None:
+    def __init__(self, path: str, batch_bytes: int, *, follow: bool = False) -> None:
         self.source = ByteSource(path, follow=follow)
-        if only_text and not self.source.is_text:
-            self.source.close()
-            raise CaptureError(
-                path, "is no text in a form that stands for packets", "docs/logs.md has the forms"
-            )
         self.window = Window(self.source, batch_bytes)
         self._first: Walk | None = None
         try:
@@ -588,18 +578,14 @@ def open_capture(
     *,
     batch_bytes: int = BATCH_BYTES,
     follow: bool = False,
-    only_text: bool = False,
 ) -> Capture:
     """Returns the captures at ``paths`` as one reading; ``-`` is standard input. Raises
     ``CaptureError`` for what is no readable capture.
 
-    ``follow``: the only capture is still being written, and is read until ``stop``. ``only_text``:
-    refuses what is no text.
+    ``follow``: the only capture is still being written, and is read until ``stop``.
     """
     names = [paths] if isinstance(paths, str | Path) else list(paths)
-    return Capture(
-        [os.fspath(name) for name in names], batch_bytes, follow=follow, only_text=only_text
-    )
+    return Capture([os.fspath(name) for name in names], batch_bytes, follow=follow)
 
 
 def last_time(paths: Sequence[str]) -> int:

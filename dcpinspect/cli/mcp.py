@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import re
-import secrets
-from typing import Annotated
-
 from dcpinspect.cli import options
-from dcpinspect.cli.choices import as_option
-from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
-from dcpinspect.text import escape
-
-TOKEN = "DCPINSPECT_MCP_TOKEN"  # noqa: S105 - the name of a variable
-"""Variable with the token of ``--http``."""
 
 _DIGITS = 16
 """Digits of a pseudonym: an agent pays for each of them."""
@@ -25,14 +14,6 @@ def mcp(
     directories: list[str] | None = None,
     show_data: bool = False,
     redact_salt: str | None = None,
-    http: Annotated[
-        str | None,
-        as_option(
-            "--http 127.0.0.1:PORT",
-            "Serve over HTTP on this machine. Clients give a token, which is printed, or "
-            f"which the variable {TOKEN} has.",
-        ),
-    ] = None,
 ) -> int:
     """Let agents ask about captures, over the Model Context Protocol, on standard input and
     output.
@@ -48,7 +29,7 @@ def mcp(
         import anyio
 
         from dcpinspect.agents.library import Library  # deferred: only this command needs them
-        from dcpinspect.agents.server import over_http, server
+        from dcpinspect.agents.server import server
     except ImportError:
         raise UsageError("mcp needs the package mcp; install dcpinspect[mcp]") from None
     from dcpinspect.api import Recording
@@ -63,7 +44,6 @@ def mcp(
         if show_data
         else options.Redaction(redact=True, redact_salt=redact_salt).redactor(_DIGITS)
     )
-    address = None if http is None else _address(http)
     port_choice = ports.reading_arguments()
     port_names = [*port_choice["extra_ports"], *(["auto"] if port_choice["find_ports"] else [])]
     library = Library(
@@ -73,28 +53,7 @@ def mcp(
         ),
     )
     try:
-        if address is None:
-            anyio.run(server(library).run_stdio_async)
-            return 0
-        token = os.environ.get(TOKEN) or secrets.token_urlsafe(32)
-        complain(
-            "serving at "
-            f"http://{escape(http or '')}/mcp{'' if TOKEN in os.environ else f', with the token {token}'}"
-        )
-        anyio.run(over_http, server(library), *address, token)
+        anyio.run(server(library).run_stdio_async)
     finally:
         library.close()
     return 0
-
-
-def _address(text: str) -> tuple[str, int]:
-    """Returns host and port. Raises UsageError for other machines' addresses."""
-    address_match = re.fullmatch(
-        r"(127\.\d{1,3}\.\d{1,3}\.\d{1,3}|localhost|\[::1\]):(\d{1,5})", text, re.ASCII
-    )
-    if address_match is None or not 0 < int(address_match[2]) < 65_536:
-        raise UsageError(
-            f"--http {escape(text)}: write an address of this machine, as in 127.0.0.1:8765; "
-            "others cannot reach it"
-        )
-    return address_match[1].strip("[]"), int(address_match[2])

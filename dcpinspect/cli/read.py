@@ -346,9 +346,7 @@ def _sorted(messages: _Messages) -> int:
 class CaptureSource:
     """Captures as a ``MessageSource``."""
 
-    def __init__(
-        self, captures: Sequence[str], *, follow: bool = False, only_text: bool = False
-    ) -> None:
+    def __init__(self, captures: Sequence[str], *, follow: bool = False) -> None:
         self.captures = captures
         if options.STDIN in captures and sys.stdin is not None and sys.stdin.isatty():
             terminal.complain(
@@ -356,7 +354,6 @@ class CaptureSource:
             )
         self.pauses = follow or options.STDIN in captures
         self._follow = follow
-        self._only_text = only_text
         self._damage_shown = 0
         """Number of damaged places that were told when they were met."""
 
@@ -370,7 +367,7 @@ class CaptureSource:
         from dcpinspect.capture.open import open_capture
         from dcpinspect.reading.reading import Reading
 
-        capture = open_capture(self.captures, follow=self._follow, only_text=self._only_text)
+        capture = open_capture(self.captures, follow=self._follow)
         if self._follow:
             capture.on_problem = self._report_damage
         with (
@@ -406,13 +403,11 @@ def read(
     captures: options.Captures,
     choices: MessageChoices,
     packets: Packets,
-    from_: Annotated[Literal["hex"] | None, {"show_default": False}] = None,
     follow: bool = False,
 ) -> int:
     """Print the messages of captures (pcap or pcapng), one line for each.
 
     Options:
-    --from: Refuse captures that are no pasted hex. All commands read it without this.
     --follow: Also read what another program still writes to the capture, until Ctrl-C.
     """
     if follow and len(captures) > 1:
@@ -421,12 +416,7 @@ def read(
         )
     # metrics are served even while nothing comes from the pipe
     is_asked = choices.exposition.metrics_at is not None and list(captures) == [options.STDIN]
-    return show(
-        context,
-        CaptureSource(captures, follow=follow or is_asked, only_text=from_ is not None),
-        choices,
-        packets,
-    )
+    return show(context, CaptureSource(captures, follow=follow or is_asked), choices, packets)
 
 
 def _values(text: str | None, *, is_text: bool) -> ValueLimit:

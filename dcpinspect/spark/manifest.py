@@ -50,10 +50,10 @@ _commits: dict[str, bool] = {}
 """Outputs whose run has come to its commit, and whether it is through."""
 _NO_FOLDER = re.compile(r"%[0-9A-Fa-f]{2}|\\|[\ud800-\udfff]")
 FOLDER = "_manifest"
-FORMAT, WHOLE, BEFORE = "dcpinspect.pipeline/3", "dcpinspect.pipeline/2", "dcpinspect.pipeline/1"
-"""Name and version of a manifest: now; the version without pieces; and the version whose tables had
-no logs. Packets of all can be used.
-"""
+FORMAT = "dcpinspect.pipeline/3"
+"""Name and version of a manifest."""
+_OF_0_2 = re.compile(r"\d+\.json")
+"""Matches names of manifests of dcpinspect 0.2.0, whose tables had no logs."""
 RAW, PARTS = "raw", "parts"
 FEW = ".few"
 """Ending of the file of a part without the snapshots and gaps that the whole does not need."""
@@ -216,17 +216,10 @@ class Manifest:
                 )
             if (run := runs.newest(folder)) is not None:
                 return cls._read(f"{folder}/{FOLDER}/{run.state}", folder, run)
-            stems = [
-                name.removesuffix(".json")
-                for name in files.names_in(f"{folder}/{FOLDER}")
-                if name.endswith(".json")
-            ]
-            # a manifest of the version before tables had logs
-            if numbers := [int(stem) for stem in stems if stem.isdecimal()]:
-                return cls._read(
-                    f"{folder}/{FOLDER}/{max(numbers)}.json",
-                    folder,
-                    PipelineRun(max(numbers), "", {}, ""),
+            if any(map(_OF_0_2.fullmatch, files.names_in(f"{folder}/{FOLDER}"))):
+                raise UsageError(
+                    f"{escape(os.fspath(out))}: was written by dcpinspect 0.2.0; run the pipeline "
+                    "into a new directory"
                 )
             if not {FOLDER, *_OURS}.issuperset(files.names_in(folder)):
                 raise UsageError(
@@ -253,38 +246,23 @@ class Manifest:
                 f"{escape(os.fspath(out))}: no pipeline has written here; 'dcpinspect pipeline "
                 "run CAPTURES… -o OUT' does"
             )
-        if not manifest.tables:
-            message = (
-                f"{escape(os.fspath(out))}: was written by a version of dcpinspect before "
-                "its tables were Delta tables"
-            )
-            raise UsageError(
-                f"{message}; run the pipeline again, which takes its packets from there"
-            )
         return manifest
 
     @classmethod
     def _read(cls, path: str, folder: str, run: PipelineRun) -> Self:
         try:
             content = json.loads(files.content(path))
-            if content.get("format") not in ((FORMAT, WHOLE) if run.state else (BEFORE,)):
+            if content.get("format") != FORMAT:
                 raise UsageError(
                     f"{escape(path)}: is not of this version ({FORMAT}); run the pipeline into "
                     "a new directory"
                 )
             pieces, part_pieces = (
-                [ManifestPiece(**entry) for entry in content.get(name, ())]
+                [ManifestPiece(**entry) for entry in content[name]]
                 for name in ("pieces", "part_pieces")
             )
-            units = (
-                read_pieces(f"{folder}/{FOLDER}", pieces)
-                if pieces
-                else list(enumerate(content["units"]))
-            )
-            part_entries = (
-                read_pieces(f"{folder}/{FOLDER}", part_pieces)
-                if pieces
-                else list(enumerate(content["parts"]))
+            units, part_entries = (
+                read_pieces(f"{folder}/{FOLDER}", entries) for entries in (pieces, part_pieces)
             )
             manifest = cls(
                 folder,

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
-import socket
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
 import anyio
-import httpx2
 import pytest
 from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 
 from tests.agents.asking import ask, refused, talk
 from tests.peers.truth import SAMPLES
@@ -87,50 +80,3 @@ def test_a_damaged_capture_is_answered_with_its_damage(tmp_path: Path) -> None:
         assert "is empty" in await refused(client, "info", captures=["empty.pcap"])
 
     talk(body, tmp_path)
-
-
-def test_over_http_only_who_has_the_token_is_answered() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    command = [
-        sys.executable,
-        "-m",
-        "dcpinspect",
-        "mcp",
-        str(SAMPLES),
-        "--http",
-        f"127.0.0.1:{port}",
-    ]
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-    ) as server:
-        assert server.stderr is not None
-        told = server.stderr.readline()
-        token = re.search(r"with the token (\S+)", told)
-        assert token is not None, told
-
-        async def run() -> None:
-            async with httpx2.AsyncClient() as anybody:
-                for _ in range(100):
-                    try:
-                        answer = await anybody.post(
-                            f"http://127.0.0.1:{port}/mcp",
-                            json={},
-                            headers={"Authorization": "Bearer no"},
-                        )
-                        break
-                    except httpx2.ConnectError:
-                        await anyio.sleep(0.1)
-                assert answer.status_code == 401
-            async with (
-                httpx2.AsyncClient(headers={"Authorization": f"Bearer {token[1]}"}) as own,
-                Client(
-                    streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=own)
-                ) as client,
-            ):
-                assert (await ask(client, "info", captures=["upr.pcap"]))["messages"] == 18
-
-        try:
-            anyio.run(run)
-        finally:
-            server.terminate()

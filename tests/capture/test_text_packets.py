@@ -169,12 +169,3 @@ def test_long_lines_take_no_memory(tmp_path: Path) -> None:
             file.write(b"80" * (1 << 20))
         file.write(f"\n\t{ANSWER.hex()}\n".encode())
     assert [one[1] for one in opcodes(path)] == [0x1F, 0x1F]
-
-
-def test_only_texts_can_be_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="is no text in a form"):
-        open_capture(ROLLBACK, only_text=True)
-    path = tmp_path / "one.hex"
-    path.write_text(HELLO.hex())
-    with open_capture(path, only_text=True) as capture:
-        assert sum(len(batch) for batch in capture) == 1

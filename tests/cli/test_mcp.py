@@ -14,20 +14,6 @@ from dcpinspect.cli.main import main
     [
         (["nowhere"], "nowhere: is no directory; name those whose captures may be read"),
         (
-            ["--http", "0.0.0.0:8765"],
-            (
-                "--http 0.0.0.0:8765: write an address of this machine, as in 127.0.0.1:8765; "
-                "others cannot reach it"
-            ),
-        ),
-        (
-            ["--http", "127.0.0.1:0"],
-            (
-                "--http 127.0.0.1:0: write an address of this machine, as in 127.0.0.1:8765; "
-                "others cannot reach it"
-            ),
-        ),
-        (
             ["--show-data", "--redact-salt", "x"],
             "--show-data: shows data, and --redact-salt hides them; leave one of them out",
         ),
