@@ -96,6 +96,25 @@ def json_error(text: bytes) -> tuple[int, str] | None:
     return None
 
 
+def is_json_text(text: bytes) -> bool:
+    """Returns whether a text is JSON by its grammar (RFC 8259), although ``json_error`` finds
+    something: orjson refuses large numbers and lone surrogates, and what is very deep. Nobody
+    knows of what is deeper than both parsers go; it counts as JSON.
+    """
+    import json  # deferred: hardly a text gets here
+
+    def refuse(word: str) -> None:
+        raise ValueError(word)
+
+    try:
+        json.loads(text.decode(), parse_constant=refuse, parse_int=str, parse_float=str)
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
+    return True
+
+
 def are_json(data: memoryview, start: RowNumbers, size: RowNumbers) -> BoolArray:
     """Returns, for each place and size, whether ``json_error`` finds nothing there."""
     import orjson

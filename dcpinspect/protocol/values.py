@@ -8,8 +8,7 @@ from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotation import Annotation
 from dcpinspect.protocol.fields import Field, FieldKind
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
-from dcpinspect.protocol.json_grammar import is_json_text
-from dcpinspect.protocol.meanings import json_error, stream_id_in, text_or_bytes
+from dcpinspect.protocol.meanings import is_json_text, json_error, stream_id_in, text_or_bytes
 from dcpinspect.protocol.message import Encoding, FieldValue, Severity, Value
 from dcpinspect.protocol.secrecy import Secrecy
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy

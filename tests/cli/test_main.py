@@ -104,8 +104,11 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
             ),
         ),
         (
-            ["read", "--from", "", "a.pcap"],
-            "--from is empty: write hex; see 'dcpinspect read --help'",
+            ["read", "--time", "", "a.pcap"],
+            (
+                "--time is empty: write relative, absolute, local, epoch or delta; see "
+                "'dcpinspect read --help'"
+            ),
         ),
         (
             ["read", str(SAMPLES / "tour.pcapng"), "-w", ""],
@@ -118,10 +121,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         (["schema", "a", "b"], "too many arguments; leave out b; see 'dcpinspect schema --help'"),
         (
             ["read", "--forma", "csv", "a.pcap"],
-            (
-                "there is no option --forma; did you mean --format or --from? see 'dcpinspect read "
-                "--help'"
-            ),
+            ("there is no option --forma; did you mean --format? see 'dcpinspect read --help'"),
         ),
         (["pipeline"], "a command is missing; see 'dcpinspect pipeline --help'"),
         (

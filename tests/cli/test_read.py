@@ -1071,7 +1071,7 @@ def test_pasted_hex_is_read_and_what_is_made_up_is_told(
 ) -> None:
     path = tmp_path / "paste\x1b.txt"
     path.write_text("80 0a 00 00 00 00 00 00 00 00 00 00 00 00 00 01\n00 00 00 00 00 00 00 00\n")
-    assert main(["read", "--from", "hex", str(path)]) == 0
+    assert main(["read", str(path)]) == 0
     out = capsys.readouterr()
     assert "noop" in out.out
     assert out.err == (
@@ -1088,18 +1088,6 @@ def test_a_damaged_place_of_pasted_hex_is_told(
     path.write_text(f"Follow: tcp,raw\n800a{'00' * 22}\n801\n")
     assert main(["read", str(path)]) == 3
     assert f"{path}: line 3: half a byte; all that is readable was read" in capsys.readouterr().err
-
-
-def test_what_is_no_hex_is_refused_where_hex_is_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "paste.txt"
-    path.write_text("no hex\n")
-    assert main(["read", "--from", "hex", str(path)]) == 2
-    assert (
-        "is no text in a form that stands for packets; docs/logs.md has the forms"
-        in capsys.readouterr().err
-    )
 
 
 def test_damage_of_a_followed_capture_is_told_when_it_is_met_and_once(tmp_path: Path) -> None:

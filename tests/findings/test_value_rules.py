@@ -75,9 +75,9 @@ def test_what_the_capture_lacks_is_not_judged() -> None:
 )
 def test_json_that_exceeds_the_limits_of_parsers_is_json(text: str, snappy: bool) -> None:
     assert rules(mutation(*encode_document(text, json=True, snappy=snappy))) == []
-    assert rules(mutation(*encode_document(text + "]", json=True, snappy=snappy))) == [
-        ("json-bit-not-json", [0])
-    ]
+    found = rules(mutation(*encode_document(text + "]", json=True, snappy=snappy)))
+    is_too_deep = text.startswith("[")  # for both parsers
+    assert found == ([] if is_too_deep else [("json-bit-not-json", [0])])
 
 
 TEXTS = st.sampled_from([b"a", b"_sync", b"", b"k" * 40, b"a\0"])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.protocol.meanings import cas_time, json_error, stream_id_in
+from dcpinspect.protocol.meanings import cas_time, is_json_text, json_error, stream_id_in
 
 
 @pytest.mark.parametrize(
@@ -45,3 +47,72 @@ def test_the_place_of_a_json_error_is_inside_the_text(text: bytes) -> None:
     error = json_error(text)
     assert error is not None
     assert 0 <= error[0] <= len(text)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda children: (
+        st.lists(children, max_size=3) | st.dictionaries(st.text(), children, max_size=3)
+    ),
+    max_leaves=20,
+)
+
+
+@given(JSON, st.sampled_from([None, 1, "\t"]), st.booleans())
+def test_whatever_is_written_as_json_is_json(
+    value: object, indent: int | str | None, ascii_only: bool
+) -> None:
+    assert is_json_text(
+        json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode(errors="replace")
+    )
+
+
+BEYOND = [
+    b"1e999999",
+    b"-1E-999999",
+    b"9" * 400,
+    b"0." + b"1" * 50_000,
+    b"[" * 2_000 + b"]" * 2_000,
+    b'{"a":' * 2_000 + b"1" + b"}" * 2_000,
+    b'"\\ud800"',
+    b'"' + b"\\n" * 100_000 + b'"',
+]
+
+
+@pytest.mark.parametrize("text", BEYOND, ids=lambda text: text[:12].decode())
+def test_what_exceeds_the_limits_of_parsers_is_json(text: bytes) -> None:
+    assert is_json_text(text)
+    assert is_json_text(b'[{"a": ' + text + b"}, 1]")
+
+
+@pytest.mark.parametrize("text", BEYOND, ids=lambda text: text[:12].decode())
+def test_and_one_letter_more_or_less_is_not(text: bytes) -> None:
+    assert text[:1] in b"[{" or not is_json_text(text + b"]")
+    assert text[:1] in b"[{" or not is_json_text(b"[" + text)
+    assert not is_json_text(b'"\xed\xa0\x80"')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b" ",
+        b"01",
+        b"1.",
+        b"+1",
+        b"NaN",
+        b"-Infinity",
+        b"[1,]",
+        b"[}",
+        b'{"a"}',
+        b"\xef\xbb\xbf1",
+        b"tru",
+        b"1 2",
+    ],
+)
+def test_what_is_none(text: bytes) -> None:
+    assert not is_json_text(text)

@@ -89,9 +89,7 @@ def test_damage_inside_a_compressed_value_is_placed_at_the_value_and_says_which_
     "body", [b"[" * 100_000, b'{"a":' * 50_000 + b"1" + b"}" * 50_000, b"[" * 2000 + b"]" * 2000]
 )
 def test_json_that_nests_deeper_than_parsers_go_is_json_and_no_exception(body: bytes) -> None:
-    assert rules(mutation(body, datatypes.JSON)) == (
-        ["json-bit-not-json"] if body[-1:] == b"[" else []
-    )
+    assert rules(mutation(body, datatypes.JSON)) == []
 
 
 def test_huge_json_is_read() -> None:
