@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, grown
+from dcpinspect.arrays import BoolArray, IntArray, grown
 from dcpinspect.protocol.column_types import HoleRanges, NumberColumn, RowNumbers
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.first_bytes import BriefMessages
@@ -22,6 +22,7 @@ from dcpinspect.streams.collection_naming import NameTeller
 from dcpinspect.streams.requests import SILENT, WAITING, Origins, RequestOfMessage, Requests
 from dcpinspect.tables.losses import NO_LOSSES, Losses
 from dcpinspect.tables.messages import Endpoints, MessageBatch, MissingBytes
+from dcpinspect.transport.chunk import C2S
 
 _AT_END = np.iinfo(np.int64).max
 """The release of messages that only the end of the input released: after every packet."""
@@ -106,6 +107,7 @@ class Decoding:
         connections, directions = _ways(framed_parts, briefs)
         release = np.full(len(connections), _AT_END) if at_end else framed.release
         order = np.lexsort((framed.stream_offset, directions, connections, release))
+        _take_turns(order, _losses(framed_parts, order), release, connections, directions, framed)
         connections, directions = connections[order], directions[order]
         start, length, stream_offset, time_ns = (
             np.ascontiguousarray(column[order])
@@ -214,6 +216,29 @@ def _ways(
     return np.concatenate([connections, *(brief.connection for brief in briefs)]), np.concatenate(
         [directions, *(brief.direction for brief in briefs)]
     )
+
+
+def _take_turns(
+    order: RowNumbers,
+    losses: Losses,
+    release: IntArray,
+    connections: RowNumbers,
+    directions: RowNumbers,
+    framed: Framed,
+) -> None:
+    """Puts messages of both directions of a connection in order of time, in ``order``, where one
+    packet released them behind a loss, or the end did: then they waited for nothing that came, and
+    whole requests and answers are among them.
+    """
+    if not len(losses.before):
+        return
+    owner = np.stack((release[order], connections[order]))
+    begins = np.append(np.flatnonzero((np.diff(owner, prepend=-1) != 0).any(axis=0)), len(order))
+    for index in np.unique(np.searchsorted(begins, losses.before, "right") - 1).tolist():
+        rows = order[begins[index] : begins[index + 1]]
+        both = np.split(framed.time_ns[rows], [np.count_nonzero(directions[rows] == C2S)])
+        times = np.concatenate([np.maximum.accumulate(one) for one in both])
+        rows[:] = rows[np.argsort(times, kind="stable")]
 
 
 def _losses(framed_parts: Sequence[DirectionMessages], order: RowNumbers) -> Losses:

@@ -1,7 +1,9 @@
 """How messages are numbered: their rows, by which they are named everywhere.
 
 Messages are in order of the packet that made them readable, then of connection, direction and
-stream offset. Messages that only the end of the input made readable come last.
+stream offset. Behind a hole, those that one packet made readable are in order of time instead, as a
+connection's two directions took turns. Messages that only the end of the input made readable come
+last.
 """
 
 from __future__ import annotations

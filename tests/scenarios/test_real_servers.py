@@ -139,7 +139,7 @@ FINDINGS = {
     ],
     "replication-66-66-hello-lost": [
         "note capture-hole (s2c): connection 9: capture",
-        "note control-rejected (include_deleted_user_xattrs): connection 6–8: normal",
+        "note control-rejected (include_deleted_user_xattrs): connection 6–9: normal",
         "note connection-closed (by-client): connection 6–7: unknown",
     ],
     "resume": [

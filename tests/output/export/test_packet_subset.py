@@ -56,6 +56,25 @@ def subset(paths: Sequence[Path], target: Path, choice: Choice, **wishes: Any) -
     return found
 
 
+def of_vbucket(vbucket: int) -> Choice:
+    return lambda batch: np.flatnonzero((batch.vbucket.values == vbucket) & batch.vbucket.is_known)
+
+
+@pytest.mark.parametrize(("sample", "vbucket", "unpaired"), [("rollback", 7, 0), ("tour", 417, 2)])
+def test_requests_of_a_vbucket_keep_their_answers(
+    sample: str, vbucket: int, unpaired: int, tmp_path: Path
+) -> None:
+    # between its packets are holes in both directions; ``unpaired`` are of a connection that begins
+    # in its middle: its two requests are only believed at the end
+    path = next(SAMPLES.glob(f"{sample}.pcap*"))
+    subset([path], tmp_path / "y", of_vbucket(vbucket))
+    counts = []
+    for capture in (path, tmp_path / "y"):
+        with Reading([str(capture)]) as reading:
+            counts.append(sum(len(of_vbucket(vbucket)(batch)) for batch in reading))
+    assert counts[1] == counts[0] - unpaired
+
+
 # -- which packets
 # ------------------------------------------------------------------------------------
 
