@@ -101,16 +101,16 @@ class Packets(Choices):
 
 
 class EvidencePackets(Choices):
-    """Whether the packets around findings are written, how many, and in which form."""
+    """Whether the packets of findings are written, how many, and in which form."""
 
     title = "The packets"
     words = """
-    --write -w FILE: Also write the packets around the findings to this file, as pcapng with
-        comments.
-    --around N: For -w, how many messages before and after each one that shows a finding.
+    --write -w FILE: Also write the connections with findings to this file, as pcapng with comments.
+    --around N: For -w, write no connection whole, but this many messages before and after each one
+        that shows a finding.
     """
     write: str | None = None
-    around: Annotated[int, {"min": 0}] = 5
+    around: Annotated[int | None, {"min": 0}] = None
     form: PacketForm = PacketForm()
 
     @contextmanager
@@ -203,7 +203,7 @@ def say_what_is_written(path: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceFile:
-    """The file of ``check -w``, for the packets around findings; they are written once the findings
+    """The file of ``check -w``, for the packets of findings; they are written once the findings
     are known.
     """
 
@@ -211,15 +211,23 @@ class EvidenceFile:
     keeper: Subset | None
     """Keeps packets that can be read only once; None if all can be read again."""
     wishes: PacketWishes
-    around: int
-    """Number of messages before and after each one that shows a finding."""
+    around: int | None
+    """Number of messages before and after each one that shows a finding; None if connections are
+    written whole, as far as they have few packets.
+    """
     wants_bar: bool
 
     def write(self, findings: Sequence[Finding], reading: Reading) -> None:
         """Writes the packets. ``reading``: the reading that found the findings."""
-        from dcpinspect.output.export.evidence_packets import EvidenceCapture  # deferred, as above
+        from dcpinspect.output.export import evidence_packets  # deferred, as above
 
-        evidence = EvidenceCapture(findings, around=self.around, wishes=self.wishes)
+        whole, around = list[int](), self.around
+        if around is None:
+            whole = evidence_packets.whole_connections(findings, reading.engine.transport)
+            around = evidence_packets.AROUND
+        evidence = evidence_packets.EvidenceCapture(
+            findings, around=around, whole=whole, wishes=self.wishes
+        )
         names = reading.files if self.keeper is None else self.keeper.names
         size = reading.capture.size
         with progress("writing packets", lambda: evidence.position, size, wanted=self.wants_bar):

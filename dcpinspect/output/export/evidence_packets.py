@@ -20,9 +20,12 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import escape
+from dcpinspect.transport.reassembly import Reassembler
 
 AROUND = 5
 """Number of messages before and after each message that shows a finding."""
+MOST_WHOLE = 100_000
+"""Greatest number of packets of the connections that are written whole."""
 
 EvidenceKey = tuple[int, int | None]
 """A connection and its vbucket; None: the whole connection."""
@@ -38,16 +41,19 @@ class EvidenceCapture:
         findings: Sequence[Finding],
         *,
         around: int = AROUND,
+        whole: Sequence[int] = (),
         wishes: PacketWishes | None = None,
     ) -> None:
         """``around``: number of messages before and after each one, of the same vbucket if the
-        finding has one, else of the connection.
+        finding has one, else of the connection. ``whole``: connections of which everything is
+        written.
 
         The handshakes of connections are always written, whatever ``wishes`` says.
         """
         self._wishes = replace(wishes or PacketWishes(), with_handshakes=True)
         self._findings = findings
         self._around = around
+        self._whole = list(whole)
         self._places: dict[EvidenceKey, list[int]] = {}
         for finding in findings:
             vbucket = finding.vbuckets[0] if len(finding.vbuckets) == 1 else None
@@ -75,10 +81,12 @@ class EvidenceCapture:
             self._subset = subset
             subset.follow(reading)
             moments = [moment for finding in self._findings for moment in _moments(finding)]
-            for batch in reading if last or moments else ():
+            for batch in reading if last or moments or self._whole else ():
                 self._choose(subset, batch)
-                if int(batch.row[-1]) >= last and not moments and not any(self._owed.values()):
+                is_done = int(batch.row[-1]) >= last and not any(self._owed.values())
+                if is_done and not moments and not self._whole:
                     break
+            subset.add_connections(self._whole)
             for finding in self._findings:
                 for message, text in comments(finding):
                     subset.comment(message, text)
@@ -88,7 +96,7 @@ class EvidenceCapture:
 
     def _choose(self, subset: Subset, batch: MessageBatch) -> None:
         first, last = int(batch.row[0]), int(batch.row[-1])
-        selected = [np.empty(0, np.int64)]
+        selected = [np.flatnonzero(np.isin(batch.connection, self._whole))]
         for key, rows in self._rows.items():
             shown_rows = rows[(rows >= first) & (rows <= last)]
             is_ahead = bool(len(rows) and rows[-1] > last)
@@ -118,6 +126,24 @@ class EvidenceCapture:
                     [*self._before.get(key, []), *latest][-self._around :] if self._around else []
                 )
         subset.choose(batch, unique(np.concatenate(selected)))
+
+
+def whole_connections(findings: Sequence[Finding], transport: Reassembler) -> list[int]:
+    """Returns the connections with findings, else those with errors and warnings, if they have few
+    enough packets to be written whole: then the file shows the same faults. Between chosen packets
+    are holes, which cast doubt on most. ``transport``: that of the reading that found them.
+    """
+    for severities in (("error", "warning", "note"), ("error", "warning")):
+        numbers = {
+            connection
+            for finding in findings
+            if finding.severity in severities
+            for connection in (*finding.connections, *(one.connection for one in finding.places))
+        }
+        packets = (transport.account(number, side).packets for number in numbers for side in (0, 1))
+        if sum(packets) <= MOST_WHOLE:
+            return sorted(numbers)
+    return []
 
 
 def _messages(batch: MessageBatch, key: EvidenceKey) -> RowNumbers:

@@ -129,6 +129,7 @@ class Subset:
         self._end = 0
         self._companions: list[tuple[int, int]] = []
         self._connections = LineMarks()
+        self._whole: IntArray = _NONE
         self._chosen = ChosenCounts()
         self._comments: dict[int, list[str]] = {}
         self._moments: dict[tuple[int, int], str] = {}
@@ -204,6 +205,13 @@ class Subset:
         self._marks.add(np.array([packet]))
         self._comments.setdefault(packet, []).append(text)
 
+    def add_connections(self, connections: Sequence[int]) -> None:
+        """Marks all packets of connections as wanted, also those without bytes, and of others on
+        the same addresses. Those from whose messages packets are made have none.
+        """
+        self._whole = np.array([one for one in connections if not self._is_made(one)], np.int64)
+        self._connections.add(self._whole)
+
     def add_moment(self, connection: int, time_ns: int, text: str) -> None:
         """Marks the packets of a connection at a time as wanted, whether or not they carry a
         message, and adds a comment to them.
@@ -276,6 +284,7 @@ class Subset:
             if self._reading.is_through
             else _NONE
         )
+        pairs = np.union1d(pairs, transport.pair_of_connection[self._whole - 1])
         companions = np.array(self._companions, dtype=np.int64).reshape(-1, 2)
         is_wanted = np.isin(companions[:, 0], self._marks.within(0, self._marks.end)) | (
             len(pairs) > 0

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from dcpinspect.capture.open import open_capture
+from dcpinspect.errors import CaptureError
 from dcpinspect.findings.finding import Finding
-from dcpinspect.output.export.evidence_packets import EvidenceCapture, comments
+from dcpinspect.output.export.evidence_packets import EvidenceCapture, comments, whole_connections
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.arrow import record_batch
-from tests.captures import field
+from tests.captures import FIELD, REAL_SERVER, field
 from tests.peers.truth import SAMPLES
 from tests.streams.told import capture, opened
 
@@ -37,6 +38,38 @@ def written(tmp_path: Path, paths: list[str], findings: list[Finding], around: i
     with path.open("wb") as file:
         EvidenceCapture(findings, around=around).write(file, paths)
     return path
+
+
+def verdicts(findings: list[Finding]) -> set[tuple[str, str, str]]:
+    return {(one.rule, one.severity, one.whose) for one in findings if one.severity != "note"}
+
+
+CAPTURES = [*SAMPLES.glob("*.pcap*"), *FIELD.glob("*.pcap"), *REAL_SERVER.glob("*.pcap.gz")]
+FEW = ("orphans.pcap", "rollback.pcap", "r05-nmvb-not-retried.pcap", "resume.pcap.gz")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.name, marks=() if path.name in FEW else pytest.mark.slow)
+        for path in sorted(CAPTURES)
+    ],
+)
+def test_the_file_shows_the_faults_again(path: Path, tmp_path: Path) -> None:
+    try:
+        with Reading([str(path)]) as reading:
+            reading.check()
+            for _ in reading:
+                pass
+            findings = reading.findings()
+            whole = whole_connections(findings, reading.engine.transport)
+    except CaptureError:  # some are none
+        return
+    target = tmp_path / "evidence.pcapng"
+    with target.open("wb") as file:
+        EvidenceCapture(findings, whole=whole).write(file, [str(path)])
+    if whole:
+        assert verdicts(findings) <= verdicts(found([str(target)]))
 
 
 def mutations(path: str | Path) -> dict[int, tuple[int, int]]:
