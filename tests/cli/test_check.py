@@ -208,7 +208,7 @@ def test_lint_has_a_table_for_each_connection_that_was_opened(
 
 
 @pytest.mark.parametrize(
-    ("around", "messages"), [([], range(161, 162)), ("--around 5".split(), range(11, 161))]
+    ("around", "messages"), [([], range(161, 162)), (["--around", "5"], range(11, 161))]
 )
 def test_packets_of_findings_are_written_the_same_from_files_and_pipes(
     around: list[str], messages: range, tmp_path: Path, capsys: pytest.CaptureFixture[str]
