@@ -3,8 +3,8 @@ compile, tests, those with Spark.
 
 ``python -m tests.check`` runs all of it but the last stage: tests that take long, and fuzzing.
 ``python -m tests.check lint types`` runs only those steps. CI has 15 minutes. Of the tests that
-take long it runs the share that the day chooses, a fifth of the files, so five days run all of
-them: ``python -m tests.check --share 1/5 slow slow-spark fuzz``. Without ``--share`` all are run.
+take long it runs the share that the day chooses, a seventh of the files, so a week runs all of
+them: ``python -m tests.check --share 1/7 slow slow-spark fuzz``. Without ``--share`` all are run.
 Cheap steps come first. Steps of a stage run at the same time: what one of them leaves of the
 processors another one uses. A stage with a failure is the last one.
 """

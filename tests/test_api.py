@@ -309,6 +309,7 @@ def test_a_pipe_whose_reading_was_interrupted_is_not_taken_for_whole(tmp_path: P
     writer.join()
 
 
+@pytest.mark.slow
 def test_of_a_pipe_no_more_is_kept_than_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -531,6 +532,7 @@ def test_what_was_made_before_stays_after_closing() -> None:
     assert table.slice(168, 1).to_pylist() == [{"row": 169, "key": "datatype::3"}]
 
 
+@pytest.mark.slow
 def test_a_program_that_forgets_to_close_leaves_nothing(spools: Path) -> None:
     code = f"import dcpinspect\nr = dcpinspect.open({str(TOUR)!r})\nprint(r.annotate(169).row)"
     done = subprocess.run(

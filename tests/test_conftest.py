@@ -18,6 +18,7 @@ def test_the_environment_is_frozen() -> None:
     assert (time.tzname[0], os.environ["DCPINSPECT_CONFIG"]) == ("UTC", os.devnull)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ci", "outcome"), [("", {"skipped": 1}), ("true", {"errors": 1})])
 def test_a_missing_tool_skips_except_in_ci(
     ci: str, outcome: dict[str, int], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch

@@ -120,6 +120,7 @@ def damaged_captures(draw: st.DrawFn) -> list[Recorded]:
     return packets
 
 
+@pytest.mark.slow
 @given(damaged_captures(), st.booleans())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_sums_hold_for_damaged_captures(

@@ -21,6 +21,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Py
     return pytester
 
 
+@pytest.mark.slow
 def test_every_test_is_run_once_and_told_with_its_own_output_and_folder(
     run: pytest.Pytester,
 ) -> None:
@@ -56,6 +57,7 @@ def test_a_process_that_ends_fails_the_test_that_ran(run: pytest.Pytester) -> No
     assert told.ret == pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.mark.slow
 def test_what_breaks_after_the_last_test_is_an_error(run: pytest.Pytester) -> None:
     run.makepyfile("""
         import pytest
@@ -69,6 +71,7 @@ def test_what_breaks_after_the_last_test_is_an_error(run: pytest.Pytester) -> No
     told.assert_outcomes(passed=1, errors=1)
 
 
+@pytest.mark.slow
 def test_the_first_failure_ends_all_of_them_if_asked(run: pytest.Pytester) -> None:
     run.makepyfile("""
         import pytest, time

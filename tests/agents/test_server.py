@@ -15,6 +15,7 @@ from tests.peers.truth import SAMPLES
 LARGE = {"captures": ["large.pcapng.gz"]}
 
 
+@pytest.mark.slow
 def test_a_quick_question_is_answered_while_a_slow_one_is_and_the_slow_one_tells_how_far_it_is() -> (
     None
 ):

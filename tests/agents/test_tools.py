@@ -98,6 +98,7 @@ def test_pages_have_every_row_once() -> None:
     assert talk(body, SAMPLES) == list(range(1, 162))
 
 
+@pytest.mark.slow
 def test_answers_about_many_vbuckets_are_as_short_as_others() -> None:
     async def body(client: Client) -> None:
         large: dict[str, Any] = {"captures": ["large.pcapng.gz"]}

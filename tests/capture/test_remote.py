@@ -59,6 +59,7 @@ def test_captures_in_storage_are_read_by_ranges_and_again_where_it_is_busy(
     assert sorted(remote.files_below(f"{store.root}/ring/")) == [plain, packed]
 
 
+@pytest.mark.slow
 def test_what_is_not_there_or_does_not_answer_is_one_line_without_secrets(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +94,7 @@ def test_a_store_is_asked_for_its_bucket(store: Store) -> None:
     assert not any(secret in str(raised.value) for secret in (MARKER, KEY))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "name", "says"),
     [

@@ -51,6 +51,7 @@ def follow_of(path: Path, form: str, target: Path) -> Path:
     return target
 
 
+@pytest.mark.slow
 @pytest.mark.requires("tshark")
 @pytest.mark.parametrize("form", ["hex", "raw"])
 def test_the_follow_view_has_the_messages_of_the_capture(tmp_path: Path, form: str) -> None:
@@ -58,6 +59,7 @@ def test_the_follow_view_has_the_messages_of_the_capture(tmp_path: Path, form: s
     assert sorted(opcodes(text)) == sorted(opcodes(ROLLBACK, connection=1))
 
 
+@pytest.mark.slow
 @pytest.mark.requires("tshark")
 def test_a_dump_of_all_packets_is_the_capture(tmp_path: Path) -> None:
     text = tmp_path / "dump.txt"

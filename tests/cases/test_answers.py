@@ -239,6 +239,7 @@ FAULTS: dict[str, tuple[Callable[[int], Told], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", FAULTS)
 def test_so_is_every_other_fault_whatever_numbers_it_has(
     rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -317,6 +317,7 @@ def in_storage(server: socket.socket, tmp_path: Path) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_storage_that_does_not_answer_is_one_line_soon(
     silent: socket.socket, tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ def test_the_statistics_of_a_sample(
     golden(f"stats/{Path(sample).stem}.txt", capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_every_format_has_the_rows_of_the_contract(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -95,6 +95,7 @@ def test_the_story_of_forgotten_vbuckets() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_batches_change_nothing() -> None:
     talk = opened()
     stream = talk.stream(7)

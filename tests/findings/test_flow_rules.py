@@ -840,6 +840,7 @@ def test_what_was_known_before_a_hole_stays_known() -> None:
     assert [one.rule for one in check(talk)] == ["under-acknowledged"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

@@ -685,6 +685,7 @@ def test_a_capture_that_begins_in_the_middle_knows_no_interval(make: Callable[[]
     assert {one.rule for one in check(talk)} <= {"noop-unanswered", "noop-overlap", "noop-opaque"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [unanswered, overlapping, swapped, silent])
 def test_batches_change_nothing(make: Callable[[], Told]) -> None:
     whole = check(make())

@@ -341,6 +341,7 @@ def test_a_side_that_is_not_the_consumer_refuses_nothing() -> None:
     assert found(talk) == []
 
 
+@pytest.mark.slow
 def test_a_flood_of_refusals_is_counted_and_shown_by_a_few() -> None:
     talk, stream = streaming()
     for _ in range(200):

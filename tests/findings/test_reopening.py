@@ -646,6 +646,7 @@ def left(
     return [first, second] + ([] if again is None else [third])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["too-slow", "disconnected", "rollback", "refused"])
 @pytest.mark.parametrize("side", ["client", "reset", "server", ""])
 def test_a_client_that_gives_up_a_node_or_loses_it_reopens_nothing_there(

@@ -278,6 +278,7 @@ def test_an_answer_that_was_not_captured_may_be_a_rollback() -> None:
     assert found(closed(read(session(), 0, 50)), read(talk, 0, 50)) == []
 
 
+@pytest.mark.slow
 def test_batches_do_not_matter() -> None:
     talks = closed(read(session(), 0, 50)), read(session(1), 0, 70)
     whole = found(*talks)

@@ -106,6 +106,7 @@ def test_samples_that_are_divided_tell_the_same(name: str, find_ports: bool) -> 
     check(*batches_of(name), Options(list(RULES), find_ports=find_ports), 3, random.Random(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["tour.pcapng", "loop.pcap", pytest.param(real_server("6.0.5-dcp2"), id="messages refused")],
@@ -148,6 +149,7 @@ def test_one_part_of_all_is_what_an_ordinary_reading_tells_but_for_the_numbers_o
     assert (found["directions"], found["packets"]) == (expected["directions"], expected["packets"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1054, 1068, 1136, 1276, 1323, 1346])
 def test_nodes_whose_captures_are_numbered_one_after_the_other_tell_what_their_packets_do_by_time(
     seed: int, tmp_path: Path
@@ -225,6 +227,7 @@ def test_a_crowd_that_is_divided_tells_the_same(
     )
 
 
+@pytest.mark.slow
 def test_what_is_replaced_is_replaced_by_the_same_in_all_parts() -> None:
     check(*batches_of("tour.pcapng"), Options(salt=b"salt"), 4, random.Random(1))
 
@@ -261,6 +264,7 @@ def test_parts_without_packets_or_messages_change_nothing() -> None:
     assert len(one["connections"]) == 1 + len(everything(whole(given, files))["connections"])
 
 
+@pytest.mark.slow
 def test_no_order_of_the_parts_matters() -> None:
     given, files = batches_of("tour.pcapng")
     shares, _ = divided(given, 5, random.Random(7))

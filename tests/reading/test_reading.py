@@ -619,6 +619,7 @@ def test_connections_stay_that_were_closed_a_moment_ago_or_cast_doubt_on_others(
     assert len(watched(packets(*lossy), closed=5).engine.links) == 30
 
 
+@pytest.mark.slow
 def test_streams_that_ended_leave_a_connection_that_goes_on() -> None:
     talk = opened()
     for number in range(200):

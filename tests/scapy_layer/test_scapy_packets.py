@@ -443,6 +443,7 @@ def without_own_lengths(packet: Packet) -> Packet:
     return packet
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     [path for path in SAMPLES.glob("*.pcap*") if path.suffix != ".gz"],
@@ -537,6 +538,7 @@ def test_a_stream_socket_speaks_the_protocol() -> None:
         assert theirs.recv(len(sent), socket.MSG_WAITALL) == sent
 
 
+@pytest.mark.slow
 @each("vector", ALL)
 def test_every_vector_cut_anywhere_builds_what_it_was(vector: Vector) -> None:
     for cut in range(24, len(vector.data)):

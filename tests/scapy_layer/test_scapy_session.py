@@ -94,6 +94,7 @@ def by_scapy(packets: Iterable[Packet]) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.name)
 def test_a_capture_gives_the_messages_that_read_gives(path: Path) -> None:
     found = sniff(offline=str(path), session=DCPSession)
@@ -110,6 +111,7 @@ def test_the_large_sample_gives_the_messages_that_read_gives() -> None:
 Damage = Callable[[list[damage.Packet]], list[damage.Packet]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "harm",
     [
@@ -277,6 +279,7 @@ sniff(
 """
 
 
+@pytest.mark.slow
 @NEEDS_ROOT
 def test_an_interface_gives_what_was_sent() -> None:
     talk = Talk("reader")

@@ -107,6 +107,7 @@ VALUES = {"plain": damage.plain, "recordings": damage.nested}
 DEEP_SEEDS = [pytest.param(seed, marks=pytest.mark.deep) for seed in range(2, 60)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, *DEEP_SEEDS])
 @pytest.mark.parametrize("values", VALUES)
 @pytest.mark.parametrize("loss", LOSSES)
@@ -136,6 +137,7 @@ def test_of_a_server_that_loses_a_packet_in_ten_everything_is_read_and_no_value_
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *DEEP_SEEDS])
 @pytest.mark.parametrize("values", VALUES)
 @pytest.mark.parametrize("reordering", REORDERINGS)

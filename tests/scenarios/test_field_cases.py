@@ -479,6 +479,7 @@ def test_info_says_what_a_recording_holds(name: str, capsys: pytest.CaptureFixtu
     assert [word for word in CASES[name].info_without if " ".join(word.split()) in text] == [], text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COPIES)
 def test_two_legs_of_one_packet_are_no_repetition_to_any_rule(
     name: str, capsys: pytest.CaptureFixture[str]

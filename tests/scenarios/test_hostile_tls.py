@@ -50,6 +50,7 @@ programs = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(programs)
 @example(bytes.fromhex("533e2463d8662a25af55e0"))

@@ -131,6 +131,7 @@ def test_the_conversations_show_every_kind_of_snapshot_and_gap() -> None:
     assert seen["answer"].keys() >= {"accepted", "rollback", "refused", "unanswered"}
 
 
+@pytest.mark.slow
 @each("seed", range(20))
 def test_a_legal_server_gives_nothing_that_looks_like_a_fault(seed: int) -> None:
     _, _, tables = told(seed)
@@ -155,6 +156,7 @@ def test_the_tables_of_a_capture_are_those_of_the_conversation_and_a_check_finds
     assert wrong is None, wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_conversation_that_a_capture_shows_twice_is_told_as_if_it_were_shown_once(
     seed: int, tmp_path: Path

@@ -270,6 +270,7 @@ def test_a_recording_has_these_findings_and_no_others(name: str) -> None:
     assert complaints(tables, findings) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["6.0.5-dcp1", "6.0.5-dcp2", "noop-timeout", "replication-60-66", "v85-stuck-disconnect"],
@@ -492,6 +493,7 @@ def accused(folder: Path, packets: list[Recorded]) -> set[tuple[str, str | None,
         }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["consumer-errors-66", "v85-consumer-errors"])
 def test_a_packet_that_is_lost_makes_nobody_guilty_whom_the_whole_recording_does_not_blame(
     name: str, tmp_path: Path

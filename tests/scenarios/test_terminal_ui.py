@@ -74,6 +74,7 @@ def test_a_capture_is_chosen_and_opened_again_from_the_start_screen(tmp_path: Pa
         terminal.wait("left with 0")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", ["", "31\rx\x1b[B\x1b[B\r0", "2nn3\x1b[B4"])
 def test_the_program_ends_where_its_terminal_goes_away(keys: str, tmp_path: Path) -> None:
     running = pexpect.spawn(
@@ -108,6 +109,7 @@ def test_what_is_still_written_is_followed(tmp_path: Path) -> None:
         terminal.wait("left with 0")
 
 
+@pytest.mark.slow
 def test_a_pipe_is_looked_through_while_it_is_open_and_leaving_asks(tmp_path: Path) -> None:
     with shell(tmp_path) as terminal:
         typed(
@@ -132,6 +134,7 @@ def test_a_pipe_is_looked_through_while_it_is_open_and_leaving_asks(tmp_path: Pa
         terminal.wait("ready$ ")
 
 
+@pytest.mark.slow
 def test_a_fault_gives_the_terminal_back_and_names_a_log(tmp_path: Path) -> None:
     broken = tmp_path / "sitecustomize.py"
     broken.write_text(

@@ -101,6 +101,7 @@ def test_findings_are_those_of_the_recording(
     assert said_of(written(tmp_path, transform(packets)))[0] == said_of(path)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("path", FILES[:4], ids=lambda path: path.name)
 def test_two_recordings_that_each_lack_packets_accuse_nobody_else(
@@ -149,6 +150,7 @@ def by_node() -> Callable[[Recorded], int]:
     return node
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("division", [by_chance, by_direction, by_node])
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_packets_of_several_files_are_read_as_those_of_one(

@@ -93,6 +93,7 @@ def as_recorded(row: dict[str, Any], sent: Message) -> Message:
     return (row["magic"], row["opcode"], row["opaque"], number, row["length"], seqno, key)
 
 
+@pytest.mark.slow
 @each("name", RECORDINGS)
 def test_every_message_is_what_the_client_sent_or_received(name: str) -> None:
     sent, read = what_was_sent(name), what_is_read(name)

@@ -52,6 +52,7 @@ def compressed(path: Path, messages: int, of_frame: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.requires("tshark")
 def test_wireshark_reads_the_opaque_as_a_little_endian_number(tmp_path: Path) -> None:
     path = compressed(tmp_path / "a.pcap", 3, 3)

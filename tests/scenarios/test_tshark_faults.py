@@ -331,6 +331,7 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.requires("tshark")
 @pytest.mark.parametrize("name", FAULTS)
 def test_tshark_has_the_fault(
@@ -344,6 +345,7 @@ def test_tshark_has_the_fault(
         assert is_there, tree
 
 
+@pytest.mark.slow
 @pytest.mark.requires("tshark")
 def test_two_messages_of_one_packet_stay_two(tmp_path: Path) -> None:
     data = encode("dcp_noop", opaque=1) + encode("dcp_seqno_advanced", by_seqno=7, opaque=2)

@@ -127,6 +127,7 @@ def test_columns_that_are_null_everywhere_are_there_for_others(tmp_path: Path) -
     assert found.count_rows(filter=ds.field("number") == 3) == 0
 
 
+@pytest.mark.slow
 def test_tables_ask_for_nothing_that_old_readers_lack(tmp_path: Path) -> None:
     """Trino, DuckDB, Spark and others have version 1 of Delta's readers (Delta's protocol, "Reader
     Version Requirements").

@@ -92,6 +92,7 @@ NOT_KEPT = (
 )
 
 
+@pytest.mark.slow
 def test_numbers_grow_from_run_to_run_to_those_of_a_reading(tmp_path: Path) -> None:
     path = SAMPLES / "rollback.pcap"
     first, last = cut(tmp_path / "ring", packets_of(path), [70])

@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.outputs import problems, rows_of
 from dcpinspect.spark.spark_schema import SCHEMAS
@@ -26,6 +28,7 @@ def test_every_table_has_its_schema(tmp_path: Path) -> None:
         assert found.schema.types == SCHEMAS[name].types
 
 
+@pytest.mark.slow
 def test_connections_say_where_and_when_they_were_captured(tmp_path: Path) -> None:
     ran(tmp_path / "out", SAMPLES / "tour.pcapng")
     rows = table(tmp_path / "out", "connections").to_pylist()
@@ -39,6 +42,7 @@ def test_connections_say_where_and_when_they_were_captured(tmp_path: Path) -> No
     assert {row["capture_point"] for row in rows} == {"sample_captures"}
 
 
+@pytest.mark.slow
 def test_a_connection_at_time_0_is_a_copy_of_the_one_that_another_point_has(tmp_path: Path) -> None:
     packets = [replace(packet, time_ns=0) for packet in packets_of(SAMPLES / "rollback.pcap")]
     ran(
@@ -55,6 +59,7 @@ def test_a_connection_at_time_0_is_a_copy_of_the_one_that_another_point_has(tmp_
     } == originals
 
 
+@pytest.mark.slow
 def test_the_end_of_the_newest_file_is_no_damage(tmp_path: Path) -> None:
     one, two = cut(tmp_path / "ring", packets_of(SAMPLES / "rollback.pcap"), [60])
     for path in (one, two):
@@ -68,6 +73,7 @@ def test_the_end_of_the_newest_file_is_no_damage(tmp_path: Path) -> None:
     assert table(tmp_path / "out", "captures")["state"].to_pylist() == ["damaged", "ok"]
 
 
+@pytest.mark.slow
 def test_captures_of_one_point_that_cannot_continue_each_other_are_told(tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / "rollback.pcap")
     late = [replace(packet, time_ns=packet.time_ns + 10_000_000) for packet in packets]

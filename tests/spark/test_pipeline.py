@@ -67,6 +67,7 @@ def compare(tmp_path: Path, packets: list[Recorded], at: list[int], **options: A
     equal(stored(tmp_path / "out", cut=True), told(whole, cut=True, **options))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared")
 @pytest.mark.parametrize("sample", [*SMALL, "any.pcap"])
 def test_tables_of_a_sample_are_those_of_a_reading(sample: str, tmp_path: Path) -> None:
@@ -285,6 +286,7 @@ def test_a_ring_that_uses_names_again_loses_nothing(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_file_that_was_renamed_and_a_copy_are_not_counted_twice(tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / "rollback.pcap")
     one, two = cut(tmp_path / "ring", packets, [50])
@@ -326,6 +328,7 @@ def test_a_file_that_has_grown_and_has_another_name_now_counts_once(
     equal(stored(tmp_path / "out", cut=True), told(tmp_path / "whole.pcap", cut=True))
 
 
+@pytest.mark.slow
 def test_captures_of_which_nothing_can_be_read_are_rows_and_the_rest_is_read(
     tmp_path: Path,
 ) -> None:
@@ -575,6 +578,7 @@ def test_a_part_that_others_have_compacted_is_replaced_as_any(tmp_path: Path) ->
     assert one == two
 
 
+@pytest.mark.slow
 def test_another_version_reads_the_packets_that_were_kept_again(tmp_path: Path) -> None:
     ran(tmp_path / "out", SAMPLES / "rollback.pcap")
     before = stored(tmp_path / "out", cut=False)

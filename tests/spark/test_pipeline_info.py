@@ -3,6 +3,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.pipeline import Options, expire
@@ -66,6 +68,7 @@ def test_consumers_are_followed_over_connections_and_findings_are_put_together(
     assert sum(one["count"] for one in found["findings"]) == sum(one.count for one in findings)
 
 
+@pytest.mark.slow
 def test_points_whose_captures_have_all_expired_are_left_out(tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / "loop.pcap")
     for name, some in (("early", packets[:200]), ("late", packets[200:])):

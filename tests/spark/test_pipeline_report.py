@@ -53,6 +53,7 @@ def test_it_tells_what_a_reading_of_all_captures_tells(tmp_path: Path) -> None:
     assert told.left_out == [LACKS]
 
 
+@pytest.mark.slow
 def test_numbers_of_64_bits_are_shown_as_they_are(tmp_path: Path) -> None:
     ran(tmp_path / "out", ROLLBACK)
     told = contents(of_pipeline(compared(Manifest.newest(tmp_path / "out"))))
@@ -61,6 +62,7 @@ def test_numbers_of_64_bits_are_shown_as_they_are(tmp_path: Path) -> None:
     assert "vbucket_uuid             0xa7a7000000000007" in fields
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_page_or_markdown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,6 +73,7 @@ def test_the_command_writes_a_page_or_markdown(
     assert capsys.readouterr().out.startswith("# rollback.pcap\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", ["html", "markdown"])
 def test_findings_name_packets_because_rows_are_large_numbers(
     format_: ReportFormat, tmp_path: Path

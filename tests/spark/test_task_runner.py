@@ -65,6 +65,7 @@ def test_executors_of_another_build_are_one_line(
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 
 
+@pytest.mark.slow
 def test_the_zip_is_the_package(tmp_path: Path) -> None:
     """It reads a capture in a Python that has no other copy, as an executor does."""
     path = tmp_path / "dcpinspect.zip"

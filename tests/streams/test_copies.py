@@ -189,6 +189,7 @@ def written_as(
     return [written(folder, both)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["files", "merged", "appended"])
 @pytest.mark.parametrize("by_ns", APART)
 @pytest.mark.parametrize("name", [BASE, "p02-select-bucket-one-node", "q06-health-probes"])
@@ -230,6 +231,7 @@ HALVES: dict[str, Callable[[list[Recorded]], list[Recorded]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("name", [BASE, "p01-bucket-missing-loop", "q01-syn-unanswered"])
@@ -399,6 +401,7 @@ def test_connections_that_differ_after_the_same_start_are_no_copies(tmp_path: Pa
     assert copies_of(tmp_path, changed) == {}
 
 
+@pytest.mark.slow
 def test_copies_do_not_depend_on_batches(tmp_path: Path) -> None:
     path = written(tmp_path, passed_on(packets_of(real_server("6.0.5-dcp1"))))
     found = []

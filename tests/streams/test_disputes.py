@@ -435,6 +435,7 @@ def told_of(gaps: list[dict[str, Any]]) -> dict[int, tuple[str, bool]]:
     }
 
 
+@pytest.mark.slow
 def test_what_was_told_before_it_had_to_be_forgotten_stays_told() -> None:
     talk, *_ = both(1, 201, without=[14, 114, 194])
     whole, part = Seen(packets(talk)), Seen(packets(talk), (3,) * 400, most=100)

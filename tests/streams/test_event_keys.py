@@ -61,6 +61,7 @@ def test_a_new_entry_knows_nothing() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 108))
 def test_both_forms_tell_the_same_of_nonsense(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     captured = packets(*babble(seed))

@@ -57,6 +57,7 @@ def test_totals_are_those_of_the_connection() -> None:
     assert (one.fit, one.fits_nothing) == (-1, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[], [1] * 400, [5] * 100])
 def test_what_was_acknowledged_is_forgotten(sizes: list[int]) -> None:
     (one,) = watched(acknowledging(150), sizes=sizes).values()

@@ -123,6 +123,7 @@ def test_nonsense_is_never_an_exception_and_both_forms_agree(
     assert found["interpreted"] == found["compiled"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_batches_do_not_matter(seed: int) -> None:
     captured = packets(*babble(seed))
@@ -147,6 +148,7 @@ def test_tables_that_are_too_small_grow_in_the_middle(monkeypatch: pytest.Monkey
     assert Seen(captured).everything() == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.pcap")), ids=lambda path: path.stem)
 def test_samples_give_the_same_tables_in_both_forms(
     path: Path, monkeypatch: pytest.MonkeyPatch

@@ -82,6 +82,7 @@ def test_a_marker_without_an_item_that_a_request_names_is_found() -> None:
     assert "marker-without-item" in {one["cause"] for one in told["findings"]}
 
 
+@pytest.mark.slow
 def test_streams_that_may_tell_of_each_others_gaps_are_whole() -> None:
     first, second = (opened(f"test:{number}", port=50_000 + number) for number in range(2))
     for talk, left_out in ((first, ()), (second, (12,))):

@@ -198,6 +198,7 @@ def test_a_column_without_any_value_is_null_in_its_type() -> None:
     assert plain(pa.nulls(2), "snapshot_type").equals(pa.nulls(2, pa.list_(pa.string())))
 
 
+@pytest.mark.slow
 def test_many_different_flags_are_told_apart(tmp_path: Path) -> None:
     """More different numbers than are looked up in a table."""
     messages = [encode("dcp_snapshot_marker", snapshot_type=n) for n in range(5000)] + [

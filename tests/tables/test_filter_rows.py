@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -321,6 +322,7 @@ def combined(items: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
     )
 
 
+@pytest.mark.slow
 @given(st.recursive(single(), combined, max_leaves=6))
 def test_duckdb_keeps_what_three_valued_logic_keeps(case: Case) -> None:
     text, _, test = case
@@ -386,6 +388,7 @@ def test_errors_are_what_the_short_flag_calls_errors() -> None:
     )
 
 
+@pytest.mark.slow
 def test_every_preset_finds_something_in_the_samples() -> None:
     keepers = {name: FilterRows(parse_filter(f"@{name}")) for name in FILTERS}
     found = set()
@@ -424,6 +427,7 @@ def test_a_filter_goes_with_the_short_flags() -> None:
     assert both.rows(messages).tolist() == expected != []
 
 
+@pytest.mark.slow
 def test_a_list_of_thousands_is_taken() -> None:
     assert kept(f"by_seqno in ({', '.join(map(str, range(10_000)))})", odd()[0]) == []
     assert kept(" or ".join(f"vbucket = {n}" for n in range(3_000)), odd()[0]) == list(range(14))

@@ -71,6 +71,7 @@ def _timestamp_at(data: bytes | bytearray, at: int) -> int:
     return data.index(b"\x08\x0a", at + 16 + 14 + 20 + 20) + 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.name)
 def test_findings_are_the_same_with_a_clock_that_was_set(
@@ -81,6 +82,7 @@ def test_findings_are_the_same_with_a_clock_that_was_set(
     assert told(after) == told(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [0.5, 0.6, 0.9], ids=["between", "inside", "late"])
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.name)
 def test_a_file_of_a_ring_goes_on_by_the_clock_of_the_one_before(
@@ -185,6 +187,7 @@ def later_by(by_ns: int, packet: Recorded) -> Recorded:
     return replace(packet, time_ns=packet.time_ns + by_ns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("back", BACK.values(), ids=BACK)
 @pytest.mark.parametrize(
     "path",

@@ -490,6 +490,7 @@ def test_flows_of_a_connection_that_is_closed_as_usual_are_put_aside() -> None:
     assert tables.counts.flows == 2  # those that nobody has
 
 
+@pytest.mark.slow
 @given(packets, st.booleans())
 def test_interpreted_and_compiled_agree_on_any_packets(
     rows: list[tuple[int, int, int, int, int, int, int]], aside: bool

@@ -184,6 +184,7 @@ changes = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(changes, st.integers(200, 3000))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 def test_batches_change_nothing(

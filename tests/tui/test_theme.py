@@ -124,6 +124,7 @@ def test_a_theme_that_nobody_knows_is_refused_with_one_that_is_like_it() -> None
         known_theme("nrod", "--theme")
 
 
+@pytest.mark.slow
 def test_the_terminals_own_colours_are_enough_for_every_view() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         for keys in LOOKS:

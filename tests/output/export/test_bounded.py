@@ -14,6 +14,7 @@ from tests.peers.truth import SAMPLES
 CAPTURE = str(SAMPLES / "rollback.pcap")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

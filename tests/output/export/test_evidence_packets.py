@@ -89,6 +89,7 @@ def mutations(path: str | Path) -> dict[int, tuple[int, int]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.requires("tshark")
 def test_wireshark_shows_the_comments_at_the_packets_of_the_findings(tmp_path: Path) -> None:
     findings = found([ROLLBACK])
@@ -175,6 +176,7 @@ def test_messages_around_are_those_of_the_vbucket(tmp_path: Path, around: int) -
     assert {"hello", "dcp_open"} <= set(names)
 
 
+@pytest.mark.slow
 def test_batches_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, errors = conversation(tmp_path, 40)
     whole = written(tmp_path, [path], errors, 4).read_bytes()

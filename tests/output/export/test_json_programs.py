@@ -110,6 +110,7 @@ def test_documents_and_keys_of_any_kind_are_written_alike(
         assert fast == ordinary
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("snappy", [True, False])
 @pytest.mark.parametrize("json", [True, False])
 @pytest.mark.parametrize(
@@ -202,6 +203,7 @@ def test_shortened_values_are_written_alike(tmp_path: Path, values: int) -> None
     ]
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(
     sizes=st.lists(st.integers(0, 30), min_size=1, max_size=5),

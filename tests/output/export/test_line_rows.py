@@ -87,6 +87,7 @@ def test_a_sample_is_written_alike(time: TimeFormat, width: int | None) -> None:
                 assert fast == expected
 
 
+@pytest.mark.slow
 def test_redacted_samples_are_written_alike() -> None:
     for path in CAPTURES:
         for made in sample(path):

@@ -74,6 +74,7 @@ def test_nothing_of_a_capture_is_markup(tmp_path: Path) -> None:
     assert MARKUP.decode() not in path.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.requires("chromium")
 def test_tables_are_sorted_and_searched_by_the_script(tmp_path: Path) -> None:
     path = tmp_path / "report.html"

@@ -38,6 +38,7 @@ def tape(
     return taped(recorded), recorded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("share", [0.001, 0.01, 0.05])
 def test_packets_that_are_lost_take_what_they_hit(
