@@ -34,7 +34,7 @@ from dcpinspect.reading.store.spool import Spool
 from dcpinspect.streams import words as w
 from dcpinspect.streams.disputes import EVERYTHING, Subscription, subscription
 from dcpinspect.streams.histories import AS_STORED, HAS_BODY, HAS_CAS, STATES
-from dcpinspect.streams.record_codes import HAS_PURGE, OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.record_codes import HAS_PURGE, OSO_LAYOUT, POSITION_UNSURE, UPR_LAYOUT
 from dcpinspect.streams.records import CUT_VALUE, Snapshots, Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import unbiased
@@ -300,7 +300,11 @@ class ComparisonSide:
             "began": pa.array(begin, pa.uint64()),
             "reached": pa.array(np.maximum(begin, reached), pa.uint64()),
             "asked_end": pa.array(unbiased(streams.request.end), pa.uint64(), mask=~is_asked),
-            "is_lost": pa.array(ends.is_lost | (losses != streams.position_losses)),
+            "is_lost": pa.array(
+                ends.is_lost
+                | (losses != streams.position_losses)
+                | (streams.doubt & POSITION_UNSURE != 0)
+            ),
             "has_ended": pa.array((streams.finished.row > 0) | ends.is_closed),
             "open_row": pa.array(streams.opened.row),
             "collections": pa.array(

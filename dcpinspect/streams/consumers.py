@@ -282,9 +282,8 @@ class Consumers:
         ].tolist():
             stream_record = streams[number]
             connection = int(stream_record.connection)
-            losses = int(stream_record.position_losses)
             if sight.ends_before(connection, until_ns) or sight.may_move(
-                connection, stream_record, self._tables.snapshots, losses
+                connection, stream_record, self._tables.snapshots
             ):
                 return None
         other_connections = self.may_be(int(streams.connection[stream])) - {

@@ -26,7 +26,7 @@ from dcpinspect.streams.records import (
     Stream,
     Streams,
 )
-from dcpinspect.streams.seqnos import is_beside
+from dcpinspect.streams.seqnos import contradicts_range
 
 
 class KeyEvent(Struct[T]):
@@ -256,7 +256,7 @@ def on_completion(
 def on_change(tables: KeyTables, message: Message, cas: int, h: int) -> None:
     """Handles an event that changes entry ``h``'s document; ``cas``: LEAST if it has none."""
     entry, seqno, n = tables.entries[h], message.seqno, message.snapshot
-    if n >= 0 and is_beside(tables.snapshots[n], seqno):
+    if n >= 0 and contradicts_range(tables.snapshots[n], seqno):
         n = -1  # the fault is the seqno, not that the key comes twice
     is_ordered = message.standing & k.IS_SUSPENDED == 0  # nothing was lost since the marker
     if is_ordered and n >= 0 and entry.snapshot == n and seqno != entry.seqno:

@@ -23,11 +23,13 @@ from dcpinspect.streams.lookup import (
     enter_anomaly,
     find_key,
     has_doubt,
+    has_lost,
     is_late,
     key_of,
     key_of_message,
     leave,
     losses_of,
+    meet_losses,
     note_sid,
     open_stream,
     route,
@@ -154,10 +156,10 @@ def on_request(state: ReadingState, message: Message) -> None:
         key.pending = stream_number
         note_sid(state, message, state.streams[stream_number])
         if late:
-            state.streams[stream_number].losses = -1  # its answer may have been lost
+            state.streams[stream_number].doubt |= k.ANSWER_LOST
     stream = state.streams[stream_number]
     if is_cut:
-        stream.orphans = -1  # a stream whose stream-id is not known is always in doubt
+        stream.doubt |= k.SID_UNKNOWN
     stream.opened = message.place
     stream.request = request
     ask(state, message.place.row, stream_number)
@@ -167,8 +169,8 @@ def on_request(state: ReadingState, message: Message) -> None:
             stream.lost_since_marker = (
                 1  # messages since the answer were not counted for this stream
             )
-            stream.position_losses = -1
-            stream.losses = -1  # nor are those that were lost, or an end
+            stream.position_losses = 0  # nor are those that were lost, or an end
+            stream.doubt |= k.ANSWER_LOST | k.POSITION_UNSURE
     if not is_new:
         begin_late(state, message, stream)
 
@@ -256,7 +258,7 @@ def on_answer(state: ReadingState, message: Message) -> None:
     stream = state.streams[st]
     connection.slowest = max(connection.slowest, answer.rtt)
     early_answer.connection = TAKEN
-    if answer.status == SUCCESS and stream.orphans < 0:
+    if answer.status == SUCCESS and stream.doubt & k.SID_UNKNOWN != 0:
         connection.orphans += 1  # as above, from now on
         early_answer.connection = TAKEN - message.connection
         state.counts.early_answers += 1
@@ -311,9 +313,8 @@ def take_answer(state: ReadingState, message: Message, key: StreamKey, stream: S
         enter_anomaly(state, anomalies.ALREADY_OPEN, message, stream.number, key.live, 0)
     leave(state, key)
     key.live = stream.number
-    stream.losses = losses_of(connection)
-    if stream.orphans >= 0:
-        stream.orphans = connection.orphans
+    meet_losses(state, stream)
+    stream.orphans = connection.orphans
     accept(message, stream)
 
 
@@ -396,7 +397,7 @@ def on_close(state: ReadingState, message: Message) -> None:
         stream.closed_row = message.place.row
         stream.closed_time = message.place.time
     if is_late(state, message):
-        stream.losses = -1  # the answer may have been read already
+        stream.doubt |= k.ANSWER_LOST  # it may have been read already
 
 
 @kernel_function
@@ -423,9 +424,9 @@ def on_close_answer(state: ReadingState, message: Message) -> None:
     is_for_stream = (
         stream.closed_row >= 0 and stream.opaque == message.opaque and t.is_open(stream.state)
     )
-    if is_for_stream and stream.losses != losses_of(connection):
+    if is_for_stream and has_lost(state, stream):
         # the stream was open until now, whatever was lost before
-        stream.losses = losses_of(connection)
+        meet_losses(state, stream)
         taint(state, stream)
     if connection.end_on_close != 1 and t.ACCEPTED <= stream.state <= t.CLOSING:
         t.set_state(stream, t.DRAINING)
@@ -535,7 +536,7 @@ def on_unreadable(state: ReadingState, message: Message, stream: Stream) -> None
     would_be = state.extras[message.detail].would_be
     if k.EVENT <= would_be <= k.ABORT:
         stream.items += 1
-    stream.position_losses = -1
+    stream.doubt |= k.POSITION_UNSURE
     stream.unreadable = message.place.row
     taint(state, stream)
     if would_be == k.MARKER:

@@ -24,8 +24,10 @@ from dcpinspect.streams.changes import ChangeEvent
 from dcpinspect.streams.disputes import Comparison
 from dcpinspect.streams.hole_capacity import most_events
 from dcpinspect.streams.record_codes import (
-    AT_EDGE,
-    BOTH_EVENTS,
+    AFTER_EVENT,
+    AFTER_IN_RANGE,
+    AFTER_UNMARKED,
+    BEGINS_IN_RANGE,
     FROM_START,
     HAS_VISIBLE,
     IN_OSO,
@@ -33,10 +35,12 @@ from dcpinspect.streams.record_codes import (
     IS_ADVANCED,
     IS_LOST,
     IS_TAIL,
-    NO_MARKER,
+    MARKER_LOST,
+    MAY_LACK_MARKERS,
     OF_RESUMPTION,
     OF_ROLLBACK,
     OSO_LAYOUT,
+    SAME_SNAPSHOT,
     UPR_LAYOUT,
 )
 from dcpinspect.streams.records import FILE_SHIFT, LEAST, Gap, Gaps, MessageRow, Snapshots
@@ -117,19 +121,19 @@ def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> IntArray:
     skips = facts.skips_deletes[stream] & (marked & DISK != 0)
     keeps_all = (
         (marked & HISTORY != 0)
-        & _has(flags, BOTH_EVENTS)
+        & _has(flags, AFTER_EVENT)
+        & _has(flags, SAME_SNAPSHOT)
         & ~filtered
         & ~skips
         & ~facts.lacks_history[stream]
     )
     # if a request or an open was not captured, nobody knows whether it leaves out collections or
     # deletions
-    is_placed = _has(flags, IN_RANGE) & _has(flags, AT_EDGE)
     is_unclear = ~facts.is_asked[stream] | (~facts.is_opened[stream] & (marked & DISK != 0))
     # what was taken to be missing has come, or nobody knows yet where the stream began
     is_empty = gaps.before - 1 <= gaps.after
     conditions = [
-        (w.LOSS, _has(flags, IS_LOST) | _has(flags, NO_MARKER) | is_empty),
+        (w.LOSS, _has(flags, IS_LOST) | lacks_marker(flags) | is_empty),
         (w.OUT_OF_ORDER, _has(flags, IN_OSO)),
         (w.ROLLBACK, _has(flags, OF_ROLLBACK)),
         (w.RESUMED, _has(flags, OF_RESUMPTION)),
@@ -140,7 +144,7 @@ def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> IntArray:
         (w.LOSS, is_unclear & _has(flags, IN_RANGE)),
         (w.UNEXPLAINED, keeps_all),
         (w.FILTERED, skips),
-        (w.DEDUPLICATED, is_placed),
+        (w.DEDUPLICATED, is_placed(flags)),
     ]
     return np.select(
         [holds for _, holds in conditions],
@@ -149,8 +153,29 @@ def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> IntArray:
     )
 
 
-def _has(flags: IntArray, bit: int) -> BoolArray:
-    return np.asarray((flags & bit) != 0, dtype=np.bool_)
+def lacks_marker(flags: IntArray | int) -> BoolArray:
+    """Returns whether the marker that covers a gap was not captured. An event without a marker, on
+    a stream of which something may be lost, had one: that may have announced the rest of the gap,
+    unless the next one announces it.
+    """
+    is_unmarked = _has(flags, AFTER_EVENT) & _has(flags, AFTER_UNMARKED)
+    may_be_lost = is_unmarked & _has(flags, MAY_LACK_MARKERS) & ~_has(flags, BEGINS_IN_RANGE)
+    return np.asarray(_has(flags, MARKER_LOST) | may_be_lost, dtype=np.bool_)
+
+
+def is_placed(flags: IntArray | int) -> BoolArray:
+    """Returns whether markers cover both ends of a gap. What is before it is covered where the
+    marker of what follows covers the rest, where its own marker covers it, or where nothing came:
+    the stream, or a snapshot, begins or ends there.
+    """
+    is_covered = _has(flags, BEGINS_IN_RANGE) | _has(flags, AFTER_IN_RANGE)
+    return np.asarray(
+        _has(flags, IN_RANGE) & (is_covered | ~_has(flags, AFTER_EVENT)), dtype=np.bool_
+    )
+
+
+def _has(flags: IntArray | int, bit: int) -> BoolArray:
+    return np.asarray(np.bitwise_and(flags, bit) != 0, dtype=np.bool_)
 
 
 class ExplainedGaps:
@@ -238,7 +263,7 @@ class ExplainedGaps:
         ]
         is_bare = self.cause == w.UNEXPLAINED
         is_bare[contradicted] = False
-        is_history = _has(self.table.flags, IN_RANGE) & _has(self.table.flags, AT_EDGE)
+        is_history = is_placed(self.table.flags)
         return UnexplainedGaps(
             self.table[is_bare & is_history], missing, self.table[is_bare & ~is_history]
         )
@@ -446,7 +471,7 @@ class ExplainedGaps:
             return f"the message of row {gap.unreadable} could not be read"
         if gap.flags & IS_LOST:
             return self._loss(int(gap.loss), int(gap.losses), int(gap.before - gap.after - 1))
-        if gap.flags & NO_MARKER:
+        if lacks_marker(gap.flags):
             return f"the marker before rows {gap.begins.row} and {gap.ends.row} was not captured"
         return f"de-duplicated or left out, because {self._untold(gap)} was not captured"
 
@@ -481,7 +506,7 @@ class ExplainedGaps:
             return "the marker has no range"
         if not gap.flags & IN_RANGE:
             return f"the second is outside of {self._marker(gap)}"
-        if not gap.flags & AT_EDGE:
+        if not is_placed(gap.flags):
             return "no marker covers the first"
         return f"{self._marker(gap)} is of history, which has every change"
 

@@ -116,9 +116,7 @@ def resumed_gaps(
         if went_on[before] > old.opened.time:
             continue  # it received more of the vbucket beside ``old``, as from another node
         # what the client may have asked for where nobody captured it came from the producer, too
-        if sight.may_move(
-            int(old.connection), old, snapshots, int(old.position_losses)
-        ) or not _is_over(old, time_ns, links):
+        if sight.may_move(int(old.connection), old, snapshots) or not _is_over(old, time_ns, links):
             continue
         if (
             sight.between(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dcpinspect.kernels.kernel import kernel_function
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams.lookup import BACK, losses_of, open_stream
-from dcpinspect.streams.record_codes import BY_START, IS_LOST
+from dcpinspect.streams.record_codes import ANSWER_LOST, BY_START, IS_LOST, POSITION_UNSURE
 from dcpinspect.streams.records import (
     CUT_VALUE,
     ConnectionRow,
@@ -45,7 +45,7 @@ def ask_instead(state: ReadingState, message: Message, key: StreamKey, q: int) -
     old = state.streams[number]
     st = open_stream(state, message, key)
     stream = state.streams[st]
-    stream.losses = -1
+    stream.doubt |= ANSWER_LOST
     stream.request = old.request
     stream.opened = old.opened
     stream.latest = old.opened
@@ -100,6 +100,7 @@ def begin_late(state: ReadingState, message: Message, stream: Stream) -> None:
         stream.position = stream.request.start
         stream.position_by = BY_START
         stream.position_losses = losses
+        stream.doubt &= ~POSITION_UNSURE
         stream.at = answer_place
     elif stream.open_gap >= 0 and stream.request.start < state.gaps[stream.open_gap].before - 1:
         gap = state.gaps[stream.open_gap]

@@ -9,7 +9,17 @@ from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import anomalies, records
 from dcpinspect.streams import transitions as t
-from dcpinspect.streams.record_codes import BY_START, EVENT, MARKER, OSO, SEQNO_ADVANCED, UPR_LAYOUT
+from dcpinspect.streams.record_codes import (
+    ANSWER_LOST,
+    BY_START,
+    EVENT,
+    MARKER,
+    OSO,
+    POSITION_UNSURE,
+    SEQNO_ADVANCED,
+    SID_UNKNOWN,
+    UPR_LAYOUT,
+)
 from dcpinspect.streams.records import ConnectionRow, Message, MessageRow, Stream, StreamKey
 from dcpinspect.streams.state import ReadingState
 
@@ -139,8 +149,32 @@ def has_doubt(state: ReadingState, stream: Stream) -> bool:
     """Returns whether something lost since a stream's latest message may have ended the stream, or
     begun the next one.
     """
-    connection = state.connections[stream.connection]
-    return bool(stream.losses != losses_of(connection) or stream.orphans != connection.orphans)
+    return bool(
+        has_lost(state, stream)
+        or stream.doubt & SID_UNKNOWN != 0
+        or stream.orphans != state.connections[stream.connection].orphans
+    )
+
+
+@kernel_function
+def has_lost(state: ReadingState, stream: Stream) -> bool:
+    """Returns whether something of a stream may be lost since its latest message."""
+    losses = losses_of(state.connections[stream.connection])
+    return bool(stream.doubt & ANSWER_LOST != 0 or stream.losses != losses)
+
+
+@kernel_function
+def meet_losses(state: ReadingState, stream: Stream) -> None:
+    """Takes what was lost so far for lost before the stream's latest message."""
+    stream.losses = losses_of(state.connections[stream.connection])
+    stream.doubt &= ~ANSWER_LOST
+
+
+@kernel_function
+def has_lost_since_position(state: ReadingState, stream: Stream) -> bool:
+    """Returns whether something of a stream may be lost since its position was given."""
+    losses = losses_of(state.connections[stream.connection])
+    return bool(stream.doubt & POSITION_UNSURE != 0 or stream.position_losses != losses)
 
 
 @kernel_function
@@ -252,15 +286,12 @@ def may_begin(state: ReadingState, message: Message, stream: Stream) -> bool:
     The first message is no event, unless something before it was lost. Where two streams share an
     opaque, it is no marker that starts beyond the position that the client resumed from.
     """
-    connection = state.connections[stream.connection]
     if message.kind == MARKER:
-        if connection.shares_opaques == 0:
+        if state.connections[stream.connection].shares_opaques == 0:
             return True
         is_at_start = stream.has_position == 0 or stream.position_by == BY_START
         return bool(is_at_start or state.markers[message.detail].start <= stream.position)
-    return bool(
-        stream.losses != losses_of(connection) or not EVENT <= message.kind <= SEQNO_ADVANCED
-    )
+    return bool(has_lost(state, stream) or not EVENT <= message.kind <= SEQNO_ADVANCED)
 
 
 @kernel_function
@@ -302,7 +333,7 @@ def may_be_asked(state: ReadingState, message: Message, stream: Stream) -> bool:
     That is so if a request for its vbucket, with its opaque and an unknown stream-id, has no
     answer.
     """
-    if stream.sid < 0 or stream.losses == losses_of(state.connections[stream.connection]):
+    if stream.sid < 0 or not has_lost(state, stream):
         return False
     k = find_key(state, stream.connection, stream.vbucket, -1)
     request = state.keys[k].pending if k >= 0 else -1
@@ -314,7 +345,7 @@ def may_be_asked(state: ReadingState, message: Message, stream: Stream) -> bool:
         if (
             pending_request.opened.time <= message.place.time
             and pending_request.opaque == stream.opaque
-            and pending_request.orphans < 0
+            and pending_request.doubt & SID_UNKNOWN != 0
         ):
             return True
         request = pending_request.asked_before
@@ -328,13 +359,13 @@ def may_be_closed(state: ReadingState, message: Message, stream: Stream) -> bool
 
     That is so if the client closed the stream, or some stream that is not known.
     """
-    connection = state.connections[stream.connection]
-    if stream.losses == losses_of(connection):
+    if not has_lost(state, stream):
         return False
     is_closing = (
         t.CLOSING <= stream.state <= t.DRAINING and stream.closed_time <= message.place.time
     )
-    return bool(is_closing or connection.closed_time >= stream.latest.time)
+    closed_time = state.connections[stream.connection].closed_time
+    return bool(is_closing or closed_time >= stream.latest.time)
 
 
 @kernel_function
@@ -450,6 +481,9 @@ def accept(message: Message, stream: Stream) -> None:
     """Marks a stream as accepted by the server, as a message shows."""
     t.set_state(stream, t.ACCEPTED if stream.closed_row < 0 else t.CLOSING)
     stream.position_losses = stream.losses  # losses at the time of the request
+    if stream.doubt & ANSWER_LOST != 0:
+        stream.position_losses = 0
+        stream.doubt |= POSITION_UNSURE
     if stream.request.form > 0 and stream.request.flags & FROM_LATEST == 0:
         stream.has_position = 1
         stream.position = stream.request.start
@@ -463,7 +497,7 @@ def leave(state: ReadingState, key: StreamKey) -> None:
     if key.live < 0 or not t.is_open(state.streams[key.live].state):
         return
     stream = state.streams[key.live]
-    is_lost = stream.losses != losses_of(state.connections[stream.connection])
+    is_lost = has_lost(state, stream)
     t.set_state(stream, t.LEFT if stream.state != t.DRAINING or is_lost else t.ENDED)
     for n in (stream.snapshot, stream.in_oso):
         if n >= 0 and state.snapshots[n].state == t.OPEN:

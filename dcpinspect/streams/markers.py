@@ -8,9 +8,9 @@ from dcpinspect.streams import anomalies, records
 from dcpinspect.streams import record_codes as k
 from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
-from dcpinspect.streams.lookup import enter_anomaly, losses_of
+from dcpinspect.streams.lookup import enter_anomaly, has_lost_since_position
 from dcpinspect.streams.records import GREATEST, Marker, Message, Snapshot, Stream
-from dcpinspect.streams.seqnos import enter_gap, move, take_back
+from dcpinspect.streams.seqnos import enter_gap, move, undo_leap
 from dcpinspect.streams.state import ReadingState
 
 reset_snapshot = kernel_function(records.Snapshot.resetter())
@@ -56,10 +56,12 @@ def leave_snapshot(state: ReadingState, message: Message, stream: Stream, promis
     if snapshot.state != t.OPEN:
         return
     # what came last in it is known if nothing was lost since, whatever was lost before
-    is_sure = stream.position_in == stream.snapshot and stream.position_losses == losses_of(
-        state.connections[stream.connection]
+    is_sure = (
+        stream.position_in == stream.snapshot
+        and not has_lost_since_position(state, stream)
+        and stream.position_by != k.BY_START
+        and snapshot.seen > 0
     )
-    is_sure = is_sure and stream.position_by != k.BY_START and snapshot.seen > 0
     is_tainted = snapshot.is_tainted != 0 or stream.lost_since_marker != 0
     if (is_tainted and not is_sure) or snapshot.layout == k.UPR_LAYOUT:
         t.set_snapshot_state(snapshot, t.NOT_KNOWN)
@@ -87,7 +89,7 @@ def on_marker(state: ReadingState, message: Message, stream: Stream) -> None:
     # nobody knows what it announces, or to which stream
     is_strange = is_inverted or message.opaque != stream.opaque
     if marker.layout != k.UPR_LAYOUT and not lost_since_marker and not is_strange:
-        take_back(stream, marker.end)
+        undo_leap(stream, marker.end)
     position = position_of(stream, marker)
     is_merged = 0
     old = stream.snapshot
@@ -238,7 +240,7 @@ def begin_oso(state: ReadingState, message: Message, stream: Stream) -> None:
     snapshot.layout = k.OSO_LAYOUT
     snapshot.position = w.NO_POSITION
     stream.disk_end = GREATEST  # it comes from disk, and has no end
-    if stream.position_losses != losses_of(state.connections[stream.connection]):
+    if has_lost_since_position(state, stream):
         snapshot.is_tainted = 1
     begin_order(stream, -1, snapshot.number)
 
@@ -265,11 +267,12 @@ def end_oso(state: ReadingState, message: Message, stream: Stream) -> None:
     if snapshot.is_tainted:
         connection = state.connections[stream.connection]
         snapshot.loss = connection.last_loss[connection.producer]
-    losses = stream.position_losses
+    doubt, losses = stream.doubt, stream.position_losses
     if snapshot.seen > 0 and (stream.has_position == 0 or snapshot.last > stream.position):
         move(state, message, stream, snapshot.last, k.BY_EVENT)
         stream.position_in = snapshot.number
         if snapshot.is_tainted:  # more may have come
+            stream.doubt = doubt
             stream.position_losses = losses
     advanced = snapshot.advanced
     if snapshot.has_advanced and (stream.has_position == 0 or advanced > stream.position):

@@ -37,14 +37,27 @@ HAS_VISIBLE, HAS_COMPLETED, HAS_PURGE, HAS_PREPARED = (1 << bit for bit in range
 UPR_LAYOUT, OSO_LAYOUT = 0, -1
 """Layouts of snapshots without a range: the marker of UPR, and an OSO snapshot."""
 
+ANSWER_LOST, SID_UNKNOWN, POSITION_UNSURE = (1 << bit for bit in range(3))
+"""Bits of ``Stream.doubt``. ANSWER_LOST: its answer or its end may be lost, though nothing is known
+to be lost since its latest message. SID_UNKNOWN: it may be of any stream-id. POSITION_UNSURE: what
+came after its position may be lost, or could not be read.
+"""
+
 (
-    IS_LOST, IS_ADVANCED, IS_TAIL, IN_RANGE, BOTH_EVENTS, NO_MARKER, FROM_START, AT_EDGE, IN_OSO, OF_ROLLBACK, OF_RESUMPTION,
-) = (1 << bit for bit in range(11))  # fmt: skip
-"""Bits of ``Gap.flags``. IS_LOST: bytes between the two messages were lost. IS_ADVANCED: the gap
-ends with a SeqnoAdvanced. IS_TAIL: it is at the end of a snapshot. IN_RANGE: ``before`` is an event
-inside its snapshot's range. BOTH_EVENTS: both are events of that snapshot. NO_MARKER: the
-snapshot's marker was not captured. FROM_START: ``after`` is where the stream began. AT_EDGE:
-``after`` is that, or the end of a snapshot, or a seqno inside the range of its own snapshot. The
-kernel writes none of the others. IN_OSO: an OSO snapshot is complete without it. OF_ROLLBACK: it is
-what a request has above the seqno to roll back to. OF_RESUMPTION: it lies between two streams.
+    IS_LOST, IS_ADVANCED, IS_TAIL, IN_RANGE, SAME_SNAPSHOT, MARKER_LOST, FROM_START, AFTER_IN_RANGE, IN_OSO, OF_ROLLBACK, OF_RESUMPTION,
+    BEGINS_IN_RANGE, AFTER_EVENT, AFTER_UNMARKED, MAY_LACK_MARKERS,
+) = (1 << bit for bit in range(15))  # fmt: skip
+"""Bits of ``Gap.flags``, each of which says one thing; ``gaps.py`` concludes from them. IS_LOST:
+bytes between the two messages were lost. IS_ADVANCED: the gap ends with a SeqnoAdvanced. IS_TAIL:
+it is at the end of a snapshot.
+
+IN_RANGE: ``before`` is in the range of its snapshot, and so is, if BEGINS_IN_RANGE, the first seqno
+of the gap. SAME_SNAPSHOT: ``after`` came in that snapshot, too. MARKER_LOST: ``before`` has no
+snapshot, and something was lost since the last marker. FROM_START: ``after`` is where the stream
+began; AFTER_EVENT: it is an event; AFTER_UNMARKED: it came in no snapshot; AFTER_IN_RANGE: it is in
+the range of its own snapshot. MAY_LACK_MARKERS: a marker of the stream may not have been captured.
+
+The kernel writes none of the others. IN_OSO: an OSO snapshot is complete without it. OF_ROLLBACK:
+it is what a request has above the seqno to roll back to. OF_RESUMPTION: it lies between two
+streams.
 """

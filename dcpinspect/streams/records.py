@@ -281,19 +281,15 @@ class Stream(Struct[T]):
     position: T = number("Seqno up to which the stream has accounted for everything, biased.")
     position_by: T = number("What gave ``position``: BY_START, BY_EVENT, BY_ADVANCED or BY_END.")
     position_in: T = number("Snapshot that ran when ``position`` was given.", of="snapshots")
-    position_losses: T = number(
-        "Losses of the connection when ``position`` was given; -1 if a later message could not "
-        "be read."
-    )
+    position_losses: T = number("Losses of the connection when ``position`` was given.")
     before_leap: T = number(
         "Position before a seqno that leapt out of its snapshot, biased; GREATEST for none.",
         reset=GREATEST,
     )
     unreadable: T = number("Row of the latest message that could not be read, or -1.", reset=-1)
-    losses: T = number("Losses of the connection at the latest message; -1 means always in doubt.")
-    orphans: T = number(
-        "Value of ``Connection.orphans`` at the latest message; -1 if the stream-id is unknown."
-    )
+    losses: T = number("Losses of the connection at the latest message.")
+    orphans: T = number("Value of ``Connection.orphans`` at the latest message.")
+    doubt: T = number("Bits: what else casts doubt on the stream. ANSWER_LOST and those after it.")
     lost_since_marker: T = number("Whether capture lost something since the last marker.")
     disorder: T = number("Whether capture loss may hide the start of an OSO snapshot.")
     open_gap: T = number(
@@ -349,7 +345,7 @@ class Snapshot(Struct[T]):
     )
     items: T = number("Number of events.")
     seen: T = number("Number of seqnos received.")
-    first: T = number("First seqno received, biased.")
+    first: T = number("Least seqno received, biased.")
     last: T = number("Greatest seqno received, biased.")
     reached: T = number(
         "Greatest seqno received inside the range, biased, LEAST for none.", reset=LEAST

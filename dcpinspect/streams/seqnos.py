@@ -7,7 +7,16 @@ from dcpinspect.protocol.flags import DISK, FROM_LATEST, HISTORY
 from dcpinspect.streams import anomalies
 from dcpinspect.streams import record_codes as k
 from dcpinspect.streams import transitions as t
-from dcpinspect.streams.lookup import enter_anomaly, find_key, has_doubt, is_late, losses_of
+from dcpinspect.streams.lookup import (
+    enter_anomaly,
+    find_key,
+    has_doubt,
+    has_lost,
+    has_lost_since_position,
+    is_late,
+    losses_of,
+    meet_losses,
+)
 from dcpinspect.streams.records import GREATEST, LEAST, Message, Snapshot, Stream
 from dcpinspect.streams.state import ReadingState
 
@@ -17,12 +26,11 @@ def touch(state: ReadingState, message: Message, stream: Stream) -> None:
     """Notes that a message belongs to the stream; if bytes were lost since the stream's latest
     message, taints the stream.
     """
-    connection = state.connections[stream.connection]
-    losses = losses_of(connection)
-    if stream.losses != losses:
-        stream.losses = losses
+    if has_lost(state, stream):
         taint(state, stream)
-    stream.orphans = connection.orphans
+    meet_losses(state, stream)
+    stream.orphans = state.connections[stream.connection].orphans
+    stream.doubt &= ~k.SID_UNKNOWN
     stream.latest = message.place
     stream.bytes += message.size
 
@@ -49,8 +57,7 @@ def enter_gap(
     ``n``: snapshot of the message, -1 for none.
     """
     connection = state.connections[stream.connection]
-    losses = losses_of(connection)
-    if stream.position_losses != losses:
+    if has_lost_since_position(state, stream):
         flags |= k.IS_LOST
     g = state.counts.gaps
     state.counts.gaps = g + 1
@@ -63,8 +70,8 @@ def enter_gap(
     gap.begins = stream.at
     gap.ends = message.place
     gap.loss = connection.last_loss[connection.producer] if flags & k.IS_LOST else -1
-    gap.losses = losses - max(0, stream.position_losses)
-    gap.unreadable = stream.unreadable if stream.position_losses < 0 else -1
+    gap.losses = losses_of(connection) - stream.position_losses
+    gap.unreadable = stream.unreadable if stream.doubt & k.POSITION_UNSURE != 0 else -1
 
 
 @kernel_function
@@ -89,11 +96,12 @@ def move(state: ReadingState, message: Message, stream: Stream, position: int, b
     stream.position_by = by
     stream.position_in = stream.snapshot
     stream.position_losses = losses_of(state.connections[stream.connection])
+    stream.doubt &= ~k.POSITION_UNSURE
     stream.at = message.place
 
 
 @kernel_function
-def take_back(stream: Stream, seqno: int) -> None:
+def undo_leap(stream: Stream, seqno: int) -> None:
     """Takes the position back before a seqno that leapt out of its snapshot, if a lower seqno
     inside its snapshot follows.
 
@@ -106,18 +114,17 @@ def take_back(stream: Stream, seqno: int) -> None:
 
 @kernel_function
 def see(seqno: int, table_row: Stream | Snapshot) -> None:
-    """Counts a seqno of a stream or snapshot: how many, the first, the greatest."""
-    if table_row.seen == 0:
+    """Counts a seqno of a stream or snapshot: how many, the least, the greatest."""
+    if table_row.seen == 0 or seqno < table_row.first:
         table_row.first = seqno
-        table_row.last = seqno
-    elif seqno > table_row.last:
+    if table_row.seen == 0 or seqno > table_row.last:
         table_row.last = seqno
     table_row.seen += 1
 
 
 @kernel_function
-def in_oso(state: ReadingState, message: Message, snapshot: Snapshot) -> None:
-    """Handles a message of an OSO snapshot, which has neither order nor range."""
+def on_seqno_in_oso(state: ReadingState, message: Message, snapshot: Snapshot) -> None:
+    """Handles a seqno inside an OSO snapshot, which has neither order nor range."""
     seqno = message.seqno
     if message.kind == k.SEQNO_ADVANCED:
         if snapshot.has_advanced == 0 or seqno > snapshot.advanced:
@@ -130,8 +137,6 @@ def in_oso(state: ReadingState, message: Message, snapshot: Snapshot) -> None:
     state.oso_seqnos[o].snapshot = snapshot.number
     state.oso_seqnos[o].seqno = seqno
     snapshot.items += 1
-    if snapshot.seen > 0 and seqno < snapshot.first:
-        snapshot.first = seqno
     see(seqno, snapshot)
 
 
@@ -146,52 +151,60 @@ def may_be_over(snapshot: Snapshot, seqno: int, history: int) -> bool:
 
 @kernel_function
 def on_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
-    """Handles an event of the stream, or a SeqnoAdvanced."""
+    """Handles an event of the stream, or a SeqnoAdvanced, in one of four ways: inside an OSO
+    snapshot; where a loss may hide the start of one; as the next seqno; or as one that is too low.
+    """
     seqno = message.seqno
-    if stream.seen > 0:
-        stream.first = min(stream.first, seqno)
     if stream.in_oso >= 0:
+        on_seqno_in_oso(state, message, state.snapshots[stream.in_oso])
         see(seqno, stream)
-        in_oso(state, message, state.snapshots[stream.in_oso])
         return
     n = current_snapshot(state, seqno, stream)
     is_suspended = stream.lost_since_marker != 0
-    if not is_suspended and is_within(state, n, seqno):
-        take_back(stream, seqno)
+    if not is_suspended and is_in_range(state, n, seqno):
+        undo_leap(stream, seqno)  # before anything asks for the position
     is_low = stream.has_position != 0 and seqno <= stream.position
     if is_low and is_suspended:
         stream.disorder = 1
     if stream.disorder != 0:
-        see(seqno, stream)
         narrow_gap(state, message, stream)
         if not is_low:
             stream.position = seqno
+        see(seqno, stream)
         return
     is_unannounced = (
         n < 0 and not is_suspended and stream.request.form > 0 and stream.snapshots_begun == 0
     )
     if is_unannounced:
         enter_anomaly(state, anomalies.BEFORE_MARKER, message, stream.number, seqno, message.kind)
-    if is_low and not is_unannounced:
+    if not is_low:
+        on_next_seqno(state, message, stream, n)
+    elif not is_unannounced:
         on_low_seqno(state, message, stream)
-    if not is_low:
-        is_outside = n >= 0 and not is_suspended and is_beside(state.snapshots[n], seqno)
-        if is_outside:
-            enter_anomaly(
-                state, anomalies.OUTSIDE_SNAPSHOT, message, stream.number, seqno, message.kind
-            )
-        remember_leap(message, stream, is_within(state, n, seqno), is_outside)
-        leave_gap(state, message, stream, n)
-    see(seqno, stream)
-    if not is_low:
-        move(
-            state,
-            message,
-            stream,
-            seqno,
-            k.BY_ADVANCED if message.kind == k.SEQNO_ADVANCED else k.BY_EVENT,
-        )
+    see(seqno, stream)  # last: a gap may have to know that nothing came before
     see_in_snapshot(state, message, n)
+
+
+@kernel_function
+def on_next_seqno(state: ReadingState, message: Message, stream: Stream, n: int) -> None:
+    """Handles a seqno above the position. ``n``: its snapshot, -1 for none."""
+    seqno = message.seqno
+    is_outside = (
+        n >= 0 and stream.lost_since_marker == 0 and contradicts_range(state.snapshots[n], seqno)
+    )
+    if is_outside:
+        enter_anomaly(
+            state, anomalies.OUTSIDE_SNAPSHOT, message, stream.number, seqno, message.kind
+        )
+    remember_leap(message, stream, is_in_range(state, n, seqno), is_outside)
+    leave_gap(state, message, stream, n)
+    move(
+        state,
+        message,
+        stream,
+        seqno,
+        k.BY_ADVANCED if message.kind == k.SEQNO_ADVANCED else k.BY_EVENT,
+    )
 
 
 @kernel_function
@@ -246,12 +259,12 @@ def may_be_of_another(state: ReadingState, stream: Stream) -> bool:
 
 
 @kernel_function
-def remember_leap(message: Message, stream: Stream, within: bool, is_outside: bool) -> None:
+def remember_leap(message: Message, stream: Stream, is_inside: bool, is_outside: bool) -> None:
     """Remembers the position before a seqno that leaps out of its snapshot, until one is inside."""
     is_jump = stream.has_position != 0 and (
         message.kind == k.SEQNO_ADVANCED or message.seqno - 1 > stream.position
     )
-    if within:
+    if is_inside:
         stream.before_leap = GREATEST
     elif is_outside and is_jump and stream.before_leap == GREATEST:
         stream.before_leap = stream.position
@@ -262,77 +275,78 @@ def leave_gap(state: ReadingState, message: Message, stream: Stream, n: int) -> 
     """Writes the gap between the stream's position and a higher seqno, if there is one. ``n``: as
     in ``enter_gap``.
     """
-    seqno = message.seqno
-    connection = state.connections[stream.connection]
+    seqno, is_asked = message.seqno, stream.request.form > 0
     is_advanced = message.kind == k.SEQNO_ADVANCED
-    is_known = stream.request.form > 0
-    # before the first marker of an implicit stream, and in a possible OSO snapshot, nobody knows
-    # what should have come
-    is_unclear = n < 0 and stream.lost_since_marker != 0 and (not is_known or connection.oso != 0)
     before = seqno + 1 if is_advanced and seqno < GREATEST else seqno
-    is_begun = stream.seen == 0 and stream.has_position == 0 and not is_known and seqno > LEAST
-    is_lost = stream.position_losses != losses_of(connection)
-    is_gap = (
-        stream.has_position != 0
-        and before - 1 > stream.position
-        and (is_lost or is_advanced or not is_unclear)
-    )
-    if is_begun:
+    if stream.has_position == 0:
+        # where the stream began, only its request tells: if that is read late, this gap, which is
+        # empty until then, begins there
+        is_open = stream.seen == 0 and not is_asked and seqno > LEAST
+        if not is_open:
+            return
         stream.position = before - 1
-    if is_begun or is_gap:
-        flags = gap_flags(state, stream, n, is_within(state, n, seqno))
-        enter_gap(
-            state, message, stream, before, flags | k.IS_ADVANCED if is_advanced else flags, n
+    else:
+        # before the first marker of an implicit stream, and in a possible OSO snapshot, nobody
+        # knows what should have come
+        is_unclear = (
+            n < 0
+            and stream.lost_since_marker != 0
+            and (not is_asked or state.connections[stream.connection].oso != 0)
         )
-        if is_begun or (is_known and is_unclear):
-            stream.open_gap = state.counts.gaps - 1
+        is_gap = is_advanced or not is_unclear or has_lost_since_position(state, stream)
+        if not is_gap or before - 1 <= stream.position:
+            return
+        is_open = is_asked and is_unclear
+    facts = gap_facts(state, stream, n, seqno)
+    enter_gap(state, message, stream, before, facts | k.IS_ADVANCED if is_advanced else facts, n)
+    if is_open:
+        stream.open_gap = state.counts.gaps - 1
 
 
 @kernel_function
-def gap_flags(state: ReadingState, stream: Stream, n: int, within: bool) -> int:
-    """Returns bits: what is known of a gap behind the stream's position. ``n``: its snapshot;
-    ``within``: the gap ends in that snapshot's range.
+def gap_facts(state: ReadingState, stream: Stream, n: int, seqno: int) -> int:
+    """Returns bits of ``Gap.flags``: what is known of a gap from the stream's position to a seqno,
+    each by itself. ``n``: snapshot of the seqno, -1 for none.
     """
-    flags = 0
-    if within:
-        flags |= k.IN_RANGE
-    is_behind_event = stream.position_by == k.BY_EVENT
-    if is_behind_event and n >= 0 and stream.position_in == n:
-        flags |= k.BOTH_EVENTS
-    is_unmarked = is_behind_event and stream.position_in < 0
-    has_lost = (
-        stream.request.form <= 0
-        or losses_of(state.connections[stream.connection]) > 0
-        or stream.unreadable > 0
-    )
-    is_in_range = False
-    if n >= 0 and state.snapshots[n].layout != k.UPR_LAYOUT:
-        is_in_range = state.snapshots[n].start <= stream.position + 1 <= state.snapshots[n].end
-    if (n < 0 and stream.lost_since_marker != 0) or (is_unmarked and has_lost and not is_in_range):
-        flags |= k.NO_MARKER
+    facts = 0
+    if is_in_range(state, n, seqno):
+        facts |= k.IN_RANGE
+    if is_in_range(state, n, stream.position + 1):
+        facts |= k.BEGINS_IN_RANGE
+    if is_in_range(state, stream.position_in, stream.position):
+        facts |= k.AFTER_IN_RANGE
     if stream.position_by == k.BY_START:
-        flags |= k.FROM_START
-    if is_in_range or not is_behind_event or is_within(state, stream.position_in, stream.position):
-        flags |= k.AT_EDGE
-    return flags
+        facts |= k.FROM_START
+    if stream.position_by == k.BY_EVENT:
+        facts |= k.AFTER_EVENT
+    if stream.position_in < 0:
+        facts |= k.AFTER_UNMARKED
+    elif stream.position_in == n:
+        facts |= k.SAME_SNAPSHOT
+    if n < 0 and stream.lost_since_marker != 0:
+        facts |= k.MARKER_LOST
+    has_lost = losses_of(state.connections[stream.connection]) > 0 or stream.unreadable > 0
+    if has_lost or stream.request.form == 0:
+        facts |= k.MAY_LACK_MARKERS
+    return facts
 
 
 @kernel_function
-def is_within(state: ReadingState, n: int, seqno: int) -> bool:
-    """Returns whether a seqno is in the range of snapshot ``n``, -1 for none; an OSO snapshot has
-    everything that came in it.
+def is_in_range(state: ReadingState, n: int, seqno: int) -> bool:
+    """Returns whether snapshot ``n``, -1 for none, is known to have a seqno: its range has it, or
+    it is an OSO snapshot, which has all that came in it.
     """
     return bool(
         n >= 0
         and state.snapshots[n].layout != k.UPR_LAYOUT
-        and not is_beside(state.snapshots[n], seqno)
+        and not contradicts_range(state.snapshots[n], seqno)
     )
 
 
 @kernel_function
-def is_beside(snapshot: Snapshot, seqno: int) -> bool:
-    """Whether a seqno is outside of the range of its snapshot; those out of order and of the first
-    generation have none.
+def contradicts_range(snapshot: Snapshot, seqno: int) -> bool:
+    """Returns whether a snapshot has a range, and a seqno is outside of it. The marker of UPR and
+    OSO snapshots have none.
     """
     has_range = snapshot.layout != k.OSO_LAYOUT and snapshot.layout != k.UPR_LAYOUT
     return bool(has_range and not snapshot.start <= seqno <= snapshot.end)
@@ -354,7 +368,7 @@ def see_in_snapshot(state: ReadingState, message: Message, n: int) -> None:
         if snapshot.has_first_event == 0:
             snapshot.has_first_event = 1
             snapshot.first_event = seqno
-    if is_within(state, n, seqno):
+    if is_in_range(state, n, seqno):
         snapshot.reached = max(snapshot.reached, seqno)
         if seqno == snapshot.end and snapshot.state == t.OPEN:
             t.set_snapshot_state(snapshot, t.COMPLETE_ADVANCED if is_advanced else t.COMPLETE)

@@ -17,6 +17,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.failover_branches import Branches
 from dcpinspect.streams.gaps import Amounts, as_integers
+from dcpinspect.streams.record_codes import POSITION_UNSURE
 from dcpinspect.streams.records import CUT_VALUE, FILE_SHIFT, UNREAD_SEQNO, Snapshots, Streams
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import KnownTables, unbiased
@@ -128,7 +129,11 @@ def verdicts(
     never = unanswered & (waited | ends.is_closed)
     is_ended = np.isin(state, (ENDED, DRAINING)) | (ends.is_closed & (state != REQUESTED))
     # an unreadable message may have been the last one of its snapshot
-    unread = runs & (streams.position_losses < 0) & (streams.unreadable > table.place.row[snapshot])
+    unread = (
+        runs
+        & (streams.doubt & POSITION_UNSURE != 0)
+        & (streams.unreadable > table.place.row[snapshot])
+    )
     unmarked = (streams.request.form == 0) & (streams.snapshots_begun == 0)
     unknown = unmarked | unread | ends.is_lost | (state == LEFT) | (state == REQUESTED)
     complete = (is_marked & np.isin(current_state, (COMPLETE, COMPLETE_ADVANCED))) | (

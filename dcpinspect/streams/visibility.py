@@ -18,7 +18,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.streams.hole_capacity import MESSAGE, REQUEST, may_move
-from dcpinspect.streams.record_codes import BY_START, UPR_LAYOUT
+from dcpinspect.streams.record_codes import BY_START, POSITION_UNSURE, UPR_LAYOUT
 from dcpinspect.streams.records import (
     GREATEST,
     LEAST,
@@ -148,17 +148,18 @@ class Visibility:
         )
         return lost.sizes[first:last]
 
-    def may_move(self, connection: int, stream: Stream, snapshots: Snapshots, losses: int) -> bool:
-        """Returns whether what was lost of a producer, since it had so many ``losses``, may have
-        brought a stream to a higher seqno.
+    def may_move(self, connection: int, stream: Stream, snapshots: Snapshots) -> bool:
+        """Returns whether what was lost of a producer, since the stream's position was given, may
+        have brought the stream to a higher seqno.
         """
         if self._links[connection].lost_at_end[self.producer(connection)] is not None:
             return True
         if stream.lost_since_marker and self._connections[connection].oso != 0:
             return True  # an OSO snapshot may have begun in what was not captured
-        count = self._connections[connection].losses[self.producer(connection)] - losses
+        losses = self._connections[connection].losses[self.producer(connection)]
+        count = losses - int(stream.position_losses)
         lost = self._lost.get((connection, self.producer(connection)))
-        if losses < 0 or count > (len(lost.sizes) if lost is not None else 0):
+        if stream.doubt & POSITION_UNSURE or count > (len(lost.sizes) if lost is not None else 0):
             return True  # some have left the table
         number = -1 if stream.position_by == BY_START else int(stream.position_in)
         # a later marker may have come, and all of its snapshot be lost; none without a range is

@@ -18,6 +18,7 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.failover_logs import origin_of
+from dcpinspect.streams.record_codes import POSITION_UNSURE
 from dcpinspect.streams.records import (
     GREATEST,
     LEAST,
@@ -144,6 +145,7 @@ class Waits:
             (streams.has_position != 0) & (streams.lost_since_marker == 0) & (streams.in_oso < 0)
         )
         is_known &= self._connections.losses.array[owner, producer] == streams.position_losses
+        is_known &= streams.doubt & POSITION_UNSURE == 0
         return np.asarray(is_known & np.isin(streams.state, (ACCEPTED, STREAMING)), dtype=np.bool_)
 
     def _wait(self, numbers: IntArray, listened: IntArray) -> None:

@@ -12,13 +12,18 @@ from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import StreamFacts, causes
 from dcpinspect.streams.record_codes import (
-    AT_EDGE,
-    BOTH_EVENTS,
+    AFTER_EVENT,
+    AFTER_IN_RANGE,
+    AFTER_UNMARKED,
+    BEGINS_IN_RANGE,
+    FROM_START,
     IN_RANGE,
     IS_ADVANCED,
     IS_LOST,
     IS_TAIL,
-    NO_MARKER,
+    MARKER_LOST,
+    MAY_LACK_MARKERS,
+    SAME_SNAPSHOT,
 )
 from dcpinspect.streams.records import Gaps, Snapshots
 from tests.peers.script import Stream
@@ -449,10 +454,38 @@ def cause_of(
     return w.CAUSES[int(found)]
 
 
-WITHIN = IN_RANGE | AT_EDGE | BOTH_EVENTS
+WITHIN = IN_RANGE | BEGINS_IN_RANGE | AFTER_EVENT | AFTER_IN_RANGE | SAME_SNAPSHOT
 
 
-@pytest.mark.parametrize("lost", [IS_LOST, NO_MARKER])
+UNMARKED = IN_RANGE | AFTER_EVENT | AFTER_UNMARKED
+
+
+@pytest.mark.parametrize(
+    ("facts", "cause"),
+    [
+        # the marker of what follows has the whole gap
+        (IN_RANGE | AFTER_EVENT | BEGINS_IN_RANGE, "deduplicated"),
+        (UNMARKED | BEGINS_IN_RANGE | MAY_LACK_MARKERS, "deduplicated"),
+        # what is before the gap is the end of a snapshot, or nothing came
+        (IN_RANGE, "deduplicated"),
+        (IN_RANGE | FROM_START | AFTER_UNMARKED | MAY_LACK_MARKERS, "deduplicated"),
+        # two markers have one end each
+        (IN_RANGE | AFTER_EVENT | AFTER_IN_RANGE, "deduplicated"),
+        (IN_RANGE | AFTER_EVENT, "unexplained"),
+        # an event without a marker
+        (UNMARKED | MAY_LACK_MARKERS, "capture-loss"),
+        (UNMARKED, "unexplained"),
+        # the second event has none
+        (AFTER_EVENT | AFTER_IN_RANGE, "unexplained"),
+        (AFTER_EVENT | AFTER_IN_RANGE | MARKER_LOST, "capture-loss"),
+        (0, "unexplained"),
+    ],
+)
+def test_what_is_known_of_both_ends_makes_the_cause(facts: int, cause: str) -> None:
+    assert cause_of(facts) == cause
+
+
+@pytest.mark.parametrize("lost", [IS_LOST, MARKER_LOST])
 def test_a_loss_outranks_every_other_cause(lost: int) -> None:
     assert cause_of(WITHIN | lost | IS_ADVANCED) == "capture-loss"
     assert cause_of(WITHIN | lost, visible=4) == "capture-loss"

@@ -216,3 +216,39 @@ def test_after_a_loss_in_a_snapshot_from_disk_its_history_may_have_begun(
         stream.mutation(2, "b")
     stream.mutation(9, "c")
     assert [one["state"] for one in tables(talk).snapshots] == [state]
+
+
+def unreadable(talk: Told, stream: Stream, command: int = 0x57) -> None:
+    """Sends a message of the stream whose extras are too short: 0x57 is a mutation, 0x56 a marker."""
+    header = bytes((0x80, command)) + bytes.fromhex("0000 13 00") + stream.vbucket.to_bytes(2)
+    opaque = stream.opaque.to_bytes(4)
+    talk.send("server", header + bytes.fromhex("00000013") + opaque + bytes(8 + 19))
+
+
+def test_a_marker_that_cannot_be_read_may_have_announced_what_is_missing() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    unreadable(talk, stream, 0x56)
+    stream.mutation(5, "a")
+    stream.snapshot(10, 20, "memory")
+    stream.mutation(12, "b")
+    seen = tables(talk)
+    assert seen.anomalies == []
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps] == [
+        (0, 5, "capture-loss"),
+        (5, 12, "capture-loss"),
+    ]
+
+
+def test_a_request_that_is_read_late_tells_where_the_first_gap_begins() -> None:
+    """Where a capture begins inside a direction, its first message is found late."""
+    talk = opened()
+    talk.begin()
+    stream = talk.stream(3, start=3)
+    stream.snapshot(4, 12, "memory")
+    stream.mutation(8, "a")
+    stream.mutation(12, "b")
+    talk.noop()
+    seen = tables(talk)
+    assert seen.streams[0]["open_row"] > seen.snapshots[0]["row"]
+    assert [(gap["after_seqno"], gap["before_seqno"]) for gap in seen.gaps] == [(3, 8), (8, 12)]

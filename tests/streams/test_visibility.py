@@ -125,5 +125,4 @@ def test_an_event_that_was_lost_may_go_on_with_a_snapshot_without_a_range(
     known = found.tracker.state.known_tables
     sight = Visibility(known, {link.number: link for link in found.links})
     (stream_row,) = known.streams
-    losses = int(stream_row.position_losses)
-    assert sight.may_move(1, stream_row, known.snapshots, losses) is may_move
+    assert sight.may_move(1, stream_row, known.snapshots) is may_move
