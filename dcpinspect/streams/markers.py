@@ -83,32 +83,23 @@ def on_marker(state: ReadingState, message: Message, stream: Stream) -> None:
             )
             return
         lose_oso(state, message, stream)
-    marker = state.markers[message.detail]
-    lost_since_marker = stream.lost_since_marker != 0
-    is_inverted = marker.layout != k.UPR_LAYOUT and marker.start > marker.end
+    marker, old = state.markers[message.detail], stream.snapshot
+    has_range = marker.layout != k.UPR_LAYOUT
     # nobody knows what it announces, or to which stream
-    is_strange = is_inverted or message.opaque != stream.opaque
-    if marker.layout != k.UPR_LAYOUT and not lost_since_marker and not is_strange:
-        undo_leap(stream, marker.end)
-    position = position_of(stream, marker)
+    is_strange = (has_range and marker.start > marker.end) or message.opaque != stream.opaque
+    is_sure = stream.lost_since_marker == 0 and not is_strange
+    is_compared = has_range and old >= 0 and state.snapshots[old].layout != k.UPR_LAYOUT
+    is_history = is_compared and is_history_of(marker, state.snapshots[old])
+    # where something is lost, the range may belong to another stream, whose request is lost, too
+    goes_on = is_history and stream.lost_since_marker == 0
+    position = state.snapshots[old].position if goes_on else position_of(stream, marker)
     is_merged = 0
-    old = stream.snapshot
-    if old >= 0 and state.snapshots[old].layout != k.UPR_LAYOUT and marker.layout != k.UPR_LAYOUT:
-        before = state.snapshots[old]
-        if not (
-            marker.start == before.start
-            and marker.end == before.end
-            and marker.flags & HISTORY != 0
-        ):
-            is_merged = meet_snapshot(
-                state, message, stream, before, not lost_since_marker and not is_strange
-            )
-        elif (
-            not lost_since_marker
-        ):  # else the range may belong to another stream, whose request is lost
-            position = before.position
-            if before.state == t.OPEN:
-                t.set_snapshot_state(before, t.CONTINUED)
+    if has_range and is_sure:
+        undo_leap(stream, marker.end)  # before anything asks for the position
+    if is_compared and not is_history:
+        is_merged = compare_with_snapshot(state, message, stream, state.snapshots[old], is_sure)
+    if goes_on and state.snapshots[old].state == t.OPEN:
+        t.set_snapshot_state(state.snapshots[old], t.CONTINUED)
     leave_snapshot(state, message, stream, True)
     if marker.flags & DISK != 0 and marker.end > stream.disk_end:
         stream.disk_end = marker.end
@@ -125,12 +116,7 @@ def on_marker(state: ReadingState, message: Message, stream: Stream) -> None:
         stream.lost_since_marker = 1
         snapshot.is_tainted = 1
     is_from_latest = stream.request.flags & FROM_LATEST != 0
-    if (
-        position == w.FIRST
-        and stream.has_position == 0
-        and is_from_latest
-        and marker.layout != k.UPR_LAYOUT
-    ):
+    if position == w.FIRST and stream.has_position == 0 and is_from_latest and has_range:
         move(state, message, stream, marker.start, k.BY_START)
 
 
@@ -150,7 +136,14 @@ def position_of(stream: Stream, marker: Marker) -> int:
 
 
 @kernel_function
-def meet_snapshot(
+def is_history_of(marker: Marker, before: Snapshot) -> bool:
+    """Returns whether a marker announces the history of the snapshot before it."""
+    is_same = marker.start == before.start and marker.end == before.end
+    return bool(is_same and marker.flags & HISTORY != 0)
+
+
+@kernel_function
+def compare_with_snapshot(
     state: ReadingState, message: Message, stream: Stream, before: Snapshot, is_sure: bool
 ) -> int:
     """Notes a marker that overlaps the snapshot before it, or lies behind what came. Returns 1 if

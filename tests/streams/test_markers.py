@@ -39,6 +39,7 @@ def test_a_prologue_has_the_range_of_the_marker_with_history_that_follows() -> N
     seen = tables(talk)
     assert seen.anomalies == []
     assert states(seen) == ["continued", "complete"]
+    assert [one["convention"] for one in seen.snapshots] == ["disk-1", "disk-1"]
 
 
 def test_after_a_hole_the_same_range_may_be_that_of_another_stream() -> None:

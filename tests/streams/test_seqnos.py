@@ -240,6 +240,23 @@ def test_a_marker_that_cannot_be_read_may_have_announced_what_is_missing() -> No
     ]
 
 
+def test_losses_before_the_position_are_not_between_two_seqnos() -> None:
+    talk, stream = started()
+    stream.mutation(1, "a")
+    for seqno in (4, 8):
+        with talk.lost():
+            stream.mutation(seqno - 1, "b")
+        stream.mutation(seqno, "c")
+    with talk.lost():
+        stream.mutation(9, "d")
+    talk.noop()
+    with talk.lost():
+        stream.mutation(11, "e")
+    stream.mutation(15, "f")
+    said = [gap["evidence"].startswith("2 stretches within") for gap in tables(talk).gaps]
+    assert said == [False, False, True]
+
+
 def test_a_request_that_is_read_late_tells_where_the_first_gap_begins() -> None:
     """Where a capture begins inside a direction, its first message is found late."""
     talk = opened()
