@@ -273,13 +273,14 @@ class _Picture:
     def write(self, span: range | None) -> None:
         """Writes everything. ``span``: the seqnos that are drawn; None: all."""
         from dcpinspect.output.render import timeline_text as drawing
-        from dcpinspect.output.render.lanes import ASCII, UNICODE, legend, legend_lines
+        from dcpinspect.output.render.lanes import ASCII, ITEMS, UNICODE, legend, legend_lines
 
         glyphs, width, history = ASCII if self._is_ascii else UNICODE, self._width, self._history
         scale = drawing.scale_of(
             history.streams, width=max(drawing.NARROWEST, width or drawing.WIDTH), seqnos=span
         )
         self._write_line(self._heading(scale), "bold")
+        seen = set[tuple[str, str]]()  # the legend explains only what is drawn
         for number, row in history.connections.items():
             name = f"  {escape_rest(row['name'])}" if row["name"] else ""
             heading = f"connection {number}  {row['client']} → {row['server']}{name}"
@@ -306,12 +307,20 @@ class _Picture:
                 glyphs=glyphs,
             ):
                 self._put_painted(line)
-        for line in (
-            [],
-            *(line for signs in legend(glyphs) for line in legend_lines(signs, width)),
-            [],
-        ):
-            self._put_painted(line)
+                seen.update((glyph, paint) for text, paint in line for glyph in text)
+        self._put_painted([])
+        for signs in legend(glyphs):
+            drawn = [
+                sign
+                for sign in signs
+                if any(
+                    paint == sign.paint and (glyph in sign.glyph or paint == ITEMS)
+                    for glyph, paint in seen
+                )
+            ]
+            for line in legend_lines(drawn, width) if drawn else ():
+                self._put_painted(line)
+        self._put_painted([])
         self._write_events()
         if history.left_out:
             self._write_line(

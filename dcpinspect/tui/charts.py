@@ -20,7 +20,7 @@ from textual.app import App
 from dcpinspect.arrays import IntArray
 from dcpinspect.findings.finding import Finding
 from dcpinspect.output.render.lanes import Scale
-from dcpinspect.output.render.timeline_text import numbers, seconds
+from dcpinspect.output.render.timeline_text import numbers, tick_seconds
 from dcpinspect.tables.series import SPANS, with_longer_spans
 from dcpinspect.text import clip, one_line
 from dcpinspect.tui import theme
@@ -28,7 +28,7 @@ from dcpinspect.tui.theme import Glyphs
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 _DRAWN = f"[{BLOCKS}─]+"
-APART = 4
+APART = 2
 """Least number of columns between two labels of an axis."""
 LABEL = 9
 """Width of the numbers beside a chart, with a blank behind them, in terminal columns."""
@@ -218,8 +218,9 @@ def axis(begin_ns: int, end_ns: int, width: int) -> str:
     if begin_ns < (end_ns - begin_ns) // max(1, width):
         begin_ns = 0  # less than a column before the first span: the axis begins with a round time
     scale = TimeAxis.filling(begin_ns, end_ns, max(1, width)).scale
-    last = f"{max(f'{end_ns / 1e9:.3f}', seconds(scale, end_ns), key=len)} s"
-    text = numbers(scale, lambda at: f"{seconds(scale, at)} s", width)
+    tick = tick_seconds(scale, width)
+    last = f"{max(f'{end_ns / 1e9:.3f}', tick(end_ns), key=len)} s"
+    text = numbers(scale, lambda at: f"{tick(at)} s", width)
     if len(last) > width:
         return text[:width].ljust(width)
     line = ""

@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.lanes import Scale
-from dcpinspect.output.render.timeline_text import numbers, seconds
+from dcpinspect.output.render.timeline_text import numbers, seconds, tick_seconds
 from dcpinspect.text import clip, counted
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
@@ -257,7 +257,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         phrases = [
             f"items of {counted(len(self._numbers), 'vbucket')} over time{whose}",
             sharing,
-            f"a cell is {duration(self._spans * self._heat.span_ns, is_exact=True)}",
+            f"a cell is {duration(self._spans * self._heat.span_ns)}",
         ]
         return " · ".join(phrase for phrase in phrases if phrase)
 
@@ -283,7 +283,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     def _time(self, dim: Style, base: Style) -> Strip:
         scale, columns = self._scale(), self.amounts.shape[1] * self._wide
-        text = numbers(scale, lambda at: f"{seconds(scale, at)} s", columns or None).ljust(columns)
+        tick = tick_seconds(scale, columns or None)
+        text = numbers(scale, lambda at: f"{tick(at)} s", columns or None).ljust(columns)
         low, high = max(0, self.column * self._wide), (self.column + 1) * self._wide
         cursor_style = base + self.cursor_style()
         pieces = [
@@ -348,7 +349,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         most = f", most of them in vbucket {self._fullest}" if first < last and amount else ""
         phrases = [
             here,
-            f"{duration(scale.step, is_exact=True)} from {seconds(scale, self.span[0])} s on",
+            f"{duration(scale.step)} from {seconds(scale.step, self.span[0])} s on",
             f"{counted(amount, 'item')}{most}" if amount else "no item",
         ]
         if sign := int(self._signs[self.row, self.column]):

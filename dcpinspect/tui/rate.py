@@ -42,7 +42,7 @@ class Rate(Widget):
         charts, (width, height) = self._results.charts, self.size
         if not charts.used:
             self.border_title = "messages over time"
-            return Text(" nothing was read so far")
+            return Text(" no message so far")
         rows = [command.messages for command in charts.commands]
         row: IntArray = sum(rows, start=np.zeros(SPANS, np.int64))
         first_ns, last_ns = self._ends

@@ -36,7 +36,7 @@ from dcpinspect.output.render.lanes import (
     lanes,
     paints_of,
 )
-from dcpinspect.output.render.timeline_text import LABEL, apart, numbers, seconds
+from dcpinspect.output.render.timeline_text import LABEL, apart, numbers, seconds, tick_seconds
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
@@ -448,16 +448,12 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             return (
                 f"{self._number(low)} s"
                 if low == high
-                else f"{duration(high - low + 1, is_exact=True)} from {self._number(low)} s on"
+                else f"{duration(high - low + 1)} from {self._number(low)} s on"
             )
         return _seqnos(low, high)
 
     def _number(self, at: int) -> str:
-        return (
-            seconds(Scale(0, max(1, self.scale.step // TICK), 1), at)
-            if self.axis == "time"
-            else str(at)
-        )
+        return seconds(self.scale.step, at) if self.axis == "time" else str(at)
 
     # -- drawing
     # ------------------------------------------------------------------------------------------
@@ -547,14 +543,14 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             lane = {
                 "snapshot": drawn.snapshots,
                 "cause": drawn.gaps,
-                "chart": drawn.items,
+                "chart": sign.glyph if drawn.items.strip() else "",
             }.get(sign.paint.partition("-")[0], drawn.axis + drawn.events)
             if track.words and any(glyph in lane for glyph in sign.glyph):
                 return True
         return False
 
     def _tick(self, at: int) -> str:
-        return seconds(self.scale, at) if self.axis == "time" else str(at)
+        return tick_seconds(self.scale, self._columns)(at) if self.axis == "time" else str(at)
 
     def _painted(self, row: Row, cells: str, base: Style) -> list[Piece]:
         """Returns a lane over all columns. A cell can take several columns; its letter stands only
@@ -664,11 +660,11 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         phrases = {
             "vbucket": f"vb {self.vbucket}",
             "streams": counted(len(self.tracks), "stream"),
-            "span": f"{seconds(scale, scale.first)}–{seconds(scale, scale.last + 1)} s"
+            "span": f"{self._tick(scale.first)}–{self._tick(scale.last + 1)} s"
             if is_time
             else _seqnos(scale.first, scale.last),
             "cell": "a cell is "
-            + (duration(scale.step, is_exact=True) if is_time else counted(scale.step, "seqno")),
+            + (duration(scale.step) if is_time else counted(scale.step, "seqno")),
             "other": f"d: {'seqnos' if is_time else 'time'}",
             "connection": connections[0][0]
             if len(connections) == 1

@@ -76,10 +76,9 @@ class TimelineView(View):
             self._fit()
 
     def _fit(self) -> None:
-        """Gives the lanes what they need, at most half of the screen, and explains the signs that
-        are drawn.
+        """Explains the signs that are drawn, and gives the lanes what they need, at most half of the
+        screen; on a low one, this half has the signs, too.
         """
-        self.lanes.styles.height = max(3, min(self.lanes.lines, self.size.height // 2))
         text, width = Text(), max(20, self.size.width - 2)
         signs = [sign for group in self._signs() for sign in group if self.lanes.has_sign(sign)]
         for line in legend_lines(signs, width) if signs else ():
@@ -90,12 +89,11 @@ class TimelineView(View):
             )
         text.rstrip()
         self._legend.update(text)
-        # a low screen has room for it if the events leave some
-        used = self.lanes.lines + _MOST_SPOKEN + 1 + EventList.HEAD + self.events.count
-        lines = str(text).count("\n") + 1
-        self._legend.display = not self.screen.has_class("-tiny") and (
-            not self.screen.has_class("-short") or used + lines <= self.size.height
-        )
+        self._legend.display = not self.screen.has_class("-tiny")
+        room = self.size.height // 2
+        if self.screen.has_class("-short"):
+            room -= str(text).count("\n") + 1
+        self.lanes.styles.height = max(3, min(self.lanes.lines, room))
 
     def _signs(self) -> list[list[Sign]]:
         """Returns the meanings of all signs: of lanes, of gaps, of events, of findings."""

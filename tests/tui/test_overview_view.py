@@ -110,7 +110,7 @@ def test_nothing_to_see_is_said(tmp_path: Path) -> None:
             "no findings",
             "no message was read",
             "no vbucket was requested",
-            "nothing was read",
+            "no message so far",
             "no connections",
         ):
             assert words in screen(app)

@@ -38,6 +38,8 @@ LETTERS = {
 
 TICK = 10
 """Least number of cells between two marks of the axis."""
+ITEMS = "chart-bar"
+"""Colour of items, whose glyphs stand for amounts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +279,7 @@ def paint_of(lane: str, glyph: str, glyphs: Glyphs) -> str:
     if lane == "gaps":
         return f"cause-{_CAUSES[glyph]}"
     if lane == "items":
-        return "chart-bar"
+        return ITEMS
     if lane == "snapshots":
         kinds = [
             kind for number, kind in enumerate(w.SNAPSHOT_TYPES) if glyph in glyphs.of_type(number)
@@ -335,7 +337,7 @@ def legend(glyphs: Glyphs = UNICODE) -> list[list[Sign]]:
     bars += [
         Sign(glyphs.history[0], "snapshot-disk", "history"),
         Sign(glyphs.promised, "snapshot-unknown", "did not come"),
-        Sign(glyphs.density[0] + glyphs.density[-1], "chart-bar", "items"),
+        Sign(glyphs.density[0] + glyphs.density[-1], ITEMS, "items"),
     ]
     letters = [Sign(letter, f"cause-{cause}", cause) for cause, letter in LETTERS.items()]
     return [bars, letters, events_legend()]

@@ -118,14 +118,14 @@ colours in turn.
 """
 
 _DARK_TO_BRIGHT = (
-    "#4b3a8c",
-    "#3d5f9a",
-    "#2b8291",
-    "#26a286",
-    "#52bd68",
-    "#93d044",
-    "#cfdc33",
-    "#fde725",
+    "#24456e",
+    "#2b578c",
+    "#336aaa",
+    "#3f7dc6",
+    "#5591d8",
+    "#78abe6",
+    "#a3c8f1",
+    "#d2e5fb",
 )
 _PALE_TO_DARK = (
     "#76a3d1",
@@ -137,16 +137,16 @@ _PALE_TO_DARK = (
     "#123d78",
     "#08285c",
 )
-_DIM_TO_BRIGHT = words_of(
-    "blue bright_blue cyan bright_cyan green bright_green yellow bright_yellow"
-)
+_DIM_TO_BRIGHT = words_of("blue blue blue blue bright_blue bright_blue bright_blue bright_blue")
 SCALE = {
     str(level): PaletteColor(*three)
     for level, three in enumerate(
         zip(_DARK_TO_BRIGHT, _PALE_TO_DARK, _DIM_TO_BRIGHT, strict=True), 1
     )
 }
-"""Colours of amounts, in eight levels: the greatest stands out on either background."""
+"""Colours of amounts, in eight levels of the colour of charts, which no mark has: the greatest
+stands out on either background.
+"""
 
 PAINTS = {
     f"{group}-{name}": paint

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -139,10 +140,15 @@ def numbers(scale: Scale, form: Callable[[int], str] = str, columns: int | None 
     return text
 
 
-def seconds(scale: Scale, time_ns: int) -> str:
-    """Writes nanoseconds as seconds, with the digits that distinguish the ticks of a scale."""
-    digits = max(0, 9 - (len(str(scale.step * TICK)) - 1))
+def seconds(step_ns: int, time_ns: int) -> str:
+    """Writes nanoseconds as seconds, with the digits that distinguish times so far apart."""
+    digits = max(0, 9 - (len(str(step_ns)) - 1))
     return f"{time_ns / 1e9:.{digits}f}"
+
+
+def tick_seconds(scale: Scale, columns: int | None = None) -> Callable[[int], str]:
+    """Returns what writes the times at the ticks of a scale. ``columns``: as for ``numbers``."""
+    return partial(seconds, scale.ticks(-(-TICK * scale.cells // (columns or scale.cells))).step)
 
 
 def request_text(story: StreamStory) -> str:

@@ -21,7 +21,7 @@ from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.lanes import Scale, events_legend
 from dcpinspect.output.render.palette import GLYPHS, PAINTS
 from dcpinspect.output.render.shape import Shape, by_seqno
-from dcpinspect.output.render.timeline_text import seconds
+from dcpinspect.output.render.timeline_text import tick_seconds
 from dcpinspect.output.render.verdict import LETTERS, stood, stood_words, worst_severity
 from dcpinspect.output.report.report_contents import Timeline
 from dcpinspect.output.statistics import Charts, CommandRate
@@ -416,11 +416,11 @@ def _frame(svg: Element, highest: int, unit: str, span_ns: int) -> None:
         _add(svg, "line", x1=_PLOT, x2=_RIGHT, y1=y, y2=y, class_="grid")
         _add(svg, "text", f"{level:,}", x=_PLOT - 4, y=y + 3, class_="level end")
     _add(svg, "text", unit, x=_PLOT, y=_TOP - 5, class_="level")
-    scale = Scale.filling(0, span_ns, 100)
+    write = tick_seconds(Scale.filling(0, span_ns, 100))
     for tick in _round(span_ns, 12):
         x = _PLOT + (_RIGHT - _PLOT) * tick / span_ns
-        _add(svg, "text", f"{seconds(scale, tick)} s", x=x, y=_BOTTOM + 14, class_="tick")
-    last = max(f"{span_ns / 1e9:.3f}", seconds(scale, span_ns), key=len)
+        _add(svg, "text", f"{write(tick)} s", x=x, y=_BOTTOM + 14, class_="tick")
+    last = max(f"{span_ns / 1e9:.3f}", write(span_ns), key=len)
     _add(svg, "text", f"{last} s", x=_RIGHT, y=_BOTTOM + 14, class_="tick end")
 
 

@@ -6,7 +6,13 @@ import pytest
 
 from dcpinspect.output.render.lanes import ASCII, Painted, Scale, lanes, legend, legend_lines
 from dcpinspect.output.render.shape import by_seqno
-from dcpinspect.output.render.timeline_text import ascii_only, numbers, picture, scale_of, seconds
+from dcpinspect.output.render.timeline_text import (
+    ascii_only,
+    numbers,
+    picture,
+    scale_of,
+    tick_seconds,
+)
 from tests.streams.test_story import told, twice
 from tests.streams.told import opened
 
@@ -59,11 +65,14 @@ def test_ascii_has_nothing_else() -> None:
 def test_an_axis_of_time_has_as_many_digits_as_its_ticks_differ_in() -> None:
     for step, shown in (
         (50_000_000, "0.0       0.5       1.0"),
+        (10_000_000, "0.0       0.1       0.2"),
         (200_000, "0.000     0.002     0.004"),
         (10**9, "0         10        20"),
     ):
         scale = Scale(0, step, 30)
-        assert numbers(scale, lambda at, scale=scale: seconds(scale, at)) == shown  # type: ignore[misc] # bound for each
+        assert numbers(scale, tick_seconds(scale)) == shown
+    wide = Scale(0, 10_000_000, 3)
+    assert numbers(wide, tick_seconds(wide, 30), 30) == "0.00      0.01      0.02"
 
 
 def test_no_line_ends_in_blanks() -> None:
