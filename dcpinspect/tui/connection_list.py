@@ -133,7 +133,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         counts = [
             sum(4 + len(str(count)) for count in talk.severities.values()) for talk in self.talks
         ]
-        width_left = width - 2 - max([len("found"), *counts])
+        width_left = width - 3 - max([len("found"), *counts])  # the last is for a scroll bar
         fitting_columns: dict[str, list[str]] = {}
         columns = zip(*(talk.texts for talk in self.talks), strict=True)
         for (heading, is_number), values in zip(COLUMNS.items(), columns, strict=False):

@@ -37,6 +37,7 @@ class Dialog(ModalScreen[T]):
     """A box over a view; Esc closes it, and returns None. A subclass yields what is in the box."""
 
     BINDINGS: ClassVar[list[Any]] = [Binding("escape", "dismiss(None)", "Close")]
+    HINT = "Enter takes it   Esc closes"
 
     def compose(self) -> ComposeResult:
         """Yields the box with its lines; a text stands as it is."""
@@ -127,11 +128,10 @@ class Prompt(Dialog[str]):
         self._hint = hint
 
     def lines(self) -> Iterator[Widget | Text | Table]:
-        """Yields title, input and hint."""
+        """Yields title, input and hints."""
         yield Text(self._title)
         yield Input(self._value, compact=True)
-        if self._hint:
-            yield Text(self._hint, "dim")
+        yield Text("   ".join(filter(None, [self._hint, self.HINT])), "dim")
 
     @on(Input.Submitted)
     def _submit(self, event: Input.Submitted) -> None:
@@ -161,8 +161,7 @@ class ExportDialog(Dialog[None]):
         """Yields the choices, and the input for the name of the file."""
         yield Text("export", "bold")
         yield self._list
-        yield Text("to a new file")
-        yield Input(compact=True)
+        yield Input(placeholder="name of a new file", compact=True)
         yield self._hint
 
     def on_mount(self) -> None:
@@ -176,7 +175,8 @@ class ExportDialog(Dialog[None]):
     @on(OptionList.OptionHighlighted)
     def _show_endings(self) -> None:
         endings = ", ".join(self._choice.names)
-        self._hint.update(Text(f"the name must end in {endings}   ↑ ↓ choose   Esc closes", "dim"))
+        hint = f"the name must end in {endings}\n↑ ↓ choose   {self.HINT}"
+        self._hint.update(Text(hint, "dim"))
 
     @on(Input.Submitted)
     def _submit(self, event: Input.Submitted) -> None:
@@ -197,7 +197,6 @@ class ChoiceDialog(Dialog[str]):
         Binding("j", "move('down')"),
         Binding("k", "move('up')"),
     ]
-    HINT = "Enter takes it   Esc closes"
 
     def __init__(self, title: str, choices: Mapping[str, str | Text]) -> None:
         """Makes the dialog. ``choices``: what stands for each thing, by its name."""

@@ -123,9 +123,13 @@ class OpenScreen(ModalScreen[Opening | None]):
         return offer.target if isinstance(offer, Offer) else ""
 
     def _made(self) -> Iterator[Offer]:
-        typed, width = self._path.value.strip(), max(40, self._list.scrollable_content_region.width)
+        typed, width = self._path.value.strip(), max(40, self._list.size.width - 1)
         samples = (
-            sorted(str(path) for path in SAMPLES.glob("*") if is_capture(str(path)))
+            [
+                str(path)
+                for path in sorted(SAMPLES.rglob("*"), key=lambda path: (len(path.parts), path))
+                if is_capture(str(path))
+            ]
             if SAMPLES.is_dir()
             else []
         )
@@ -142,8 +146,8 @@ class OpenScreen(ModalScreen[Opening | None]):
             if matching_paths:
                 yield Offer(Text(title, "bold"))
                 yield from (
-                    Offer(_described(path, width), Opening([path]))
-                    for path in matching_paths[:MOST]
+                    Offer(line, Opening([path]))
+                    for path, line in _described(matching_paths[:MOST], width)
                 )
         named = [name for name in self._interfaces if typed.lower() in name.lower()]
         if named or not typed:
@@ -240,15 +244,14 @@ def _files(typed: str, width: int) -> Iterator[Offer]:
         )
         if files:
             yield Offer(Text("Files", "bold"))
-        for path in files[:MOST]:
-            is_folder = path.is_dir()
-            where = os.path.join(folder, path.name)
-            line = (
-                Text(f" {escape(path.name)}/", no_wrap=True)
-                if is_folder
-                else _described(where, width)
-            )
-            yield Offer(line, f"{where}/" if is_folder else Opening([where]))
+        named = {os.path.join(folder, path.name): path for path in files[:MOST]}
+        captures = [where for where, path in named.items() if not path.is_dir()]
+        lines = dict(_described(captures, width))
+        for where, path in named.items():
+            if where in lines:
+                yield Offer(lines[where], Opening([where]))
+            else:
+                yield Offer(Text(f" {escape(path.name)}/", no_wrap=True), f"{where}/")
 
 
 def _is_shown(path: Path) -> bool:
@@ -262,27 +265,28 @@ def _is_shown(path: Path) -> bool:
     return False
 
 
-def _described(path: str, width: int) -> Text:
-    """Returns a line about a capture: name, size, age and folder. A folder that does not fit keeps
-    its end.
+def _described(paths: Sequence[str], width: int) -> Iterator[tuple[str, Text]]:
+    """Yields each path with a line about the capture: name, size, age and folder in columns. A
+    folder that does not fit keeps its end.
     """
-    folder, name = os.path.split(path)
-    about = ""
-    with suppress(OSError):
-        status = os.stat(path)
-        about = f"{decimal(status.st_size)}, {_age(time.time() - status.st_mtime)}"
+    names = [escape(os.path.basename(path)) for path in paths]
+    wide = min(width // 2, max(map(cells, names), default=0))
     home = os.path.expanduser("~")
-    folder = (
-        f"~{folder[len(home) :]}"
-        if folder == home or folder.startswith(f"{home}{os.sep}")
-        else folder
-    )
-    name, folder = escape(name), escape(folder)
-    width_left = max(1, width - cells(f" {name}  {about}  "))
-    folder = folder if cells(folder) <= width_left else f"…{folder[len(folder) - width_left + 1 :]}"
-    return Text.assemble(
-        " ", (name, "bold"), f"  {about}  ", (folder, "dim"), no_wrap=True, overflow="ellipsis"
-    )
+    for path, name in zip(paths, names, strict=True):
+        folder, about = os.path.dirname(path), ""
+        with suppress(OSError):
+            status = os.stat(path)
+            age = _age(time.time() - status.st_mtime)
+            about = f"{decimal(status.st_size):>8}  {age:<14}"
+        if folder == home or folder.startswith(f"{home}{os.sep}"):
+            folder = f"~{folder[len(home) :]}"
+        folder, begin = escape(folder), f" {name}{' ' * (wide - cells(name))}  {about}  "
+        width_left = max(1, width - cells(begin))
+        if cells(folder) > width_left:
+            folder = f"…{folder[len(folder) - width_left + 1 :]}"
+        line = Text.assemble(begin, (folder, "dim"), no_wrap=True, overflow="ellipsis")
+        line.stylize("bold", 0, 1 + len(name))
+        yield path, line
 
 
 def _age(seconds: float) -> str:

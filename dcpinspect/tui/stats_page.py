@@ -5,12 +5,14 @@ the tables of ``dcpinspect stats``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import duration
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.stats_text import share_text, stats_text
 from dcpinspect.output.statistics import Charts
 from dcpinspect.tables.message_statistics import StatisticsRow
@@ -48,17 +50,31 @@ def page(
     mark in charts of connections.
     """
     if charts.used:
+        drawn = _Drawn(ends, width, list(events))
         for section in (
             _commands(charts, ends, width),
-            _windows(charts, ends, width, events),
-            _round_trips(charts.round_trips, "slowest answer to a request", ends, width, events),
-            _round_trips(charts.noops, "slowest answer to a noop", ends, width, events),
+            _windows(charts, drawn),
+            _round_trips(charts.round_trips, "slowest answer to a request", drawn),
+            _round_trips(charts.noops, "slowest answer to a noop", drawn),
         ):
-            lines = [(clip(line, width), style) for line, style in section]
-            if lines:
-                yield from lines
+            line = ""
+            for line, style in section:
+                yield clip(line, width), style
+            if line:
                 yield "", ""
     yield from ((text, "heading" if style else "") for text, style in stats_text(rows, width=width))
+
+
+@dataclass(slots=True)
+class _Drawn:
+    """What the charts of connections share."""
+
+    ends: tuple[int, int]
+    """When the capture began and ended, in nanoseconds since 1970."""
+    width: int
+    events: list[Happened]
+    worded: set[Happened] = field(default_factory=set)
+    """Events that stand in words below a chart already."""
 
 
 def _commands(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[Line]:
@@ -96,13 +112,11 @@ def _commands(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[Lin
         yield f"and {len(counted) - COMMANDS} more, see below", ""
 
 
-def _windows(
-    charts: Charts, ends: tuple[int, int], width: int, events: Sequence[Happened]
-) -> Iterator[Line]:
+def _windows(charts: Charts, drawn: _Drawn) -> Iterator[Line]:
     for connection, window, start_ns, series_span_ns, row in charts.windows[:WINDOWS]:
         if not row.any():
             continue
-        values, span_ns = until(row, start_ns, series_span_ns, ends[1], is_sum=False)
+        values, span_ns = until(row, start_ns, series_span_ns, drawn.ends[1], is_sum=False)
         held = charts.held.get(connection)
         if held is not None:  # what is outstanding stays so while nothing comes
             first, end = ((time_ns - start_ns) // span_ns + 1 for time_ns in held[:2])
@@ -110,12 +124,12 @@ def _windows(
                 values[:first], np.where(np.arange(first, len(values)) < end, held[2], 0)
             )
         most = int(values.max())
-        share = f", {100 * most / window:.0f} % of its window of {window:,}" if window else ""
+        share = f", {share_text(most / window)} of its window of {window:,}" if window else ""
         title = f"connection {connection}: bytes not acknowledged, at most {most:,}{share}"
-        if len(title) > width:
+        if len(title) > drawn.width:
             title = title.replace("connection", "con").replace("its window of", "window")
-        drawn = connection, title, values, start_ns, span_ns
-        yield from _of_connection(*drawn, ends, width, events, limit=window)
+        series = connection, start_ns, span_ns, values
+        yield from _of_connection(drawn, title, series, limit=window)
     if len(charts.windows) > WINDOWS:
         yield f"and {len(charts.windows) - WINDOWS} more connections with windows, see below", ""
 
@@ -123,46 +137,51 @@ def _windows(
 def _round_trips(
     series: Sequence[tuple[int, int, int, IntArray]],
     what: str,
-    ends: tuple[int, int],
-    width: int,
-    events: Sequence[Happened],
+    drawn: _Drawn,
 ) -> Iterator[Line]:
     """Yields charts of how long connections took to answer, the slowest first."""
     slowest = sorted(series, key=lambda one: -int(one[3].max(initial=0)))
     for connection, start_ns, series_span_ns, row in slowest[:WINDOWS]:
         if not row.any():
             continue
-        values, span_ns = until(row, start_ns, series_span_ns, ends[1], is_sum=False)
+        values, span_ns = until(row, start_ns, series_span_ns, drawn.ends[1], is_sum=False)
         title = f"connection {connection}: {what}, at most {duration(int(values.max()))}"
-        drawn = connection, title, values, start_ns, span_ns
-        yield from _of_connection(*drawn, ends, width, events, write=duration)
+        yield from _of_connection(
+            drawn, title, (connection, start_ns, span_ns, values), write=duration
+        )
     if len(slowest) > WINDOWS:
         yield f"and {len(slowest) - WINDOWS} more, which took less", ""
 
 
 def _of_connection(
-    connection: int,
+    drawn: _Drawn,
     title: str,
-    values: IntArray,
-    start_ns: int,
-    span_ns: int,
-    ends: tuple[int, int],
-    width: int,
-    events: Sequence[Happened],
+    series: tuple[int, int, int, IntArray],
     *,
     write: Callable[[float], str] = short,
     limit: int | None = None,
 ) -> Iterator[Line]:
-    """Yields a chart with signs of the connection's findings, and the first of each rule in words."""
+    """Yields a chart with signs of the connection's findings. Below its first chart, the first
+    finding of each rule stands in words.
+    """
+    connection, start_ns, span_ns, values = series
+    ends = drawn.ends
     since = start_ns - ends[0], max(start_ns, ends[1]) - ends[0]
     findings = [
         happened
-        for happened in events
+        for happened in drawn.events
         if happened.connection == connection and since[0] <= happened.time_ns - ends[0] <= since[1]
     ]
-    form: dict[str, Any] = {"width": width, "height": HEIGHT, "limit": limit, "first_ns": ends[0]}
+    form: dict[str, Any] = {
+        "width": drawn.width,
+        "height": HEIGHT,
+        "limit": limit,
+        "first_ns": ends[0],
+    }
     yield from chart(title, values, span_ns, since, write=write, events=findings, **form)
-    first_of = {happened.text.partition(":")[0]: happened for happened in reversed(findings)}
+    new = [happened for happened in findings if happened not in drawn.worded]
+    drawn.worded.update(new)
+    first_of = {happened.text.partition(":")[0]: happened for happened in reversed(new)}
     worded = sorted(first_of.values(), key=findings.index)
     for happened in worded[:MARKED]:
         since_ns = happened.time_ns - ends[0]
@@ -170,6 +189,7 @@ def _of_connection(
         yield text, happened.severity
     if len(worded) > MARKED:
         yield f"{'':>{LABEL}}and {len(worded) - MARKED} more", ""
+    yield "", ""
 
 
 def _count_text(number: int) -> str:

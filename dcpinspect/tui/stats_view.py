@@ -58,17 +58,18 @@ class StatsView(View, VerticalScroll, can_focus=True, inherit_bindings=False):
         results, text = self._results, Text(no_wrap=True)
         if results.connection is not None:
             text.append("messages of all connections\n\n")
+        width = max(20, self.size.width - 3)
         lines = page(
             results.charts,
             results.statistics,
             self.host.inspection.ends,
-            width=max(20, self.size.width - 3),
+            width=width,
             events=happenings(results.findings, self._glyphs),
         )
         text.append_text(painted(lines, self.app))
         if results.coverage is not None:
             text.append("\n")
-            for line in coverage_table(results.coverage):
+            for line in coverage_table(results.coverage, width=width):
                 text.append(f"{line}\n")
         self._text.update(text)
 

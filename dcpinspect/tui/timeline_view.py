@@ -90,10 +90,10 @@ class TimelineView(View):
         text.rstrip()
         self._legend.update(text)
         self._legend.display = not self.screen.has_class("-tiny")
-        room = self.size.height // 2
+        height = self.size.height // 2
         if self.screen.has_class("-short"):
-            room -= str(text).count("\n") + 1
-        self.lanes.styles.height = max(3, min(self.lanes.lines, room))
+            height -= str(text).count("\n") + 1
+        self.lanes.styles.height = max(3, min(self.lanes.lines, height))
 
     def _signs(self) -> list[list[Sign]]:
         """Returns the meanings of all signs: of lanes, of gaps, of events, of findings."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.connection_list import COLUMNS, talks
+from tests.captures import field
 from tests.tui.screens import Keys, play, press, read, screen
 
 
@@ -33,6 +34,15 @@ def test_a_narrow_list_leaves_out_whole_columns() -> None:
         assert heading.split()[-3:] == ["messages", "name", "found"]
 
     play("loop.pcap", scene, (80, 24))
+
+
+def test_the_last_heading_is_whole_beside_a_scroll_bar() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "0")
+        heading = next(line for line in screen(app).splitlines() if "client → node" in line)
+        assert heading.split()[-1] == "found"
+
+    play(field("p01-bucket-missing-loop"), scene, (80, 24))
 
 
 def test_addresses_that_do_not_fit_into_the_line_stand_below_it() -> None:

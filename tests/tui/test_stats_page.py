@@ -40,7 +40,7 @@ def test_it_says_how_often_how_large_how_fast() -> None:
     for part in (
         "dcp_mutation request                     84  52.2 %",
         "and 10 more, see below",
-        "connection 1: bytes not acknowledged, at most 11,270, 9 % of its window of 131,072",
+        "connection 1: bytes not acknowledged, at most 11,270, 8.6 % of its window of 131,072",
         "captured bytes",
     ):
         assert part in text
@@ -48,7 +48,7 @@ def test_it_says_how_often_how_large_how_fast() -> None:
 
 def test_headings_keep_the_window_and_counts_are_whole_in_80_columns() -> None:
     lines = [line.rstrip() for line, _ in page(*of("large.pcapng.gz"), width=78)]
-    window = "con 1: bytes not acknowledged, at most 1,048,814, 50 % of window 2,097,152"
+    window = "con 1: bytes not acknowledged, at most 1,048,814, 50.0 % of window 2,097,152"
     assert window in lines
     assert any(line.startswith("dcp_stream_req request") and " 1,024 " in line for line in lines)
 
@@ -83,6 +83,10 @@ def test_charts_of_a_connection_mark_when_something_was_found() -> None:
     assert marks.strip() == "!"
     assert f"! {(at - ends[0]) / 1e9:.3f} s  slow: it took long" in "\n".join(lines[title:])
     assert "of another connection" not in "\n".join(lines)
+    words = [line for line in lines if "slow: it took long" in line]
+    assert len(words) == 1, "once, below the first chart of the connection"
+    for number, line in enumerate(lines[1:]):
+        assert not line.startswith("con") or not lines[number], "a blank line before each heading"
     assert values.any()
 
 

@@ -149,7 +149,10 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "id": finding.id,
         "rule": finding.rule,
         "severity": finding.severity,
-        "message": by_packets(escape_rest(finding.message), finding, contents.source.files),
+        # the place beside it names the vbuckets
+        "message": by_packets(
+            escape_rest(finding.what or finding.message), finding, contents.source.files
+        ),
         "who": ", ".join(filter(None, [escape(finding.who), escape(finding.server)])),
         "place": place_of(finding),
         "when": when,

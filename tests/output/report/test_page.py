@@ -130,6 +130,13 @@ def test_when_it_was_and_whose_it_is_have_rows_of_their_own() -> None:
     assert "<dt>whose</dt><dd>the client has to act; not over by the end</dd>" in text
 
 
+def test_a_finding_names_its_vbuckets_once() -> None:
+    text = page(gathered(SAMPLES / "orphans.pcap"))
+    heading = re.search(r"<summary>.*<b>orphaned-vbucket</b>.*</summary>", text)
+    assert heading is not None
+    assert heading[0].count("42, 45") == 1
+
+
 def test_a_message_of_evidence_is_shown_whole() -> None:
     text = page(gathered(real_server("resume")))
     assert ", snapshot 45–50</td>" in text
