@@ -8,6 +8,7 @@ depend on how the packets were divided into batches.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
 from typing import Protocol
@@ -30,11 +31,11 @@ from dcpinspect.tables.messages import Endpoints, MessageBatch
 from dcpinspect.transport.chunk import C2S, S2C, FirstBytes, StreamChunk
 from dcpinspect.transport.clock_steps import ClockSteps
 from dcpinspect.transport.connections import DEFAULT_PORTS, TLS_PORT
-from dcpinspect.transport.flows import acked_of
+from dcpinspect.transport.flows import acked_of, next_of
 from dcpinspect.transport.headers import CLASS_NAMES
 from dcpinspect.transport.packet_owners import MASK
 from dcpinspect.transport.proxy import ProxyHeaders
-from dcpinspect.transport.reassembly import Reassembler
+from dcpinspect.transport.reassembly import Lifetime, Reassembler
 from dcpinspect.transport.tcp_openings import NEVER, counted, openings
 from dcpinspect.transport.tls.connection import PLAIN_TO_TLS, TLS_TO_PLAIN
 from dcpinspect.transport.tls.keylog import KeyLog, command_secrets
@@ -388,13 +389,18 @@ class Engine:
             first_seq = self.transport.first_seq(number)
             acked = acked_of(self.transport.tables, number)
             tls, header = self.tls.text(number), self._proxies.of.get(number)
-            closed_by = life.closed_by
             if tls is not None and life.closed == "fin":
-                ended_by = self.tls.connections[number].closed_by(life.closed_packet)
-                closed_by = closed_by if ended_by is None else ended_by
+                life = self._closed_in_tls(number, life)
+            closed_by = life.closed_by
             if header is not None:  # stream offsets count from behind it
                 first_seq = (first_seq[C2S] + header.size) & MASK, first_seq[S2C]
                 acked = max(0, acked[C2S] - header.size), acked[S2C]
+            if tls is not None:  # which record an offset is in is not remembered
+                c2s, s2c = (
+                    0 < acked[side] >= next_of(self.transport.tables, _number(number, side))
+                    for side in (C2S, S2C)
+                )
+                acked = NEVER if c2s else 0, NEVER if s2c else 0
             shifts = header.size if header is not None else 0, 0
             late_acks = tuple(
                 tuple(
@@ -432,7 +438,7 @@ class Engine:
                 ),
                 tls=tls,
                 is_decrypted=tls is not None and self.tls.connections[number].is_open,
-                acked=(acked[C2S ^ is_turned], acked[S2C ^ is_turned]) if tls is None else (0, 0),
+                acked=(acked[C2S ^ is_turned], acked[S2C ^ is_turned]),
                 proxied=None if header is None else header.client,
                 unopened=opening.unopened,
                 unreached=opening.unreached[:: -1 if is_turned else 1],
@@ -445,6 +451,21 @@ class Engine:
                     for shut in opening.shut[:: -1 if is_turned else 1]
                 ),
             )
+
+    def _closed_in_tls(self, number: int, life: Lifetime) -> Lifetime:
+        """Returns how a connection ended, by the close_notify before its FIN if there is one."""
+        closed = self.tls.connections[number].closed(life.closed_packet)
+        if closed is None:
+            return life
+        direction, (packet, frame, file, time_ns) = closed
+        return replace(
+            life,
+            closed_by=direction,
+            closed_packet=packet,
+            closed_frame=frame,
+            closed_file=file,
+            closed_ns=time_ns,
+        )
 
     def _chunks_for_framing(
         self, packets: PacketBatch | None, chunks: Iterable[StreamChunk], *, is_last: bool = False

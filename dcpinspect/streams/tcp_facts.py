@@ -91,7 +91,7 @@ class TcpConnection:
     """Whether what was read of it came out of TLS."""
     acked: tuple[int, int] = (0, 0)
     """Stream offset up to which the host of the other side has acknowledged what was sent; 0 where
-    nobody knows, as inside TLS.
+    nobody knows. Inside TLS that is so unless everything was acknowledged, to the greatest number.
     """
     proxied: str | None = None
     """Address and port of the client as a PROXY header names it, empty if it names none; None

@@ -216,8 +216,10 @@ def _loss_texts(
 
 
 def _first_place(direction: DirectionCoverage, first: int | None, comma: str = ",") -> str:
-    """Returns where the first of several places is; empty for several connections together."""
-    return f"{comma} first at byte {first or 0:,}" if direction.connection else ""
+    """Returns where the first of several places is; empty for several connections together, and
+    where nobody knows, as at the end of TLS.
+    """
+    return f"{comma} first at byte {first:,}" if direction.connection and first is not None else ""
 
 
 def nothing_found(reading: Reading, *, any_port: str = "", advises_elsewhere: bool = False) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from dcpinspect.transport.tls.handshake import Hello
     from dcpinspect.transport.tls.key_search import Search
     from dcpinspect.transport.tls.suites import Suite
+
+
+class Closing(NamedTuple):
+    """Where one side says that it closes the connection."""
+
+    packet: int
+    """Number of the packet over the whole reading; the next three are of it, too."""
+    frame: int
+    file: int
+    time_ns: int
 
 
 @dataclass(slots=True)
@@ -38,8 +48,8 @@ class RecordCounts:
     """
     alerts: list[tuple[int, int]] = field(default_factory=list)
     """Level and description of the first alerts."""
-    close_packet: int = 0
-    """Number of the packet with its close_notify; 0 for none."""
+    close: Closing | None = None
+    """Where its close_notify is."""
 
 
 TLS_TO_PLAIN, PLAIN_TO_TLS = "tls-to-plain-port", "plain-to-tls-port"
@@ -160,17 +170,18 @@ class TlsConnection:
         )
         return list(dict.fromkeys(fault_alerts))
 
-    def closed_by(self, packet: int) -> int | None:
-        """Returns the direction that was the first to say close_notify by a packet, or None.
+    def closed(self, packet: int) -> tuple[int, Closing] | None:
+        """Returns which direction was the first to say close_notify by a packet, and where; None if
+        none did.
 
         Its sender ends the connection (RFC 8446, 6.1). The other side may be the first with a FIN.
         """
         closes = [
-            (records.close_packet, direction)
+            (direction, records.close)
             for direction, records in enumerate(self.records)
-            if 0 < records.close_packet <= packet
+            if records.close is not None and records.close.packet <= packet
         ]
-        return min(closes)[1] if closes else None
+        return min(closes, key=lambda close: close[1].packet, default=None)
 
     @property
     def is_misfit(self) -> bool:

@@ -23,7 +23,7 @@ from dcpinspect.transport.chunk import (
     rows_of,
 )
 from dcpinspect.transport.tls.alerts import CLOSE_NOTIFY
-from dcpinspect.transport.tls.connection import TlsConnection
+from dcpinspect.transport.tls.connection import Closing, TlsConnection
 from dcpinspect.transport.tls.handshake import (
     CERTIFICATE,
     CLIENT_HELLO,
@@ -472,10 +472,16 @@ class TlsDirection:
         records.overhead += len(record)
         if kind == ALERT and len(plain) == 2:
             self._alert(plain)
-            if plain[1] == CLOSE_NOTIFY and not records.close_packet:
+            if plain[1] == CLOSE_NOTIFY and records.close is None:
                 segments = self._joined_segments()
                 row = int(np.searchsorted(segments.offset, offset, "right")) - 1
-                records.close_packet = int(segments.packet.number[row])
+                packet = segments.packet
+                records.close = Closing(
+                    int(packet.number[row]),
+                    int(packet.frame[row]),
+                    int(packet.file[row]),
+                    int(packet.time[row]),
+                )
         elif kind == HANDSHAKE_RECORD:
             for message, body in self._reader.feed(plain):
                 self._handshake(message, body)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from scapy.utils import rdpcap, wrpcap
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.reading.reading import Reading
-from dcpinspect.transport.tls.connection import TlsConnection
+from dcpinspect.transport.tcp_openings import NEVER
+from dcpinspect.transport.tls.connection import Closing, TlsConnection
 from dcpinspect.transport.tls.handshake import Hello
 from dcpinspect.transport.tls.keylog import KeyLog
 from dcpinspect.transport.tls.suites import SUITES
@@ -50,9 +52,26 @@ def test_who_says_close_notify_first_closes_the_connection(
         list(reading)
         (link,) = reading.links
     assert ("client", "server")[link.closed_by] == closed_by
+    # two FINs and an acknowledgement are last
+    assert (link.closed_frame < reading.engine.transport.packets - 2) == bool(close_notify)
+
+
+@pytest.mark.parametrize(("packets", "acked"), [(11, (NEVER, NEVER)), (12, (NEVER, 0))])
+def test_what_was_acknowledged_is_known_where_everything_was(
+    packets: int, acked: tuple[int, int], tmp_path: Path
+) -> None:
+    forged = Forged(tmp_path, Tls("1.3"))
+    forged.send(0, builders.message(opcode=0x5C))
+    forged.send(1, builders.message(magic=0x81, opcode=0x5C))
+    capture = forged.finish()
+    wrpcap(str(capture.path), rdpcap(str(capture.path))[:packets])  # 12: the answer, 13: its ACK
+    with Reading(open_capture(capture.path), keys=KeyLog([str(capture.keylog)])) as reading:
+        list(reading)
+        (link,) = reading.links
+    assert link.acked == acked
 
 
 def test_a_close_notify_that_answers_a_fin_closes_nothing() -> None:
     about = TlsConnection()
-    about.records[0].close_packet = 12
-    assert (about.closed_by(11), about.closed_by(12)) == (None, 0)
+    about.records[0].close = close = Closing(12, 13, 0, 14)
+    assert (about.closed(11), about.closed(12)) == (None, (0, close))
