@@ -209,7 +209,9 @@ class Logins(Watcher):
             )
             case = _occurrence(context, connection, refused, cause, alike, severity)
             if cause in _HIDDEN:
-                if _may_have_had_it(context, connection, refused):
+                # one whose name was not captured may be the one that the client had
+                may_be_had = not bucket and chosen_buckets.latest_ns(client, None) >= 0
+                if may_be_had or _may_have_had_it(context, connection, refused):
                     case = replace(case, next=_MAY_BE_GONE if cause != ELSEWHERE else case.next)
                 elif not _may_have_it_later(context, connection, refused):
                     case = replace(case, whose=_HIDDEN[cause])

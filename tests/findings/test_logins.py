@@ -16,6 +16,7 @@ from dcpinspect.protocol.statuses import Status
 from tests.builders import Recorded
 from tests.captures import field
 from tests.doubled import packets_of, tcp_of, written
+from tests.encode import encode
 from tests.findings.checked import findings
 from tests.streams.told import Told
 
@@ -296,6 +297,18 @@ def test_a_bucket_that_an_earlier_connection_may_have_had_accuses_nobody() -> No
     assert one.next.startswith("see in the cluster's log whether the bucket was dropped")
     (one,) = found(reading("10.0.0.9", is_begun=True), refused("orders", 50_001))
     assert one.whose == "client", "another host"
+
+
+def test_a_bucket_whose_name_was_lost_may_be_the_one_that_the_client_had() -> None:
+    nameless = asking(50_001)
+    with nameless.lost():
+        nameless.send("client", encode("select_bucket", opaque=77, key="orders"))
+    nameless.answer("select_bucket", 77, status=Status.KEY_ENOENT)
+    (one,) = found(chosen("orders", 50_000), nameless)
+    assert (one.cause, one.whose) == ("key-enoent", "unknown")
+    assert one.next.startswith("see in the cluster's log whether the bucket was dropped")
+    (one,) = found(nameless)
+    assert one.whose == "client", "nobody had a bucket"
 
 
 @pytest.mark.parametrize("status", [Status.ETMPFAIL, Status.ENOMEM, Status.EBUSY])
