@@ -233,6 +233,17 @@ def connection_in(tables: TransportTables, pair: int, end: int) -> int:
 
 
 @kernel_function
+def acks_far_off(tables: TransportTables, side: int) -> bool:
+    """Returns whether the current packet of a direction acknowledges far more than is known of the
+    other direction, or far less.
+    """
+    receiver, flow = tables.sides[side ^ 1], tables.flows[flow_of(tables, side ^ 1)]
+    known_end = max(last_waiting(tables, flow), flow.acked_to)
+    gap = distance(tables.segment.ack, receiver.base + known_end)
+    return bool(receiver.has_base == 1 and abs(gap) > STRAY_REACH)
+
+
+@kernel_function
 def is_far_off(tables: TransportTables, side: int) -> bool:
     """Returns whether a packet cannot belong to its connection: the next connection on the same
     addresses has numbers that rise by the clock.
@@ -251,7 +262,14 @@ def is_far_off(tables: TransportTables, side: int) -> bool:
         first = max(flow.acked_to, flow.next - AFTER_CLOSE)
         return not first <= flow.next + gap <= max(known_end, flow.acked_to) + RESET_REACH
     if tables.connections[side >> 1].closed_how == OPEN:
-        return bool(abs(gap) > WINDOW)
+        return bool(
+            abs(gap) > WINDOW
+            or (
+                tables.segment.on_wire == 0
+                and abs(gap) > STRAY_REACH
+                and acks_far_off(tables, side)
+            )
+        )
     if (
         direction.ended == 1
         and gap >= 0

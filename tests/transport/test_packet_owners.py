@@ -17,6 +17,7 @@ import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.reading.engine import Engine
+from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.reassembly import Reassembler
 from tests import builders
 from tests.builders import ACK, FIN, RST, SYN, Conversation, Recorded, Segment, part
@@ -153,6 +154,23 @@ def test_a_stray_packet_changes_nothing_wherever_it_is(tmp_path: Path, strays: l
     assert (len(whole[0]), whole[1]) == (345, [("fin", 0, True)])
     for place in (3, 6, 36, 74, 109):
         assert read(tmp_path, disturbed(base(), place, strays)) == whole, place
+
+
+@pytest.mark.parametrize("by_client", [False, True])
+@pytest.mark.parametrize("ahead", [5_000_000, 900_000_000, -900_000_000])
+def test_an_acknowledgement_with_two_wild_numbers_makes_no_hole(
+    by_client: bool, ahead: int, tmp_path: Path
+) -> None:
+    open_end = base()[:-3]
+    captured = disturbed(open_end, 74, [Stray(by_client, ACK, ahead)])
+    wild = bytearray(captured[74].data)
+    wild[42:46] = ((int.from_bytes(wild[42:46], "big") + 700_000_000) % 2**32).to_bytes(4, "big")
+    captured[74] = replace(captured[74], data=bytes(wild))
+    whole = read(tmp_path, open_end)
+    assert read(tmp_path, captured) == whole
+    with Reading([str(tmp_path / "x.pcap")]) as reading:
+        list(reading)
+        assert reading.links[0].missing == (0, 0)
 
 
 @pytest.mark.parametrize("strays", [KINDS[0], KINDS[4], KINDS[14], KINDS[-3], KINDS[-1]], ids=str)
