@@ -96,7 +96,12 @@ class ReadUnit:
     @property
     def counts(self) -> bool:
         """Whether the tables include the capture."""
-        return not (self.is_bad or self.expired or (self.continued and not self.begins))
+        return not (self.is_bad or self.expired or self.is_replaced)
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether a later reading has all of the file."""
+        return self.continued and not self.begins
 
     @property
     def is_bad(self) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from heapq import merge
 from typing import Any
 
 from dcpinspect.errors import UsageError
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark.analysis import MOST_SHARES, PartTask
 from dcpinspect.spark.bundles import group_marks, group_sizes, read_keys
 from dcpinspect.spark.data_marks import GroupMarks, together
@@ -28,9 +29,7 @@ PARTS_A_PROCESSOR = 2
 def new_units(manifest: Manifest, units: Iterable[Unit]) -> list[Unit]:
     """Returns units that have not been read, each once, and those that could not be opened."""
     identities = {
-        _identity(unit_read.unit)
-        for unit_read in manifest.units
-        if unit_read.begins or not unit_read.continued
+        _identity(unit_read.unit) for unit_read in manifest.units if not unit_read.is_replaced
     }
     new = []
     for unit in units:
@@ -59,12 +58,7 @@ def numbered(manifest: Manifest, read: Sequence[ReadUnit]) -> tuple[Manifest, bo
     """
     batch = manifest.number + 1
     good, bad = ([unit for unit in read if unit.is_bad is is_bad] for is_bad in (False, True))
-    further, again = {unit.after for unit in good} - {""}, {unit.unit.path for unit in read}
-    old = []
-    for unit in manifest.units:
-        is_begin = unit.bundles in further
-        is_read = unit.is_bad and unit.unit.path in again and not unit.continued
-        old.append(replace(unit, continued=True, begins=is_begin) if is_begin or is_read else unit)
+    old = _outdated(manifest.units, read)
     before = [unit for unit in old if not unit.is_bad and not unit.continued]
     ordered = _ordered([*before, *good])
     of_before = {point: [unit for unit in before if unit.unit.point == point] for point in ordered}
@@ -73,7 +67,7 @@ def numbered(manifest: Manifest, read: Sequence[ReadUnit]) -> tuple[Manifest, bo
         for point, point_units in ordered.items()
     )
     if is_renumbered:
-        put_aside = [unit for unit in old if unit.is_bad or (unit.continued and not unit.begins)]
+        put_aside = [unit for unit in old if unit.is_bad or unit.is_replaced]
         begun = {unit.bundles: unit for unit in old if unit.begins}
         units = [
             *put_aside,
@@ -86,13 +80,32 @@ def numbered(manifest: Manifest, read: Sequence[ReadUnit]) -> tuple[Manifest, bo
             for point, point_units in ordered.items()
         }
         units = [*old, *_by_time(coming), *bad]
-    renumbered, base = [], 0
+    return replace(manifest, units=_with_bases(units)), is_renumbered
+
+
+def _outdated(units: Sequence[ReadUnit], read: Sequence[ReadUnit]) -> list[ReadUnit]:
+    """Returns older units as they are after new readings: of a file that has grown, the newer one
+    has the packets behind; of one that could not be read, it has all.
+    """
+    further, again = {unit.after for unit in read} - {""}, {unit.unit.path for unit in read}
+    outdated = []
+    for unit in units:
+        begins = unit.bundles in further
+        is_read = unit.is_bad and unit.unit.path in again and not unit.continued
+        outdated.append(replace(unit, continued=True, begins=begins) if begins or is_read else unit)
+    return outdated
+
+
+def _with_bases(units: Iterable[ReadUnit]) -> list[ReadUnit]:
+    """Returns the units with the number of the first packet of each; those without a change are not
+    written again. Where a reading goes on with an earlier one, the numbers do, too.
+    """
+    numbered_units, base = [], 0
     for unit in units:
         base -= unit.skipped
-        # unchanged units are not written again
-        renumbered.append(unit if unit.base == base else replace(unit, base=base))
+        numbered_units.append(unit if unit.base == base else replace(unit, base=base))
         base += unit.report.packets
-    return replace(manifest, units=renumbered), is_renumbered
+    return numbered_units
 
 
 def _whole_of(unit: ReadUnit, begun: Mapping[str, ReadUnit]) -> list[ReadUnit]:
@@ -105,13 +118,13 @@ def _whole_of(unit: ReadUnit, begun: Mapping[str, ReadUnit]) -> list[ReadUnit]:
 
 def last_times(units: Sequence[ReadUnit]) -> list[int | None]:
     """Returns the time of the last packet of each unit's capture, in the latest reading of it."""
-    last_times_ns: list[int | None] = []
+    times: list[int | None] = []
     later: dict[str, int | None] = {}  # by file of the bundles that a later reading continues
     for unit in reversed(units):
-        last_times_ns.append(later.get(unit.bundles, unit.report.last_ns))
+        times.append(later.get(unit.bundles, unit.report.last_ns))
         if unit.after:
-            later[unit.after] = last_times_ns[-1]
-    return last_times_ns[::-1]
+            later[unit.after] = times[-1]
+    return times[::-1]
 
 
 def begins_of(manifest: Manifest, units: Sequence[Unit]) -> list[ReadUnit | None]:
@@ -125,36 +138,24 @@ def begins_of(manifest: Manifest, units: Sequence[Unit]) -> list[ReadUnit | None
     newest: dict[str, ReadUnit] = {}
     for earlier in manifest.units:
         if earlier.bundles and not (earlier.is_bad or earlier.continued):
-            point = earlier.unit.point
-            for name in (
-                (earlier.unit.path, earlier.unit.head)
-                if earlier.unit.size >= END
-                else (earlier.unit.path,)
-            ):
+            point, head = earlier.unit.point, earlier.unit.head
+            for name in (earlier.unit.path, *([head] if earlier.unit.size >= END else [])):
                 alike.setdefault((point, name), []).append(earlier)
-            if point not in newest or (earlier.report.last_ns or 0) >= (
-                newest[point].report.last_ns or 0
-            ):
+            if point not in newest or _last_ns(earlier) >= _last_ns(newest[point]):
                 newest[point] = earlier
-    earlier_readings = []
-    for unit in units:
-        candidates = [
-            earlier
-            for name in (unit.path, unit.head)
-            for earlier in alike.get((unit.point, name), ())
-        ]
+
+    def begin_of(unit: Unit) -> ReadUnit | None:
+        names = (unit.path, unit.head)
+        candidates = [one for name in names for one in alike.get((unit.point, name), ())]
         candidates += [newest[unit.point]] if unit.point in newest else []
-        earlier_readings.append(
-            next(
-                (
-                    earlier
-                    for earlier in candidates
-                    if unit.size > earlier.unit.size and earlier.unit.is_continued_by(unit.path)
-                ),
-                None,
-            )
-        )
-    return earlier_readings
+        grown = (one for one in candidates if one.unit.is_continued_by(unit.path))
+        return next(grown, None)
+
+    return [begin_of(unit) for unit in units]
+
+
+def _last_ns(unit: ReadUnit) -> int:
+    return unit.report.last_ns or 0
 
 
 def _ordered(units: Sequence[ReadUnit]) -> dict[str, list[ReadUnit]]:
@@ -181,6 +182,20 @@ def _by_time(ordered: Mapping[str, Sequence[ReadUnit]]) -> list[ReadUnit]:
     return list(merge(*ordered.values(), key=lambda one: one.report.first_ns or 0))
 
 
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How the groups of a point are divided into parts."""
+
+    staying: list[ManifestPart]
+    """Parts that stay as they are."""
+    continuing: list[tuple[ManifestPart, list[bytes]]]
+    """Parts that continue from their states, each with all its groups."""
+    originals: dict[bytes, list[bytes]]
+    """The groups of each component that is read from its first packet on, by root."""
+    copies: dict[bytes, list[bytes]]
+    """The same of components all of whose groups count elsewhere."""
+
+
 def divide(
     manifest: Manifest,
     processors: int,
@@ -193,153 +208,143 @@ def divide(
 
     ``anew``: all must be read; ``opened``: files of parts that must be read, too.
     """
-    plan = _Plan(manifest, processors, anew, secrets or Secrets(), opened)
-    for name in plan.points:
-        plan.add(name)
-    return plan.staying, plan.works
+    points: dict[str, Point] = {}
+    for number in manifest.counting:
+        unit = manifest.units[number]
+        points.setdefault(unit.unit.point, Point()).add(
+            number, manifest.index(number), unit, is_new=anew or unit.batch > manifest.number
+        )
+    for name, point in points.items():
+        point.touched |= _of_left(manifest, name)
+    parts = [(part, read_keys(manifest.path(part.file))) for part in manifest.parts]
+    originals_of = copies(_seen(points))
+    new = {(name, key) for name, point in points.items() for key in point.touched}
+    new |= {(part.point, key) for part, keys in parts if part.file in opened for key in keys}
+    tasks, staying = _Tasks(manifest, points, processors, secrets or Secrets()), []
+    for name, point in points.items():
+        originals = originals_of.get(name, {})
+        division = divided(
+            manifest,
+            point,
+            [(part, keys) for part, keys in parts if part.point == name],
+            {key: original in new for key, original in originals.items()},
+            {part.file for part, _ in parts if anew or part.file in opened},
+        )
+        staying += division.staying
+        tasks.add(name, division, originals)
+    return staying, tasks.works
 
 
-class _Plan:
-    """The parts of a run, point by point."""
+def divided(
+    manifest: Manifest,
+    point: Point,
+    parts: Sequence[tuple[ManifestPart, Sequence[bytes]]],
+    copied_groups: Mapping[bytes, bool],
+    again: Collection[str],
+) -> Division:
+    """Decides about the parts of a point. ``parts``: each with its groups. ``copied_groups``:
+    groups that count at another point, and whether those there have something new. ``again``: files
+    of parts that are read again in any case.
+    """
+    root_of = components(point.sizes, point.joins)
+    compared = {key for key, is_new in copied_groups.items() if is_new}
+    touched = (point.touched | compared) & root_of.keys()
+    copied = _whole_components(root_of, set(copied_groups))
+    new_roots = {root_of[key] for key in touched}
+    staying, old = [], []
+    for part, keys in parts:
+        is_same = part.file not in again and all(
+            key in root_of and root_of[key] not in new_roots and (key in copied) == part.is_copy
+            for key in keys
+        )
+        if is_same:
+            staying.append(part)
+        else:
+            old.append((part, keys))
+    touched |= {key for _, keys in old for key in keys if key in root_of}
+    continuing = _continuing(manifest, point, root_of, old, copied, again)
+    roots = {root_of[key] for key in touched}
+    roots -= {root_of[key] for _, keys in continuing for key in keys}
+    members: dict[bool, dict[bytes, list[bytes]]] = {False: {}, True: {}}
+    for key, root in root_of.items():
+        if root in roots:
+            members[key in copied].setdefault(root, []).append(key)
+    return Division(staying, continuing, members[False], members[True])
+
+
+def shares_of(size: int, processors: int, total: int) -> int:
+    """Returns how many tasks share the work on a part, as its share of all bytes asks for."""
+    of_all = -(-processors * size // max(1, total))
+    return max(1, min(MOST_SHARES, size // PART_BYTES, of_all))
+
+
+class _Tasks:
+    """The tasks that read the parts of all points."""
 
     def __init__(
         self,
         manifest: Manifest,
+        points: Mapping[str, Point],
         processors: int,
-        anew: bool,
         secrets: Secrets,
-        opened: Collection[str],
     ) -> None:
         self._manifest = manifest
+        self._points = points
         self._processors = processors
-        self._anew = anew
         self._secrets = secrets
-        self._opened = opened
-        self._batch = manifest.number + 1
-        self.points: dict[str, _Point] = {}
-        for number in manifest.counting:
-            unit = manifest.units[number]
-            point = self.points.setdefault(unit.unit.point, _Point())
-            point.add(
-                number, manifest.index(number), unit, is_new=anew or unit.batch == self._batch
-            )
-        self._total = sum(sum(point.sizes.values()) for point in self.points.values())
-        self._copies = copies(_seen(self.points))
-        self._left = {name: _of_left(manifest, name) for name in self.points}
-        again = {
-            (manifest_part.point, key)
-            for manifest_part in manifest.parts
-            if manifest_part.file in opened
-            for key in read_keys(manifest.path(manifest_part.file))
-        }
-        self._new = again | {
-            (name, key)
-            for name, point in self.points.items()
-            for key in point.touched | self._left[name]
-        }
-        self.staying: list[ManifestPart] = []
+        self._total = sum(sum(point.sizes.values()) for point in points.values())
         self.works: list[PartTask] = []
 
-    def add(self, name: str) -> None:
-        """Adds the parts of a point."""
-        point, originals = self.points[name], self._copies.get(name, {})
-        component = components(point.sizes, point.joins)
-        compared = {key for key, original in originals.items() if original in self._new}
-        touched = (point.touched | self._left[name] | compared) & component.keys()
-        copied = _whole_components(component, set(originals))
-        old = self._old(name, component, {component[key] for key in touched}, copied)
-        touched.update(key for _, keys in old for key in keys if key in component)
-        going_on = (
-            []
-            if self._anew
-            else _going_on(self._manifest, point, component, old, {*copied, *self._opened})
-        )
-        for manifest_part, keys in going_on:
-            self._add_going_on(name, manifest_part, keys)
-        roots = {component[key] for key in touched} - {
-            component[key] for _, keys in going_on for key in keys
-        }
-        for is_copy in (False, True):
-            members: dict[bytes, list[bytes]] = {}
-            for key, root in component.items():
-                if root in roots and (key in copied) == is_copy:
-                    members.setdefault(root, []).append(key)
-            self._add_groups(name, members, originals, is_copy=is_copy)
-
-    def _old(
-        self, name: str, component: Mapping[bytes, bytes], roots: set[bytes], copied: set[bytes]
-    ) -> list[tuple[ManifestPart, list[bytes]]]:
-        """Returns the parts of a point that do not stay as they are, each with its groups.
-
-        ``roots``: of the components with something new.
-        """
-        old = []
-        for manifest_part in self._manifest.parts:
-            if manifest_part.point == name:
-                keys = read_keys(self._manifest.path(manifest_part.file))
-                is_same = all(
-                    key in component
-                    and component[key] not in roots
-                    and (key in copied) == manifest_part.is_copy
-                    for key in keys
-                )
-                if is_same and not self._anew and manifest_part.file not in self._opened:
-                    self.staying.append(manifest_part)
-                else:
-                    old.append((manifest_part, keys))
-        return old
+    def add(
+        self,
+        name: str,
+        division: Division,
+        originals: Mapping[bytes, tuple[str, bytes]],
+    ) -> None:
+        """Adds those of a point. ``originals``: of each copied group, where it counts."""
+        for part, keys in division.continuing:
+            work = self._work(name, keys, is_copy=False)
+            size = self._points[name].new_bytes(keys)
+            self._add_shared(_continued(self._manifest, work, part), size)
+        for keys, size in self._balanced(name, division.originals):
+            self._add_shared(self._work(name, keys, is_copy=False), size)
+        for keys, _ in self._balanced(name, division.copies):
+            work = self._work(name, keys, is_copy=True)
+            self.works.append(self._with_originals(work, keys, originals))
 
     def _work(
         self, name: str, keys: Sequence[bytes], *, is_copy: bool, is_beside: bool = False
     ) -> PartTask:
         manifest = self._manifest
-        file = "" if is_beside else f"{BATCH}{self._batch}/{len(self.works):06}"
+        file = "" if is_beside else f"{BATCH}{manifest.number + 1}/{len(self.works):06}"
         return work_of(
             manifest,
             name,
-            self.points[name].having(keys),
+            self._points[name].having(keys),
             keys,
             self._secrets,
             part=manifest.path(f"{PARTS}/{file}"),
             messages="" if is_copy else manifest.path(f"messages/{file}"),
         )
 
-    def _add_going_on(self, name: str, part: ManifestPart, keys: Sequence[bytes]) -> None:
-        """Adds a part that continues from its state."""
-        units = self.points[name].units
-        size = sum(
-            sizes.get(key, 0)
-            for number, sizes in units.items()
-            if self._manifest.units[number].batch == self._batch
-            for key in keys
-        )
-        self._add_shared(
-            _continued(self._manifest, self._work(name, keys, is_copy=False), part), size
-        )
-
-    def _add_groups(
-        self,
-        name: str,
-        members: Mapping[bytes, list[bytes]],
-        originals: Mapping[bytes, tuple[str, bytes]],
-        *,
-        is_copy: bool,
-    ) -> None:
-        """Adds new parts of about equal size for components, by root."""
-        sizes = self.points[name].sizes
+    def _balanced(
+        self, name: str, members: Mapping[bytes, list[bytes]]
+    ) -> Iterator[tuple[list[bytes], int]]:
+        """Yields the groups of new parts of about equal size for components, by root, each with its
+        size.
+        """
+        sizes = self._points[name].sizes
         weight = {root: sum(sizes[key] for key in keys) for root, keys in members.items()}
-        share = sum(weight.values())
+        size = sum(weight.values())
         part_count = min(
-            -(-share // PART_BYTES),
-            -(-PARTS_A_PROCESSOR * self._processors * share // max(1, self._total)),
+            -(-size // PART_BYTES),
+            -(-PARTS_A_PROCESSOR * self._processors * size // max(1, self._total)),
         )
-        for group in balanced(weight, part_count):
-            keys = sorted(key for root in group for key in members[root])
-            work = self._work(name, keys, is_copy=is_copy)
-            if is_copy:
-                self.works.append(self._with_originals(work, keys, originals))
-            else:
-                self._add_shared(work, sum(weight[root] for root in group))
+        for roots in balanced(weight, part_count):
+            yield (
+                sorted(key for root in roots for key in members[root]),
+                sum(weight[root] for root in roots),
+            )
 
     def _with_originals(
         self, work: PartTask, keys: Sequence[bytes], originals: Mapping[bytes, tuple[str, bytes]]
@@ -358,19 +363,13 @@ class _Plan:
         return replace(work, originals=translated, beside=beside)
 
     def _add_shared(self, work: PartTask, size: int) -> None:
-        """Adds the work for as many tasks as its share of all bytes asks for."""
-        shares = max(
-            1,
-            min(
-                MOST_SHARES, size // PART_BYTES, -(-self._processors * size // max(1, self._total))
-            ),
-        )
-        self.works.append(
-            replace(work, shares=shares, hashed_by=new_secrets() if shares > 1 else None)
-        )
+        """Adds the work for as many tasks as share it."""
+        shares = shares_of(size, self._processors, self._total)
+        hashed_by = new_secrets() if shares > 1 else None
+        self.works.append(replace(work, shares=shares, hashed_by=hashed_by))
 
 
-class _Point:
+class Point:
     """The groups in the units of a point."""
 
     def __init__(self) -> None:
@@ -383,9 +382,12 @@ class _Point:
         """Marks of each group, one element per unit."""
         self.joins: list[tuple[bytes, bytes]] = []
         self.touched: set[bytes] = set()
-        """Groups in new units."""
+        """Groups in new units, and in those that count no more."""
+        self.new: list[int] = []
+        """Numbers of the new units."""
 
     def add(self, number: int, index: Any, one: ReadUnit, *, is_new: bool) -> None:
+        """Takes a unit, with its index."""
         self.units[number] = sizes = group_sizes(index)
         for key, marks in group_marks(index).items():
             self.marks.setdefault(key, []).append(marks)
@@ -399,13 +401,18 @@ class _Point:
         ]
         if is_new:
             self.touched.update(sizes)
+            self.new.append(number)
 
     def having(self, keys: Collection[bytes]) -> list[int]:
         """Returns the numbers of the units that contain some of these groups."""
         return [number for number, sizes in self.units.items() if not sizes.keys().isdisjoint(keys)]
 
+    def new_bytes(self, keys: Collection[bytes]) -> int:
+        """Returns how many bytes the new units have of these groups."""
+        return sum(self.units[number].get(key, 0) for number in self.new for key in keys)
 
-def _seen(points: Mapping[str, _Point]) -> Iterator[PointPackets]:
+
+def _seen(points: Mapping[str, Point]) -> Iterator[PointPackets]:
     for name, point in points.items():
         for key in point.begun.keys() | point.marks.keys():
             yield PointPackets(
@@ -427,61 +434,52 @@ def _of_left(manifest: Manifest, point: str) -> set[bytes]:
     """Returns the groups of units read before that are read again now, or were removed."""
     groups: set[bytes] = set()
     for number, unit in enumerate(manifest.units):
-        if (
-            ((unit.continued and not unit.begins) or unit.expired)
-            and unit.unit.point == point
-            and unit.pieces
-        ):
+        if (unit.is_replaced or unit.expired) and unit.unit.point == point and unit.pieces:
             with suppress(UsageError):  # the file may have been removed
                 groups.update(group_sizes(manifest.index(number)))
     return groups
 
 
-def _going_on(
+def _continuing(
     manifest: Manifest,
-    point: _Point,
+    point: Point,
     root_of: Mapping[bytes, bytes],
     old: Sequence[tuple[ManifestPart, Sequence[bytes]]],
-    but: Collection[bytes | str],
+    copied: Set[bytes],
+    again: Collection[str],
 ) -> list[tuple[ManifestPart, list[bytes]]]:
     """Returns the ``old`` parts of a point that continue from their states, each with its groups
     and those that new captures have added to them.
 
     A part continues only if no new packet comes before or between those of its state, and if no
-    component was joined with one of another part. ``but``: groups, and files of parts, that do not
-    continue.
+    component was joined with one of another part.
     """
-    owner = {key: manifest_part.file for manifest_part, keys in old for key in keys}
+    owner = {key: part.file for part, keys in old for key in keys}
     members: dict[bytes, list[bytes]] = {}
     for key, root in root_of.items():
         members.setdefault(root, []).append(key)
     there: set[str] | None = None
     continuing = []
-    for manifest_part, keys in old:
-        if (
-            not manifest_part.state
-            or not root_of.keys() >= {*keys}
-            or any(name_or_key in but for name_or_key in (manifest_part.file, *keys))
-        ):
+    for part, keys in old:
+        is_there = part.state and part.file not in again and root_of.keys() >= {*keys}
+        if not is_there or not copied.isdisjoint(keys):
             continue
         wide = sorted({member for key in keys for member in members[root_of[key]]})
-        units = point.having(wide)
         before = [
-            name_or_key
-            for number in units
+            bundle
+            for number in point.having(wide)
             if manifest.units[number].batch <= manifest.number
-            for name_or_key in manifest.bundled(number, wide)
+            for bundle in manifest.bundled(number, wide)
         ]
-        if mark_of(before) != manifest_part.folded or any(
-            owner.get(key, manifest_part.file) != manifest_part.file for key in wide
-        ):
+        is_joined = any(owner.get(key, part.file) != part.file for key in wide)
+        if is_joined or mark_of(before) != part.folded:
             continue
-        if manifest_part.ending:
+        if part.ending:
             there = set(manifest.files("messages")) if there is None else there
             # others have compacted these files with other files
-            if not there.issuperset(map(manifest.path, manifest_part.ending)):
+            if not there.issuperset(map(manifest.path, part.ending)):
                 continue
-        continuing.append((manifest_part, wide))
+        continuing.append((part, wide))
     return continuing
 
 
