@@ -146,9 +146,9 @@ def begins_of(manifest: Manifest, units: Sequence[Unit]) -> list[ReadUnit | None
 
     def begin_of(unit: Unit) -> ReadUnit | None:
         names = (unit.path, unit.head)
-        candidates = [one for name in names for one in alike.get((unit.point, name), ())]
+        candidates = [earlier for name in names for earlier in alike.get((unit.point, name), ())]
         candidates += [newest[unit.point]] if unit.point in newest else []
-        grown = (one for one in candidates if one.unit.is_continued_by(unit.path))
+        grown = (earlier for earlier in candidates if earlier.unit.is_continued_by(unit.path))
         return next(grown, None)
 
     return [begin_of(unit) for unit in units]
@@ -216,19 +216,31 @@ def divide(
         )
     for name, point in points.items():
         point.touched |= _of_left(manifest, name)
-    parts = [(part, read_keys(manifest.path(part.file))) for part in manifest.parts]
+    parts = [
+        (manifest_part, read_keys(manifest.path(manifest_part.file)))
+        for manifest_part in manifest.parts
+    ]
     originals_of = copies(_seen(points))
     new = {(name, key) for name, point in points.items() for key in point.touched}
-    new |= {(part.point, key) for part, keys in parts if part.file in opened for key in keys}
+    new |= {
+        (manifest_part.point, key)
+        for manifest_part, keys in parts
+        if manifest_part.file in opened
+        for key in keys
+    }
     tasks, staying = _Tasks(manifest, points, processors, secrets or Secrets()), []
     for name, point in points.items():
         originals = originals_of.get(name, {})
         division = divided(
             manifest,
             point,
-            [(part, keys) for part, keys in parts if part.point == name],
+            [(manifest_part, keys) for manifest_part, keys in parts if manifest_part.point == name],
             {key: original in new for key, original in originals.items()},
-            {part.file for part, _ in parts if anew or part.file in opened},
+            {
+                manifest_part.file
+                for manifest_part, _ in parts
+                if anew or manifest_part.file in opened
+            },
         )
         staying += division.staying
         tasks.add(name, division, originals)
@@ -252,15 +264,17 @@ def divided(
     copied = _whole_components(root_of, set(copied_groups))
     new_roots = {root_of[key] for key in touched}
     staying, old = [], []
-    for part, keys in parts:
-        is_same = part.file not in again and all(
-            key in root_of and root_of[key] not in new_roots and (key in copied) == part.is_copy
+    for manifest_part, keys in parts:
+        is_same = manifest_part.file not in again and all(
+            key in root_of
+            and root_of[key] not in new_roots
+            and (key in copied) == manifest_part.is_copy
             for key in keys
         )
         if is_same:
-            staying.append(part)
+            staying.append(manifest_part)
         else:
-            old.append((part, keys))
+            old.append((manifest_part, keys))
     touched |= {key for _, keys in old for key in keys if key in root_of}
     continuing = _continuing(manifest, point, root_of, old, copied, again)
     roots = {root_of[key] for key in touched}
@@ -302,10 +316,10 @@ class _Tasks:
         originals: Mapping[bytes, tuple[str, bytes]],
     ) -> None:
         """Adds those of a point. ``originals``: of each copied group, where it counts."""
-        for part, keys in division.continuing:
+        for manifest_part, keys in division.continuing:
             work = self._work(name, keys, is_copy=False)
             size = self._points[name].new_bytes(keys)
-            self._add_shared(_continued(self._manifest, work, part), size)
+            self._add_shared(_continued(self._manifest, work, manifest_part), size)
         for keys, size in self._balanced(name, division.originals):
             self._add_shared(self._work(name, keys, is_copy=False), size)
         for keys, _ in self._balanced(name, division.copies):
@@ -454,14 +468,16 @@ def _continuing(
     A part continues only if no new packet comes before or between those of its state, and if no
     component was joined with one of another part.
     """
-    owner = {key: part.file for part, keys in old for key in keys}
+    owner = {key: manifest_part.file for manifest_part, keys in old for key in keys}
     members: dict[bytes, list[bytes]] = {}
     for key, root in root_of.items():
         members.setdefault(root, []).append(key)
     there: set[str] | None = None
     continuing = []
-    for part, keys in old:
-        is_there = part.state and part.file not in again and root_of.keys() >= {*keys}
+    for manifest_part, keys in old:
+        is_there = (
+            manifest_part.state and manifest_part.file not in again and root_of.keys() >= {*keys}
+        )
         if not is_there or not copied.isdisjoint(keys):
             continue
         wide = sorted({member for key in keys for member in members[root_of[key]]})
@@ -471,15 +487,15 @@ def _continuing(
             if manifest.units[number].batch <= manifest.number
             for bundle in manifest.bundled(number, wide)
         ]
-        is_joined = any(owner.get(key, part.file) != part.file for key in wide)
-        if is_joined or mark_of(before) != part.folded:
+        is_joined = any(owner.get(key, manifest_part.file) != manifest_part.file for key in wide)
+        if is_joined or mark_of(before) != manifest_part.folded:
             continue
-        if part.ending:
+        if manifest_part.ending:
             there = set(manifest.files("messages")) if there is None else there
             # others have compacted these files with other files
-            if not there.issuperset(map(manifest.path, part.ending)):
+            if not there.issuperset(map(manifest.path, manifest_part.ending)):
                 continue
-        continuing.append((part, wide))
+        continuing.append((manifest_part, wide))
     return continuing
 
 
