@@ -62,7 +62,7 @@ AFTER_END = _anomaly(
 )
 OPAQUE_MISMATCH = _anomaly(
     "opaque-mismatch",
-    "{0.name} has opaque 0x{0.a:08x}, its stream 0x{0.b:08x}{0.owner}",
+    "{0.name} has opaque 0x{0.a:08x}, its stream has 0x{0.b:08x}{0.owner}",
     seqnos="by_seqno",
     against="request",
     shared="a message has another opaque than its stream",

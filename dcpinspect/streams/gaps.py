@@ -47,7 +47,6 @@ from dcpinspect.streams.records import FILE_SHIFT, LEAST, Gap, Gaps, MessageRow,
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import KnownTables, plain, unbiased
 from dcpinspect.streams.table_columns import GAPS
-from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.record_tables import ColumnValues, LazyColumn, Records, WordColumn
 from dcpinspect.tables.sentences import Sentences
 from dcpinspect.text import escape
@@ -524,7 +523,7 @@ class ExplainedGaps:
             first = int(self._losses.previous[first])
             most += most_events(int(self._losses.end[first] - self._losses.start[first]))
         start = self._losses[first].start
-        direction = DIRECTIONS[int(self._losses.direction[loss])]
+        sender = ("client", "server")[int(self._losses.direction[loss])]
         between = self._between(
             int(self._losses[first].before_frame), int(self._losses.after_frame[loss])
         )
@@ -533,7 +532,7 @@ class ExplainedGaps:
             f", with room for {most} of the {seqnos} seqnos at most" if most < seqnos else ""
         )
         return (
-            f"{lost_text} {start}–{max(start, end - 1)} of {direction} could not be read, "
+            f"{lost_text} {start}–{max(start, end - 1)} from the {sender} could not be read, "
             f"{between}{room_text}"
         )
 

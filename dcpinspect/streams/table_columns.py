@@ -83,7 +83,7 @@ STREAMS = RecordTable(
         last_seqno u64: greatest seqno received, by an event or SeqnoAdvanced
         snapshots i64: snapshots that the capture shows
         gaps i64: gaps
-        gap_seqnos i64: seqnos in these gaps
+        gap_seqnos i64: seqnos in gaps
         open_row i64: row of the request, or of the first message
         end_row i64: row of the stream end, or of the answer that closed the stream
         first_time time: time of the request, or of the first message
@@ -201,7 +201,7 @@ VBUCKETS = RecordTable(
         items i64: event messages of all its streams
         bytes i64: bytes of all its streams that flow control counts
         gaps counts: gaps by cause
-        gap_seqnos counts: seqnos in these gaps, by cause
+        gap_seqnos counts: seqnos in gaps, by cause
         snapshots i64: snapshots
         rollbacks i64: requests answered with a rollback
         findings counts: findings by severity; null without a check

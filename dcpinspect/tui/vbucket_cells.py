@@ -46,7 +46,7 @@ class Cells:
             for number, rows in self.by_number.items()
         }
         self._states = {number: stood(row) for number, row in worst.items()}
-        self._words = {number: stood_words(row).replace("-", " ") for number, row in worst.items()}
+        self._words = {number: stood_words(row) for number, row in worst.items()}
         self._severities = {
             number: worst_severity(*rows) for number, rows in self.by_number.items()
         }

@@ -280,7 +280,7 @@ def about_vbucket(
 
 def _facts(row: Mapping[str, Any], end_reason: str | None) -> Iterator[tuple[str, str]]:
     yield "client", escape(row["client"] or "")
-    verdict, before = (word.replace("-", " ") for word in (row["verdict"], stood_words(row)))
+    verdict, before = row["verdict"], stood_words(row)
     reason = f": {end_reason}" if end_reason else ""
     is_all = before.startswith(verdict)
     yield "state", f"{before}{reason}" if is_all else f"{verdict}{reason}, {before} before"

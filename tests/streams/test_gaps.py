@@ -172,7 +172,7 @@ def test_lost_bytes_between_the_two_messages_outrank_all_else() -> None:
     stream.mutation(3, "c")
     found = only(talk)
     assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (1, 3, "capture-loss")
-    assert "of s2c could not be read, between frames" in found["evidence"]
+    assert "from the server could not be read, between frames" in found["evidence"]
     assert len(found["rows"]) == 2
 
 

@@ -88,7 +88,7 @@ def test_a_row_begins_with_how_its_vbucket_stands_and_enter_there_asks_for_no_ti
         rows = [line.split()[:3] for line in screen(app).splitlines()[3:12]]
         assert rows[2:4] == [["✖", "42", "orphaned"], ["■", "43", "ended"]]
         assert rows[8][:2] == ["✖", "48"]
-        assert heat.spoken() == "vb 48 · rolled back · 0 items"
+        assert heat.spoken() == "vb 48 · rolled-back · 0 items"
         await press(app, pilot, "right")
         assert heat.since_ns is not None
         assert heat.spoken().endswith(" · error")

@@ -49,7 +49,7 @@ def test_all_parts_are_on_one_screen(size: tuple[int, int]) -> None:
             "6 findings, the worst first",
             "rollback-not-followed",
             "9 vbuckets",
-            "✖ 48   rolled back",
+            "✖ 48   rolled-back",
             "messages over time, at most 86 in 32 ms",
         ):
             assert words in text

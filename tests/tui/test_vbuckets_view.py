@@ -108,7 +108,7 @@ def test_a_stalled_vbucket_has_the_finding_of_its_connection(size: tuple[int, in
         ("orphans.pcap", 40, "ended: connection-closed"),
         ("rollback.pcap", 7, "ended after a rollback: closed"),
         ("loop.pcap", 30, "ended after a rollback: connection-closed"),
-        ("orphans.pcap", 48, "rolled back"),
+        ("orphans.pcap", 48, "rolled-back"),
     ],
 )
 def test_the_card_says_why_the_newest_stream_ended(capture: str, vbucket: int, state: str) -> None:

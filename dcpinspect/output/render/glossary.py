@@ -182,7 +182,7 @@ word of DCP
         have all messages of a stream
     stream-id: a number that tells streams of one vbucket on one connection apart; it exists only
         where the client asked for it
-    sid: the stream-id
+    sid: the stream-id, a number that tells streams of one vbucket on one connection apart
     high seqno: the newest seqno that a node has for a vbucket; a client that has it is up to date
     purge seqno: the seqno up to which tombstones may be gone; a client that resumes below it may
         have to begin again from 0
@@ -197,7 +197,7 @@ word of DCP
         with the same opaque
     flow-control window: how many bytes the server may send before the client acknowledges some;
         when it is full, the server waits
-    window: the flow-control window
+    window: of flow control: how many bytes the server may send before the client acknowledges some
     flow control: the server sends no more than the window has, until the client acknowledges
     zero window: an end announces a TCP receive window of 0: it takes no bytes
     branch point: the seqno at which a branch of a failover log began

@@ -310,10 +310,10 @@ def _gaps(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, int]]
 
 
 def over_time(
-    charts: Charts, end_ns: int, *, of_bytes: bool, limit: int = 6
+    charts: Charts, ends: tuple[int, int], *, of_bytes: bool, limit: int = 6
 ) -> tuple[Element, list[str]] | None:
     """Returns curves of messages or bytes over time, stacked by command, with the names of the
-    commands. The axis ends at ``end_ns``, when the capture ends.
+    commands. ``ends``: when the capture began and ended; the axis ends there.
 
     Returns None if nothing was counted.
     """
@@ -340,31 +340,33 @@ def over_time(
     svg = _svg(170, f"{unit} over time, by command", kind="chart")
     total = np.sum([layer for _, layer in layers], axis=0)
     base = np.zeros(charts.used)
-    length_ns = _length(end_ns - charts.start_ns, charts.used, charts.span_ns)
+    length_ns = _length(ends[1] - charts.start_ns, charts.used, charts.span_ns)
     for number, (title, layer) in enumerate(layers):
         top = base + layer
         line = _area(base, top, float(total.max()) or 1.0, length_ns / charts.span_ns)
         area = _add(svg, "path", d=line, class_=f"fill-layer-{number}")
         _add(area, "title", f"{title}: {int(layer.sum()):,} {unit}")
         base = top
-    _frame(svg, int(total.max()), f"{unit} in {duration(charts.span_ns, is_exact=True)}", length_ns)
+    unit = f"{unit} in {duration(charts.span_ns, is_exact=True)}"
+    _frame(svg, int(total.max()), unit, charts.start_ns - ends[0], length_ns)
     return svg, [title for title, _ in layers]
 
 
-def windows(charts: Charts, end_ns: int, limit: int = 8) -> Iterator[tuple[int, Element]]:
+def windows(charts: Charts, ends: tuple[int, int], limit: int = 8) -> Iterator[tuple[int, Element]]:
     """Yields a chart for each connection with a flow-control window: the bytes that were not
-    acknowledged, against the window. The axis ends at ``end_ns`` at the latest.
+    acknowledged, against the window. ``ends``: when the capture began and ended; the axis ends
+    there at the latest.
     """
     for connection, window, start_ns, span_ns, values in charts.windows[:limit]:
         used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 1
-        length_ns = _length(end_ns - start_ns, used, span_ns)
+        length_ns = _length(ends[1] - start_ns, used, span_ns)
         label = f"bytes of connection {connection} that were not acknowledged, over time"
         svg = _svg(170, label, kind="chart")
         highest = max(window, int(values.max()), 1)
         line = _area(np.zeros(used), values[:used].astype(float), highest, length_ns / span_ns)
         area = _add(svg, "path", d=line, class_="fill-layer-0")
         _add(area, "title", f"at most {int(values.max()):,} of {window:,} bytes")
-        _frame(svg, highest, "bytes not acknowledged", length_ns)
+        _frame(svg, highest, "bytes not acknowledged", start_ns - ends[0], length_ns)
         y = _y(window, highest)
         _add(svg, "line", x1=_PLOT, x2=_RIGHT, y1=y, y2=y, class_="limit")
         _add(svg, "text", f"window {window:,}", x=_RIGHT, y=y - 3, class_="tick end")
@@ -394,12 +396,16 @@ def round_trips(charts: Charts) -> Element | None:
                 text = f"{counted(count, 'answer')} in {span}"
                 _box(svg, corner, (step - 1, height), "fill-layer-0", text)
     for octave in range(low, high + 2, max(1, (high - low + 1) // 8)):
+        if octave > high and step < _APART:
+            break  # the number before it has this place
         x, y = 220 + (octave - low) * step, 34 * len(charts.answers) + 18
         kind = "tick end" if octave > high else "tick"
         _add(svg, "text", duration(1 << octave), x=x, y=y, class_=kind)
     return svg
 
 
+_APART = 100
+"""Least width of a bar that has a number at both edges."""
 _TOP, _BOTTOM = 16.0, 148.0
 _PLOT = 84
 """Left edge of the curves of a chart; the numbers of its grid lines stand before it."""
@@ -409,28 +415,31 @@ def _y(value: float, highest: float) -> float:
     return _BOTTOM - (_BOTTOM - _TOP) * value / highest
 
 
-def _frame(svg: Element, highest: int, unit: str, span_ns: int) -> None:
-    """Adds grid lines and numbers to a chart."""
-    for level in [*_round(highest, 30), highest]:
+def _frame(svg: Element, highest: int, unit: str, first_ns: int, span_ns: int) -> None:
+    """Adds grid lines and numbers to a chart. ``first_ns``: its begin, since the capture began."""
+    for level in [*_round(0, highest, 30), highest]:
         y = _y(level, highest)
         _add(svg, "line", x1=_PLOT, x2=_RIGHT, y1=y, y2=y, class_="grid")
         _add(svg, "text", f"{level:,}", x=_PLOT - 4, y=y + 3, class_="level end")
     _add(svg, "text", unit, x=_PLOT, y=_TOP - 5, class_="level")
-    write = tick_seconds(Scale.filling(0, span_ns, 100))
-    for tick in _round(span_ns, 12):
-        x = _PLOT + (_RIGHT - _PLOT) * tick / span_ns
+    end_ns = first_ns + span_ns
+    if first_ns < span_ns // 100:
+        first_ns = 0  # the first message came soon: the axis begins with a round time
+    write = tick_seconds(Scale.filling(first_ns, end_ns, 100))
+    for tick in _round(first_ns, end_ns, 12):
+        x = _PLOT + (_RIGHT - _PLOT) * (tick - first_ns) / span_ns
         _add(svg, "text", f"{write(tick)} s", x=x, y=_BOTTOM + 14, class_="tick")
-    last = max(f"{span_ns / 1e9:.3f}", write(span_ns), key=len)
+    last = max(f"{end_ns / 1e9:.3f}", write(end_ns), key=len)
     _add(svg, "text", f"{last} s", x=_RIGHT, y=_BOTTOM + 14, class_="tick end")
 
 
-def _round(end: int, apart: int) -> list[int]:
-    """Returns round numbers from 0 on, at least ``apart`` in a hundred of ``end`` from one to the
-    next, and not so near to it that labels would touch.
+def _round(first: int, end: int, apart: int) -> list[int]:
+    """Returns round numbers from ``first`` on, at least ``apart`` in a hundred of the way to ``end``
+    from one to the next, and not so near to it that labels would touch.
     """
-    scale = Scale.filling(0, end, 100)
+    scale = Scale.filling(first, end, 100)
     ticks = scale.ticks(max(1, scale.cells * apart // 100))
-    return [tick for tick in ticks if 8 * tick < 7 * end]
+    return [tick for tick in ticks if 8 * (tick - first) < 7 * (end - first)]
 
 
 def _length(length_ns: int, used: int, span_ns: int) -> int:
