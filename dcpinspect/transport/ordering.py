@@ -37,10 +37,10 @@ from dcpinspect.transport.flow_records import (
 from dcpinspect.transport.flows import (
     comes_early,
     drain,
+    drop_cut,
     drop_offer,
     drop_stray,
     end_side,
-    enter_hole,
     flow_of,
     give_up_hole,
     late_bytes,
@@ -351,9 +351,8 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
         old_have = min(have, old_bytes)
         late = late_bytes(tables, flow, offset, offset + old_have)
         flow.late += late
-        flow.filled += (
-            late if direction.started else late - max(0, min(0, offset + old_have) - offset)
-        )
+        in_holes = late if direction.started else late - max(0, min(0, offset + old_have) - offset)
+        flow.filled = min(flow.filled + in_holes, flow.missing)
         flow.duplicate += old_have - late
         # an end that takes nothing answers each copy; where nothing of it was captured, nobody knows
         other_flow = tables.flows[flow_of(tables, side ^ 1)]
@@ -376,6 +375,8 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
     if direction.ended == 1:
         flow.late += have
         return
+    if have > 0 and offset == next_offset:
+        drop_cut(tables, flow)
     head = flow.head
     is_next = offset == next_offset and (head < 0 or tables.nodes[head].offset >= offset + full)
     if is_next and not (segment.acked > 0 and comes_early(tables, flow, segment.acked)):
@@ -385,8 +386,7 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
             flow.next = offset + have
             flow.unique += have
         if full > have:
-            flow.cut_off += full - have
-            enter_hole(tables, flow, full - have, packet)
+            insert(tables, flow, flow.next, full - have, HOLE, packet)
     else:
         if have > 0:
             used = insert(tables, flow, offset, have, source, packet)
