@@ -348,10 +348,9 @@ def certainly_runs(state: ReadingState, connection: ConnectionRow, key: StreamKe
     if key.live < 0:
         return False
     live = state.streams[key.live]
-    # the request to close it may be lost, or be from before the capture
-    may_be_closing = connection.losses[1 - connection.producer] > 0 or (
-        connection.is_known == 0 and live.request.form == 0
-    )
+    # the request to close it may be lost, or be from before the capture; and what came on a stream
+    # that nobody was seen to ask for may be what was under way when another one was closed
+    may_be_closing = connection.losses[1 - connection.producer] > 0 or live.request.form == 0
     # where an answer is lost, the next one may be taken for it: streams of a vbucket with different
     # stream-ids may have one opaque
     may_be_another = live.sid >= 0 and connection.losses[connection.producer] > 0

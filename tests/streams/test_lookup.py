@@ -167,6 +167,21 @@ def test_a_second_acceptance_is_none_where_the_close_of_the_first_may_be_lost() 
     assert tables(talk).anomalies == []
 
 
+def test_a_second_acceptance_is_none_behind_what_was_under_way_when_the_first_was_closed() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(1, "k")
+    talk.send("client", encode("dcp_close_stream", vbucket=7, opaque=77))
+    with talk.lost():
+        stream.mutation(2, "k")
+    talk.answer("dcp_close_stream", 77)
+    stream.snapshot(3, 9, "memory")
+    stream.mutation(3, "k")
+    talk.stream(7, start=3, snapshot=(0, 9))
+    assert tables(talk).anomalies == []
+
+
 def test_an_answer_without_a_request_is_no_stream() -> None:
     talk = Told("test:1")
     talk.answer("dcp_stream_req", 9, failover_log=[{"uuid": 1, "seqno": 0}])
