@@ -1,20 +1,15 @@
-"""Rules about snapshots as a whole: where they begin, whether everything in them came, and where a
-client resumed a stream.
-"""
+"""Rules about snapshots as a whole: where they begin, and whether everything in them came."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
 from dcpinspect.arrays import BoolArray
-from dcpinspect.findings.clients import MOVED
 from dcpinspect.findings.context import Context, occurrence, plain
-from dcpinspect.findings.finding import MessagePlace, Occurrence, Whose
+from dcpinspect.findings.finding import Occurrence, Whose
 from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
@@ -22,14 +17,9 @@ from dcpinspect.protocol.flags import DISK, FROM_LATEST
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.versions import SEQNO_ADVANCED
 from dcpinspect.streams import words as w
-from dcpinspect.streams.gaps_between_streams import resumed_gaps
-from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.record_codes import OSO_LAYOUT, UPR_LAYOUT
-from dcpinspect.streams.records import GREATEST, LEAST, Gaps, Snapshots, Stream, Streams
-from dcpinspect.streams.server_reports import HIGH, LATEST, Reports
-from dcpinspect.streams.tables import Tables
-from dcpinspect.streams.transitions import ENDED, INCOMPLETE
-from dcpinspect.streams.verdicts import PATIENCE_NS
+from dcpinspect.streams.records import LEAST, Snapshots, Stream, Streams
+from dcpinspect.streams.transitions import INCOMPLETE
 
 NOT_TOLD, HIDDEN = "not-told", "hidden"
 """Causes of incomplete snapshots: the server owes their ends, or may hide them in silence."""
@@ -60,12 +50,6 @@ RULES = rules(
     """
 )
 
-MOST_BETWEEN = 64
-"""Greatest number of streams, opened while a client was away, that are asked whether they received
-what it skipped.
-"""
-_ACTIVE = 1
-"""The number of the vbucket state "active"."""
 _NEXT = "a consumer can take the snapshot as ended"
 _BARE = (
     "operators have nothing to do; a consumer can take the snapshot as ended, or negotiate "
@@ -106,7 +90,6 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
             yield from _first(context, number, stream)
         if after is not None and is_incomplete[number] and not _is_all(context.streams[stream]):
             yield _incomplete(context, number, int(after[number]))
-    yield from _resumed(context, tables)
 
 
 def _starts_elsewhere(snapshots: Snapshots, streams: Streams) -> BoolArray:
@@ -229,327 +212,4 @@ def _after_incomplete(context: Context, number: int, stream: int, *, tells_hidde
     return _UNKNOWN if has_collections is None else _BARE
 
 
-def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
-    """Yields gaps between two streams of a client."""
-    streams = context.streams
-    by_place = np.argsort(streams.at.row, kind="stable")
-    places_of = streams.at.row[by_place]
-    opened_streams, names, listings = _Opened(streams), _Names(context), _Listings(context)
-    gaps = tables.all_gaps.of_cause(w.RESUMED)
-    for index, gap in enumerate((*gaps, *_of_programs(context))):
-        number, after, before = gap.stream, plain(gap.after), plain(gap.before)
-        old = int(by_place[np.searchsorted(places_of, gap.begins.row)])
-        is_renamed = index >= len(gaps)
-        if is_renamed and not _is_renamed(context, old, number):
-            continue
-        if names.are_two(old, number):
-            continue
-        opened_between = opened_streams.between(
-            number, int(streams[old].at.time), int(streams[number].opened.time)
-        )
-        if any(_is_handed_over(context, old, member, number) for member in opened_between):
-            continue
-        evidence = [context.request(number), context.stream_place(streams[old], streams[old].at)]
-        start = before - 1
-        width = start - after
-        advice, is_elsewhere, sets = _elsewhere(context, old, number)
-        skipped_text = (
-            f"{width} seqno{'s' if width > 1 else ''} "
-            f"{'not in this capture' if is_elsewhere else 'never delivered'}"
-        )
-        message = f"resumed at {start}, received only to {after}: {skipped_text}"
-        severity: Severity
-        severity, cause = ("note", "not-captured") if is_elsewhere else ("warning", "not-received")
-        if is_renamed and not is_elsewhere:
-            severity, advice = "note", _RENAMED
-        if (listing := listings.at_start(old, number)) is not None:
-            severity, cause, advice, sets = "note", "from-latest", _FROM_LATEST, [listing]
-            message = f"{message}; {start} is the high seqno that the server told it"
-        seqnos, evidence = (start, after), [*evidence, *sets]
-        yield occurrence(
-            context,
-            number,
-            "resume-skipped",
-            message,
-            evidence,
-            cause=cause,
-            next_=advice,
-            seqnos=seqnos,
-            severity=severity,
-        )
-
-
-def _of_programs(context: Context) -> Gaps:
-    """Returns gaps between the streams of one program on one host, whatever its connections are
-    named; none where all have one name.
-    """
-    programs = dict(context.owners)
-    for number, owner in context.owners.items():
-        session = context.session(number)
-        if owner.is_named and session.name and session.agent and not session.is_replication:
-            programs[number] = replace(owner, name=f"{owner.host} {session.agent}@{session.bucket}")
-    names = {(programs[number].name, owner.name) for number, owner in context.owners.items()}
-    if len({program for program, _ in names}) == len(names):
-        return Gaps.zeros(0)
-    by_number, unread = context.by_number, context.unread_requests
-    return resumed_gaps(
-        context.streams, context.snapshots, programs, by_number, unread, context.sight
-    )
-
-
-def _is_renamed(context: Context, old: int, new: int) -> bool:
-    """Returns whether a client had all that it asked for, and its program goes on under a name that
-    was not used for the vbucket.
-    """
-    before, after, of_client = context.streams[old], context.streams[new], context.of_client
-    has_all = (
-        before.request.form > 0
-        and before.request.end < GREATEST
-        and before.position >= before.request.end
-    )
-    clients = {context.clients[int(stream.connection)] for stream in (before, after)}
-    if (
-        not has_all
-        or len(clients) == 1
-        or of_client.before(new, 1)
-        or of_client[int(of_client.of[old])][-1] != old
-    ):
-        return False
-    since_ns, until_ns = int(before.at.time), int(after.opened.time)
-    return not any(
-        context.unread_requests.asked_between(client, int(before.vbucket), since_ns, until_ns)
-        for client in clients
-    )
-
-
-_RENAMED = (
-    "nothing is wrong if two consumers on this host have the same agent; else the consumer's author "
-    "has to look at how it writes checkpoints"
-)
-_FROM_LATEST = (
-    "nothing, if the consumer means to read only what is new; else its author has to look at how it "
-    "takes up a stored position"
-)
-_LEFT = (
-    "look at the other nodes: the vbucket was on one of them in between, and the capture may "
-    "lack what the consumer received there"
-)
-_BRANCH = (
-    "look at the other nodes: one of them was promoted in between, and the capture may lack "
-    "what the consumer received there"
-)
-_GROUP = (
-    "look at the group's other members: the consumer had closed the stream, and one of them "
-    "may have received these seqnos meanwhile"
-)
-
-
-_HERE = (
-    "let the consumer read the skipped seqnos again, because the vbucket changed its state on this "
-    "node {}, and did not leave it; its author has to look at how it writes checkpoints"
-)
-_AWAY = "look where the vbucket was active in between; it changed its state on this node {}"
-
-
-def _elsewhere(context: Context, old: int, new: int) -> tuple[str | None, bool, list[MessagePlace]]:
-    """Returns what to look at, whether seqnos between two streams of a client may have been
-    received where nobody captures, and the messages that moved the vbucket.
-    """
-    before, after = context.streams[old], context.streams[new]
-    is_later = after.opened.time - before.finished.time > PATIENCE_NS
-    if is_later and before.closed_row >= 0:
-        return _GROUP, True, []
-    if (
-        context.by_number[int(before.connection)].server
-        != context.by_number[int(after.connection)].server
-    ):
-        return None, False, []
-    has_left = before.state == ENDED and before.reason == MOVED
-    branches = context.logs.newest(old), context.logs.newest(new)
-    is_promoted = None not in branches and branches[0] != branches[1]
-    if has_left or is_promoted:
-        evidence, may_be_away = _changed_here(
-            context, old, new, int(before.finished.time) if has_left else 0
-        )
-        if evidence:
-            rows = (
-                f"in row{'s' if len(evidence) > 1 else ''} "
-                f"{' and '.join(str(message_place.row) for message_place in evidence)}"
-            )
-            return (_AWAY if may_be_away else _HERE).format(rows), may_be_away, evidence
-    if is_later and has_left:
-        return _LEFT, True, []
-    return (_BRANCH, True, []) if is_promoted else (None, False, [])
-
-
-def _changed_here(
-    context: Context, old: int, new: int, since_ns: int
-) -> tuple[list[MessagePlace], bool]:
-    """Returns the first and the last command that set the state of a vbucket on its server between
-    two streams, and whether another node may have had it meanwhile. There are none unless they made
-    the vbucket active as often as its log has new branches.
-
-    ``since_ns``: since when the vbucket is not active, 0 for active.
-    """
-    before, after = context.streams[old], context.streams[new]
-    server = context.by_number[int(after.connection)].server
-    origin = context.logs.origins[int(after.connection)]
-    sets, is_sure = [], True
-    for link in context.links:
-        session = context.session(link.number)
-        if link.server == server and (
-            session.bucket is None or context.logs.origins[link.number] == origin
-        ):
-            state_changes = [
-                change
-                for change in session.states.get(int(after.vbucket), ())
-                if before.at.time < change.at.time_ns < after.opened.time
-            ]
-            sets += [
-                (change, context.report_place(link.number, change.at)) for change in state_changes
-            ]
-            is_sure &= not state_changes or context.logs.origins[link.number] == origin
-    sets.sort(key=lambda change: change[0].at.time_ns)
-    longest_ns = activations = 0
-    for (state, _), set_place in sets:
-        if state == _ACTIVE and since_ns:
-            longest_ns = max(longest_ns, set_place.time_ns - since_ns)
-            since_ns = 0
-            activations = activations + 1
-        elif state != _ACTIVE:
-            since_ns = since_ns or set_place.time_ns
-    branches = [uuid for uuid, _ in context.logs.entries(int(after.log))] if after.log >= 0 else []
-    newest_uuid = context.logs.newest(old)
-    if (
-        since_ns
-        or not activations
-        or activations < (branches.index(newest_uuid) if newest_uuid in branches else len(branches))
-    ):
-        return [], True
-    ends = [sets[0][1], sets[-1][1]] if len(sets) > 1 else [sets[0][1]]
-    return ends, not is_sure or longest_ns > PATIENCE_NS
-
-
-class _Names:
-    """Names of connections that begin alike, and whether they are those of one client or of two,
-    such as two replications of XDCR.
-    """
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    @cached_property
-    def _spans(self) -> dict[tuple[str, str, str | None], tuple[int, int]]:
-        """By server, client and name: when its first connection began, and its latest."""
-        spans: dict[tuple[str, str, str | None], tuple[int, int]] = {}
-        for number, link in self._context.by_number.items():
-            key = self._key(number)
-            first, last = spans.get(key, (link.first_ns, link.first_ns))
-            spans[key] = min(first, link.first_ns), max(last, link.first_ns)
-        return spans
-
-    def _key(self, connection: int) -> tuple[str, str, str | None]:
-        context = self._context
-        return (
-            context.by_number[connection].server,
-            context.clients.get(connection, ""),
-            context.session(connection).name,
-        )
-
-    def are_two(self, old: int, new: int) -> bool:
-        """Returns whether two streams belong to two clients: connections to one node have different
-        names, and are open at the same time or come in turn.
-        """
-        before, after = (int(self._context.streams.connection[number]) for number in (old, new))
-        keys = [self._key(number) for number in (before, after)]
-        links = [self._context.by_number[number] for number in (before, after)]
-        if keys[0][0] != keys[1][0] or None in (keys[0][2], keys[1][2]) or keys[0][2] == keys[1][2]:
-            return False
-        is_beside = links[1].first_ns < int(self._context.streams.latest.time[old])
-        return (
-            is_beside
-            or self._spans[keys[0]][1] > links[1].first_ns
-            or self._spans[keys[1]][0] < links[0].first_ns
-        )
-
-
-class _Opened:
-    """Streams by vbucket and stream-id, in the order in which they were opened."""
-
-    def __init__(self, streams: Streams) -> None:
-        self._times, self._groups = streams.opened.time, Groups([streams.vbucket, streams.sid])
-        self._in_order: dict[int, tuple[RowNumbers, RowNumbers]] = {}
-
-    def between(self, stream: int, since_ns: int, until_ns: int) -> list[int]:
-        """Returns the first streams of the vbucket of a stream that were opened in that time."""
-        group = int(self._groups.of[stream])
-        if group not in self._in_order:
-            numbers = np.array(self._groups[group], dtype=np.int64)
-            times = self._times[numbers]
-            order = np.argsort(times, kind="stable")
-            self._in_order[group] = times[order], numbers[order]
-        times, numbers = self._in_order[group]
-        first = np.searchsorted(times, since_ns, "left")
-        behind = np.searchsorted(times, until_ns, "right")
-        first_streams: list[int] = numbers[first : min(behind, first + MOST_BETWEEN)].tolist()
-        return first_streams
-
-
-class _Listings:
-    """High seqnos that clients were told, by vbucket and seqno."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    @cached_property
-    def _reports(self) -> Reports:
-        reports = self._context.tracker.conversation.reports
-        highs: Reports = reports[(reports.kind == HIGH) | (reports.kind == LATEST)]
-        return highs
-
-    @cached_property
-    def _rows(self) -> dict[tuple[int, int], list[int]]:
-        rows: dict[tuple[int, int], list[int]] = defaultdict(list)
-        pairs = zip(self._reports.vbucket.tolist(), self._reports.value.tolist(), strict=True)
-        for row, pair in enumerate(pairs):
-            rows[pair].append(row)
-        return rows
-
-    def at_start(self, old: int, new: int) -> MessagePlace | None:
-        """Returns the message that told a client, on the connection of its stream, the seqno from
-        which it starts, after its stream before had received all it has; None if there is none.
-        """
-        before, after = self._context.streams[old], self._context.streams[new]
-        for row in self._rows.get((int(after.vbucket), int(after.request.start)), ()):
-            report = self._reports[row]
-            if (
-                report.connection == after.connection
-                and before.at.time < report.place.time <= after.opened.time
-            ):
-                return self._context.report_place(int(report.connection), report.place)
-        return None
-
-
-def _is_handed_over(context: Context, old: int, between_number: int, new: int) -> bool:
-    """Returns whether another member of the client's group received all that ``new`` leaves out, on
-    a stream that it opened in between.
-    """
-    before, between, after = (context.streams[number] for number in (old, between_number, new))
-    if context.names.of[between.connection] == context.names.of[after.connection]:
-        return False
-    is_of_group = context.is_of_group(int(after.connection), int(between.connection))
-    is_accepted = between.answer == w.A_ACCEPTED
-    has_all = (
-        between.request.start <= before.position
-        and between.has_position
-        and between.position >= after.request.start
-    )
-    return bool(
-        is_of_group
-        and is_accepted
-        and has_all
-        and context.logs.newest(between_number) == context.logs.newest(new)
-    )
-
-
-RULE_SET = RuleSet(RULES, findings=findings, also=("resume-skipped",))
+RULE_SET = RuleSet(RULES, findings=findings)

@@ -117,22 +117,6 @@ RULES = rules(
             disconnected rollback undefined, producer for backfill-failed
         cost: vbucket, was ended early, were ended early, usual
         fields: end_reason
-    resume-skipped stream warning
-        fires: a stream starts above the last seqno that the consumer received for the vbucket. It
-            is a note if they may have been received where nobody captured. The consumer had closed
-            the stream, or the vbucket had left the node, for more than 2 s in between; or it came
-            back to the node with a new branch. It stays a warning if SET_VBUCKET commands of the
-            capture made that branch, and the vbucket was active again within 2 s. It is also a note
-            if the same program on the same host had streamed to a finite end under another name. So
-            it is if the stream starts at the high seqno that the consumer was just told
-        unless: another consumer; connections of two names, side by side or in turn; seqnos that
-            another member of the consumer's group received in between; capture loss
-        next: let the consumer read the skipped seqnos again, because it does not have them; its
-            author has to look at how it writes checkpoints: it stored a position that it had not
-            received
-        causes: not-received not-captured from-latest
-        whose: consumer for not-received, unknown for not-captured from-latest
-        cost: vbucket, skipped seqnos, skipped seqnos, loss
     """
 )
 

@@ -592,50 +592,55 @@ def learn_starts(tables: TransportTables, side: int) -> None:
 
 
 @inlined
+def acked_offset(receiver: Side, flow: Flow, ack: int) -> int:
+    """Returns the offset in a flow up to which a number acknowledges it. A FIN that was captured is
+    no byte of it.
+    """
+    acked = flow.next + distance(ack, receiver.base + flow.next)
+    return int(flow.fin_at if receiver.has_fin == 1 and acked == flow.fin_at + 1 else acked)
+
+
+@inlined
 def take_ack(tables: TransportTables, side: int) -> bool:
     """Notes what the current packet of a direction acknowledges of the other one; returns whether
     that is more than before.
     """
-    segment = tables.segment
-    receiver = tables.sides[side ^ 1]
-    connection = tables.connections[side >> 1]
+    segment, sender, receiver = tables.segment, tables.sides[side], tables.sides[side ^ 1]
+    connection, flow = tables.connections[side >> 1], tables.flows[flow_of(tables, side ^ 1)]
     if segment.flags & ACK == 0 or receiver.has_base == 0:
         return False
-    is_reset = segment.flags & RST != 0
-    flow = tables.flows[flow_of(tables, side ^ 1)]
-    # one that stands right behind what its sender said is the sender's own, and so is what it
-    # acknowledges
-    own = tables.flows[flow_of(tables, side)]
-    is_behind = tables.sides[side].has_base == 1 and (
-        distance(segment.seq, tables.sides[side].base + last_waiting(tables, own)) == 0
+    acked = acked_offset(receiver, flow, segment.ack)
+    waiting_end = last_waiting(tables, flow)
+    known_end = max(waiting_end, flow.acked_to)
+    is_by_fin = connection.closed_how == BY_FIN
+    # a FIN, which was not captured, or not yet
+    has_fin = receiver.has_fin == 0 and acked == known_end + 1
+    goes_on = (
+        acked > known_end + 1
+        and receiver.has_fin == 0
+        and is_by_fin
+        and connection.closed_by == 1 - (side & 1)
     )
-    acked = flow.next + distance(segment.ack, receiver.base + flow.next)
-    if receiver.has_fin == 1 and acked == flow.fin_at + 1:
-        acked = flow.fin_at
+    most = flow.next + WINDOW
+    if segment.flags & RST:
+        # one that stands right behind what its sender said is the sender's own, and so is what it
+        # acknowledges
+        own_end = last_waiting(tables, tables.flows[flow_of(tables, side)])
+        if sender.has_base == 0 or distance(segment.seq, sender.base + own_end) != 0:
+            most = known_end
     if flow.next < acked <= flow.next + WINDOW:
         segment.acked = acked
-    known_end = max(last_waiting(tables, flow), flow.acked_to)
-    if segment.flags & FIN > tables.sides[side].has_fin and acked > last_waiting(tables, flow):
+    if segment.flags & FIN > sender.has_fin and acked > waiting_end:
         tables.flows[own_flow(tables, side ^ 1)].acked_at_end = acked
-    # a FIN, which was not captured, or not yet
-    if receiver.has_fin == 0 and acked == known_end + 1:
+    if has_fin:
         acked = known_end
-        if connection.closed_how == BY_FIN and connection.closed_by < 0:  # its own FIN came before
+        if is_by_fin and connection.closed_by < 0:  # its own FIN came before
             connection.closed_by = side & 1
-        elif not is_reset:
+        elif not segment.flags & RST:
             note_close(connection, BY_FIN, 1 - (side & 1), segment.packet)
-    elif (
-        acked > known_end
-        and connection.closed_how == BY_FIN
-        and connection.closed_by == 1 - (side & 1)
-        and receiver.has_fin == 0
-    ):
-        take_back(tables, side ^ 1)
-    if (
-        not flow.acked_to
-        < acked
-        <= (known_end if is_reset and not is_behind else flow.next + WINDOW)
-    ):
+    elif goes_on:
+        take_back(tables, side ^ 1)  # which acknowledges what is known
+    if not flow.acked_to < acked <= most:
         return False
     acknowledge(tables, tables.flows[own_flow(tables, side ^ 1)], acked)
     return True
@@ -721,8 +726,9 @@ def take_packet(tables: TransportTables, side: int) -> None:
     """Handles the current packet, which is of a direction: what it says of both directions, the
     bytes it brings, and what ends by it.
 
-    The bytes of the client that waited for those of the packet before come first; the server's wait
-    for those of this one.
+    What is acknowledged comes before the rest: the first acknowledgement may open the flows that
+    the receive window is noted of, and an end is judged by it. The bytes of the client that waited
+    for those of the packet before come first; the server's wait for those of this one.
     """
     segment, client = tables.segment, side & -2
     if tables.flows[flow_of(tables, client)].head >= 0:

@@ -28,10 +28,13 @@ from dcpinspect.transport.headers import (
 )
 from dcpinspect.transport.ordering import MAX_WAITING, PacketTables, order_segments
 from dcpinspect.transport.reassembly import Reassembler
+from dcpinspect.transport.tcp_openings import openings
 from dcpinspect.transport.waiting import NODE_COST
 from tests import builders
 from tests.builders import ACK, FIN, RST, Conversation, Segment
 from tests.damage import PORT, Talk, batches
+from tests.transport.test_tcp_openings import again, begun
+from tests.transport.test_tcp_openings import read as tables_of
 from tests.transport_views import accounts, connections, lifetimes
 
 
@@ -609,3 +612,32 @@ def test_who_ends_a_connection_first_goes_by_acknowledgements(first: int, late: 
     for part in batches(sorted(captured, key=lambda packet: packet.time_ns)):
         transport.feed(part)
     assert [(life.closed, life.closed_by) for life in lifetimes(transport)] == [("fin", first)]
+
+
+def shut(packet: builders.Recorded) -> builders.Recorded:
+    """The packet, whose sender takes nothing."""
+    return replace(packet, data=packet.data[:48] + b"\0\0" + packet.data[50:])
+
+
+def test_the_first_acknowledgement_may_say_that_its_sender_takes_nothing() -> None:
+    """Of the connection, only what the client says was captured."""
+    made = Conversation()
+    made.handshake()
+    for _ in range(2):
+        made.stream(False, bytes(100), ack_every=0)
+        made.time_ns += 10**9
+        made.send(True)
+    syn, begun, full, opens = builders.recorded(one for one in made.segments if one.to_server)
+    (one,) = openings(tables_of([syn, begun, shut(full), opens]), np.array([1]), 0)
+    assert [spell is not None for spell in one.shut] == [True, False]
+
+
+def test_an_end_that_takes_nothing_answers_each_copy() -> None:
+    made = begun()
+    made.send(True)
+    again(made, 0.3, 0.9, arrives=False)
+    *before, full, first, second, third = builders.recorded(made.segments)
+    for end, is_late in ((full, True), (shut(full), False)):
+        tables = tables_of([*before, end, first, second, third])
+        (one,) = openings(tables, np.array([1]), 0)
+        assert bool(one.late_acks[1]) is is_late
