@@ -1,45 +1,17 @@
-"""Text that stands for the bytes of connections, line by line: finds which form it has, and the
-pieces it is made of.
-
-The forms are: what ``tcpdump -X`` and ``tshark -x`` print and ``text2pcap`` reads; the follow view
-of Wireshark (``tshark -z follow,tcp,hex|raw,0``); and plain hex digits.
+"""Text that stands for packets: dumps with offsets, as ``tcpdump -X`` and ``tshark -x`` print and
+``text2pcap`` reads.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 
 from dcpinspect.lazy_dataclass import dataclass
 
-CLIENT, SERVER = ("192.0.2.1", 50_000), ("192.0.2.2", 11_210)
-"""Ends of a connection whose addresses are not in the text: addresses for documentation (RFC 5737),
-and the server's usual port.
-"""
-
-MOST_PIECE = 1 << 15
-"""Greatest number of bytes that are gathered before they are handed on, if the text does not say
-how they were sent.
-"""
-
-Ends = tuple[tuple[str, int], tuple[str, int]]
-"""Address and port of the client and of the server."""
 Lines = Iterator[tuple[int, str]]
 """Number and text of each line."""
-
-
-@dataclass(frozen=True, slots=True)
-class SentBytes:
-    """Bytes that one side sent."""
-
-    ends: Ends
-    direction: int
-    """0: from the client; 1: from the server."""
-    time_ns: int | None
-    data: bytes
-    lost: int = 0
-    """Number of bytes after these that the text should have, but lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +31,7 @@ class LineProblem:
     what: str
 
 
-HexPiece = SentBytes | Frame | LineProblem
+HexPiece = Frame | LineProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +43,8 @@ class TextForm:
     """What is made up, because the text does not have it."""
     begins: re.Pattern[str]
     """Matches somewhere in the first lines of a text of this form."""
-    pieces: Callable[[Lines], Iterator[HexPiece]]
 
 
-_PUSHED = frozenset((*range(0x55, 0x5D), 0x5F, 0x60, *range(0x62, 0x68)))
-"""Requests that producers send, so that their answers come from clients."""
-_REQUESTS, _ANSWERS = frozenset((0x80, 0x08)), frozenset((0x81, 0x18))
 _OFFSET = re.compile(r"(?:0x)?([0-9A-Fa-f]{4,16}):?\s+(?=[0-9A-Fa-f]{2}(?:\s|$))")
 _GROUPED = re.compile(
     r"\s*(?:0x)?([0-9A-Fa-f]{4,16}):\s+((?:[0-9A-Fa-f]{4} "
@@ -92,7 +60,6 @@ _BYTE = re.compile(r"[0-9A-Fa-f]{2}(?=\s|$)")
 _WIDTH = 16
 """Number of bytes in a line."""
 _TITLE = re.compile(r"([A-Z][\w ()-]{0,60}) \((\d{1,9}) bytes?\):?\s*")
-_NODE = re.compile(r"Node ([01]): (\S{1,253}):(\d{1,5})\s*")
 
 
 def _row(text: str, column: int) -> bytes:
@@ -109,18 +76,6 @@ def _row(text: str, column: int) -> bytes:
             break
         column += spaces
     return bytes(row_bytes)
-
-
-def _direction(data: bytes) -> int:
-    """Returns who most likely sent a message: 0, the client, unless it is an answer to a client, or
-    something that only producers send.
-    """
-    if len(data) < 2:
-        return 0
-    is_pushed = data[1] in _PUSHED
-    return (
-        int(is_pushed) if data[0] in _REQUESTS else int(not is_pushed) if data[0] in _ANSWERS else 0
-    )
 
 
 _IN_IP = frozenset((0, 4, 6, 17, 41, 43, 44, 47, 50, 51, 58, 59, 60, 132, 137))
@@ -201,8 +156,8 @@ _HALF_A_DAY = 43_200 * 10**9
 
 
 def dump(lines: Lines) -> Iterator[HexPiece]:
-    """Yields packets, or what they carried, from a dump with offsets that begin at 0 again."""
-    data, is_wanted, number = bytearray(), True, 0
+    """Yields the packets of a dump whose offsets begin at 0 again for each."""
+    data, is_wanted, begun = bytearray(), True, 0
     clock, time_ns, link_type = _Clock(), None, None
 
     def finished_frame() -> HexPiece:
@@ -210,9 +165,11 @@ def dump(lines: Lines) -> Iterator[HexPiece]:
         content = bytes(data)
         data.clear()
         link_type = own_type if (own_type := _link_type(content)) is not None else link_type
-        if link_type is not None:
-            return Frame(content, link_type, time_ns)
-        return SentBytes((CLIENT, SERVER), _direction(content), time_ns, content)
+        if link_type is None:
+            return LineProblem(
+                begun, "no packet begins with these bytes; 'dcpinspect explain -' is for messages"
+            )
+        return Frame(content, link_type, time_ns)
 
     for number, text in lines:
         if title := _TITLE.fullmatch(text):
@@ -230,8 +187,10 @@ def dump(lines: Lines) -> Iterator[HexPiece]:
                 time_ns = when
             continue
         start = int(match[1], 16)
-        if start == 0 and data:
-            yield finished_frame()
+        if start == 0:
+            if data:
+                yield finished_frame()
+            begun = number
         if start != len(data):
             yield LineProblem(number, f"offset {start} where {len(data)} was to come")
             data.clear()
@@ -241,72 +200,8 @@ def dump(lines: Lines) -> Iterator[HexPiece]:
         yield finished_frame()
 
 
-def follow_hex(lines: Lines) -> Iterator[HexPiece]:
-    """Reads the follow view as a dump: the lines of the second node are indented, and offsets count
-    for each direction.
-    """
-    nodes, seen = [CLIENT, SERVER], [0, 0]
-    direction, data = 0, bytearray()
-    for number, text in lines:
-        if node := _NODE.fullmatch(text):
-            nodes[int(node[1])] = node[2].strip("[]"), int(node[3])
-            continue
-        body = text.lstrip(" \t")
-        offset = _OFFSET.match(body)
-        if offset is None:
-            continue
-        line_direction = int(body != text)
-        line_offset = int(offset[1], 16)
-        row = _row(body, offset.end())
-        if line_offset < seen[line_direction]:
-            yield LineProblem(
-                number, f"offset {line_offset} where {seen[line_direction]} was to come"
-            )
-            continue
-        lost = line_offset - seen[line_direction]
-        if data and (line_direction != direction or lost or len(data) >= MOST_PIECE):
-            yield SentBytes((nodes[0], nodes[1]), direction, None, bytes(data))
-            data.clear()
-        if lost:
-            yield SentBytes((nodes[0], nodes[1]), line_direction, None, b"", lost)
-        direction = line_direction
-        data += row
-        seen[line_direction] = line_offset + len(row)
-    if data:
-        yield SentBytes((nodes[0], nodes[1]), direction, None, bytes(data))
-
-
-def follow_raw(lines: Lines) -> Iterator[HexPiece]:
-    """Reads the follow view as hex digits, one segment on each line."""
-    nodes = [CLIENT, SERVER]
-    for number, text in lines:
-        if node := _NODE.fullmatch(text):
-            nodes[int(node[1])] = node[2].strip("[]"), int(node[3])
-        elif re.fullmatch(r"\t?(?:[0-9A-Fa-f]{2})+\s*", text):
-            yield SentBytes(
-                (nodes[0], nodes[1]), int(text.startswith("\t")), None, bytes.fromhex(text.strip())
-            )
-        elif re.fullmatch(r"\t?[0-9A-Fa-f]+\s*", text):
-            yield LineProblem(number, "half a byte")
-
-
-def plain(lines: Lines) -> Iterator[HexPiece]:
-    """Reads hex digits alone: bytes of one side."""
-    direction = None
-    for number, text in lines:
-        digits = re.sub(r"0x|[\s:,]", "", text)
-        if not re.fullmatch(r"(?:[0-9A-Fa-f]{2})*", digits):
-            yield LineProblem(number, "no pairs of hex digits")
-            continue
-        data = bytes.fromhex(digits)
-        if data:
-            direction = _direction(data) if direction is None else direction
-            yield SentBytes((CLIENT, SERVER), direction, None, data)
-
-
 _MULTILINE = re.MULTILINE
 _NO_TIMES = "it has no times, so packets are 1 us apart from 1970 on"
-_NO_ENDS = "addresses are made up"
 _FIRST_ROW = r" .*\n(?:.*\n)?[ \t]*(?:0x)?0000:\s+[0-9A-Fa-f]{4}\b"
 _TCPDUMP = "text of tcpdump"
 FORMS = (
@@ -314,57 +209,26 @@ FORMS = (
         _TCPDUMP,
         "times have no time zone and are read as UTC",
         re.compile(rf"^{_NUMBERED}\d{{4}}-\d\d-\d\d {_OF_DAY}{_FIRST_ROW}", _MULTILINE),
-        dump,
     ),
     TextForm(
         _TCPDUMP,
         "nothing is made up",
         re.compile(rf"^{_NUMBERED}\d{{9,10}}\.\d{{6,9}}{_FIRST_ROW}", _MULTILINE),
-        dump,
     ),
     TextForm(
         _TCPDUMP,
         "times have no date, so the day is 1970-01-01",
         re.compile(rf"^{_NUMBERED}{_OF_DAY}{_FIRST_ROW}", _MULTILINE),
-        dump,
-    ),
-    TextForm(
-        "follow view as hex digits",
-        _NO_TIMES,
-        re.compile(r"^Follow: tcp,raw\s*$", _MULTILINE),
-        follow_raw,
-    ),
-    TextForm(
-        "follow view as a hex dump",
-        _NO_TIMES,
-        re.compile(r"^Follow: tcp,hex\s*$", _MULTILINE),
-        follow_hex,
-    ),
-    TextForm(
-        "follow view as a hex dump",
-        f"{_NO_ENDS}; {_NO_TIMES}",
-        re.compile(r"^(?:\t|    )00000000  (?:[0-9A-Fa-f]{2} ){2}", _MULTILINE),
-        follow_hex,
     ),
     TextForm(
         "hex dump",
         _NO_TIMES,
         re.compile(r"^[ \t]*(?:0x)?0{4,8}:\s+[0-9A-Fa-f]{4} [0-9A-Fa-f]{2,4}\b", _MULTILINE),
-        dump,
     ),
     TextForm(
         "hex dump",
         _NO_TIMES,
         re.compile(r"^(?:0x)?0{4,8}:?\s+[0-9A-Fa-f]{2} [0-9A-Fa-f]{2} [0-9A-Fa-f]{2} ", _MULTILINE),
-        dump,
-    ),
-    TextForm(
-        "hex digits",
-        f"one side alone; {_NO_ENDS}; {_NO_TIMES}",
-        re.compile(
-            r"\A\s*(?:0x)?(?:8[012]|08|18)[\s:,]?(?:(?:0x)?[0-9A-Fa-f]{2}[\s:,]*){23}[0-9A-Fa-fx\s:,]*\Z"
-        ),
-        plain,
     ),
 )
 """The forms; if several fit, the first one is taken."""

@@ -17,6 +17,16 @@ _UNPACK = "unpack it first"
 _LINE_ENDS = "a pcapng file in which a program for text changed line ends"
 
 _KINDS: tuple[tuple[bytes, str, str], ...] = (
+    (
+        rb"\s*=*\s*Follow: \w+,",
+        "what tshark prints of a stream",
+        "give the capture; tshark -w writes one",
+    ),
+    (
+        rb"\s*(?:0x)?(?:8[012]|08|18)[\s:,]?(?:(?:0x)?[0-9A-Fa-f]{2}[\s:,]*){23}[0-9A-Fa-fx\s:,]*\Z",
+        "the bytes of a message as hex digits",
+        "explain them: dcpinspect explain - < FILE",
+    ),
     (rb"PK\x03\x04", "a zip archive", "unpack it, as in unzip -p FILE | dcpinspect read -"),
     (rb".{257}ustar", "a tar archive", "unpack it, as in tar -xOf FILE | dcpinspect read -"),
     (rb"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),

@@ -1,39 +1,24 @@
-"""Text that stands for connections, as a pcap file that is made from it while it is read.
-
-Pieces become TCP segments between the ends that the text has. What it lacks is made up, as little
-as possible, and told in ``remark``. No handshake is made up, so connections begin in the middle.
+"""Text that stands for packets, as a pcap file that is made from it while it is read. What the text
+lacks is told in ``remark``.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import struct
 from collections.abc import Iterator
-from dataclasses import replace
 
 from dcpinspect.capture.compressed import Raw
-from dcpinspect.capture.hex_lines import (
-    Ends,
-    Frame,
-    HexPiece,
-    LineProblem,
-    SentBytes,
-    TextForm,
-    form_of,
-)
+from dcpinspect.capture.hex_lines import LineProblem, TextForm, dump, form_of
 from dcpinspect.capture.no_capture import is_in_hex
 
 HEAD = 1 << 14
 """Number of bytes by which a text is recognised."""
 _READ = 1 << 18
 _MOST_LINE = 1 << 20
-"""Greatest size of a line in bytes; a segment of 64 KiB as hex digits has 131,072."""
-_SEGMENT = 1 << 15
+"""Greatest size of a line in bytes."""
 _RAW_IP = 101
 _PCAP_NS = 0xA1B2_3C4D
-_FIRST_SEQ = 1
 _MOST_NS = (1 << 32) * 10**9 - 1
-_ACK_PUSH = 0x18
 
 
 class TextPackets:
@@ -45,7 +30,6 @@ class TextPackets:
         """The first place that has no known form, and how many such places there are."""
         self.remark = f"{form.name}; {form.lacks}"
         self._raw = raw
-        self._form = form
         self._problems = 0
         self._made = self._pcap()
         self._rest = memoryview(b"")
@@ -98,105 +82,30 @@ class TextPackets:
         self.problem = f"{self._first}{more}"
 
     def _pcap(self) -> Iterator[bytes]:
-        segments = _Segments()
-        link = None
-        for piece in self._form.pieces(self._lines()):
-            if isinstance(piece, LineProblem):
-                self._note(piece)
+        last_ns, link_type = 0, None
+        for frame in dump(self._lines()):
+            if isinstance(frame, LineProblem):
+                self._note(frame)
                 continue
-            kind = piece.link_type if isinstance(piece, Frame) else _RAW_IP
-            if link != kind:
-                link = kind
-                yield _header(link)  # as of another file behind the first
-            if piece.time_ns is not None and not 0 <= piece.time_ns <= _MOST_NS:
-                self._note(
-                    LineProblem(0, "times before 1970 or after 2106, which no pcap file has")
-                )
-                piece = replace(piece, time_ns=None)
-            yield from segments.records(piece)
-        if link is None:
+            if link_type != frame.link_type:
+                link_type = frame.link_type
+                yield _header(link_type)  # as of another file behind the first
+            if frame.time_ns is None or not 0 <= frame.time_ns <= _MOST_NS:
+                last_ns = min(last_ns + 1000, _MOST_NS)  # times never go back
+                if frame.time_ns is not None:
+                    why = "times before 1970 or after 2106, which no pcap file has"
+                    self._note(LineProblem(0, why))
+            else:
+                last_ns = frame.time_ns
+            seconds, nanoseconds = divmod(last_ns, 10**9)
+            size = len(frame.data)
+            yield struct.pack("<IIII", seconds, nanoseconds, size, size) + frame.data
+        if link_type is None:
             yield _header(_RAW_IP)
 
 
 def _header(link: int) -> bytes:
     return struct.pack("<IHHiIII", _PCAP_NS, 2, 4, 0, 0, 1 << 18, link)
-
-
-class _Segments:
-    """TCP segments of the connections of a text, with times that never go back."""
-
-    def __init__(self) -> None:
-        self._seqs: dict[Ends, list[int]] = {}
-        self._addresses: dict[str, bytes] = {}
-        self._last_ns = 0
-
-    def records(self, piece: HexPiece) -> Iterator[bytes]:
-        """Yields the pcap records of one piece."""
-        if isinstance(piece, Frame):
-            yield self._record(piece.time_ns, piece.data)
-        elif isinstance(piece, SentBytes):
-            seqs = self._seqs.setdefault(piece.ends, [_FIRST_SEQ, _FIRST_SEQ])
-            for start in range(0, len(piece.data), _SEGMENT):
-                data = piece.data[start : start + _SEGMENT]
-                yield self._record(piece.time_ns, self._packet(piece, seqs, data))
-                seqs[piece.direction] += len(data)
-            seqs[piece.direction] += piece.lost
-
-    def _record(self, time_ns: int | None, packet: bytes) -> bytes:
-        self._last_ns = min(self._last_ns + 1000, _MOST_NS) if time_ns is None else time_ns
-        seconds, nanoseconds = divmod(self._last_ns, 10**9)
-        return struct.pack("<IIII", seconds, nanoseconds, len(packet), len(packet)) + packet
-
-    def _packet(self, piece: SentBytes, seqs: list[int], data: bytes) -> bytes:
-        (client, client_port), (server, server_port) = piece.ends
-        source, target = self._address(client, None), self._address(server, None)
-        if len(source) != len(target):
-            source = self._address(client, len(target))
-        ports = client_port & 0xFFFF, server_port & 0xFFFF
-        if piece.direction:
-            source, target, ports = target, source, (ports[1], ports[0])
-        seq, ack = seqs[piece.direction], seqs[1 - piece.direction]
-        tcp = struct.pack(
-            ">HHIIBBHHH",
-            *ports,
-            seq & 0xFFFFFFFF,
-            ack & 0xFFFFFFFF,
-            5 << 4,
-            _ACK_PUSH,
-            0xFFFF,
-            0,
-            0,
-        )
-        if len(source) == 16:
-            return (
-                struct.pack(">IHBB", 6 << 28, len(tcp) + len(data), 6, 64)
-                + source
-                + target
-                + tcp
-                + data
-            )
-        return (
-            struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(data), 0, 0, 64, 6, 0)
-            + source
-            + target
-            + tcp
-            + data
-        )
-
-    def _address(self, host: str, size: int | None) -> bytes:
-        """Returns the address of a host; an address for documentation if the host is a name, or has
-        to be of the other family.
-        """
-        try:
-            address = ipaddress.ip_address(host).packed
-        except ValueError:
-            address = b""
-        if address and size in (None, len(address)):
-            return address
-        if size == 16:
-            return bytes.fromhex("20010db8000000000000000000000001")
-        number = 2 + len(self._addresses) % 253 if host not in self._addresses else 0
-        return self._addresses.setdefault(host, bytes((192, 0, 2, number)))
 
 
 def text_packets(head: bytes, raw: Raw) -> TextPackets | None:

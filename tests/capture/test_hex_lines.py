@@ -1,25 +1,20 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from dcpinspect.capture.hex_lines import (
-    _PUSHED,
-    CLIENT,
     FORMS,
-    SERVER,
     Frame,
     HexPiece,
     LineProblem,
-    SentBytes,
     TextForm,
+    dump,
     form_of,
 )
-from dcpinspect.protocol.opcodes import Opcode, Trait
 
 HELLO = bytes.fromhex("801f000300000000000000050000000100000000000000006162630006")
-ANSWER = bytes.fromhex("811f00000000000000000002000000010000000000000000" + "0006")
 NAMES = sorted({form.name for form in FORMS})
 
 
@@ -58,67 +53,35 @@ def grouped(data: bytes, *, indent: str = "\t", beside: bool = True) -> str:
 TEN_TO_ELEVEN = (10 * 3600 + 49 * 60 + 58) * 10**9 + 164_224_000
 
 
-def follow(pieces: list[tuple[int, bytes]], indent: str = "\t") -> str:
-    seen, out = [0, 0], []
-    for direction, data in pieces:
-        out.append(rows(data, seen[direction], indent=indent * direction))
-        seen[direction] += len(data)
-    return "\n".join(out)
-
-
-NODES = "Node 0: 10.0.0.1:4000\nNode 1: 10.0.0.2:11210\n"
+IP_PACKET = bytes.fromhex(
+    "4500002c4c9140004006d9f30a1400090a140007a8ca2bca7548e3b0000000005002 01f65d6d0000 00010203"
+)
+IP_PACKET = IP_PACKET[:10] + b"\0\0" + IP_PACKET[12:]
 
 
 def found(text: str) -> tuple[TextForm, list[HexPiece]]:
     form = form_of(text)
     assert form is not None
-    return form, list(form.pieces(iter(list(enumerate(text.split("\n"), 1)))))
+    return form, list(dump(iter(list(enumerate(text.split("\n"), 1)))))
 
 
-def pieces(
-    direction_of_time: Callable[[int], int | None] = lambda _: None, ends: object = (CLIENT, SERVER)
-) -> list[SentBytes]:
-    return [
-        SentBytes(ends, direction, direction_of_time(direction), data)  # type: ignore[arg-type]
-        for direction, data in enumerate((HELLO, ANSWER))
-    ]
-
-
-NAMED = (("10.0.0.1", 4000), ("10.0.0.2", 11210))
-TWO = [(0, HELLO), (1, ANSWER)]
-CASES: list[tuple[str, str, list[SentBytes]]] = [
-    (
-        "follow view as a hex dump",
-        f"===\nFollow: tcp,hex\nFilter: x\n{NODES}{follow(TWO)}\n===",
-        pieces(ends=NAMED),
-    ),
-    ("follow view as a hex dump", follow(TWO, "    "), pieces()),
-    (
-        "follow view as hex digits",
-        f"Follow: tcp,raw\n{NODES}{HELLO.hex()}\n\t{ANSWER.hex()}\n",
-        pieces(ends=NAMED),
-    ),
+CASES: list[tuple[str, str, list[HexPiece]]] = [
     (
         "text of tcpdump",
-        f"10:49:58.164224 IP a > b: x\n{grouped(HELLO)}",
-        [SentBytes((CLIENT, SERVER), 0, TEN_TO_ELEVEN, HELLO)],
+        f"10:49:58.164224 IP a > b: x\n{grouped(IP_PACKET)}",
+        [Frame(IP_PACKET, 101, TEN_TO_ELEVEN)],
     ),
-    ("hex dump", grouped(HELLO, indent="").replace("0x", "0000"), pieces()[:1]),
+    ("hex dump", grouped(IP_PACKET, indent="").replace("0x", "0000"), [Frame(IP_PACKET, 101)]),
     (
         "hex dump",
-        f"{rows(HELLO, digits=4, halves=False)}\n\n{rows(ANSWER, digits=4, halves=False)}\n",
-        pieces(),
-    ),
-    (
-        "hex digits",
-        f"{HELLO[:10].hex(' ')}\n{HELLO[10:].hex(':')}\n",
-        [SentBytes((CLIENT, SERVER), 0, None, one) for one in (HELLO[:10], HELLO[10:])],
+        f"{rows(IP_PACKET, digits=4, halves=False)}\n\n{rows(IP_PACKET, digits=4)}\n",
+        [Frame(IP_PACKET, 101)] * 2,
     ),
 ]
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), CASES)
-def test_a_text_of_each_form_is_read(name: str, text: str, expected: list[SentBytes]) -> None:
+def test_a_text_of_each_form_is_read(name: str, text: str, expected: list[HexPiece]) -> None:
     form, got = found(text)
     assert form.name == name
     assert got == expected
@@ -138,27 +101,16 @@ def test_packets_of_a_dump_are_frames_and_what_was_put_together_of_them_is_left_
 
 
 def test_text_beside_the_bytes_is_not_read_as_bytes() -> None:
-    data = b"\x80 aa bb cc dd ee ff 11"
-    for width, halves in ((16, True), (16, False)):
-        (one,) = found(rows(data, digits=4, width=width, halves=halves))[1]
-        assert isinstance(one, SentBytes)
-        assert one.data == data
+    data = IP_PACKET + b"\x80 aa bb cc dd ee ff 11"
+    for halves in (True, False):
+        assert found(rows(data, digits=4, halves=halves))[1] == [Frame(data, 101)]
 
 
-def test_bytes_that_the_text_should_have_are_missing() -> None:
-    lines = follow([(0, HELLO), (1, ANSWER), (0, HELLO)]).split("\n")
-    gap = [
-        one
-        for one in found("\n".join([*lines[:4], *lines[5:]]))[1]
-        if isinstance(one, SentBytes) and one.lost
-    ]
-    assert [one.lost for one in gap] == [16]
+def test_bytes_that_begin_as_no_packet_are_told() -> None:
+    told = "no packet begins with these bytes; 'dcpinspect explain -' is for messages"
+    assert found(f"\n{rows(HELLO, digits=4)}")[1] == [LineProblem(2, told)]
 
 
-IP_PACKET = bytes.fromhex(
-    "4500002c4c9140004006d9f30a1400090a140007a8ca2bca7548e3b0000000005002 01f65d6d0000 00010203"
-)
-IP_PACKET = IP_PACKET[:10] + b"\0\0" + IP_PACKET[12:]
 IPV6_PACKET = bytes.fromhex("6000000000140640") + bytes(32) + IP_PACKET[20:40]
 ARP = bytes.fromhex("00010800060400010242 0a140007 0a140007 000000000000 0a140009")
 
@@ -248,36 +200,17 @@ def test_times_of_tcpdump_are_read_in_each_of_their_forms(
 
 
 @pytest.mark.parametrize(
-    ("data", "direction"),
-    [
-        (HELLO, 0),
-        (ANSWER, 1),
-        (b"\x80\x57", 1),
-        (b"\x81\x57", 0),
-        (b"\x80\x53", 0),
-        (b"\x80\x5c", 1),
-        (b"\x81\x5c", 0),
-        (b"\x80\x66", 1),
-        (b"\x80\x5a", 1),
-        (b"\x80\x61", 0),
-        (b"\x08\x01", 0),
-    ],
-)
-def test_who_sent_a_message_is_taken_from_its_command(data: bytes, direction: int) -> None:
-    text = rows(data + bytes(30), digits=4)
-    (one,) = found(text)[1]
-    assert isinstance(one, SentBytes)
-    assert one.direction == direction
-
-
-def test_producers_push_what_flow_control_counts_and_noops() -> None:
-    counted = {int(opcode) for opcode in Opcode if Trait.COUNTED in opcode.traits}
-    assert counted | {Opcode.DCP_FLUSH, Opcode.DCP_NOOP} == _PUSHED
-
-
-@pytest.mark.parametrize(
     "text",
-    ["", "hello", "{}", "80", "# a heading\n\ntext 0000 80 1f", "\x80\x1f\x00", "peers are here"],
+    [
+        "",
+        "hello",
+        "{}",
+        "80",
+        "# a heading\n\ntext 0000 80 1f",
+        "\x80\x1f\x00",
+        HELLO.hex(),
+        "Follow: tcp,raw\n80",
+    ],
 )
 def test_other_texts_have_no_form(text: str) -> None:
     assert form_of(text) is None
@@ -298,9 +231,5 @@ def test_any_text_gives_pieces_or_problems() -> None:
             yield "".join(letters)
 
     for text in damaged():
-        form = form_of(text)
-        for one in (
-            form.pieces(iter(list(enumerate(text.split("\n"), 1)))) if form is not None else ()
-        ):
-            assert isinstance(one, SentBytes | Frame | LineProblem)
-            assert not isinstance(one, SentBytes) or one.lost >= 0
+        for one in dump(iter(list(enumerate(text.split("\n"), 1)))):
+            assert isinstance(one, Frame | LineProblem)

@@ -12,7 +12,7 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError
 from dcpinspect.reading.reading import Reading
 from tests import builders
-from tests.capture.test_hex_lines import ANSWER, HELLO, follow
+from tests.capture.test_hex_lines import HELLO, IP_PACKET, grouped
 from tests.peers.truth import SAMPLES
 
 FIELD = Path(__file__).parents[1] / "captures" / "field"
@@ -34,29 +34,6 @@ def opcodes(path: Path, *, connection: int | None = None) -> list[tuple[int, int
             )
             out += [one[1:] for one in several if connection in (None, one[0])]
     return out
-
-
-def follow_of(path: Path, form: str, target: Path) -> Path:
-    command = [
-        "tshark",
-        "-r",
-        str(path),
-        "-q",
-        "-z",
-        f"follow,tcp,{form},0",
-        "-d",
-        "tcp.port==11210,data",
-    ]
-    target.write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
-    return target
-
-
-@pytest.mark.slow
-@pytest.mark.requires("tshark")
-@pytest.mark.parametrize("form", ["hex", "raw"])
-def test_the_follow_view_has_the_messages_of_the_capture(tmp_path: Path, form: str) -> None:
-    text = follow_of(ROLLBACK, form, tmp_path / "follow.txt")
-    assert sorted(opcodes(text)) == sorted(opcodes(ROLLBACK, connection=1))
 
 
 @pytest.mark.slow
@@ -121,8 +98,7 @@ def test_text_with_dots_for_bytes_is_refused() -> None:
 def test_a_time_that_no_file_can_hold_is_told(tmp_path: Path) -> None:
     path = tmp_path / "dump.txt"
     path.write_text(
-        f"9999-01-01 00:00:00.000000 IP a\n\t0x0000:  {HELLO.hex(' ', -2)}\n1900-01-01 "
-        "00:00:00.000000 IP a\n"
+        f"9999-01-01 00:00:00.000000 IP a\n{grouped(IP_PACKET)}\n1900-01-01 00:00:00.000000 IP a\n"
     )
     with open_capture(path) as capture:
         assert sum(map(len, capture)) == 1
@@ -137,37 +113,39 @@ def test_a_packed_text_is_read(tmp_path: Path) -> None:
     assert opcodes(path) == opcodes(FIELD / "x01-text-dumps" / "X.txt")
 
 
-@pytest.mark.parametrize("host", ["10.0.0.2", "::1", "db.example.com", "x" * 253])
-def test_any_host_gives_packets(tmp_path: Path, host: str) -> None:
-    path = tmp_path / "follow.txt"
-    path.write_text(
-        f"Follow: tcp,raw\nNode 0: 10.0.0.1:4000\nNode 1: {host}:11210\n{HELLO.hex()}\n"
-    )
-    assert opcodes(path) == [(0, 0x1F, len(HELLO))]
-
-
-def test_bytes_that_are_missing_are_no_message(tmp_path: Path) -> None:
-    path = tmp_path / "follow.txt"
-    lines = follow([(0, HELLO), (1, ANSWER), (0, HELLO), (0, HELLO)]).split("\n")
-    path.write_text("\n".join(line for line in lines if not line.startswith("0000001d")))
-    assert len(opcodes(path)) < 4
-
-
 def test_a_place_without_a_form_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "follow.txt"
-    path.write_text(f"Follow: tcp,raw\n{HELLO.hex()}\n{HELLO.hex()[:-1]}\nabc\n")
+    path, lines = tmp_path / "dump.txt", grouped(IP_PACKET).split("\n")
+    path.write_text("\n".join([lines[0], lines[2], *lines]))
     with open_capture(path) as capture:
         list(capture)
         assert [(one.offset, one.what) for one in capture.problems] == [
-            (None, "line 3: half a byte, and 1 more such places")
+            (None, "line 2: offset 32 where 16 was to come")
         ]
 
 
 def test_long_lines_take_no_memory(tmp_path: Path) -> None:
-    path = tmp_path / "follow.txt"
+    path = tmp_path / "dump.txt"
     with path.open("wb") as file:
-        file.write(f"Follow: tcp,raw\n{HELLO.hex()}\n".encode())
+        file.write(f"{grouped(IP_PACKET)}\n".encode())
         for _ in range(8):
             file.write(b"80" * (1 << 20))
-        file.write(f"\n\t{ANSWER.hex()}\n".encode())
-    assert [one[1] for one in opcodes(path)] == [0x1F, 0x1F]
+        file.write(f"\n{grouped(IP_PACKET)}\n".encode())
+    with open_capture(path) as capture:
+        assert sum(map(len, capture)) == 2
+        assert [one.what for one in capture.problems] == [
+            f"line {len(grouped(IP_PACKET).splitlines()) + 1}: a line that is too long"
+        ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (HELLO.hex(" "), "explain them: dcpinspect explain -"),
+        ("=====\nFollow: tcp,hex\nFilter: x\n", "what tshark prints of a stream"),
+    ],
+)
+def test_what_stands_for_no_packets_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(text)
+    with pytest.raises(CaptureError, match=told):
+        open_capture(path)

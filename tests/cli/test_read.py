@@ -36,6 +36,9 @@ SMALL = sorted(path for path in SAMPLES.glob("*.pcap*") if path.stat().st_size <
 
 Read = Callable[..., list[str]]
 
+DUMPS = Path(__file__).parents[1] / "captures" / "field" / "x01-text-dumps"
+"""What people paste of packets."""
+
 
 @pytest.fixture
 def talk(tmp_path: Path) -> str:
@@ -1066,28 +1069,24 @@ def test_a_colour_of_the_config_file_that_is_none_is_said_where_it_is_used(
     )
 
 
-def test_pasted_hex_is_read_and_what_is_made_up_is_told(
+def test_a_dump_of_packets_is_read_and_what_it_lacks_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "paste\x1b.txt"
-    path.write_text("80 0a 00 00 00 00 00 00 00 00 00 00 00 00 00 01\n00 00 00 00 00 00 00 00\n")
+    path.write_text((DUMPS / "tx.txt").read_text())
     assert main(["read", str(path)]) == 0
     out = capsys.readouterr()
-    assert "noop" in out.out
-    assert out.err == (
-        f"dcpinspect: {tmp_path}/paste\\x1b.txt: hex digits; one side alone; addresses are "
-        "made up; it has no times, so packets are 1 us"
-        " apart from 1970 on\n"
-    )
+    assert "hello" in out.out
+    assert f"{tmp_path}/paste\\x1b.txt: hex dump; it has no times" in out.err
 
 
-def test_a_damaged_place_of_pasted_hex_is_told(
+def test_a_damaged_place_of_a_dump_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "paste.txt"
-    path.write_text(f"Follow: tcp,raw\n800a{'00' * 22}\n801\n")
+    path.write_text(f"{(DUMPS / 'tx.txt').read_text()}\n0123  00 11 22\n")
     assert main(["read", str(path)]) == 3
-    assert f"{path}: line 3: half a byte; all that is readable was read" in capsys.readouterr().err
+    assert "offset 291 where" in capsys.readouterr().err
 
 
 def test_damage_of_a_followed_capture_is_told_when_it_is_met_and_once(tmp_path: Path) -> None:
