@@ -57,8 +57,6 @@ OPTIONS = dict(
         tls_search: how many secrets and record numbers are tried for a connection that began before
             the capture
         capture_point: what files of one capture point have in common: dir, stem or name:NAME
-        unit: what one task reads: all files of a capture point as one (point), or each file alone
-            (file)
         on_error: if something cannot be read, a row shows it (row), the job fails (fail), or
             nothing happens (skip)
         mode: the same in Spark's words: PERMISSIVE, FAILFAST or DROPMALFORMED
@@ -82,8 +80,6 @@ class CaptureSlice:
 
     point: str
     files: tuple[str, ...]
-    is_cut: bool = False
-    """Whether other tasks read other files of the point, so connections are cut at files."""
     before: tuple[str, ...] = ()
     """Files in which messages may begin. Messages that end in these files are not wanted again."""
 
@@ -103,7 +99,6 @@ class SourceOptions:
     extra_ports: tuple[int, ...] = ()
     find_ports: bool = False
     point_rule: str = BY_DIRECTORY
-    by_file: bool = False
     on_error: OnError = "fail"
     name_pattern: str = "*"
     """Pattern for the names of wanted files."""
@@ -145,11 +140,6 @@ class SourceOptions:
         points: dict[str, list[str]] = {}
         for unit in units:
             points.setdefault(unit.point, []).append(unit.path)
-        if self.by_file:
-            return [
-                CaptureSlice(unit.point, (unit.path,), is_cut=len(points[unit.point]) > 1)
-                for unit in units
-            ]
         return [CaptureSlice(point, tuple(files)) for point, files in points.items()]
 
     def _counts(self, path: str) -> bool:
@@ -200,7 +190,6 @@ def read_options(
         extra_ports,
         find_ports,
         _option_value("capture_point", check_rule, values.get("capture_point", BY_DIRECTORY)),
-        _one_of(values, "unit", ("point", "file"), "point") == "file",
         on_error,
         values.get("path_glob_filter", "*"),
         _time(values, "modified_after"),

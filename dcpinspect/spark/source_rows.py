@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from dcpinspect.capture.open import FileDamage, open_capture
-from dcpinspect.coverage import DCP
 from dcpinspect.errors import CaptureError
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.reading.reading import Reading
@@ -59,14 +58,6 @@ def record_batches(asked: SourceOptions, capture_slice: CaptureSlice) -> Iterato
                 yield from _messages(asked, capture_slice, batch)
             for problem in reading.capture.problems[seen:]:
                 yield from _damage(asked, capture_slice, problem)
-            if capture_slice.is_cut and (lost := _lost(reading)):
-                message = (
-                    f"{lost:,} bytes are of messages that begin or end in other files of "
-                    f"{capture_slice.point}; with unit=point they are read"
-                )
-                yield from _failure(
-                    asked, capture_slice, CaptureError(capture_slice.files[0], message)
-                )
     except CaptureError as error:
         if asked.on_error == "fail":
             raise
@@ -76,16 +67,6 @@ def record_batches(asked: SourceOptions, capture_slice: CaptureSlice) -> Iterato
             offset=error.offset,
         )
         yield from _failure(asked, capture_slice, more)
-
-
-def _lost(reading: Reading) -> int:
-    """Returns how many bytes on connections of the protocol are in no message."""
-    incomplete = (
-        coverage
-        for coverage in reading.coverage.where(lambda all_: (all_.decoded > 0) & ~all_.is_whole)
-        if coverage.protocol == DCP
-    )
-    return sum(coverage.unfinished + sum(coverage.skipped.values()) for coverage in incomplete)
 
 
 def _tried(files: tuple[str, ...]) -> tuple[list[str], list[CaptureError]]:

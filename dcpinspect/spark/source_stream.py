@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from dcpinspect.capture.remote import info
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.spark.data_source import Task
-from dcpinspect.spark.source_options import CaptureSlice, SourceOptions
+from dcpinspect.spark.source_options import SourceOptions
 from dcpinspect.spark.source_rows import record_batches
 
 _CHANGED = "changed_ns"
@@ -91,12 +91,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
             new = [path for time_ns, path in times if start[_CHANGED] < time_ns <= end[_CHANGED]]
             before = [path for time_ns, path in times if time_ns <= start[_CHANGED]]
-            tasks += (
-                [Task(CaptureSlice(capture_slice.point, (path,), is_cut=True)) for path in new]
-                if self.asked.by_file
-                else []
-            )
-            if new and not self.asked.by_file:
+            if new:
                 tasks.append(
                     Task(replace(capture_slice, files=tuple(new), before=tuple(before[-1:])))
                 )

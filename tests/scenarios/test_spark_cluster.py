@@ -34,7 +34,7 @@ spark.sparkContext.addPyFile(package)
 from dcpinspect.spark import register
 
 register(spark)
-frame = spark.read.format("dcp").option("columns", "name,vbucket").option("unit", "file").load(captures)
+frame = spark.read.format("dcp").option("columns", "name,vbucket").option("capture_point", "stem").load(captures)
 counts = {row["name"]: row["count"] for row in frame.groupBy("name").count().collect()}
 
 def where(batches):

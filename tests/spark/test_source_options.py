@@ -53,7 +53,6 @@ TOUR = str(SAMPLES / "tour.pcapng")
             {"port": "11210,http"},
             "option port: http is no port; write numbers from 1 to 65535, or auto",
         ),
-        ({"unit": "packet"}, "option unit: packet is not known; write point or file"),
         ({"onError": "ignore"}, "option on_error: ignore is not known; write row, fail or skip"),
         (
             {"onError": "row", "columns": "row"},
@@ -152,13 +151,8 @@ def test_a_task_reads_what_was_captured_at_one_point(tmp_path: Path) -> None:
         CaptureSlice("node1", (one, two)),
         CaptureSlice("node2", (three,)),
     ]
-    assert read_options({"paths": f'["{one}", "file://{three}"]', "unit": "file"}).task_parts() == [
+    assert read_options({"paths": f'["{one}", "file://{three}"]'}).task_parts() == [
         CaptureSlice("node1", (one,)),
-        CaptureSlice("node2", (three,)),
-    ]
-    assert read_options({"path": str(tmp_path), "unit": "file"}).task_parts() == [
-        CaptureSlice("node1", (one,), is_cut=True),
-        CaptureSlice("node1", (two,), is_cut=True),
         CaptureSlice("node2", (three,)),
     ]
     assert read_options({"path": str(tmp_path), "pathGlobFilter": "*_2.pcap"}).task_parts() == [

@@ -49,24 +49,6 @@ def test_messages_over_the_border_of_two_files_are_whole(tmp_path: Path) -> None
     (tmp_path / "ring_2.pcap").write_bytes(builders.pcap(packets[half:]))
     seqnos = read(tmp_path, columns="by_seqno", opcodes="mutation")["by_seqno"].to_pylist()
     assert seqnos == list(range(1, 400))
-    cut = read(tmp_path, columns="by_seqno,error", opcodes="mutation", unit="file").to_pylist()
-    assert sum(row["by_seqno"] is not None for row in cut) == 398
-    assert ["other files of" in row["error"] for row in cut if row["error"] is not None] == [
-        True,
-        True,
-    ]
-    with pytest.raises(
-        CaptureError,
-        match=(
-            r"ring_1\.pcap: \d+ bytes are of messages that begin or end in other files .* with "
-            r"unit=point"
-        ),
-    ):
-        read(tmp_path, columns="by_seqno", unit="file")
-    assert (
-        len(read(tmp_path, columns="by_seqno", opcodes="mutation", unit="file", on_error="skip"))
-        == 398
-    )
 
 
 def test_a_pipe_is_no_capture_and_holds_nobody_up(tmp_path: Path) -> None:
