@@ -59,7 +59,6 @@ OPTIONS = dict(
         capture_point: what files of one capture point have in common: dir, stem or name:NAME
         on_error: if something cannot be read, a row shows it (row), the job fails (fail), or
             nothing happens (skip)
-        mode: the same in Spark's words: PERMISSIVE, FAILFAST or DROPMALFORMED
         path_glob_filter: only files whose names match, as in *.pcapng
         modified_after: a time in UTC; files that were changed later
         modified_before: a time in UTC; files that were changed earlier
@@ -69,8 +68,6 @@ OPTIONS = dict(
     )
 )
 """The options and their meanings. Spark ignores case, and here onError is the same as on_error."""
-MODES: Mapping[str, OnError] = {"PERMISSIVE": "row", "FAILFAST": "fail", "DROPMALFORMED": "skip"}
-"""Names that Spark's own sources use for the values of ``on_error``."""
 _NAMES = {name.replace("_", ""): name for name in OPTIONS}
 
 
@@ -166,7 +163,11 @@ def read_options(
     Raises UsageError, which names the option.
     """
     values = _by_name(options)
-    on_error = _on_error(values)
+    on_error: Any = values.get("on_error")
+    if on_error not in (None, *get_args(OnError)):
+        raise UsageError(
+            f"option on_error: {escape(on_error)} is not known; write row, fail or skip"
+        )
     names = _columns(values.get("columns"), shows_errors=on_error == "row")
     if schema is not None:
         _check_types(schema)
@@ -220,16 +221,6 @@ def _by_name(options: Mapping[str, str]) -> dict[str, str]:
             )
         values[option] = value
     return values
-
-
-def _on_error(options: Mapping[str, str]) -> OnError | None:
-    """Returns what to do with captures that cannot be read, or None. Raises UsageError."""
-    if "mode" in options:
-        if "on_error" in options:
-            raise UsageError("option mode: is the same as on_error; give one of the two")
-        upper = {**options, "mode": options["mode"].upper()}
-        return MODES[_one_of(upper, "mode", tuple(MODES), "")]
-    return _one_of(options, "on_error", get_args(OnError), "") if "on_error" in options else None
 
 
 def _columns(text: str | None, *, shows_errors: bool) -> list[str]:
@@ -360,13 +351,3 @@ def _ports(text: str | None) -> tuple[tuple[int, ...], bool]:
                 f"option port: {escape(word)} is no port; write numbers from 1 to 65535, or auto"
             )
     return tuple(int(word) for word in words if word != "auto"), "auto" in words
-
-
-def _one_of(options: Mapping[str, str], name: str, known: Sequence[str], usual: str) -> Any:
-    value = options.get(name, usual)
-    if value not in known:
-        raise UsageError(
-            f"option {name}: {escape(value)} is not known; write {', '.join(known[:-1])} or "
-            f"{known[-1]}"
-        )
-    return value

@@ -104,8 +104,8 @@ def test_every_row_is_a_message_unless_errors_are_asked_for(
         ),
     ):
         reader.load(str(tmp_path)).count()
-    messages = reader.option("mode", "DROPMALFORMED").load(str(tmp_path)).count()
-    told = session.read.format("dcp").option("mode", "PERMISSIVE").load(str(tmp_path))
+    messages = reader.option("on_error", "skip").load(str(tmp_path)).count()
+    told = session.read.format("dcp").option("on_error", "row").load(str(tmp_path))
     assert (told.where("error is null").count(), told.count()) == (messages, messages + 2)
     assert reader.option("pathGlobFilter", "*.none").load(str(tmp_path)).count() == 0
 

@@ -102,7 +102,7 @@ def test_what_cannot_be_read_is_a_row_that_says_so(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_bytes(b"garbage, and a long text of it")
     (tmp_path / "b.pcap").write_bytes(b"")
     (tmp_path / "c.pcap").write_bytes(Path(SAMPLES / "rollback.pcap").read_bytes()[:-7])
-    table = read(tmp_path, mode="PERMISSIVE")
+    table = read(tmp_path, on_error="row")
     told_of = (
         table.filter(pa.compute.is_valid(table["error"]))
         .select(["file", "error", "row"])

@@ -134,7 +134,8 @@ class Subset:
         self._comments: dict[int, list[str]] = {}
         self._moments: dict[tuple[int, int], str] = {}
         self._openings = Openings()
-        self._reading: Reading | None = None
+        self._reading: Reading
+        """The reading that is followed."""
         self._plain = PlainPackets(self._wishes.redactor) if self._wishes.decrypted else None
         self._stack = ExitStack()
 
@@ -158,7 +159,6 @@ class Subset:
         briefs: Sequence[BriefMessages],
     ) -> None:
         """Takes packets, chunks and messages; see ``engine.Keeper``."""
-        assert self._reading is not None
         if self._plain is not None:
             self._plain.settle()
         if packets is not None:
@@ -226,7 +226,6 @@ class Subset:
 
     def _are_made(self, connections: IntArray) -> BoolArray:
         """Returns, for each of these connections, whether packets are made from its messages."""
-        assert self._reading is not None
         if self._plain is None:
             return np.zeros(len(connections), np.bool_)
         if self._wishes.redactor is not None:
@@ -246,7 +245,6 @@ class Subset:
         for file in self._files:
             if file.spool is not None:
                 file.spool.flush()
-        assert self._reading is not None
         names = self._reading.files
         file_names = [
             name if file.spool is None else file.spool.name
@@ -260,7 +258,6 @@ class Subset:
 
         Raises OutputError if a file does not have its packets any more.
         """
-        assert self._reading is not None
         transport, tls = self._reading.engine.transport, self._reading.engine.tls.connections
         selected = self._connections.within(0, self._connections.end)
         open_tls = [
@@ -328,7 +325,6 @@ class Subset:
         """Returns the positions of packets of the connections and times of ``add_moment``, which
         get their comments.
         """
-        assert self._reading is not None
         pair_of = self._reading.engine.transport.pair_of_connection
         texts = {
             (int(pair_of[connection - 1]), time_ns): text
@@ -384,7 +380,7 @@ class Subset:
     @property
     def size(self) -> int | None:
         """Number of bytes that ``write`` reads, if known."""
-        return self._reading.capture.size if self._reading is not None else None
+        return self._reading.capture.size
 
     def _where(
         self, batch: MessageBatch, rows: RowNumbers
@@ -392,7 +388,6 @@ class Subset:
         """Returns all pairs of a place among these messages and a packet with any of its bytes, and
         the messages from which packets are made.
         """
-        assert self._reading is not None
         transport = self._reading.engine.transport
         turned = np.array(sorted(self._reading.engine.turned), dtype=np.int64)
         connection = batch.connection[rows]
@@ -421,7 +416,6 @@ class Subset:
 
     def _note(self, packets: PacketBatch) -> None:
         """Notes where the packets are, and keeps those that cannot be read again."""
-        assert self._reading is not None
         files, numbers = packets.files, packets.packets
         for number in np.unique(files).tolist():
             while len(self._files) <= number:
@@ -448,7 +442,6 @@ class Subset:
 
     def _again(self, *, is_whole: bool) -> Iterator[PacketBatch]:
         """Yields the packets in the same order, up to the last wanted one, or all that were read."""
-        assert self._reading is not None
         end, done = self._end if is_whole else min(self._end, self._marks.end), 0
         if not end:
             return
