@@ -7,39 +7,29 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dcpinspect.cli.choices import Choices
-from dcpinspect.errors import UsageError
 
 if TYPE_CHECKING:
     from dcpinspect.cli.metrics_server import Exporter
 
 
 class Exposition(Choices):
-    """Whether numbers are served to Prometheus, and which."""
+    """Whether numbers are served to Prometheus."""
 
     title = "Metrics"
     words = """
     metrics_at --metrics [HOST]:PORT: Serve numbers to Prometheus at this address, under /metrics.
         Without a host, all interfaces serve them.
-    --metrics-vbuckets: For --metrics, also serve numbers of each vbucket.
     """
     metrics_at: str | None = None
-    metrics_vbuckets: bool = False
 
     @contextmanager
     def exporting(self) -> Iterator[Exporter | None]:
-        """Runs the server until the end, once there is a reading; yields None without an address.
-        Raises UsageError.
-        """
+        """Runs the server until the end, once there is a reading; yields None without an address."""
         if self.metrics_at is None:
-            if self.metrics_vbuckets:
-                raise UsageError(
-                    "--metrics-vbuckets: is for --metrics; give it an address, as in --metrics "
-                    ":9464"
-                )
             yield None
             return
         # deferred: the library's server takes 20 ms
         from dcpinspect.cli.metrics_server import serving
 
-        with serving(self.metrics_at, with_vbuckets=self.metrics_vbuckets) as exporter:
+        with serving(self.metrics_at) as exporter:
             yield exporter

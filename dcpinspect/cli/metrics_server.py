@@ -54,8 +54,7 @@ _TIMEOUT = "X-Prometheus-Scrape-Timeout-Seconds"
 class Exporter:
     """Hands out the numbers of a reading."""
 
-    def __init__(self, *, with_vbuckets: bool) -> None:
-        self._with_vbuckets = with_vbuckets
+    def __init__(self) -> None:
         self._metrics: Metrics | None = None
         self._latest: Snapshot = {}
         self._made = threading.Condition()
@@ -87,7 +86,7 @@ class Exporter:
         """Serves the numbers of ``source`` from now on; ``renew_when_due`` makes them."""
         from dcpinspect.output.exposition import Metrics  # deferred: NumPy
 
-        self._metrics = metrics = Metrics(source, with_vbuckets=self._with_vbuckets)
+        self._metrics = metrics = Metrics(source)
         self._is_wanted = True  # the first packet may come late
         self.renew_when_due()
         return metrics
@@ -284,7 +283,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(address: str, *, with_vbuckets: bool) -> Iterator[Exporter]:
+def serving(address: str) -> Iterator[Exporter]:
     """Runs the server until the end, once there is a reading. Raises UsageError."""
     try:
         import prometheus_client  # noqa: F401
@@ -292,7 +291,7 @@ def serving(address: str, *, with_vbuckets: bool) -> Iterator[Exporter]:
         raise UsageError(
             "--metrics needs the package prometheus_client; install dcpinspect[metrics]"
         ) from None
-    exporter = Exporter(with_vbuckets=with_vbuckets)
+    exporter = Exporter()
     with _Server(_listener(address), exporter) as server:
         host, port = server.socket.getsockname()[:2]
         complain(

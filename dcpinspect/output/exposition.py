@@ -12,14 +12,14 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from dcpinspect import __version__
-from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.arrays import IntArray
 from dcpinspect.capture.live import LiveCapture
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.opcodes import Opcode, opcode_code
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
 
 MOST_PAIRS = 100
 """Greatest number of pairs of client and bucket that have numbers of their own."""
-MOST_VBUCKETS = 1 << 14
-"""Greatest number of vbuckets that have numbers of their own: the first ones of all pairs together.
-"""
 _LABEL = 80
 """Greatest number of columns of a label."""
 _PENDING = 1 << 16
@@ -120,12 +117,6 @@ gauge noop_age_seconds client bucket: Time since the last noop, of the open conn
     longest.
 counter holes_total client bucket: Ranges of bytes that are not in the capture.
 counter missing_bytes_total client bucket: Bytes that are not in the capture.
-gauge vbucket_last_seqno client bucket vbucket: Seqno up to which the newest stream has come. For
-    --metrics-vbuckets.
-gauge vbucket_seqno_lag client bucket vbucket: Seqnos from there to the high seqno that the server
-    told. For --metrics-vbuckets.
-gauge vbucket_stuck client bucket vbucket: 1 where nothing moves the vbucket, else 0. For
-    --metrics-vbuckets.
 counter capture_packets_total: Packets that were read.
 counter capture_dropped_packets_total where: Packets that were lost: in the kernel, in the
     interface, on a full disk, or because they were not read in time (spool). What another program
@@ -196,9 +187,7 @@ class _Totals:
 class Metrics:
     """The numbers of a reading. Feed it with every batch, from the reading's thread."""
 
-    def __init__(
-        self, reading: MeasuredReading, *, with_vbuckets: bool = False, limit: int = MOST_PAIRS
-    ) -> None:
+    def __init__(self, reading: MeasuredReading, *, limit: int = MOST_PAIRS) -> None:
         """Starts before the first batch; from now on the reading tracks streams."""
         if isinstance(reading, Reading):
             if reading.tracker is None:
@@ -206,7 +195,6 @@ class Metrics:
             reading.forget_what_is_over()
         self.reading = reading
         """May be replaced by what the next run found."""
-        self._with_vbuckets = with_vbuckets
         self._most = limit
         self._pairs: dict[Pair, _Totals] = {}
         self._counts: dict[int, IntArray] = {}
@@ -476,13 +464,6 @@ class Metrics:
                 yield "dcpinspect_seqno_lag_vbuckets", pairs[pair_index], len(of_pair[pair_index])
                 if of_pair[pair_index]:
                     yield "dcpinspect_seqno_lag", pairs[pair_index], sum(of_pair[pair_index])
-        if self._with_vbuckets:
-            yield from _by_vbucket(
-                streams[rows],
-                [pairs[pair_index] for pair_index in pair_of_stream.tolist()],
-                stuck,
-                lags,
-            )
 
     def _lags(self, tables: Tables, streams: Streams) -> list[int | None]:
         """Returns how far each of these streams is behind what its server told, up to where it was
@@ -567,39 +548,6 @@ def _by_command(pair: Pair, totals: _Totals) -> Iterator[tuple[str, tuple[str, .
         if any(answers):
             times = Times(np.cumsum(answers).tolist(), int(total_ns) / 1e9)
             yield "dcpinspect_answer_seconds", (*pair, opcode), times
-
-
-def _by_vbucket(
-    streams: Streams, pairs: Sequence[Pair], stuck: BoolArray, lags: Sequence[int | None]
-) -> Iterator[tuple[str, tuple[str, ...], Value]]:
-    """Yields samples by vbucket. If it has several streams: of the one that is farthest behind, and
-    whether any is stuck.
-    """
-    by_labels: dict[tuple[str, ...], list[tuple[int | None, int | None, bool]]] = defaultdict(list)
-    positions = [
-        seqno if is_known else None
-        for seqno, is_known in zip(
-            unbiased(streams.position).tolist(), streams.has_position.tolist(), strict=True
-        )
-    ]
-    for pair, vbucket, position, lag, is_stuck in zip(
-        pairs, streams.vbucket.tolist(), positions, lags, stuck.tolist(), strict=True
-    ):
-        labels: tuple[str, ...] = (*pair, str(vbucket))
-        if labels in by_labels or len(by_labels) < MOST_VBUCKETS:
-            by_labels[labels].append((position, lag, is_stuck))
-    for labels, values in by_labels.items():
-        last = _known_values(position for position, _, _ in values)
-        behind = _known_values(lag for _, lag, _ in values)
-        if last:
-            yield "dcpinspect_vbucket_last_seqno", labels, min(last)
-        if behind:
-            yield "dcpinspect_vbucket_seqno_lag", labels, max(behind)
-        yield "dcpinspect_vbucket_stuck", labels, int(any(is_stuck for _, _, is_stuck in values))
-
-
-def _known_values(values: Iterable[int | None]) -> list[int]:
-    return [value for value in values if value is not None]
 
 
 def _newest(streams: Streams, consumers: IntArray) -> IntArray:

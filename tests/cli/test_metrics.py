@@ -14,10 +14,6 @@ ROLLBACK = str(SAMPLES / "rollback.pcap")
     ("arguments", "line"),
     [
         (["--metrics", ":0"], "--metrics: is for what goes on; add --follow"),
-        (
-            ["--follow", "--metrics-vbuckets"],
-            "--metrics-vbuckets: is for --metrics; give it an address, as in --metrics :9464",
-        ),
     ],
 )
 def test_what_does_not_fit_is_said(

@@ -108,7 +108,7 @@ def test_the_numbers_are_served_with_words_for_each_of_them() -> None:
 @pytest.mark.requires("promtool")
 @pytest.mark.parametrize("name", ["rollback.pcap", "tour.pcapng", "midstream.pcap"])
 def test_promtool_finds_nothing_to_complain_about(name: str) -> None:
-    with served("--metrics-vbuckets", path=str(SAMPLES / name)) as one:
+    with served(path=str(SAMPLES / name)) as one:
         until(lambda: sample(one.text(), "dcpinspect_messages_total"))
         done = subprocess.run(
             ["promtool", "check", "metrics"],

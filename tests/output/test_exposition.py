@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from dcpinspect.capture.open import open_capture
-from dcpinspect.output.exposition import BOUNDS_S, FAMILIES, MOST_VBUCKETS, Metrics, Snapshot, Times
+from dcpinspect.output.exposition import BOUNDS_S, FAMILIES, Metrics, Snapshot, Times
 from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import Conversation
@@ -28,12 +27,10 @@ MONITORING = DOCS / "monitoring"
 NEWEST = 5_000_000_000
 
 
-def measured(
-    path: Path, *, most: int = 100, with_vbuckets: bool = False, batch_bytes: int = 1 << 24
-) -> list[Snapshot]:
+def measured(path: Path, *, most: int = 100, batch_bytes: int = 1 << 24) -> list[Snapshot]:
     """The numbers after every batch."""
     with Reading(open_capture([str(path)], batch_bytes=batch_bytes)) as reading:
-        metrics = Metrics(reading, with_vbuckets=with_vbuckets, limit=most)
+        metrics = Metrics(reading, limit=most)
         found = []
         for batch in reading:
             metrics.feed(batch)
@@ -192,23 +189,15 @@ def test_a_stream_that_lacks_what_the_server_told_has_a_lag_and_is_stuck_when_it
         encode("get_all_vb_seqnos", "response", opaque=0x50, seqnos=[{"vbucket": 7, "seqno": 10}]),
     )
     path, pair = written(tmp_path / "x.pcap", one), ("10.0.0.1 kafka", "travel")
-    found = measured(path, with_vbuckets=True)[-1]
+    found = measured(path)[-1]
     assert value(found, "dcpinspect_seqno_lag", *pair) == 7
     assert value(found, "dcpinspect_seqno_lag_vbuckets", *pair) == 1
     assert value(found, "dcpinspect_vbuckets_stuck", *pair) == 0
-    assert value(found, "dcpinspect_vbucket_last_seqno", *pair, "7") == 3
     one.time_ns += NEWEST
     one.stream(True, encode("dcp_noop", "response", opaque=0x51))
-    found = measured(written(path, one), with_vbuckets=True)[-1]
+    found = measured(written(path, one))[-1]
     assert value(found, "dcpinspect_stream_verdicts", *pair, "behind") == 1
     assert value(found, "dcpinspect_vbuckets_stuck", *pair) == 1
-    assert value(found, "dcpinspect_vbucket_stuck", *pair, "7") == 1
-    assert value(found, "dcpinspect_vbucket_seqno_lag", *pair, "7") == 7
-
-
-def test_vbuckets_have_numbers_only_where_they_are_asked_for() -> None:
-    found = measured(SAMPLES / "midstream.pcap")[-1]
-    assert [name for name in found if "_vbucket_" in name] == []
 
 
 def test_the_newest_stream_of_a_vbucket_counts_and_only_on_open_connections(tmp_path: Path) -> None:
@@ -354,21 +343,6 @@ def test_commands_that_nobody_described_are_one(tmp_path: Path) -> None:
         known.add(labels[2])
     assert "unknown" in known
     assert not [name for name in known if name.startswith("opcode_0x")]
-
-
-def test_vbuckets_are_bounded(tmp_path: Path) -> None:
-    one = Conversation(mss=60_000)
-    opened(one, b"kafka:1")
-    vbuckets = np.arange(MOST_VBUCKETS + 50)
-    one.stream(
-        True,
-        b"".join(
-            encode("dcp_stream_req", vbucket=vbucket, opaque=vbucket)
-            for vbucket in vbuckets.tolist()
-        ),
-    )
-    found = measured(written(tmp_path / "x.pcap", one), with_vbuckets=True)[-1]
-    assert len(found["dcpinspect_vbucket_stuck"]) == MOST_VBUCKETS
 
 
 # -- docs

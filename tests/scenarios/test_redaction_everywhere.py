@@ -303,7 +303,7 @@ def test_what_watches_tells_no_marker_to_anybody(
     for redactor in (None, Redactor()):
         with Reading([str(capture)]) as reading:
             reading.track(redactor)
-            metrics = Metrics(reading, with_vbuckets=True)
+            metrics = Metrics(reading)
             for batch in reading:
                 metrics.feed(batch)
             assert bool(found(repr(metrics.snapshot()).encode())) == (redactor is None)

@@ -98,14 +98,14 @@ def test_numbers_grow_from_run_to_run_to_those_of_a_reading(tmp_path: Path) -> N
     first, last = cut(tmp_path / "ring", packets_of(path), [70])
     ran(tmp_path / "out", first)
     latest = compared(Manifest.newest(tmp_path / "out")).merged
-    metrics = Metrics(latest, with_vbuckets=True)
+    metrics = Metrics(latest)
     before = metrics.snapshot()["dcpinspect_capture_packets_total"]
     ran(tmp_path / "out", last)
     metrics.reading = compared(Manifest.newest(tmp_path / "out")).merged
     found = metrics.snapshot()
     assert before == [((), 70)]
     with Reading([str(path)]) as reading:
-        expected = Metrics(reading, with_vbuckets=True)
+        expected = Metrics(reading)
         for batch in reading:
             expected.feed(batch)
         wanted = expected.snapshot()
