@@ -82,8 +82,10 @@ class Histograms:
         counts, least, greatest = self._counts[group], self._least[group], self._greatest[group]
         upto = np.cumsum(counts)
         ranks = [max(1, int(np.ceil(share * upto[-1]))) for share in shares]
+        known = {int(upto[-1]): greatest, 1: least}  # others are known to a hundredth
         percentiles = [
-            min(max(middle_of(int(np.searchsorted(upto, number))), least), greatest)
+            known.get(number)
+            or min(max(middle_of(int(np.searchsorted(upto, number))), least), greatest)
             for number in ranks
         ]
         return least, *percentiles, greatest

@@ -11,7 +11,7 @@ from rich.text import Text
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
-from dcpinspect.output.render.finding_text import effects_in_words, when_and_whose
+from dcpinspect.output.render.finding_text import effects_in_words, place_of, when_and_whose
 from dcpinspect.output.render.message_lines import summary, title
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.reading.store.store import Store
@@ -62,11 +62,11 @@ def about(
         return text_lines
     when, whose = when_and_whose(finding)
     sections = [
-        ("what", one_line(finding.message)),
+        ("what", one_line(finding.what or finding.message)),
         (
             "who",
             " · ".join(
-                filter(None, [escape(finding.who), escape(finding.server), finding.where, when])
+                filter(None, [escape(finding.who), escape(finding.server), place_of(finding), when])
             ),
         ),
         ("whose", whose),

@@ -45,6 +45,7 @@ def test_percentiles_are_those_of_the_sorted_values(pairs: list[tuple[int, int]]
         assert (least, greatest) == (own[0], own[-1])
         for one, other in zip(told, exact, strict=True):
             assert abs(one - other) <= other / 100
+        assert told[-1] == greatest, "of less than a hundred values"
 
 
 def test_what_is_below_nothing_counts_as_nothing() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dcpinspect.output.render.finding_text import place_of
 from dcpinspect.protocol.column_types import NO_ROWS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_details import about
@@ -63,7 +64,7 @@ def test_all_there_is_to_say_is_said() -> None:
         await press(app, pilot, "4")
         for one in app.navigation.findings.list.findings:
             text = about(one, UNICODE, rows_of(one)).plain
-            assert one.where in text
+            assert place_of(one) in text
             assert all(f"row {place.row}" in text for place in one.places)
 
     play("rollback.pcap", scene)

@@ -115,7 +115,8 @@ def _traffic(info: dict[str, Any]) -> str:
         ("messages", "message"),
         ("streams", "stream"),
     )
-    answers = [f"{count:,} {answer}" for answer, count in info["answers"].items()]
+    by_count = sorted(info["answers"].items(), key=lambda pair: -pair[1])
+    answers = [f"{count:,} {answer}" for answer, count in by_count]
     text = ", ".join(counted(info[name], noun) for name, noun in counts) + (
         f" ({', '.join(answers)})" if answers else ""
     )
