@@ -103,7 +103,7 @@ class LiveWatch:
         clauses = [
             counted(reading.capture.packets, "packet"),
             counted(reading.messages - tracker.copies.messages_of(copies), "message"),
-            counted(len(links), "connection"),
+            counted(len(links) + reading.tracker.left_counts["connections"], "connection"),
             f"{counted(_open_streams(tracker.state.known_tables.streams, links), 'stream')} open",
             *self._teller.summary,
         ]

@@ -30,10 +30,11 @@ RULES = rules(
     read-again stream note consumer
         fires: a consumer whose stream is over asks for the vbucket again below what it has
             received, on the same branch, and receives it again
-        unless: items that its host did not acknowledge; the seqno of a rollback; the seqno before a snapshot that had not come whole;
-            another name, filter, stream-id or branch; a connection that begins before the old one
-            is closed; nodes that replicate; capture loss that may hide a request, a rollback or the
-            end of the stream before
+        unless: items that its host did not acknowledge, or that came after the request; the seqno
+            of a rollback; the seqno before a snapshot that had not come whole; another name,
+            filter, stream-id or branch; a connection that begins before the old one is closed;
+            nodes that replicate; capture loss that may hide a request, a rollback or the end of
+            the stream before
         next: operators have nothing to do if the consumer means to read everything each time; else it
             has to store checkpoints, and to start from them
         causes: {RESTART} {RE_READ}
@@ -156,7 +157,8 @@ def _is_again(context: Context, clients: Clients, had: _Received, number: int) -
         or start in had.rollbacks
     ):
         return False
-    if not _has_received(context, old, start):
+    # what comes after the request was under way, and the client did not know it
+    if old.at.time >= row.opened.time or not _has_received(context, old, start):
         return False
     if old.snapshot >= 0 and _is_boundary(context, int(old.snapshot), start):
         return False

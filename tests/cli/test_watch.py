@@ -29,6 +29,7 @@ from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.reading.reading import Reading
 from tests.builders import START_NS, Recorded, pcap
 from tests.cli.test_live import told as tell_story
+from tests.crowd import crowd, messages
 from tests.encode import encode
 from tests.peers.network import NEEDS_ROOT, namespaces
 from tests.peers.stories import STORIES
@@ -166,6 +167,13 @@ def test_a_pipe_is_told_what_check_says_of_it_once_it_ends() -> None:
         ),
         running.told[-1],
     )
+
+
+def test_connections_that_left_memory_count() -> None:
+    with watching("-") as running:
+        running.put(b"".join(crowd([messages], 2500, closed=True)))
+        running.end()
+    assert ", 2,500 connections, " in running.told[-1]
 
 
 @pytest.mark.parametrize("stop", [BACKWARDS, "error", "warning", "note"])

@@ -11,6 +11,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.reading.reading import Reading
 from tests.advice import kinds
 from tests.captures import real_server
+from tests.encode import encode
 from tests.findings.checked import findings, found_in
 from tests.streams.told import Told, opened, packets, sent_again
 
@@ -124,6 +125,27 @@ def test_all_vbuckets_of_a_client_are_one_finding_that_adds_up() -> None:
 def test_it_is_told_of_streams_that_are_over_on_the_same_connection(ended: str) -> None:
     (one,) = found(read(read(session(), 0, 9, ended=ended), 0, 9))
     assert (one.cause, one.count) == ("restart", 1)
+
+
+@pytest.mark.parametrize(("behind", "count"), [(0, 1), (1, 0)])
+def test_what_came_after_the_request_was_under_way(behind: int, count: int) -> None:
+    talk = session()
+    old = talk.stream(7, log=LOG)
+    old.snapshot(0, 9, "memory")
+    for seqno in range(1, 10):
+        old.mutation(seqno, f"k{seqno}")
+    talk.send("client", encode("dcp_close_stream", vbucket=7, opaque=77))
+    new = talk.stream_request(7, 78, start=8 + behind, uuid=OWN, snapshot=(0, 9))
+    if behind:
+        old.snapshot(10, 10, "memory")
+        old.mutation(10, "k10")
+    talk.answer("dcp_close_stream", 77)
+    old.end("closed")
+    talk.stream_answer(new, log=LOG)
+    new.snapshot(9, 20, "memory")
+    for seqno in range(9 + behind, 21):
+        new.mutation(seqno, f"k{seqno}")
+    assert len(found(talk)) == count
 
 
 def test_a_client_that_asks_for_the_same_range_on_purpose_is_one_note_that_counts() -> None:
