@@ -196,8 +196,8 @@ def read_options(
         _time(values, "modified_after"),
         _time(values, "modified_before"),
         _keylogs(values.get("keylog")),
-        _trials(values.get("tls_search")),
-        _most_files(values.get("max_files_per_trigger")),
+        _number(values, "tls_search", "how many secrets and record numbers are tried", 0, SEARCH),
+        _number(values, "max_files_per_trigger", "how many captures a batch has at most", 1),
         length(values.get("rested", "5s"), "option rested"),
     )
 
@@ -278,22 +278,16 @@ def _keylogs(text: str | None) -> tuple[str, ...]:
     return tuple(local_path(name, "key logs are read") for name in names)
 
 
-def _trials(text: str | None) -> int:
-    if text is not None and not (text.isascii() and text.isdecimal()):
-        raise UsageError(
-            f"option tls_search: {escape(text)} is no number; write how many secrets and "
-            "record numbers are tried"
-        )
-    return SEARCH if text is None else int(text)
-
-
-def _most_files(text: str | None) -> int | None:
-    if text is not None and not (text.isascii() and text.isdecimal() and int(text)):
-        raise UsageError(
-            f"option max_files_per_trigger: {escape(text)} is no number above 0; write how "
-            "many captures a batch has at most"
-        )
-    return None if text is None else int(text)
+def _number(
+    options: Mapping[str, str], name: str, meaning: str, least: int, usual: int | None = None
+) -> Any:
+    text = options.get(name)
+    if text is None:
+        return usual
+    if not (text.isascii() and text.isdecimal() and int(text) >= least):
+        above = " above 0" if least else ""
+        raise UsageError(f"option {name}: {escape(text)} is no number{above}; write {meaning}")
+    return int(text)
 
 
 def _selection(options: Mapping[str, str]) -> select.Selection:
