@@ -282,7 +282,7 @@ class ComparisonSide:
         losses = connections.losses.array[
             streams.connection, np.maximum(connections.producer[streams.connection], 0)
         ]
-        is_asked = streams.request.form > 0
+        is_asked = streams.request.is_captured != 0
         has_seqno = streams.seen > 0
         first, last = unbiased(streams.first), unbiased(streams.last)
         begin = np.where(
@@ -345,7 +345,7 @@ class ComparisonSide:
             bool(connection.is_known) and not connection.losses[0] and not connection.losses[1]
         )
         filter_ = conversation.filters[row.request.filter] if row.request.filter >= 0 else None
-        is_asked = bool(row.request.form > 0 and row.request.filter != CUT_VALUE)
+        is_asked = bool(row.request.is_captured != 0 and row.request.filter != CUT_VALUE)
         return subscription(self._session(stream), filter_, is_asked=is_asked, is_whole=is_whole)
 
     def _requests(self) -> list[str | None]:
@@ -354,15 +354,15 @@ class ComparisonSide:
         """
         values: Mapping[int, Any] = dict(enumerate(self.tracker.conversation.filters))
         texts: list[str | None] = []
-        for number, (form, filter_) in enumerate(
+        for number, (is_captured, filter_) in enumerate(
             zip(
-                self.streams.request.form.tolist(),
+                self.streams.request.is_captured.tolist(),
                 self.streams.request.filter.tolist(),
                 strict=True,
             )
         ):
             flags = self._session(number).open_flags
-            if not form or filter_ == CUT_VALUE or flags is None:
+            if not is_captured or filter_ == CUT_VALUE or flags is None:
                 texts.append(None)
                 continue
             value = values.get(filter_) or {}

@@ -231,7 +231,7 @@ class Acknowledged(Watcher):
                 continue
             begun_ns = (
                 int(streams.opened.time[stream_numbers].min())
-                if streams.request.form[stream_numbers].all()
+                if streams.request.is_captured[stream_numbers].all()
                 else 0
             )
             for answer_place in few.occurrences:
@@ -275,7 +275,9 @@ def _ahead(context: Context) -> Iterator[Occurrence]:
     # completed
     most = np.maximum.reduce((streams.prepared, streams.disk_end, streams.request.start))
     for number in np.flatnonzero(
-        (streams.acknowledged > most) & (streams.request.form > 0) & (streams.unreadable < 0)
+        (streams.acknowledged > most)
+        & (streams.request.is_captured != 0)
+        & (streams.unreadable < 0)
     ).tolist():
         stream, connection = streams[number], int(streams.connection[number])
         if context.may_lack(connection, context.producer(connection), int(stream.opened.time)):

@@ -79,7 +79,7 @@ class OpenedInOrder:
         self.numbers = numbers
         self._bare, self._streams = bare, streams
         self._times = streams.opened.time[numbers]
-        wants = (streams.request.form[numbers] > 0) & (streams.request.end[numbers] > LEAST)
+        wants = (streams.request.is_captured[numbers] != 0) & (streams.request.end[numbers] > LEAST)
         self._wanting = np.maximum.accumulate(np.where(wants, np.arange(len(numbers)), -1))
         self._open: dict[int, list[int]] = defaultdict(list)
         is_open = (streams.state[numbers] >= ACCEPTED) & (streams.state[numbers] <= CLOSING)

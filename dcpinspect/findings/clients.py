@@ -114,7 +114,7 @@ class Clients:
             & (streams.reason >= FIRST_BAD_END)
             & (streams.reason <= LAST_BAD_END)
         )
-        are_rolled = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0)
+        are_rolled = (streams.answer == w.A_ROLLBACK) & (streams.request.is_captured != 0)
         return self._losses(are_rolled | (are_ended & (streams.closed_row < 0)))
 
     @cached_property
@@ -123,7 +123,7 @@ class Clients:
         clients wait before they ask again.
         """
         streams = self._context.streams
-        is_refused = (streams.answer == w.A_REFUSED) & (streams.request.form > 0)
+        is_refused = (streams.answer == w.A_REFUSED) & (streams.request.is_captured != 0)
         return self._losses(is_refused & np.isin(streams.status, REFUSED_FOR_NOW))
 
     def _losses(self, are_losses: BoolArray) -> dict[str, LostStreams]:
@@ -461,7 +461,7 @@ class Clients:
         is_own = np.isin(streams.connection[later], list(self._consumers.may_be(connection)))
         is_same = (start == stood) & (start > LEAST)
         may_go_on = np.where(is_own, (start <= stood) & (streams.sid[later] != row.sid), is_same)
-        may_go_on &= (streams.request.form[later] > 0) & (
+        may_go_on &= (streams.request.is_captured[later] != 0) & (
             streams.request.flags[later] & FROM_LATEST == 0
         )
         # those that were asked for the same come first

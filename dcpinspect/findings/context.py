@@ -185,7 +185,7 @@ class Context:
     def is_filtered(self, stream: int) -> bool | None:
         """Returns whether a stream was asked for with a filter of collections; None if unknown."""
         stream_record = self.streams[stream]
-        if not stream_record.request.form or stream_record.request.filter == CUT_VALUE:
+        if not stream_record.request.is_captured or stream_record.request.filter == CUT_VALUE:
             return None
         value = self.value(stream)
         return value is not None and ("collections" in value or "scope" in value)
@@ -239,7 +239,7 @@ class Context:
     def request(self, stream: int) -> MessagePlace | None:
         """Returns the place of a stream's request; None if the capture does not have it."""
         stream_record = self.streams[stream]
-        is_there = stream_record.request.form or stream_record.request.filter == CUT_VALUE
+        is_there = stream_record.request.is_captured or stream_record.request.filter == CUT_VALUE
         return (
             self.stream_place(stream_record, stream_record.opened, of_consumer=True)
             if is_there
@@ -483,7 +483,7 @@ def reached(row: Stream) -> tuple[int, ...]:
         return (plain(row.last),)
     if row.has_position:
         return (plain(row.position),)
-    return (plain(row.request.start),) if row.request.form else ()
+    return (plain(row.request.start),) if row.request.is_captured else ()
 
 
 def occurrence(

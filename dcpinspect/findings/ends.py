@@ -59,7 +59,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     request = streams.request
     is_finite = (request.end > LEAST) & (request.end < GREATEST) & (request.flags & TO_AN_END == 0)
     for number in np.flatnonzero(
-        (request.form > 0) & (streams.answer == w.A_ACCEPTED) & is_finite
+        (request.is_captured != 0) & (streams.answer == w.A_ACCEPTED) & is_finite
     ).tolist():
         finite[streams[number].connection].append(number)
     for connection, numbers in finite.items():

@@ -128,7 +128,7 @@ class _Streams:
         """By the newest branch of the log with which it was accepted: when and in which row each
         stream was accepted, and its number.
         """
-        is_accepted = (rows.request.form > 0) & (rows.answer == w.A_ACCEPTED)
+        is_accepted = (rows.request.is_captured != 0) & (rows.answer == w.A_ACCEPTED)
         for index in np.flatnonzero(is_accepted).tolist():
             uuid, answer_place = context.logs.newest(numbers[index]), rows[index].answered
             if uuid is not None:

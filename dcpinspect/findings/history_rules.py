@@ -166,7 +166,7 @@ def _are_rollbacks(context: Context) -> BoolArray:
     streams = context.streams
     mask: BoolArray = (
         (streams.answer == w.A_ROLLBACK)
-        & (streams.request.form > 0)
+        & (streams.request.is_captured != 0)
         & (streams.rollback != UNREAD_SEQNO)
     )
     return mask
@@ -175,7 +175,9 @@ def _are_rollbacks(context: Context) -> BoolArray:
 def _ended_for_rollback(context: Context) -> BoolArray:
     streams = context.streams
     mask: BoolArray = (
-        (streams.state == ENDED) & (streams.reason == _END_ROLLBACK) & (streams.request.form > 0)
+        (streams.state == ENDED)
+        & (streams.reason == _END_ROLLBACK)
+        & (streams.request.is_captured != 0)
     )
     return mask
 
@@ -290,7 +292,9 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
     """Yields occurrences, each with the requests that it is about."""
     streams = context.streams
     goes_on = (
-        (streams.request.form > 0) & (streams.request.uuid != 0) & (streams.request.start > LEAST)
+        (streams.request.is_captured != 0)
+        & (streams.request.uuid != 0)
+        & (streams.request.start > LEAST)
     )
     are_rollbacks = _are_rollbacks(context)
     for numbers in Groups([streams.connection], np.flatnonzero(goes_on)).having(are_rollbacks, 2):
@@ -388,7 +392,7 @@ class InOrder:
         """
         rows, by_number = self._rows, self._context.by_number
         is_accepted = rows.answer == w.A_ACCEPTED
-        start = np.where(is_accepted & (rows.request.form > 0), rows.request.start, LEAST)
+        start = np.where(is_accepted & (rows.request.is_captured != 0), rows.request.start, LEAST)
         runs = is_accepted & (rows.state <= STREAMING)
         runs[runs] = [
             not by_number[connection].closed for connection in rows.connection[runs].tolist()

@@ -95,7 +95,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
 def _starts_elsewhere(snapshots: Snapshots, streams: Streams) -> BoolArray:
     """Returns a mask of snapshots that do not start where their streams were asked to."""
     request, stream = streams.request, snapshots.stream
-    is_range = (request.form == 1) & (request.flags & FROM_LATEST == 0)
+    is_range = (request.has_range != 0) & (request.flags & FROM_LATEST == 0)
     mask: BoolArray = (
         is_range[stream]
         & (snapshots.start != request.snapshot_start[stream])
@@ -127,7 +127,7 @@ def _is_all(stream: Stream) -> bool:
     snapshot goes further.
     """
     return bool(
-        stream.request.form > 0
+        stream.request.is_captured != 0
         and stream.reason == 0
         and stream.seen > 0
         and stream.last >= stream.request.end

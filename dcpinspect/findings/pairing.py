@@ -476,7 +476,7 @@ class Pairing(Watcher):
             ]
             if (
                 not len(stream_numbers)
-                or not streams.request.form[stream_numbers[-1]]
+                or not streams.request.is_captured[stream_numbers[-1]]
                 or int(streams.request.flags[stream_numbers[-1]]) & TAKEOVER
             ):
                 continue

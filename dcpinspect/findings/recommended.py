@@ -66,7 +66,7 @@ class ConsumerFacts:
     def streams(self) -> Mapping[int, list[int]]:
         """Numbers of streams whose request was captured, by connection."""
         streams_of: dict[int, list[int]] = defaultdict(list)
-        for number in np.flatnonzero(self.context.streams.request.form > 0).tolist():
+        for number in np.flatnonzero(self.context.streams.request.is_captured != 0).tolist():
             streams_of[int(self.context.streams.connection[number])].append(number)
         return streams_of
 
@@ -185,7 +185,7 @@ class ClientConnection:
         """Row of the first stream request."""
         is_resumed = (
             (self.rows.request.start > LEAST)
-            & (self.rows.request.form == 1)
+            & (self.rows.request.has_range != 0)
             & (self.rows.request.flags & FROM_LATEST == 0)
         )
         self.resumed = [streams[index] for index in np.flatnonzero(is_resumed).tolist()]
@@ -503,7 +503,7 @@ def _failover_log(talk: ClientConnection) -> CheckAnswer:
         is_answer = row.opened.time >= old.answered.time
         is_captured = (
             old.answer == w.A_ROLLBACK
-            and old.request.form
+            and old.request.is_captured
             and 0 < to < plain(UNREAD_SEQNO)
             and is_answer
         )

@@ -104,7 +104,7 @@ class _Ends:
         closed_ns = closed_ns[streams.connection]
         self.is_asked = (
             (streams.answer == w.A_ACCEPTED)
-            & (streams.request.form > 0)
+            & (streams.request.is_captured != 0)
             & (streams.request.flags & FROM_LATEST == 0)
         )
         delivered, has_ended = self.is_asked & (streams.items > 0), streams.state == ENDED

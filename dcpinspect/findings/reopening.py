@@ -103,7 +103,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
         for before, number in pairwise(numbers):
             yield from _out_of_order(context, before, number)
     request, answer = context.streams.request, context.streams.answer
-    has_seqno = (request.form > 0) & (request.flags & TO_AN_END == 0)
+    has_seqno = (request.is_captured != 0) & (request.flags & TO_AN_END == 0)
     is_finite = has_seqno & (request.end > request.start) & (request.end < GREATEST)
     is_endless = has_seqno & (request.end == GREATEST)
     is_answered = np.isin(answer, (w.A_ACCEPTED, w.A_ROLLBACK))
@@ -257,7 +257,7 @@ def _goes_on(context: Context, client: str, time_ns: int) -> bool:
 
 def _out_of_order(context: Context, before: int, number: int) -> Iterator[Occurrence]:
     old, row = context.streams[before], context.streams[number]
-    if old.in_oso < 0 or not row.request.form or int(row.request.flags) & FROM_LATEST:
+    if old.in_oso < 0 or not row.request.is_captured or int(row.request.flags) & FROM_LATEST:
         return
     snapshot = context.snapshots[int(old.in_oso)]
     connection = int(old.connection)
@@ -346,7 +346,8 @@ def _without_end(
     streams = context.streams
     other_streams = context.streams_of(row.connection)
     other_streams = other_streams[
-        (streams.vbucket[other_streams] != row.vbucket) & (streams.request.form[other_streams] > 0)
+        (streams.vbucket[other_streams] != row.vbucket)
+        & (streams.request.is_captured[other_streams] != 0)
     ]
     first = other_streams[np.unique(streams.vbucket[other_streams], return_index=True)[1]]
     severity: Severity = "warning" if len(first) and is_finite[first].all() else "note"

@@ -259,7 +259,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
             yield from _answered(
                 context, clients, requests_in_order, index, is_granted_later=index < granted
             )
-            if stream.answer == w.A_ROLLBACK and stream.request.form:
+            if stream.answer == w.A_ROLLBACK and stream.request.is_captured:
                 yield _rolled_back(
                     context,
                     clients,
@@ -281,7 +281,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
 def _may_tell(streams: Streams) -> BoolArray:
     """Returns a mask of streams of which there may be something to say; most have nothing."""
     request = streams.request
-    is_range = (request.form == 1) & (request.flags & FROM_LATEST == 0)
+    is_range = (request.has_range != 0) & (request.flags & FROM_LATEST == 0)
     is_bad = is_range & ~(
         (request.snapshot_start <= request.start)
         & (request.start <= np.minimum(request.snapshot_end, request.end))
@@ -291,7 +291,7 @@ def _may_tell(streams: Streams) -> BoolArray:
         (streams.answer == w.A_ACCEPTED) & (request.end == LEAST) & (request.flags & TO_AN_END == 0)
     )
     is_ended = (streams.state == ENDED) & (streams.reason > 0)
-    mask: BoolArray = ((request.form > 0) & (is_bad | wants_nothing)) | is_denied | is_ended
+    mask: BoolArray = ((request.is_captured != 0) & (is_bad | wants_nothing)) | is_denied | is_ended
     return mask
 
 
@@ -327,7 +327,7 @@ def _answered(
         )
     elif (
         stream.answer == w.A_ACCEPTED
-        and stream.request.form
+        and stream.request.is_captured
         and stream.request.end == LEAST
         and not int(stream.request.flags) & TO_AN_END
     ):
@@ -350,7 +350,7 @@ def _answered(
 def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -> Occurrence | None:
     number = requests_in_order.numbers[index]
     stream = context.streams[number]
-    if stream.request.form != 1 or int(stream.request.flags) & FROM_LATEST:
+    if stream.request.has_range == 0 or int(stream.request.flags) & FROM_LATEST:
         return None
     start = plain(stream.request.start)
     end = plain(stream.request.end)
@@ -408,7 +408,7 @@ def _wants(streams: Streams, _: Watcher | None) -> BoolArray:
     """
     request, flags = streams.request, streams.request.flags
     is_bad = (
-        (request.form == 1)
+        (request.has_range != 0)
         & (flags & FROM_LATEST == 0)
         & ((request.start < request.snapshot_start) | (request.start > request.snapshot_end))
     )
@@ -427,9 +427,9 @@ def _refused(
     session = context.session(connection)
     evidence: list[MessagePlace | None] = [context.request(number), context.answer(number)]
     facts: dict[str, int | str] = (
-        {"requested start": plain(stream.request.start)} if stream.request.form else {}
+        {"requested start": plain(stream.request.start)} if stream.request.is_captured else {}
     )
-    seqnos = (plain(stream.request.start),) if stream.request.form else ()
+    seqnos = (plain(stream.request.start),) if stream.request.is_captured else ()
     make_occurrence = partial(occurrence, context, number, seqnos=seqnos, facts=facts)
     if status == Status.KEY_EEXISTS:
         since = ""
@@ -544,7 +544,7 @@ def _followed(
         again = requests_in_order.numbers[later]
         if origins[int(streams.connection[again])][1] != bucket:
             continue
-        if not streams.request.form[again]:
+        if not streams.request.is_captured[again]:
             return again if streams.answer[again] == w.A_ACCEPTED or streams.seen[again] else None
         if _follows(context, number, again):
             return again
@@ -564,7 +564,7 @@ def _followed(
 
 def _follows(context: Context, number: int, again: int) -> bool:
     row, next_row = context.streams[number], context.streams[again]
-    if not next_row.request.form or int(next_row.request.flags) & FROM_LATEST:
+    if not next_row.request.is_captured or int(next_row.request.flags) & FROM_LATEST:
         return False
     is_accepted = bool(next_row.answer == w.A_ACCEPTED)
     if next_row.request.start > row.rollback:
@@ -575,7 +575,7 @@ def _follows(context: Context, number: int, again: int) -> bool:
     start = plain(next_row.request.start)
     low = plain(next_row.request.snapshot_start)
     high = plain(next_row.request.snapshot_end)
-    is_range = next_row.request.form != 1 or (low, high) in (
+    is_range = next_row.request.has_range == 0 or (low, high) in (
         (rollback.resume, rollback.resume),
         rollback.snapshot,
     )
@@ -748,7 +748,7 @@ def _not_honoured(
         return None
     again = requests_in_order.numbers[later]
     # a stream whose request is missing was accepted
-    if not stream.request.form or not context.streams.request.form[again]:
+    if not stream.request.is_captured or not context.streams.request.is_captured[again]:
         return None
     again_row = context.streams[again]
     asked_ns = int(again_row.opened.time)

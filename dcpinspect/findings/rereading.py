@@ -106,7 +106,7 @@ def _delivered(context: Context) -> BoolArray:
     """Returns a mask of streams that brought items from a seqno on that the client chose."""
     streams, request = context.streams, context.streams.request
     is_chosen = (
-        (request.form > 0)
+        (request.is_captured != 0)
         & (request.flags & (FROM_LATEST | TAKEOVER | CACHE_TRANSFER) == 0)
         & (request.filter != CUT_VALUE)
     )

@@ -128,7 +128,7 @@ def _is_renamed(context: Context, old: int, new: int) -> bool:
     """
     before, after, of_client = context.streams[old], context.streams[new], context.of_client
     has_all = (
-        before.request.form > 0
+        before.request.is_captured != 0
         and before.request.end < GREATEST
         and before.position >= before.request.end
     )

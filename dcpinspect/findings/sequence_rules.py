@@ -340,7 +340,7 @@ class _Anomaly:
             elif kind in ("request", "other"):
                 request_stream = self.streams[row.stream if kind == "request" else row.a]
                 side, message = 1 - row.direction, request_stream.opened
-                if not request_stream.request.form:
+                if not request_stream.request.is_captured:
                     continue
             # a hole may hold a request back until later messages were read
             if 0 < message.row < row.place.row:

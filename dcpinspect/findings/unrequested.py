@@ -76,7 +76,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     )
     for numbers in connections.values():
         stream_numbers = np.sort(np.concatenate([context.streams_of(number) for number in numbers]))
-        stream_numbers = stream_numbers[context.streams.request.form[stream_numbers] > 0]
+        stream_numbers = stream_numbers[context.streams.request.is_captured[stream_numbers] != 0]
         if len(stream_numbers):
             hosts = frozenset(host_of(context.by_number[number].client) for number in numbers)
             yield from _of_client(context, numbers, stream_numbers, map(is_known, hosts))

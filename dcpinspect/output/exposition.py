@@ -476,7 +476,9 @@ class Metrics:
         clients = tables.seen.clients
         runs = (streams.has_position != 0) & np.isin(streams.state, (ACCEPTED, STREAMING))
         last = np.where(
-            streams.request.form > 0, unbiased(streams.request.end), np.uint64((1 << 64) - 1)
+            streams.request.is_captured != 0,
+            unbiased(streams.request.end),
+            np.uint64((1 << 64) - 1),
         )
         lags: list[int | None] = []
         for connection, vbucket, is_running, position, end in zip(

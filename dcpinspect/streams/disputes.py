@@ -634,5 +634,7 @@ def _least(streams: Streams, numbers: IntArray) -> IntArray:
     """Returns seqnos that no received seqno is below; the first received one may be inside an OSO
     snapshot, so it is not always the least.
     """
-    starts = np.where(streams.request.form[numbers] > 0, streams.request.start[numbers], LEAST)
+    starts = np.where(
+        streams.request.is_captured[numbers] != 0, streams.request.start[numbers], LEAST
+    )
     return np.minimum(streams.first[numbers], starts)

@@ -209,7 +209,9 @@ def on_collection(tables: KeyTables, message: Message, collection: int, h: int) 
         enter_anomaly(tables, anomalies.AFTER_COLLECTION_END, message, h, collection, entry.seqno)
     elif entry.snapshot == NEW:
         request = stream.request
-        from_zero = request.form > 0 and request.start == LEAST and request.flags & FROM_LATEST == 0
+        from_zero = (
+            request.is_captured != 0 and request.start == LEAST and request.flags & FROM_LATEST == 0
+        )
         # in a snapshot from disk, a later end of the collection, behind this snapshot, may have
         # replaced its beginning
         is_memory = message.snapshot >= 0 and tables.snapshots[message.snapshot].flags & DISK == 0
@@ -241,7 +243,7 @@ def on_completion(
     # capture lacks its key
     request = stream.request
     is_covered = (
-        request.form == 0
+        request.is_captured == 0
         or prepared <= request.start
         or prepared <= snapshot.disk_end
         or prepared <= keyless

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.protocol.flags import FROM_LATEST
+from dcpinspect.protocol.header import HEADER_SIZE
+from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import anomalies
 from dcpinspect.streams import record_codes as k
 from dcpinspect.streams import transitions as t
@@ -27,7 +29,7 @@ from dcpinspect.streams.lookup import (
     is_late,
     key_of,
     key_of_message,
-    leave,
+    leave_live,
     losses_of,
     meet_losses,
     note_sid,
@@ -53,12 +55,18 @@ from dcpinspect.streams.records import (
 from dcpinspect.streams.seqnos import on_seqno, on_seqno_ack, say_standing, taint, touch
 from dcpinspect.streams.state import ReadingState, has_room
 
-SUCCESS, ROLLBACK = 0, 0x23
-
-
-END_ON_CLOSE_SIZE, OSO_SIZE, HISTORY_SIZE, WINDOW_SIZE = (24 + size for size in (42, 33, 18, 23))
-"""Size in bytes of the shortest control for each of these: header, key and value. Acknowledgements,
-the messages most often lost, are shorter.
+SUCCESS, ROLLBACK = int(Status.SUCCESS), int(Status.ROLLBACK)
+END_ON_CLOSE_SIZE, OSO_SIZE, HISTORY_SIZE, WINDOW_SIZE = (
+    HEADER_SIZE + len(key) + len(value)
+    for key, value in (
+        ("send_stream_end_on_client_close_stream", "true"),
+        ("enable_out_of_order_snapshots", "true"),
+        ("change_streams", "true"),
+        ("connection_buffer_size", "1"),
+    )
+)
+"""Size in bytes of the shortest control for each of these. Acknowledgements, the messages most
+often lost, are shorter.
 """
 
 
@@ -311,7 +319,7 @@ def take_answer(state: ReadingState, message: Message, key: StreamKey, stream: S
     connection = state.connections[stream.connection]
     if certainly_runs(state, connection, key):
         enter_anomaly(state, anomalies.ALREADY_OPEN, message, stream.number, key.live, 0)
-    leave(state, key)
+    leave_live(state, key)
     key.live = stream.number
     meet_losses(state, stream)
     stream.orphans = connection.orphans
@@ -326,7 +334,7 @@ def refuse(state: ReadingState, message: Message, stream: Stream) -> None:
     stream.answer = w.A_ROLLBACK if stream.status == ROLLBACK else w.A_REFUSED
     if stream.state == t.REQUESTED:
         t.set_state(stream, t.NOT_ACCEPTED)
-    is_asked = stream.request.form > 0 and stream.request.flags & FROM_LATEST == 0
+    is_asked = stream.request.is_captured != 0 and stream.request.flags & FROM_LATEST == 0
     if (
         stream.status == ROLLBACK
         and is_asked
@@ -350,7 +358,7 @@ def certainly_runs(state: ReadingState, connection: ConnectionRow, key: StreamKe
     live = state.streams[key.live]
     # the request to close it may be lost, or be from before the capture; and what came on a stream
     # that nobody was seen to ask for may be what was under way when another one was closed
-    may_be_closing = connection.losses[1 - connection.producer] > 0 or live.request.form == 0
+    may_be_closing = connection.losses[1 - connection.producer] > 0 or live.request.is_captured == 0
     # where an answer is lost, the next one may be taken for it: streams of a vbucket with different
     # stream-ids may have one opaque
     may_be_another = live.sid >= 0 and connection.losses[connection.producer] > 0
@@ -589,7 +597,9 @@ def on_streams(state: ReadingState, message: Message, stream: Stream) -> None:
     elif message.kind == k.OSO:
         on_oso(state, message, stream)
     elif (
-        message.kind == k.CACHE and stream.request.form > 0 and message.seqno > stream.request.start
+        message.kind == k.CACHE
+        and stream.request.is_captured != 0
+        and message.seqno > stream.request.start
     ):
         enter_anomaly(
             state,

@@ -478,7 +478,7 @@ class ExplainedGaps:
         if self._facts.is_asked[gap.stream]:
             return "the open of the connection"
         stream = self._streams[gap.stream]
-        if stream.request.form:
+        if stream.request.is_captured:
             return f"the value of the request in row {stream.opened.row}"
         return "the request"
 

@@ -53,7 +53,7 @@ def ask_instead(state: ReadingState, message: Message, key: StreamKey, q: int) -
     old.opened = message.place
     if old.has_position and old.position_by == BY_START:
         old.position = old.request.start
-        old.has_position = 1 if old.request.form > 0 else 0
+        old.has_position = 1 if old.request.is_captured != 0 else 0
     state.questions[q].stream = st
     q = state.counts.questions
     state.counts.questions = q + 1
@@ -72,7 +72,7 @@ def implicit_stream(state: ReadingState, message: Message, st: int) -> int:
             break
         stream = state.streams[st]
         is_unasked = (
-            stream.request.form == 0
+            stream.request.is_captured == 0
             and stream.request.filter != CUT_VALUE
             and stream.opaque == message.opaque
         )
@@ -91,7 +91,7 @@ def begin_late(state: ReadingState, message: Message, stream: Stream) -> None:
     """The stream had begun by the time its request was read: what it did not bring from the seqno
     asked for on is a gap all the same.
     """
-    if stream.request.form == 0 or stream.request.flags & FROM_LATEST != 0:
+    if stream.request.is_captured == 0 or stream.request.flags & FROM_LATEST != 0:
         return
     losses = losses_by(state, state.connections[stream.connection], message.place.time)
     answer_place = stream.answered if stream.answered.row > 0 else message.place

@@ -45,31 +45,31 @@ def find_key(state: ReadingState, connection: int, vbucket: int, sid: int) -> in
 @kernel_function
 def key_of(state: ReadingState, connection: int, vbucket: int, sid: int) -> int:
     """Returns the number of a key; adds the key if it is new."""
-    k = find_key(state, connection, vbucket, sid)
-    if k < 0:
-        slot = -1 - k
-        k = state.counts.keys
-        state.counts.keys = k + 1
-        state.slots[slot] = k
-        key = state.keys[k]
+    number = find_key(state, connection, vbucket, sid)
+    if number < 0:
+        slot = -1 - number
+        number = state.counts.keys
+        state.counts.keys = number + 1
+        state.slots[slot] = number
+        key = state.keys[number]
         reset_key(key)
-        key.number = k
+        key.number = number
         key.connection = connection
         key.vbucket = vbucket
         key.sid = sid
-    return int(k)
+    return int(number)
 
 
 @kernel("void(ReadingState)")
 def refill_slots(state: ReadingState) -> None:
     """Enters all keys into empty slots."""
-    for k in range(state.counts.keys):
-        key = state.keys[k]
+    for number in range(state.counts.keys):
+        key = state.keys[number]
         name = (key.vbucket << 17) + key.sid + 1
         slot = slot_for(name, key.connection, state.seed, len(state.slots))
         while state.slots[slot] >= 0:
             slot = (slot + 1) & (len(state.slots) - 1)
-        state.slots[slot] = k
+        state.slots[slot] = number
 
 
 @kernel_function
@@ -184,8 +184,8 @@ def key_of_message(state: ReadingState, message: Message) -> int:
     If a stream-id is missing, or should not be there, the opaque tells the stream, provided that
     only one stream has it.
     """
-    k = find_key(state, message.connection, message.vbucket, message.sid)
-    if message.sid >= 0 and k < 0:
+    number = find_key(state, message.connection, message.vbucket, message.sid)
+    if message.sid >= 0 and number < 0:
         plain = find_key(state, message.connection, message.vbucket, -1)
         live = state.keys[plain].live if plain >= 0 else -1
         if (
@@ -194,8 +194,13 @@ def key_of_message(state: ReadingState, message: Message) -> int:
             and not has_doubt(state, state.streams[live])
         ):
             return plain
-    elif message.sid < 0 and k >= 0 and state.keys[k].live < 0 and state.keys[k].pending < 0:
-        st, stream_number, count = state.keys[k].with_sid, -1, 0
+    elif (
+        message.sid < 0
+        and number >= 0
+        and state.keys[number].live < 0
+        and state.keys[number].pending < 0
+    ):
+        st, stream_number, count = state.keys[number].with_sid, -1, 0
         for _ in range(BACK):
             if st < 0:
                 break
@@ -206,7 +211,7 @@ def key_of_message(state: ReadingState, message: Message) -> int:
         if count == 1 and st < 0:
             message.sid = state.streams[stream_number].sid
             return find_key(state, message.connection, message.vbucket, message.sid)
-    return k
+    return number
 
 
 @kernel_function
@@ -335,8 +340,8 @@ def may_be_asked(state: ReadingState, message: Message, stream: Stream) -> bool:
     """
     if stream.sid < 0 or not has_lost(state, stream):
         return False
-    k = find_key(state, stream.connection, stream.vbucket, -1)
-    request = state.keys[k].pending if k >= 0 else -1
+    number = find_key(state, stream.connection, stream.vbucket, -1)
+    request = state.keys[number].pending if number >= 0 else -1
     for _ in range(BACK):
         request = unanswered(state, request)
         if request < 0 or state.streams[request].opened.time < stream.latest.time:
@@ -377,9 +382,9 @@ def route(state: ReadingState, message: Message) -> int:
     direction, or after the answer to a missing request. Nothing else is needed: an answer precedes
     the messages of its stream, in the same direction.
     """
-    k = key_of_message(state, message)
-    live = state.keys[k].live if k >= 0 else -1
-    pending = state.keys[k].pending if k >= 0 else -1
+    number = key_of_message(state, message)
+    live = state.keys[number].live if number >= 0 else -1
+    pending = state.keys[number].pending if number >= 0 else -1
     runs = live >= 0 and t.is_open(state.streams[live].state)
     same = live >= 0 and state.streams[live].opaque == message.opaque
     doubt = live >= 0 and has_doubt(state, state.streams[live])
@@ -410,7 +415,7 @@ def route(state: ReadingState, message: Message) -> int:
         and has_doubt(state, state.streams[request])
     )
     if is_its and is_asked_once(state, state.streams[request]):
-        take_place(state, message, state.keys[k], state.streams[request])
+        take_place(state, message, state.keys[number], state.streams[request])
         return int(request)
     if runs and same and not may_be_another(state, message, state.streams[live]):
         return int(live)
@@ -430,7 +435,7 @@ def route(state: ReadingState, message: Message) -> int:
             )
             return -1
     key = state.keys[key_of(state, message.connection, message.vbucket, message.sid)]
-    leave(state, key)
+    leave_live(state, key)
     st = open_stream(state, message, key)
     note_sid(state, message, state.streams[st])
     t.set_state(state.streams[st], t.STREAMING)
@@ -455,7 +460,7 @@ def may_be_another(state: ReadingState, message: Message, stream: Stream) -> boo
 @kernel_function
 def take_place(state: ReadingState, message: Message, key: StreamKey, stream: Stream) -> None:
     """Makes an unanswered stream the live one of its key: only that can have the message."""
-    leave(state, key)
+    leave_live(state, key)
     key.live = stream.number
     if key.pending == stream.number:
         key.pending = -1
@@ -484,7 +489,7 @@ def accept(message: Message, stream: Stream) -> None:
     if stream.doubt & ANSWER_LOST != 0:
         stream.position_losses = 0
         stream.doubt |= POSITION_UNSURE
-    if stream.request.form > 0 and stream.request.flags & FROM_LATEST == 0:
+    if stream.request.is_captured != 0 and stream.request.flags & FROM_LATEST == 0:
         stream.has_position = 1
         stream.position = stream.request.start
         stream.position_by = BY_START
@@ -492,7 +497,7 @@ def accept(message: Message, stream: Stream) -> None:
 
 
 @kernel_function
-def leave(state: ReadingState, key: StreamKey) -> None:
+def leave_live(state: ReadingState, key: StreamKey) -> None:
     """Ends the live stream of a key: another stream takes its place, but its end was not seen."""
     if key.live < 0 or not t.is_open(state.streams[key.live].state):
         return

@@ -126,7 +126,7 @@ def position_of(stream: Stream, marker: Marker) -> int:
     if stream.snapshots_begun == 0:
         return (
             w.PERHAPS_FIRST
-            if stream.lost_since_marker != 0 or stream.request.form == 0
+            if stream.lost_since_marker != 0 or stream.request.is_captured == 0
             else w.FIRST
         )
     if stream.lost_since_marker == 0:
@@ -242,7 +242,7 @@ def begin_oso(state: ReadingState, message: Message, stream: Stream) -> None:
 def end_oso(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles the end of an OSO snapshot: what came in it counts as delivered."""
     if stream.in_oso < 0:
-        if stream.lost_since_marker == 0 and stream.request.form > 0:
+        if stream.lost_since_marker == 0 and stream.request.is_captured != 0:
             enter_anomaly(
                 state,
                 anomalies.OSO_STRUCTURE,

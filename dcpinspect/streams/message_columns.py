@@ -199,7 +199,8 @@ class MessageColumns:
             table.snapshot_end = biased(batch.column("snapshot_end_seqno").values[request_rows])
             table.uuid = batch.column("vbucket_uuid").values[request_rows].view(np.int64)
             table.flags = batch.column("flags").values[request_rows]
-            table.form = 1 + _UPR_REQUESTS[batch.decoded.layout[request_rows]]
+            table.is_captured[:] = 1
+            table.has_range = ~_UPR_REQUESTS[batch.decoded.layout[request_rows]]
             table.filter = _filters(batch, request_rows, self._conversation)
             messages.sid[stream_messages.at[indices[table.filter == r.CUT_VALUE]]] = r.CUT_VALUE
             table[stream_messages.kind[indices] == k.UNREADABLE_REQUEST] = _UNREAD

@@ -96,9 +96,8 @@ class Request(Struct[T]):
     snapshot_start: T = number("snapshot_start_seqno, biased.")
     snapshot_end: T = number("snapshot_end_seqno, biased.")
     flags: T = number("Flags of the request.")
-    form: T = number(
-        "Layout of the request: 1 today's, 2 the 40 bytes of UPR, 0 not captured or not readable."
-    )
+    is_captured: T = number("Whether the request was captured and can be read.")
+    has_range: T = number("Whether it has the range of a snapshot; the 40 bytes of UPR have none.")
     filter: T = number(
         "Row of the parsed value, -1 for none, or CUT_VALUE.", reset=-1, of="filters"
     )

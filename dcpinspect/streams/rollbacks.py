@@ -181,7 +181,7 @@ class Rollbacks:
         """
         numbers = np.array(list(self._found), dtype=np.int64)
         rows = self._streams[numbers]
-        is_asked = rows.request.form > 0
+        is_asked = rows.request.is_captured != 0
         rollbacks = list(self._found.values())
         columns: dict[str, ColumnValues] = {
             "connection": NumberColumn(rows.connection),
@@ -193,10 +193,10 @@ class Rollbacks:
             ],
             "requested_start": NumberColumn(unbiased(rows.request.start), is_asked),
             "snapshot_start": NumberColumn(
-                unbiased(rows.request.snapshot_start), rows.request.form == 1
+                unbiased(rows.request.snapshot_start), rows.request.has_range != 0
             ),
             "snapshot_end": NumberColumn(
-                unbiased(rows.request.snapshot_end), rows.request.form == 1
+                unbiased(rows.request.snapshot_end), rows.request.has_range != 0
             ),
             "vbucket_uuid": NumberColumn(rows.request.uuid.view(np.uint64), is_asked),
             "request_flags": [
@@ -236,11 +236,11 @@ class Rollbacks:
 
 def _requested_range(row: Stream) -> RequestedRange | None:
     """Returns what a stream request asked for; None if it was not captured."""
-    if not row.request.form:
+    if not row.request.is_captured:
         return None
     start = plain(row.request.start)
     low = plain(row.request.snapshot_start)
     high = plain(row.request.snapshot_end)
-    if row.request.form != 1:
+    if row.request.has_range == 0:
         low = high = start
     return RequestedRange(start, low, high, int(row.request.uuid) & _MASK, int(row.request.flags))

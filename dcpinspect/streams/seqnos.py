@@ -173,7 +173,10 @@ def on_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
         see(seqno, stream)
         return
     is_unannounced = (
-        n < 0 and not is_suspended and stream.request.form > 0 and stream.snapshots_begun == 0
+        n < 0
+        and not is_suspended
+        and stream.request.is_captured != 0
+        and stream.snapshots_begun == 0
     )
     if is_unannounced:
         enter_anomaly(state, anomalies.BEFORE_MARKER, message, stream.number, seqno, message.kind)
@@ -238,7 +241,7 @@ def on_low_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
         stream.position_by = k.BY_EVENT
         return
     # the first marker tells where a stream from latest began; it may name the seqno that follows
-    is_from_latest = stream.request.form > 0 and stream.request.flags & FROM_LATEST != 0
+    is_from_latest = stream.request.is_captured != 0 and stream.request.flags & FROM_LATEST != 0
     if stream.position_by == k.BY_START and (
         (is_from_latest and seqno == position) or may_be_of_another(state, stream)
     ):
@@ -275,7 +278,7 @@ def leave_gap(state: ReadingState, message: Message, stream: Stream, n: int) -> 
     """Writes the gap between the stream's position and a higher seqno, if there is one. ``n``: as
     in ``enter_gap``.
     """
-    seqno, is_asked = message.seqno, stream.request.form > 0
+    seqno, is_asked = message.seqno, stream.request.is_captured != 0
     is_advanced = message.kind == k.SEQNO_ADVANCED
     before = seqno + 1 if is_advanced and seqno < GREATEST else seqno
     if stream.has_position == 0:
@@ -326,7 +329,7 @@ def gap_facts(state: ReadingState, stream: Stream, n: int, seqno: int) -> int:
     if n < 0 and stream.lost_since_marker != 0:
         facts |= k.MARKER_LOST
     has_lost = losses_of(state.connections[stream.connection]) > 0 or stream.unreadable > 0
-    if has_lost or stream.request.form == 0:
+    if has_lost or stream.request.is_captured == 0:
         facts |= k.MAY_LACK_MARKERS
     return facts
 
@@ -383,7 +386,7 @@ def say_standing(message: Message, stream: Stream) -> None:
         standing |= k.IS_SUSPENDED
     if stream.is_whole != 0:
         standing |= k.IS_WHOLE
-    if stream.request.form > 0:
+    if stream.request.is_captured != 0:
         standing |= k.IS_ASKED
     message.stream = stream.number
     message.snapshot = stream.in_oso if stream.in_oso >= 0 else stream.snapshot

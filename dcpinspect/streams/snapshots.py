@@ -57,12 +57,12 @@ def conventions(snapshots: Snapshots, streams: Streams, is_blind: BoolArray) -> 
     is_above = (first_event == 1) & (snapshots.first_event > start)
     # the first captured event may not be the snapshot's first
     is_open = first_event != 1
-    form, asked_start = streams.request.form[number], streams.request.start[number]
-    is_asked = form > 0
+    asked_start, has_range = streams.request.start[number], streams.request.has_range[number] != 0
+    is_asked = streams.request.is_captured[number] != 0
     from_latest = (streams.request.flags[number] & FROM_LATEST) != 0
     at_request = is_asked & (
         (start == asked_start)
-        | ((form == 1) & (start == streams.request.snapshot_start[number]))
+        | (has_range & (start == streams.request.snapshot_start[number]))
         | from_latest
     )
     is_first = (position == w.FIRST) | ((position == w.PERHAPS_FIRST) & at_request & ~from_latest)

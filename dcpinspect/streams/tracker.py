@@ -707,7 +707,7 @@ class Tracker(Portable):
                 if stream.request.filter >= 0
                 else None
             )
-            is_asked = stream.request.form > 0 and stream.request.filter != CUT_VALUE
+            is_asked = stream.request.is_captured != 0 and stream.request.filter != CUT_VALUE
             subscriptions[number] = subscription(
                 self.conversation.session_of(connection),
                 filter_,
@@ -734,7 +734,7 @@ class Tracker(Portable):
         has_filter = np.array([*filters, False], dtype=np.bool_)[
             np.maximum(streams.request.filter, -1)
         ]  # no value finds the last one
-        is_asked = (streams.request.form > 0) & (streams.request.filter != CUT_VALUE)
+        is_asked = (streams.request.is_captured != 0) & (streams.request.filter != CUT_VALUE)
         skips, is_opened, bare = (
             np.zeros(len(self.state.connections), dtype=np.bool_) for _ in range(3)
         )

@@ -80,7 +80,9 @@ def vbucket_records(
         "verdict": WordColumn(verdicts[newest], w.STREAM_VERDICTS),
         "connections": _connections(groups, streams.connection),
         "streams": NumberColumn(count),
-        "requested_end": NumberColumn(unbiased(request.end[newest]), request.form[newest] > 0),
+        "requested_end": NumberColumn(
+            unbiased(request.end[newest]), request.is_captured[newest] != 0
+        ),
         "first_seqno": NumberColumn(unbiased(streams.first[numbers[first]]), received),
         "last_seqno": latest,
         "high_seqno": NumberColumn(high_seqno, is_reported),

@@ -104,7 +104,7 @@ def answers(streams: Streams, ends: Ends) -> IntArray:
     nothing could hide the answer.
     """
     answer_codes = streams.answer.copy()
-    is_asked = (streams.request.form > 0) | (streams.request.filter == CUT_VALUE)
+    is_asked = (streams.request.is_captured != 0) | (streams.request.filter == CUT_VALUE)
     waits = (streams.state == REQUESTED) & is_asked
     answer_codes[waits & ~ends.is_lost] = w.A_UNANSWERED
     return answer_codes
@@ -134,7 +134,7 @@ def verdicts(
         & (streams.doubt & POSITION_UNSURE != 0)
         & (streams.unreadable > table.place.row[snapshot])
     )
-    unmarked = (streams.request.form == 0) & (streams.snapshots_begun == 0)
+    unmarked = (streams.request.is_captured == 0) & (streams.snapshots_begun == 0)
     unknown = unmarked | unread | ends.is_lost | (state == LEFT) | (state == REQUESTED)
     complete = (is_marked & np.isin(current_state, (COMPLETE, COMPLETE_ADVANCED))) | (
         ~is_marked & (streams.snapshots_begun > 0) & (streams.lost_since_marker == 0)
@@ -247,7 +247,7 @@ def stream_records(
     snapshot_counts, gaps = amounts
     answer = answers(streams, ends)
     verdict = verdicts(streams, snapshots, answer, ends, behind)
-    is_asked, asked_range = streams.request.form > 0, streams.request.form == 1
+    is_asked, asked_range = streams.request.is_captured != 0, streams.request.has_range != 0
     flags, flag_number = np.unique(streams.request.flags, return_inverse=True)
     flag_number = np.where(is_asked, flag_number.reshape(-1), -1)
     status = streams.status

@@ -174,7 +174,7 @@ class Visibility:
         return lost is not None and may_move(
             lost.sizes[len(lost.sizes) - count :].tolist(),
             is_complete=is_complete,
-            has_ranges=int(stream.request.form) == 1,
+            has_ranges=stream.request.has_range != 0,
         )
 
     def may_stream(self, connection: int, since_ns: int, until_ns: int) -> bool:

@@ -186,7 +186,9 @@ class Waits:
             least, vbucket_position * step + np.searchsorted(values, position, "right")
         )
         waits = (vbuckets[vbucket_position] == vbucket) & (first < ends[vbucket_position])
-        waits &= (streams.request.form[numbers] == 0) | (position < streams.request.end[numbers])
+        waits &= (streams.request.is_captured[numbers] == 0) | (
+            position < streams.request.end[numbers]
+        )
         numbers = numbers[waits]
         first = high_positions[first[waits]]
         last = high_positions[ends[vbucket_position[waits]] - 1]

@@ -293,7 +293,7 @@ def goes_on(tables: TransportTables, side: int, size: int, acks_more: bool) -> b
 
 
 @kernel_function
-def take_back(tables: TransportTables, side: int) -> None:
+def reopen(tables: TransportTables, side: int) -> None:
     """Takes back that a side ended its connection. If the other has ended, it was the first."""
     connection = tables.connections[side >> 1]
     if connection.closed_how == BY_FIN:  # it was a byte
@@ -525,7 +525,7 @@ def open_with_strays(tables: TransportTables, side: int) -> int:
 
 
 @inlined
-def meet(tables: TransportTables, side: int) -> None:
+def count_packet(tables: TransportTables, side: int) -> None:
     """Counts the current packet for its direction, whose end is heard again."""
     connection = tables.connections[side >> 1]
     if says_new(tables, side):
@@ -639,7 +639,7 @@ def take_ack(tables: TransportTables, side: int) -> bool:
         elif not segment.flags & RST:
             note_close(connection, BY_FIN, 1 - (side & 1), segment.packet)
     elif goes_on:
-        take_back(tables, side ^ 1)  # which acknowledges what is known
+        reopen(tables, side ^ 1)  # which acknowledges what is known
     if not flow.acked_to < acked <= most:
         return False
     acknowledge(tables, tables.flows[own_flow(tables, side ^ 1)], acked)
@@ -659,7 +659,7 @@ def note_end(tables: TransportTables, side: int, acks_more: bool) -> None:
     if is_in_doubt and not flags & RST:
         size = segment.on_wire + (1 if flags & FIN and connection.closed_how == BY_RST else 0)
         if goes_on(tables, side, size, acks_more):
-            take_back(tables, side)
+            reopen(tables, side)
     if flags & (FIN | RST):
         # where the other direction was not captured, its FIN may be in what was acknowledged by now
         is_known = flags & RST or tables.sides[side ^ 1].packets > 0
@@ -796,7 +796,7 @@ def order_segments(start: int, tcp: IntArray, server_ports: ByteArray, tables: P
             if before >= 0:
                 leave(tables, before)
         side = side_of(tables, c, end)
-        meet(tables, side)
+        count_packet(tables, side)
         if is_routed:
             note_route(tables, pair, c)
             if before >= 0 and before != c:

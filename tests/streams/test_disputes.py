@@ -906,7 +906,7 @@ def _near(spans: IntArray, streams: Streams, branches: IntArray) -> list[bool]:
             )
             starts = (
                 streams.first[other],
-                streams.request.start[other] if streams.request.form[other] else LEAST,
+                streams.request.start[other] if streams.request.is_captured[other] else LEAST,
             )
             if is_alike and min(starts) < spans[one, 1] and streams.last[other] > spans[one, 0]:
                 found[one] = found[other] = True
@@ -920,7 +920,7 @@ def test_streams_may_be_in_dispute_that_have_what_a_gap_of_another_one_lacks() -
         streams, spans = Streams.zeros(size), disputes.no_spans(size)
         streams.vbucket, branches = chance.integers(0, 2, size), chance.integers(0, 3, size)
         first = chance.integers(0, 12, size)
-        streams.seen, streams.request.form = (
+        streams.seen, streams.request.is_captured = (
             chance.integers(0, 4, size),
             chance.integers(0, 2, size),
         )
@@ -956,7 +956,7 @@ def test_gaps_are_compared_with_streams_that_show_some_of_their_seqnos(
             rng.integers(0, 3, size),
             rng.integers(0, 3, size),
         )
-        streams.request.form, streams.request.start = (
+        streams.request.is_captured, streams.request.start = (
             rng.integers(0, 2, size),
             rng.integers(-60, 50, size),
         )
@@ -992,7 +992,7 @@ def by_definition(
         ):
             first = min(
                 streams.first[other],
-                streams.request.start[other] if streams.request.form[other] else LEAST,
+                streams.request.start[other] if streams.request.is_captured[other] else LEAST,
             )
             is_same = (
                 streams.seen[other]
