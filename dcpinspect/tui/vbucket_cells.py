@@ -24,6 +24,7 @@ LEAST = 1024
 FEW = 64
 """Number of vbuckets with streams up to which only these are shown."""
 
+AFTER = " after a rollback"
 STATES = (*VBUCKET_VERDICTS[:7], "lost-something", *VBUCKET_VERDICTS[7:])
 """Verdicts as ``stood`` tells them, the worst first."""
 
@@ -66,7 +67,7 @@ class Cells:
 
     def short_words(self, number: int) -> str:
         """Returns the state so short that it fits into a cell or a label: ``R`` says the rest."""
-        return self.words(number).removesuffix(" after a rollback")
+        return self.words(number).removesuffix(AFTER)
 
     def severity(self, number: int) -> Severity | None:
         """Returns the severity of the worst finding about a vbucket; notes do not count."""

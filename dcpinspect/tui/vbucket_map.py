@@ -16,7 +16,7 @@ from dcpinspect.text import clip
 from dcpinspect.tui import theme
 from dcpinspect.tui.line_view import LineView, Piece, flowed, strip
 from dcpinspect.tui.results import STALLS, Results
-from dcpinspect.tui.vbucket_cells import Cells, sign_of
+from dcpinspect.tui.vbucket_cells import AFTER, Cells, sign_of
 
 LABEL = 5
 """Width of the number before a line of cells, in columns."""
@@ -278,10 +278,10 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         """Returns what colours and signs mean, with the number of vbuckets of each, in lines that
         fit; nothing is cut. States that stand in words beside each vbucket need none.
         """
-        if self.cells.has_few:
-            return Text()
         entries = []
         for sign, paint, count, words in self.cells.entries(self._glyphs):
+            if self.cells.has_few and not words.endswith(AFTER):
+                continue
             is_letter = sign not in self._glyphs.shades
             style = theme.style_of(self.app, paint) + Style(reverse=is_letter, bold=True)
             entries.append(Text.assemble((sign, style), f" {count:,} {words}"))
