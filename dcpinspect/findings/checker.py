@@ -199,7 +199,7 @@ class Checker(Portable):
         """Returns what was found, and the connections, without those that are copies."""
         tracker, counted = self._tracker.counted(links, with_copies=False)
         if tracker is self._tracker:
-            return self, links
+            return self, list(counted)
         gone = {link.number for link in links} - {link.number for link in counted}
         copy_of_checker = Checker(
             tracker, self._rules, with_keys=self._with_keys, with_rows=self._with_rows

@@ -53,8 +53,8 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
 
 
 def _are_in_two_networks(context: Context, contradiction: Contradiction) -> bool:
-    """Returns whether two streams are of two servers, although their addresses are the same:
-    connections between the same ends, at the same time.
+    """Returns whether two streams are of two servers, although their addresses are the same: those
+    of networks that are apart, or connections between the same ends, at the same time.
     """
     first_link, second_link = (
         context.by_number[int(context.streams.connection[stream])]
@@ -63,7 +63,7 @@ def _are_in_two_networks(context: Context, contradiction: Contradiction) -> bool
     is_beside = max(first_link.first_ns, second_link.first_ns) < min(
         first_link.last_ns, second_link.last_ns
     )
-    return (
+    return first_link.network != second_link.network or (
         first_link.number != second_link.number
         and (first_link.client, first_link.server) == (second_link.client, second_link.server)
         and is_beside

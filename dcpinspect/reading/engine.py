@@ -415,6 +415,7 @@ class Engine:
                 number=number,
                 client=self._endpoints.client[number - 1],
                 server=self._endpoints.server[number - 1],
+                networks=self.transport.networks_of(number),
                 has_handshake=has_handshake,
                 first_seq=(first_seq[C2S ^ is_turned], first_seq[S2C ^ is_turned]),
                 first_file=life.first_file,

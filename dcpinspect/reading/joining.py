@@ -45,6 +45,7 @@ from dcpinspect.streams.words import RESUMED
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.temporary import LARGE, large_files, mapped
+from dcpinspect.transport.headers import within
 from dcpinspect.transport.tls.connection import TlsConnection
 
 if TYPE_CHECKING:
@@ -240,11 +241,15 @@ def merged(
     packets = Counter(left_out or {})
     for reading_part in parts:
         packets.update(reading_part.packets)
+    points = {reading_part.point: number for number, reading_part in enumerate(parts)}
     links = [
         replace(
             link,
             number=int(new_numbers[link.number]),
             points=(reading_part.point, reading_part.point),
+            networks=tuple(
+                within(network, points[reading_part.point]) for network in link.networks
+            ),
         )
         for reading_part, new_numbers in zip(parts, numbers, strict=True)
         for link in reading_part.links

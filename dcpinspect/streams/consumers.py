@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 
@@ -27,6 +28,121 @@ MOST_EARLIER = 64
 """Number of earlier streams of a vbucket that are asked what the client received on them, or whether
 they went on beside a later one.
 """
+
+
+def networks_apart(
+    links: Sequence[TcpConnection],
+    sessions: Mapping[int, Session],
+    tables: KnownTables,
+    logs: Sequence[bytes],
+) -> Sequence[TcpConnection]:
+    """Returns connections; the addresses of those in a further network have its number, so that
+    nobody takes its clients and servers for those of the first one.
+
+    Networks, or captures beside each other, are one if a connection was in both. Else they may
+    still show one server, as where switches or mirrors divide its connections. So they are apart
+    only if an address stands for two servers. Then a name goes on with a vbucket beside itself,
+    which no server allows, or failover logs of the same vbuckets share no uuid. ``logs``: the
+    failover logs of the reading.
+    """
+    networks = _joined_networks(links, len(tables.connections))
+    if len(networks.words) < 2:
+        return links
+    in_networks: dict[str, set[int]] = defaultdict(set)
+    for link in links:
+        in_networks[link.server].add(int(networks.of[link.number]))
+    server_links = {
+        link.number: link
+        for link in links
+        if len(in_networks[link.server]) > 1
+        and link.number < len(tables.connections)
+        and link.number in sessions
+        and sessions[link.number].bucket is not None
+    }
+    if not server_links:
+        return links
+    servers = {
+        number: (link.server, sessions[number].bucket) for number, link in server_links.items()
+    }
+    strangers = _told_apart(servers, networks, tables, logs)
+    names = NameNumbers(
+        {
+            number: ((*server, sessions[number].name), int(networks.of[number]))
+            for number, server in servers.items()
+            if sessions[number].name
+        },
+        len(tables.connections),
+    )
+    for name, others in _beside_each_other(names, server_links, tables).items():
+        strangers[names.words[name][1]].update(names.words[other][1] for other in others)
+    number_of = {
+        network: number
+        for of_number in _members(networks, strangers).values()
+        for number, members in enumerate(of_number, 1)
+        for network in members
+    }
+    return [
+        link.in_network(number)
+        if (number := number_of.get(int(networks.of[link.number]), 1)) > 1
+        else link
+        for link in links
+    ]
+
+
+def _joined_networks(links: Sequence[TcpConnection], connections: int) -> NameNumbers:
+    """Returns the networks of connections; those that a connection was in are one.
+    ``connections``: as many have numbers at least.
+    """
+    parents: dict[int, int] = {}
+
+    def root(network: int) -> int:
+        while (parent := parents.setdefault(network, network)) != network:
+            parents[network] = network = parents[parent]
+        return network
+
+    for link in links:
+        for network in link.networks[1:]:
+            parents[root(network)] = root(link.networks[0])
+    networks = {link.number: ("", root(link.networks[0])) for link in links if link.networks}
+    return NameNumbers(networks, max([connections, *(1 + number for number in networks)]))
+
+
+def _told_apart(
+    servers: Mapping[int, tuple[str, str | None]],
+    networks: NameNumbers,
+    tables: KnownTables,
+    logs: Sequence[bytes],
+) -> defaultdict[int, set[int]]:
+    """Returns, by number of the network, others in which failover logs of the same vbuckets of a
+    server share no uuid. ``servers``: server and bucket, by number of the connection.
+    """
+    server_numbers = NameNumbers(servers, len(networks.of))
+    connection = tables.streams.connection
+    rows = np.stack(
+        [
+            server_numbers.of[connection],
+            networks.of[connection],
+            tables.streams.vbucket,
+            tables.streams.log,
+        ],
+        axis=1,
+    )
+    branches: dict[int, dict[int, dict[int, set[int]]]] = defaultdict(dict)
+    for server, network, vbucket, log in np.unique(rows[(rows >= 0).all(axis=1)], axis=0).tolist():
+        if uuids := {uuid for uuid, _ in failover_entries(logs[log])}:
+            network_branches = branches[server].setdefault(network, {})
+            network_branches[vbucket] = network_branches.get(vbucket, set()) | uuids
+    strangers: defaultdict[int, set[int]] = defaultdict(set)
+    for server_branches in branches.values():
+        for network, stranger in combinations(list(server_branches)[:MOST_EARLIER], 2):
+            common_vbuckets = server_branches[network].keys() & server_branches[stranger].keys()
+            if common_vbuckets and all(
+                server_branches[network][vbucket].isdisjoint(server_branches[stranger][vbucket])
+                for vbucket in common_vbuckets
+            ):
+                strangers[network].add(stranger)
+                strangers[stranger].add(network)
+    return strangers
 
 
 def consumers_apart(

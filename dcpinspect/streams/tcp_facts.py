@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import NamedTuple, Self
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.header import HEADER_SIZE
@@ -12,6 +13,15 @@ from dcpinspect.streams.records import GREATEST
 def host_of(address: str) -> str:
     """Returns an address without its port."""
     return address.rpartition(":")[0]
+
+
+def in_network(address: str, network: int) -> str:
+    """Returns an address and port as it is written in a further network, such as
+    ``10.0.0.9%2:50312``.
+    """
+    host, _, port = address.rpartition(":")
+    bracket = "]" if host.endswith("]") else ""
+    return f"{host.removesuffix(bracket)}%{network}{bracket}:{port}"
 
 
 class ZeroWindow(NamedTuple):
@@ -89,6 +99,10 @@ class TcpConnection:
     """Version, cipher suite and state of the records; None where the connection has no TLS."""
     is_decrypted: bool = False
     """Whether what was read of it came out of TLS."""
+    networks: tuple[int, ...] = ()
+    """The networks in which its packets were, as ``headers.network_of`` has them."""
+    network: int = 1
+    """Number of the network, where ``networks_apart`` found several with the same addresses."""
     acked: tuple[int, int] = (0, 0)
     """Stream offset up to which the host of the other side has acknowledged what was sent; 0 where
     nobody knows. Inside TLS that is so unless everything was acknowledged, to the greatest number.
@@ -134,7 +148,19 @@ class TcpConnection:
 
     def node(self, named: str) -> str:
         """Returns the address of a node as the server calls it, which may mean itself."""
+        if named and "$HOST" not in named and self.network > 1:
+            return in_network(named, self.network)
         return (named or self.server).replace("$HOST", host_of(self.server))
+
+    def in_network(self, network: int) -> Self:
+        """Returns the connection in a further network: its addresses have the number of it."""
+        return replace(
+            self,
+            network=network,
+            client=in_network(self.client, network),
+            server=in_network(self.server, network),
+            proxied=in_network(self.proxied, network) if self.proxied else self.proxied,
+        )
 
     def has_received(self, direction: int, offset: int) -> bool:
         """Returns whether the other side's host acknowledged the header of the message at a stream

@@ -25,7 +25,7 @@ from dcpinspect.streams.connections import (
     flow_of,
     replica_streams,
 )
-from dcpinspect.streams.consumers import Consumers, consumers_apart
+from dcpinspect.streams.consumers import Consumers, consumers_apart, networks_apart
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.copies import Copies
@@ -249,9 +249,11 @@ class Tracker(Portable):
             tracker, counted = self.counted(links)
             tables, copies = tracker._made(counted, None), self.copies.among(links)
             if copies:
+                _, every_link = self.counted(links, with_copies=True)
                 tables = tables.with_connections(
-                    lambda: self._made(links, None).connections, links, copies
+                    lambda: self._made(every_link, None).connections, links, copies
                 )
+            tables.links = links
             self._tables = tables
         return self._tables.with_files(files)
 
@@ -266,17 +268,19 @@ class Tracker(Portable):
     def counted(
         self, links: Sequence[TcpConnection], *, with_copies: bool | None = None
     ) -> tuple[Tracker, Sequence[TcpConnection]]:
-        """Returns what is known, and the connections, without those that show what another one
-        shows; the tracker must not be fed. ``with_copies``: whether those stay; by default as
-        ``counts_copies`` says.
+        """Returns what is known, and the connections as ``networks_apart`` has them, without those
+        that show what another one shows; the tracker must not be fed. ``with_copies``: whether
+        those stay; by default as ``counts_copies`` says.
         """
         stay = self.counts_copies if with_copies is None else with_copies
         copies = () if stay else self.copies.among(links).keys()
-        if not copies:
-            return self, links
-        if self._view is None or self._view[0] != copies:
-            self._view = copies, self._without(set(copies))
-        return self._view[1], self.copies.counted(links)
+        tracker = self
+        if copies:
+            if self._view is None or self._view[0] != copies:
+                self._view = copies, self._without(set(copies))
+            tracker, links = self._view[1], self.copies.counted(links)
+        tables, conversation = tracker.state.known_tables, tracker.conversation
+        return tracker, networks_apart(links, conversation.sessions, tables, conversation.logs)
 
     def _without(self, connections: set[int]) -> Tracker:
         """Returns what is known without these connections."""

@@ -339,6 +339,21 @@ class Reassembler:
             (sides[2 * connections - 2] != 0) | (sides[2 * connections - 1] != 0), dtype=np.bool_
         )
 
+    def networks_of(self, connection: int) -> tuple[int, ...]:
+        """Returns the networks in which packets of a connection were, as ``headers.network_of`` has
+        them; all that had packets between its addresses, where nobody remembers.
+        """
+        pair = int(self._tables.connections[connection - 1].pair)
+        if pair < 0:
+            return ()
+        address_pair = self._tables.address_pairs[pair]
+        latest, r = {int(address_pair.network): int(address_pair.latest)}, int(address_pair.routes)
+        while r > 0:
+            route = self._tables.routes[r]
+            latest[int(route.network)], r = int(route.latest), int(route.next)
+        networks = tuple(network for network, number in latest.items() if number == connection)
+        return networks or tuple(latest)
+
     def first_seq(self, connection: int) -> tuple[int, int]:
         """Returns the sequence number of stream offset 0, or -1, for both directions."""
         client, server = (self._tables.sides[2 * connection - side] for side in (2, 1))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import struct
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.consumers import Consumers
 from dcpinspect.streams.records import LEAST
 from tests.damage import Packet
 from tests.findings.checked import found_in
 from tests.peers.script import Event, Mark
-from tests.streams.told import Seen, Told, opened, packets
+from tests.streams.told import Seen, Told, capture, opened, packets
 
 
 def consumers(*talks: Told) -> Consumers:
@@ -166,6 +171,107 @@ def test_what_it_had_received_is_known_unless_a_hole_may_have_brought_more(
     assert (before is None) == (received is None)
     assert before is None or before - LEAST == received
     assert found.received_before(0) is None
+
+
+def in_vlan(tag: int, *talks: Told) -> list[Packet]:
+    return [
+        replace(
+            p,
+            data=p.data[:12] + struct.pack(">HH", 0x8100, tag) + p.data[12:],
+            wire=p.wire + 4,
+        )
+        for p in packets(*talks)
+    ]
+
+
+def of_environment(port: int, uuid: int, *, vbuckets: tuple[int, ...] = (1, 3)) -> Told:
+    """The same names and addresses in each environment; the histories have other uuids."""
+    talk = opened("kafka:a", port=port)
+    talk.events[:0] = opened_to("beer")
+    for vbucket in vbuckets:
+        talk.stream(vbucket, log=[(uuid + vbucket, 0)])
+    return talk
+
+
+def going_on(talk: Told, seconds: int) -> None:
+    for _ in range(seconds):
+        talk.wait(1)
+        talk.noop()
+
+
+def without_a_reopening(first_uuid: int, second_uuid: int) -> tuple[Told, Told]:
+    """A client that never reopens vbucket 1, and one, with another port, that has it."""
+    one = of_environment(50_001, first_uuid, vbuckets=(3,))
+    lost = one.stream(1, log=[(first_uuid + 1, 0)])
+    lost.snapshot(0, 5, "memory")
+    lost.end("too-slow")
+    going_on(one, 40)
+    two = of_environment(50_002, second_uuid)
+    two.events[:0] = [Mark("wait 3")]
+    going_on(two, 37)
+    return one, two
+
+
+@pytest.mark.parametrize(
+    ("tags", "uuids", "is_orphaned"),
+    [
+        ((10, 20), (0xA0, 0xB0), True),
+        ((10, 20), (0xA0, 0xA0), True),  # a copy of the environment; both go on with vbucket 3
+        ((10, 10), (0xA0, 0xB0), False),
+    ],
+    ids=["another environment", "its copy", "one network"],
+)
+def test_a_client_in_another_network_does_not_take_a_vbucket_up(
+    tags: tuple[int, int], uuids: tuple[int, int], is_orphaned: bool
+) -> None:
+    one, two = without_a_reopening(*uuids)
+    together = sorted([*in_vlan(tags[0], one), *in_vlan(tags[1], two)], key=time_of)
+    rules = {finding.rule for finding in found_in(together)}
+    assert ("orphaned-vbucket" in rules) == is_orphaned
+
+
+def test_networks_that_share_a_connection_are_one() -> None:
+    """A third connection is seen with each of the tags: a mirror of two ports."""
+    one, two = without_a_reopening(0xA0, 0xB0)
+    third = of_environment(50_003, 0xA0, vbuckets=(9,))
+    halves = [*in_vlan(10, third)[::2], *in_vlan(20, third)[1::2]]
+    together = sorted([*in_vlan(10, one), *in_vlan(20, two), *halves], key=time_of)
+    assert "orphaned-vbucket" not in {finding.rule for finding in found_in(together)}
+
+
+@pytest.mark.parametrize("tags", [(10, 10), (10, 20)], ids=["one tag", "a tag each"])
+def test_connections_of_one_server_are_of_one_network_whatever_their_tags(
+    tags: tuple[int, int],
+) -> None:
+    """Two ways between two routers: the second connection of the client takes the other."""
+    one = of_environment(50_001, 0xA0)
+    two = of_environment(50_002, 0xA0)
+    together = sorted([*in_vlan(tags[0], one), *in_vlan(tags[1], two)], key=time_of)
+    seen = Seen(together)
+    tables = seen.tracker.tables(seen.links)
+    assert tables.connections.values("server") == ["10.0.0.2:11210"] * 2
+    assert len(set(tables.seen.clients.values())) == 1
+
+
+def test_addresses_of_a_further_network_have_its_number() -> None:
+    one, two = without_a_reopening(0xA0, 0xB0)
+    seen = Seen(sorted([*in_vlan(10, one), *in_vlan(20, two)], key=time_of))
+    tables = seen.tracker.tables(seen.links)
+    assert tables.connections.values("client") == ["10.0.0.1:50001", "10.0.0.1%2:50002"]
+    assert tables.connections.values("server") == ["10.0.0.2:11210", "10.0.0.2%2:11210"]
+    assert tables is seen.tracker.tables(seen.links)
+
+
+def test_captures_of_two_environments_beside_each_other_are_told_apart(tmp_path: Path) -> None:
+    paths = []
+    for number, talk in enumerate(without_a_reopening(0xA0, 0xB0)):
+        paths.append(tmp_path / f"{number}.pcap")
+        paths[-1].write_bytes(capture(talk))
+    with Reading(list(map(str, paths))) as reading:
+        reading.check(["orphaned-vbucket"])
+        for _ in reading:
+            pass
+        assert "orphaned-vbucket" in {finding.rule for finding in reading.findings()}
 
 
 @pytest.mark.parametrize(

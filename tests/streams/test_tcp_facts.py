@@ -103,3 +103,12 @@ def test_inside_tls_what_was_sent_meanwhile_came_late() -> None:
     (link,) = links(opened())
     lossy = replace(link, late_acks=((), (LateAck(0, GREATEST, 4, 6, 9),)))
     assert [lossy.received_ns(1, 0, sent_ns) for sent_ns in (3, 4, 8, 10)] == [3, 9, 9, 10]
+
+
+def test_addresses_of_a_further_network_have_its_number_and_name_nodes_with_it() -> None:
+    link = replace(links(opened())[0], proxied="[fd00::1]:9")
+    further = link.in_network(2)
+    assert (further.client, further.server) == ("10.0.0.1%2:50000", "10.0.0.2%2:11210")
+    assert further.origin == "[fd00::1%2]:9"
+    assert further.node("10.0.0.3:11210") == "10.0.0.3%2:11210"
+    assert further.node("$HOST:11210") == further.node("") == further.server
