@@ -73,8 +73,8 @@ def networks_apart(
         },
         len(tables.connections),
     )
-    for name, others in _beside_each_other(names, server_links, tables).items():
-        strangers[names.words[name][1]].update(names.words[other][1] for other in others)
+    for name, namesakes in _beside_each_other(names, server_links, tables).items():
+        strangers[names.words[name][1]].update(names.words[number][1] for number in namesakes)
     number_of = {
         network: number
         for of_number in _members(networks, strangers).values()
@@ -186,9 +186,9 @@ def consumers_apart(
                     program,
                     *(
                         other_name
-                        for other, other_name in zip(of_program, known_by, strict=True)
-                        if other is not consumer
-                        and not all(other <= beside[name] for name in consumer)
+                        for namesake, other_name in zip(of_program, known_by, strict=True)
+                        if namesake is not consumer
+                        and not all(namesake <= beside[name] for name in consumer)
                     ),
                 )
             )
@@ -227,10 +227,12 @@ def _of_each_cluster(
         node_uuids[node].update(uuid for uuid, _ in failover_entries(logs[log]))
     beside = {
         node: strangers
-        for node, others in beside.items()
+        for node, nodes_beside in beside.items()
         if (
             strangers := {
-                other for other in others if node_uuids[node].isdisjoint(node_uuids[other])
+                stranger
+                for stranger in nodes_beside
+                if node_uuids[node].isdisjoint(node_uuids[stranger])
             }
         )
     }
@@ -242,12 +244,12 @@ def _of_each_cluster(
     renamed: dict[int, Client] = {}
     for number, client in clients.items():
         node = int(nodes.of[number])
-        shared = [
-            other
-            for other in beside
-            if nodes.words[other][0] == client.name and node_uuids[other] & node_uuids[node]
+        relatives = [
+            relative
+            for relative in beside
+            if nodes.words[relative][0] == client.name and node_uuids[relative] & node_uuids[node]
         ]
-        name = cluster_of.get(node) or (cluster_of[shared[0]] if shared else "")
+        name = cluster_of.get(node) or (cluster_of[relatives[0]] if relatives else "")
         renamed[number] = (
             replace(client, name=name)
             if name
