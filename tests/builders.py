@@ -265,15 +265,27 @@ def pcap(
     order: str = "<",
     magic: int = 0xA1B2C3D4,
     snaplen: int = 262_144,
+    version: tuple[int, int] = (2, 4),
 ) -> bytes:
     """A pcap file."""
     packets = list(packets)
     link_type = packets[0].link_type if packets else ETHERNET
     tick = 1 if magic == 0xA1B23C4D else 1000
-    out = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, snaplen, link_type)]
+    out = [struct.pack(order + "IHHiIII", magic, *version, 0, 0, snaplen, link_type)]
+    extra = bytes(8) if magic == 0xA1B2CD34 else b""
     for packet in packets:
-        time = packet.time_ns // 10**9, packet.time_ns % 10**9 // tick
-        out += struct.pack(order + "IIII", *time, len(packet.data), packet.wire), packet.data
+        lengths = (
+            (len(packet.data), packet.wire)
+            if version >= (2, 3)
+            else (packet.wire, len(packet.data))
+        )
+        out.append(
+            struct.pack(
+                order + "IIII", packet.time_ns // 10**9, packet.time_ns % 10**9 // tick, *lengths
+            )
+            + extra
+            + packet.data
+        )
     return b"".join(out)
 
 

@@ -1,4 +1,4 @@
-"""pcap files: the classic format."""
+"""pcap files: the classic format and those variants that libpcap reads."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from dcpinspect.capture.packet_walk import (
 from dcpinspect.kernels.kernel import be32, kernel, le32
 
 FILE_HEADER = 24
-RECORD_HEADER = 16
+_RECORD_HEADER = 16
 _NS_PER_US = 1000
 _MICROSECONDS = 0xA1B2C3D4
 _NANOSECONDS = 0xA1B23C4D
-_MAGICS = (_MICROSECONDS, _NANOSECONDS)
+_PATCHED = 0xA1B2CD34
+"""Kuznetsov's patched tcpdump: eight more bytes (interface, protocol, type) per record."""
+_MAGICS = (_MICROSECONDS, _NANOSECONDS, _PATCHED)
 
 DONE, CUT, BAD, BEGIN = range(4)
 _DAY_S = 86_400
@@ -55,7 +57,10 @@ class Pcap:
             magic = int.from_bytes(header[:4], "little")
         if magic not in _MAGICS or len(header) < FILE_HEADER:
             raise ValueError("not a pcap file header")
-        snaplen, network = struct.unpack_from(">II" if self.is_big_endian else "<II", header, 16)
+        major, minor, _, _, snaplen, network = struct.unpack_from(
+            ">HHiIII" if self.is_big_endian else "<HHiIII", header, 4
+        )
+        self.record_header = 24 if magic == _PATCHED else _RECORD_HEADER
         self.tick_ns = 1 if magic == _NANOSECONDS else _NS_PER_US
         self.link_type = network & 0xFFFF  # above: the length of the frame check sequence
         if (unread_packets := unread("", self.link_type)) is not None and len(
@@ -63,6 +68,11 @@ class Pcap:
         ) < MAX_PROBLEMS:
             self.unread.append(unread_packets)
         self.limit = max(MAX_PACKET, snaplen if snaplen <= MAX_BLOCK else 0)
+        # as in libpcap: before 2.3 the two lengths were the other way round, in 2.3 (and DG/UX's
+        # 543.0) sometimes
+        self.lengths = (
+            2 if (major, minor) < (2, 3) else 1 if (major, minor) in ((2, 3), (543, 0)) else 0
+        )
 
     def walk(self, data: ByteArray, size: int, *, final: bool) -> Walk:
         """Walks the records, as ``Format.walk``; skips garbage between records up to the next
@@ -70,7 +80,7 @@ class Pcap:
         """
         start = 0 if self._begun else FILE_HEADER
         self._begun = True
-        capacity = (size - start) // RECORD_HEADER + 1
+        capacity = (size - start) // _RECORD_HEADER + 1
         columns = [np.empty(capacity, np.int64) for _ in range(5)]
         offset, captured, wire, time_ns, link_type = columns
         state = np.array([start, self._last_s], np.int64)
@@ -84,6 +94,7 @@ class Pcap:
                         data,
                         size,
                         self.is_big_endian,
+                        self.record_header,
                         self.limit,
                         self.tick_ns,
                         int(final),
@@ -100,7 +111,9 @@ class Pcap:
                         data,
                         size,
                         self.is_big_endian,
+                        self.record_header,
                         self.limit,
+                        self.lengths,
                         self.tick_ns,
                         count,
                         offset,
@@ -142,14 +155,16 @@ class Pcap:
 
 
 @kernel(
-    "int64(octets, int64, boolean, int64, int64, int64, int64[::1], int64[::1], int64[::1], "
-    "int64[::1], int64[::1])"
+    "int64(octets, int64, boolean, int64, int64, int64, int64, int64, int64[::1], int64[::1], "
+    "int64[::1], int64[::1], int64[::1])"
 )
 def walk_records(
     data: ByteArray,
     size: int,
     is_big_endian: bool,
+    header: int,
     limit: int,
+    lengths: int,
     tick_ns: int,
     count: int,
     offset: IntArray,
@@ -167,13 +182,15 @@ def walk_records(
     last = state[1]
     verdict = DONE
     while record < size:
-        if record + RECORD_HEADER > size:
+        if record + header > size:
             verdict = CUT
             break
         seconds = u32(data, record, is_big_endian)
         ticks = u32(data, record + 4, is_big_endian)
         have = u32(data, record + 8, is_big_endian)
         full = u32(data, record + 12, is_big_endian)
+        if lengths == 2 or (lengths == 1 and have > full):
+            have, full = full, have
         if (
             have == 0
             and full == 0
@@ -184,26 +201,27 @@ def walk_records(
         if have > limit or (have == 0 and full == 0 and seconds == 0):
             verdict = BAD
             break
-        if record + RECORD_HEADER + have > size:
+        if record + header + have > size:
             verdict = CUT
             break
-        offset[count] = record + RECORD_HEADER
+        offset[count] = record + header
         captured[count] = have
         wire[count] = max(have, full)
         time_ns[count] = seconds * 1_000_000_000 + ticks * tick_ns
         last = seconds
         count += 1
-        record += RECORD_HEADER + have
+        record += header + have
     state[0] = record
     state[1] = last
     return count * 4 + verdict
 
 
-@kernel("int64(octets, int64, boolean, int64, int64, int64, int64[::1])")
+@kernel("int64(octets, int64, boolean, int64, int64, int64, int64, int64[::1])")
 def find_record(
     data: ByteArray,
     size: int,
     is_big_endian: bool,
+    header: int,
     limit: int,
     tick_ns: int,
     final: int,
@@ -221,7 +239,7 @@ def find_record(
         p = start
         links = 0
         while links < 2:
-            if p + RECORD_HEADER > size:
+            if p + header > size:
                 break
             seconds = u32(data, p, is_big_endian)
             ticks = u32(data, p + 4, is_big_endian)
@@ -239,7 +257,7 @@ def find_record(
             if last != 0 and abs(seconds - last) > _DAY_S:
                 links = -1
                 break
-            p += RECORD_HEADER + have
+            p += header + have
             links += 1
         state[0] = start
         if links == 2 or (links == 1 and final == 1 and p == size):
@@ -247,7 +265,7 @@ def find_record(
         if links >= 0:
             if final == 0:
                 return CUT
-            if start + RECORD_HEADER > size:
+            if start + header > size:
                 state[0] = size
                 return CUT
         start += 1

@@ -22,7 +22,7 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.byte_source import Window
 from dcpinspect.capture.open import CaptureFile, FileDamage
 from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS
-from dcpinspect.capture.pcap import DONE, FILE_HEADER, RECORD_HEADER, Pcap, find_record
+from dcpinspect.capture.pcap import DONE, FILE_HEADER, Pcap, find_record
 from dcpinspect.capture.remote import open_remote
 from dcpinspect.errors import CaptureError
 
@@ -88,6 +88,7 @@ class StretchPackets:
                 data,
                 len(data),
                 form.is_big_endian,
+                form.record_header,
                 form.limit,
                 form.tick_ns,
                 int(window.at_end),
@@ -111,7 +112,7 @@ class StretchPackets:
             position = self.begin + window.file_offset
             walk = self._format.walk(window.data, window.size, final=window.at_end)
             consumed, need = walk.consumed, min(walk.need, 2 * MAX_BLOCK)
-            record = position + walk.offset - RECORD_HEADER
+            record = position + walk.offset - self._format.record_header
             count = int(np.searchsorted(record, self._end))
             self.position = int(record[count]) if count < len(record) else position + consumed
             inside = [

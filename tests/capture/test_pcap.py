@@ -41,12 +41,18 @@ EXPECTED = [(packet.data, packet.wire, packet.time_ns, 1) for packet in PACKETS]
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize("magic", [0xA1B2C3D4, 0xA1B23C4D])
+@pytest.mark.parametrize("magic", [0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34])
 def test_every_variant_of_the_format_gives_the_same_packets(
     tmp_path: Path, order: str, magic: int
 ) -> None:
     path = tmp_path / "x.pcap"
     path.write_bytes(builders.pcap(PACKETS, order=order, magic=magic))
+    assert packets_of(path) == EXPECTED
+
+
+def test_lengths_are_swapped_before_version_2_3(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(PACKETS, version=(2, 2)))
     assert packets_of(path) == EXPECTED
 
 
@@ -76,7 +82,7 @@ def test_cut_last_record_is_told_and_the_rest_read(tmp_path: Path, cut: int) -> 
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize("magic", [0xA1B2C3D4, 0xA1B23C4D])
+@pytest.mark.parametrize("magic", [0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34])
 @pytest.mark.parametrize("batch_bytes", [1, 200, 1 << 20])
 def test_files_written_one_behind_the_other_are_read(
     tmp_path: Path, order: str, magic: int, batch_bytes: int
