@@ -660,7 +660,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         phrases = {
             "vbucket": f"vb {self.vbucket}",
             "streams": counted(len(self.tracks), "stream"),
-            "span": f"{self._tick(scale.first)}–{self._tick(scale.last + 1)} s"
+            "span": f"{seconds(scale.step * TICK, scale.first)}–"
+            f"{seconds(scale.step * TICK, scale.last + 1)} s"
             if is_time
             else _seqnos(scale.first, scale.last),
             "cell": "a cell is "

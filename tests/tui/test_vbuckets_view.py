@@ -120,3 +120,13 @@ def test_the_card_says_why_the_newest_stream_ended(capture: str, vbucket: int, s
         assert re.search(rf"(· |state +){state}( ·|\n)", re.sub(r" *\n", "\n", screen(app)))
 
     play(capture, scene, NARROW)
+
+
+def test_lines_of_the_card_stay_indented_beside_a_scroll_bar() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2", "n")
+        text = screen(app)
+        assert "unknown to the server" in text
+        assert all(line.startswith("   ") for line in text.splitlines() if "(log:" in line)
+
+    play("loop.pcap", scene, (80, 24))
