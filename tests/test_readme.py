@@ -254,7 +254,7 @@ def test_ci_runs_the_command_for_the_tests_as_the_readme_has_it_and_then_what_it
     assert day == "day=$(date +%-j)"
     assert [
         *USUAL,
-        *second.removeprefix(f'.venv/bin/python {CHECK} --share "$((day % 5))/5" ').split(),
+        *second.removeprefix(f'.venv/bin/python {CHECK} --share "$((day % 7))/7" ').split(),
     ] == STEPS
 
 
