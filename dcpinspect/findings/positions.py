@@ -4,6 +4,8 @@ checkpoint is wrong and not the history.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, plain
 from dcpinspect.lazy_dataclass import dataclass
@@ -11,10 +13,11 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.consumers import MOST_EARLIER
 from dcpinspect.streams.records import LEAST
 
-OTHER_VBUCKET, NEVER_GIVEN, NEVER_RECEIVED = CAUSES = (
+OTHER_VBUCKET, NEVER_GIVEN, NEVER_RECEIVED, OLDER_BRANCH = CAUSES = (
     "uuid-of-another-vbucket",
     "uuid-never-given",
     "start-never-received",
+    "uuid-of-an-older-branch",
 )
 """Causes of rollbacks that are the client's."""
 WRONG_UUIDS = (OTHER_VBUCKET, NEVER_GIVEN)
@@ -31,12 +34,19 @@ class WrongPosition:
     """The text without what is true of one vbucket only."""
     received: int | None = None
     """Last seqno that the client received, where it asked from a higher one."""
+    uuid: int | None = None
+    """The branch of what the client received, where it named an older one."""
 
     @property
     def next(self) -> str:
         """What the client has to change."""
         if self.cause == NEVER_RECEIVED:
             return "store a seqno only once everything up to it was received"
+        if self.cause == OLDER_BRANCH:
+            return (
+                "store the uuid of the newest entry of the failover log at or below the seqno, not "
+                "of an older one"
+            )
         return (
             "store the uuid together with the seqno, from the failover log of the vbucket's own "
             "stream"
@@ -53,13 +63,17 @@ def wrong_position(
     """
     if cause in ("unknown-uuid", "strict-uuid"):
         return _wrong_uuid(context, clients, number)
-    if cause != "leading-consumer":
+    if cause not in ("leading-consumer", "snapshot-mismatch"):
         return None
     received, start = (
         context.consumers.received_before(number),
         int(context.streams.request.start[number]),
     )
-    if received is None or received >= start:
+    if received is None:
+        return None
+    if received >= start:
+        return _older_branch(context, clients, number)
+    if cause == "snapshot-mismatch":
         return None
     return WrongPosition(
         NEVER_RECEIVED,
@@ -67,6 +81,57 @@ def wrong_position(
         "the consumers had not received that much",
         plain(received),
     )
+
+
+def _older_branch(context: Context, clients: Clients, number: int) -> WrongPosition | None:
+    """Returns what is wrong with a request that names an older branch than that of the items up to
+    its start, which the server would have accepted with the right one.
+    """
+    streams, row = context.streams, context.streams[number]
+    start, uuid = plain(row.request.start), int(row.request.uuid) & _MASK
+    earlier = context.of_client.before(number, MOST_EARLIER)
+    source = next((stream for stream in earlier if _is_accepted(context, stream)), None)
+    if (
+        source is None
+        or streams.has_position[source] == 0
+        or streams.position[source] < row.request.start
+        or not _has_nothing_older(context, earlier)
+    ):
+        return None
+    sent = context.sent(number)
+    told = sent.count_before(int(row.opened.time), int(row.opened.row), side="left")
+    logs = [sent[index] for index in range(told)]
+    log = next((log for log in logs if log.at.row == streams.answered.row[source]), None)
+    of_server = context.rollbacks.stream_rollback(number).log
+    right = log.newest_below(start) if log is not None else None
+    if (
+        log is None
+        or of_server is None
+        or right in (None, uuid)
+        or right != of_server.newest_below(start)
+        or not log.has(uuid)
+        or clients.may_have_heard(int(row.connection), log.at.time_ns, int(row.opened.time))
+    ):
+        return None
+    return WrongPosition(
+        OLDER_BRANCH,
+        f"the consumer's items up to {start} are of branch 0x{right:016x}, and it named the older branch "
+        f"0x{uuid:016x}",
+        "the consumers named older branches than those of their items",
+        uuid=right,
+    )
+
+
+def _is_accepted(context: Context, stream: int) -> bool:
+    return bool(context.streams.answer[stream] == w.A_ACCEPTED)
+
+
+def _has_nothing_older(context: Context, earlier: Sequence[int]) -> bool:
+    """Returns whether a client began from 0 on one of its earlier streams, so that nothing it has
+    is older than the capture.
+    """
+    start = context.streams.request.start
+    return any(_is_accepted(context, stream) and start[stream] == LEAST for stream in earlier)
 
 
 def _wrong_uuid(context: Context, clients: Clients, number: int) -> WrongPosition | None:
@@ -86,14 +151,9 @@ def _wrong_uuid(context: Context, clients: Clients, number: int) -> WrongPositio
         )
     sent, request_place = context.sent(number), (int(row.opened.time), int(row.opened.row))
     before = sent.count_before(*request_place, side="left")
-    received, streams = context.consumers.received_before(number), context.streams
-    earlier = context.of_client.before(number, MOST_EARLIER)
-    has_nothing_older = bool(
-        (
-            (streams.answer[earlier] == w.A_ACCEPTED) & (streams.request.start[earlier] == LEAST)
-        ).any()
-    )
-    if not before or not sent.are_whole or received is None or not has_nothing_older:
+    received = context.consumers.received_before(number)
+    is_all_captured = _has_nothing_older(context, context.of_client.before(number, MOST_EARLIER))
+    if not before or not sent.are_whole or received is None or not is_all_captured:
         return None  # it may be older than the capture, when the vbucket had another history
     if clients.may_have_heard(connection, sent[0].at.time_ns, request_place[0]):
         return None

@@ -624,10 +624,12 @@ def _rolled_back(
         context,
         number,
         followed,
-        _how_to_resume(rollback, to, wrong, is_granted_later=is_granted_later),
+        _how_to_resume(rollback, to, start, wrong, is_granted_later=is_granted_later),
     )
     text, shared = rollback.why.text, rollback.why.shared
-    if wrong is not None:
+    if wrong is not None and wrong.uuid is not None:
+        text, shared = wrong.text, wrong.shared
+    elif wrong is not None:
         text, shared = f"{text}; {wrong.text}", f"{shared}; {wrong.shared}"
     return occurrence(
         context,
@@ -644,13 +646,16 @@ def _rolled_back(
         ),
         cause=rollback.why.cause if wrong is None else wrong.cause,
         shared=context.by_side(number, f"rolled back{outcome.shared}: {shared}"),
-        next_=outcome.next,
+        next_=outcome.next
+        if wrong is None or wrong.uuid is None or followed is None
+        else f"{outcome.next}; it has to {wrong.next}",
         seqnos=(start, to),
         facts={
             "requested start": start,
             "rollback seqno": to,
             "resume at": to if rollback.resume is None else rollback.resume,
             **_uuid_fact(rollback.resume_uuid),
+            **({"resume at": start, **_uuid_fact(wrong.uuid)} if wrong and wrong.uuid else {}),
         },
         severity="warning" if followed is None else "note",
     )
@@ -682,7 +687,7 @@ def _outcome(context: Context, number: int, followed: int | None, how: str) -> _
 
 
 def _how_to_resume(
-    rollback: Rollback, to: int, wrong: WrongPosition | None, *, is_granted_later: bool
+    rollback: Rollback, to: int, start: int, wrong: WrongPosition | None, *, is_granted_later: bool
 ) -> str:
     """Returns what to do about a rollback that the client did not follow."""
     uuid = (
@@ -696,6 +701,11 @@ def _how_to_resume(
         return (
             f"let the consumer resume at {rollback.resume}, the last seqno that it received, with "
             f"{uuid}, because from {to} on it would miss what is between; {wrong.next}"
+        )
+    if wrong is not None and wrong.uuid is not None and not is_granted_later:
+        return (
+            f"let the consumer ask again from {start} with uuid 0x{wrong.uuid:016x}, because it "
+            f"need not discard anything; {wrong.next}"
         )
     advice = wrong.next if wrong is not None else _TO_KEEP.get(rollback.why.cause)
     is_over = advice is not None and rollback.why.cause != "purge" and is_granted_later

@@ -159,3 +159,72 @@ def test_a_seqno_without_a_uuid_is_the_clients() -> None:
     assert str(rollback(talk).next).endswith(
         "; a client that sends the uuid of its history keeps what it has"
     )
+
+
+NEWER = 0xB
+BRANCHES = ((NEWER, 3), (OWN, 0))
+
+
+def of_branches(talk: Told, log: tuple[tuple[int, int], ...], start: int = 0) -> Told:
+    """The client receives 1 to 8, on a stream that ends."""
+    stream = talk.stream(7, start=start, log=log)
+    stream.snapshot(start, 8, "memory")
+    for seqno in range(start + 1, 9):
+        stream.mutation(seqno, f"k{seqno}")
+    stream.end("state-changed")
+    return talk
+
+
+@pytest.mark.parametrize(("low", "to"), [(8, 3), (2, 2)], ids=["ahead", "straddling"])
+def test_a_uuid_of_an_older_branch_than_that_of_the_items_is_the_clients(low: int, to: int) -> None:
+    talk = of_branches(opened(), BRANCHES)
+    talk.stream(7, start=8, uuid=OWN, snapshot=(low, 9), rollback=to)
+    assert (rollback(talk).cause, rollback(talk).whose) == ("uuid-of-an-older-branch", "client")
+    assert rollback(talk).message == (
+        f"asked for seqno 8, rolled back to {to}: the client's items up to 8 are of branch "
+        "0x000000000000000b, and it named the older branch 0x000000000000000a"
+    )
+    assert str(rollback(talk).next).startswith(
+        "let the client ask again from 8 with uuid 0x000000000000000b"
+    )
+    facts = rollback(talk).facts
+    assert (facts["resume at"], facts["with uuid"]) == (8, "0x000000000000000b")
+
+
+def test_who_followed_the_rollback_still_has_to_name_the_right_branch() -> None:
+    talk = of_branches(opened(), BRANCHES)
+    talk.stream(7, start=8, uuid=OWN, snapshot=(8, 8), rollback=3)
+    talk.stream(7, start=3, uuid=OWN, snapshot=(3, 3), log=BRANCHES).snapshot(3, 8, "memory")
+    finding = rollback(talk)
+    assert (finding.cause, finding.whose, finding.severity) == (
+        "uuid-of-an-older-branch",
+        "client",
+        "note",
+    )
+    assert str(finding.next).endswith(
+        "it has to store the uuid of the newest entry of the failover log at or below the seqno, "
+        "not of an older one"
+    )
+
+
+@pytest.mark.parametrize("how", ["failover", "log asked for", "older", "another failover", "right"])
+def test_items_above_the_branch_point_may_be_of_the_older_branch(how: str) -> None:
+    """They came before the failover; or the client had them before the capture."""
+    talk = opened()
+    if how == "older":
+        of_branches(talk, BRANCHES, 2)
+    elif how in ("another failover", "right"):
+        of_branches(talk, BRANCHES)
+    else:
+        of_branches(talk, LOG)
+    if how == "log asked for":
+        talk.failover_log(7, BRANCHES)
+    if how in ("another failover", "right"):  # the right branch would have been rolled back, too
+        uuid, to = (NEWER, 5) if how == "right" else (OWN, 3)
+        log = ((0xD, 5), *BRANCHES)
+        talk.stream(7, start=8, uuid=uuid, snapshot=(8, 8), rollback=to)
+        talk.stream(7, start=to, uuid=uuid, snapshot=(to, to), log=log)
+    else:
+        talk.stream(7, start=8, uuid=OWN, snapshot=(8, 8), rollback=3)
+        talk.stream(7, start=3, uuid=OWN, snapshot=(3, 3), log=BRANCHES)
+    assert (rollback(talk).cause, rollback(talk).whose) == ("leading-consumer", "normal")
