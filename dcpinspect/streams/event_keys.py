@@ -14,7 +14,7 @@ from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, nested, nu
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, MAY_REPEAT, MEMORY
 from dcpinspect.streams import anomalies
 from dcpinspect.streams import record_codes as k
-from dcpinspect.streams.lookup import clear
+from dcpinspect.streams.lookup import clear, fill_anomaly
 from dcpinspect.streams.records import (
     LEAST,
     Anomalies,
@@ -178,21 +178,13 @@ def refill_entries(tables: KeyTables) -> None:
 @kernel_function
 def enter_anomaly(tables: KeyTables, code: int, message: Message, h: int, a: int, b: int) -> None:
     """Writes an anomaly: an event breaks the protocol, or contradicts entry ``h`` if not -1."""
-    e = tables.counts.anomalies
-    tables.counts.anomalies = e + 1
-    anomaly = tables.anomalies[e]
-    anomaly.code = code
-    anomaly.connection = message.connection
-    anomaly.direction = message.direction
+    anomaly = tables.anomalies[tables.counts.anomalies]
+    tables.counts.anomalies += 1
+    fill_anomaly(anomaly, code, message, a, b)
     anomaly.stream = message.stream
-    anomaly.a = a
-    anomaly.b = b
     anomaly.snapshot = message.snapshot
-    anomaly.place = message.place
     if h >= 0:
         anomaly.other = tables.entries[h].at
-    else:
-        clear(anomaly.other)
 
 
 @kernel_function

@@ -20,7 +20,14 @@ from dcpinspect.streams.record_codes import (
     SID_UNKNOWN,
     UPR_LAYOUT,
 )
-from dcpinspect.streams.records import ConnectionRow, Message, MessageRow, Stream, StreamKey
+from dcpinspect.streams.records import (
+    Anomaly,
+    ConnectionRow,
+    Message,
+    MessageRow,
+    Stream,
+    StreamKey,
+)
 from dcpinspect.streams.state import ReadingState
 
 BACK = 16
@@ -82,27 +89,35 @@ def clear(row: MessageRow) -> None:
 
 
 @kernel_function
+def fill_anomaly(anomaly: Anomaly, code: int, message: Message, a: int, b: int) -> None:
+    """Writes what is wrong with a message; the caller says in which stream and snapshot, if any,
+    and which message it contradicts.
+    """
+    anomaly.code = code
+    anomaly.connection = message.connection
+    anomaly.direction = message.direction
+    anomaly.a = a
+    anomaly.b = b
+    anomaly.place = message.place
+    anomaly.stream = -1
+    anomaly.snapshot = -1
+    clear(anomaly.other)
+
+
+@kernel_function
 def enter_anomaly(
     state: ReadingState, code: int, message: Message, st: int, a: int, b: int
 ) -> None:
     """Writes an anomaly: a message is not as the protocol allows. ``st``: the stream of the
     message, -1 for none.
     """
-    e = state.counts.anomalies
-    state.counts.anomalies = e + 1
-    anomaly = state.anomalies[e]
-    anomaly.code = code
-    anomaly.connection = message.connection
-    anomaly.direction = message.direction
-    anomaly.stream = st
-    anomaly.a = a
-    anomaly.b = b
-    anomaly.place = message.place
+    anomaly = state.anomalies[state.counts.anomalies]
+    state.counts.anomalies += 1
+    fill_anomaly(anomaly, code, message, a, b)
     if st < 0:
-        anomaly.snapshot = -1
-        clear(anomaly.other)
         return
     stream = state.streams[st]
+    anomaly.stream = st
     anomaly.snapshot = stream.in_oso if stream.in_oso >= 0 else stream.snapshot
     if code == anomalies.ACK_REGRESS:
         anomaly.other = stream.acknowledged_at

@@ -46,7 +46,7 @@ def flow_of(tables: TransportTables, side: int) -> int:
 
 
 @kernel_function
-def own_flow(tables: TransportTables, side: int) -> int:
+def flow_to_write(tables: TransportTables, side: int) -> int:
     """Returns the row of a direction's flow to write to.
 
     If there is none, it is made, together with that of the other direction. Flows that were put
@@ -396,7 +396,7 @@ def close_sides(start: int, tables: TransportTables) -> int:
         ):
             return side
         if was_aside:
-            own_flow(tables, side)
+            flow_to_write(tables, side)
         close_side(tables, side, tables.segment.packet)
         if was_aside and set_aside(tables, c):
             tables.counts.flows -= 2  # its flows were the last ones

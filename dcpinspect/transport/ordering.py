@@ -42,10 +42,10 @@ from dcpinspect.transport.flows import (
     drop_stray,
     end_side,
     flow_of,
+    flow_to_write,
     give_up_hole,
     late_bytes,
     next_of,
-    own_flow,
 )
 from dcpinspect.transport.headers import (
     ACK,
@@ -209,7 +209,7 @@ def take_trailing_bytes(tables: TransportTables, side: int, number: int, is_own:
 @kernel_function
 def keep_offer(tables: TransportTables, side: int) -> None:
     """Keeps the bytes behind the current packet, whose IP header does not tell of them."""
-    flow, segment = tables.flows[own_flow(tables, side)], tables.segment
+    flow, segment = tables.flows[flow_to_write(tables, side)], tables.segment
     drop_offer(tables, flow)
     k = new_node(
         tables,
@@ -297,7 +297,7 @@ def reopen(tables: TransportTables, side: int) -> None:
     """Takes back that a side ended its connection. If the other has ended, it was the first."""
     connection = tables.connections[side >> 1]
     if connection.closed_how == BY_FIN:  # it was a byte
-        flow = tables.flows[own_flow(tables, side)]
+        flow = tables.flows[flow_to_write(tables, side)]
         acknowledge(tables, flow, max(last_waiting(tables, flow), flow.acked_to) + 1)
     connection.closed_how = OPEN
     if tables.sides[side ^ 1].has_fin:
@@ -340,7 +340,7 @@ def note_window(flow: Flow, window: int, packet: Packet) -> None:
 def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
     """Enters the bytes of a segment where they are next, else keeps them waiting."""
     have, full, source, packet = segment.captured, segment.on_wire, segment.source, segment.packet
-    direction, flow = tables.sides[side], tables.flows[own_flow(tables, side)]
+    direction, flow = tables.sides[side], tables.flows[flow_to_write(tables, side)]
     if direction.has_base == 0:
         set_base(direction, segment.seq)
     flow.payload += have
@@ -410,9 +410,9 @@ def note_last(tables: TransportTables, side: int, last: int, is_fin: int) -> Non
     if after <= fin_at <= after + WINDOW:
         direction.has_fin = is_fin
         if fin_at > (0 if is_fin else after):
-            tables.flows[own_flow(tables, side)].fin_at = fin_at
+            tables.flows[flow_to_write(tables, side)].fin_at = fin_at
         elif tables.flows[flow_of(tables, side)].fin_at > after:
-            tables.flows[own_flow(tables, side)].fin_at = 0
+            tables.flows[flow_to_write(tables, side)].fin_at = 0
         connection, flow = tables.connections[side >> 1], tables.flows[flow_of(tables, side)]
         # the other side had this FIN, though its own was captured before, by another clock
         if is_fin and connection.closed_how == BY_FIN and flow.acked_at_end == fin_at + 1:
@@ -631,7 +631,7 @@ def take_ack(tables: TransportTables, side: int) -> bool:
     if flow.next < acked <= flow.next + WINDOW:
         segment.acked = acked
     if segment.flags & FIN > sender.has_fin and acked > waiting_end:
-        tables.flows[own_flow(tables, side ^ 1)].acked_at_end = acked
+        tables.flows[flow_to_write(tables, side ^ 1)].acked_at_end = acked
     if has_fin:
         acked = known_end
         if is_by_fin and connection.closed_by < 0:  # its own FIN came before
@@ -642,7 +642,7 @@ def take_ack(tables: TransportTables, side: int) -> bool:
         reopen(tables, side ^ 1)  # which acknowledges what is known
     if not flow.acked_to < acked <= most:
         return False
-    acknowledge(tables, tables.flows[own_flow(tables, side ^ 1)], acked)
+    acknowledge(tables, tables.flows[flow_to_write(tables, side ^ 1)], acked)
     return True
 
 
@@ -683,7 +683,7 @@ def note_progress(tables: TransportTables, side: int) -> None:
     )
     if tables.connections[side >> 1].flows <= 0 and not is_answered:
         return
-    flow = tables.flows[own_flow(tables, side)]
+    flow = tables.flows[flow_to_write(tables, side)]
     if sender.has_base == 1 and distance(segment.seq, sender.base + flow.next) > sender.has_fin:
         flow.passed = max(flow.passed, GIVEN_UP if segment.flags & FIN else SENT)
     if segment.flags & (SYN | RST) == 0 and (segment.receive_window == 0 or flow.shut_since != 0):
@@ -695,7 +695,7 @@ def take_payload(tables: TransportTables, side: int) -> None:
     """Takes the current packet's bytes. What waited there was wrong: the connection goes on."""
     segment = tables.segment
     if segment.flags & RST and segment.captured > 0:  # text that says why: no bytes of the stream
-        flow = tables.flows[own_flow(tables, side)]
+        flow = tables.flows[flow_to_write(tables, side)]
         flow.payload += segment.captured
         flow.late += segment.captured
     elif segment.on_wire > 0:
@@ -784,7 +784,7 @@ def order_segments(start: int, tcp: IntArray, server_ports: ByteArray, tables: P
             continue
         if c >= 0:
             if tables.connections[c].flows < 0:
-                own_flow(tables, 2 * c)
+                flow_to_write(tables, 2 * c)
             c = connection_of_packet(tables, side_of(tables, c, end))
         if c == NOBODY:
             continue

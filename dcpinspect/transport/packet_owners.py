@@ -23,7 +23,7 @@ from dcpinspect.transport.flow_records import (
     TcpConnectionRow,
     TransportTables,
 )
-from dcpinspect.transport.flows import close_side, drop_stray, flow_of, next_of, own_flow
+from dcpinspect.transport.flows import close_side, drop_stray, flow_of, flow_to_write, next_of
 from dcpinspect.transport.headers import ACK, RST, SYN
 from dcpinspect.transport.waiting import NODE_COST, new_node
 
@@ -339,7 +339,7 @@ def leave(tables: TransportTables, c: int) -> None:
         r = tables.routes[r].next
     if is_left and tables.connections[c].closed_how != REPLACED:
         if tables.connections[c].flows < 0:
-            own_flow(tables, 2 * c)
+            flow_to_write(tables, 2 * c)
         replace(tables, c)
 
 
@@ -391,7 +391,7 @@ def keep_stray(tables: TransportTables, side: int) -> None:
 
     A SYN that is sent again does not agree with itself.
     """
-    flow, segment = tables.flows[own_flow(tables, side)], tables.segment
+    flow, segment = tables.flows[flow_to_write(tables, side)], tables.segment
     if (
         flow.stray >= 0
         and segment.flags & tables.nodes[flow.stray].flags & SYN
@@ -442,7 +442,7 @@ def open_at_strays(tables: TransportTables, side: int) -> int:
     )
     for flip in range(2):
         before = tables.flows[flow_of(tables, 2 * old + flip)]
-        new = tables.flows[own_flow(tables, 2 * new_connection + (flip ^ turn))]
+        new = tables.flows[flow_to_write(tables, 2 * new_connection + (flip ^ turn))]
         new.opened_by = packet.number
         new.jump = jump if client < 0 else 0
         new.stray = before.stray

@@ -11,9 +11,9 @@ from dcpinspect.transport.flows import (
     close_sides,
     drop_stray,
     enter_hole,
+    flow_to_write,
     give_up_hole,
     late_bytes,
-    own_flow,
 )
 from dcpinspect.transport.waiting import insert, new_node
 
@@ -42,7 +42,7 @@ class Flow:
         )
         tables.sides = r.Sides.reset(2)
         tables.sides.packets[:] = 1
-        self.flow, self.packet = tables.flows[own_flow(tables, 0)], tables.segment.packet
+        self.flow, self.packet = tables.flows[flow_to_write(tables, 0)], tables.segment.packet
         tables.sides[0].has_base, self.flow.next, self.packet.number = 1, 10, 9
 
     def wait(self, offset: int, length: int, source: int) -> None:
@@ -129,7 +129,7 @@ def test_a_stray_segment_counts_as_late() -> None:
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 def test_flows_are_closed_as_far_as_there_is_room(form: str) -> None:
     one = Flow()
-    one.tables.sides[1].has_base, one.tables.flows[own_flow(one.tables, 1)].next = 1, 33
+    one.tables.sides[1].has_base, one.tables.flows[flow_to_write(one.tables, 1)].next = 1, 33
     one.tables.entries = one.tables.entries[:8]
     stopped = getattr(close_sides, form)(0, one.tables)
     assert (stopped, one.entered) == (1, [(10, 0, END)])

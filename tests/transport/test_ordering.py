@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dcpinspect.arrays import grown
 from dcpinspect.transport import flow_records as r
 from dcpinspect.transport.chunk import StreamEntries
-from dcpinspect.transport.flows import close_sides, own_flow, put_aside
+from dcpinspect.transport.flows import close_sides, flow_to_write, put_aside
 from dcpinspect.transport.headers import (
     ACKED,
     CAPTURED,
@@ -543,7 +543,7 @@ def test_flows_that_are_put_aside_go_on_as_if_they_were_not(
             [
                 bytes(value) if isinstance(value, ctypes.Structure) else value
                 for name in names
-                for value in [getattr(tables.flows[own_flow(tables, side)], name)]
+                for value in [getattr(tables.flows[flow_to_write(tables, side)], name)]
             ]
             for side in range(sides)
         ]
