@@ -44,8 +44,8 @@ RULES = rules(
         cost: connection, lets noops wait, let noops wait
     noop-overlap noop warning producer
         fires: a noop is sent while the one before has no answer
-        unless: an answer that is late by no more than earlier answers took; after a hole on the
-            consumer's side, or without any message of the consumer
+        unless: an answer that is late by no more than earlier answers took, or that has another
+            opaque; after a hole on the consumer's side, or without any message of the consumer
         next: report it with the producer's version; a consumer has to answer each noop with its
             opaque
         needs: noops

@@ -178,13 +178,15 @@ def on_noop(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
         peer.unseen = max(peer.unseen, 1)
         return
     has_older = peer.older.place.row != 0
+    # an answer with another opaque is that of one of them, and nobody knows of which
+    is_undecided = peer.undecided.place.row != 0
     # the answers may be read later
     is_held_back = has_older and peer.consumer_time < peer.older.place.time
     if is_held_back and peer.open.place.row:
         peer.unseen += 1
     elif has_older and not is_held_back:
         leave_older(tables, message, peer)
-    peer.is_double = 1 if peer.open.place.row and not peer.undecided.place.row else 0
+    peer.is_double = 1 if peer.open.place.row and not is_undecided else 0
     # answers that come from now on are in doubt themselves
     peer.excused_until = time_ns + peer.tolerance
     if not is_held_back:

@@ -423,6 +423,17 @@ def test_a_client_that_never_answers_with_the_right_opaque(sizes: list[int] | No
     assert (found.rule, found.count) == ("noop-opaque", 2)
 
 
+def test_a_client_that_never_does_so_makes_no_overlap_where_the_capture_begins_later() -> None:
+    talk = nooping("1")
+    talk.begin()
+    for opaque in range(1, 12):
+        ask(talk, opaque)
+        talk.wait(0.001)
+        answer(talk, opaque << 24)
+        talk.wait(1)
+    assert [one.rule for one in check(talk) if one.rule == "noop-overlap"] == []
+
+
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_a_first_answer_after_a_hole(side: Side) -> None:
     """A noop, or an answer, may be in it."""
