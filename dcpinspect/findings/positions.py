@@ -5,6 +5,7 @@ checkpoint is wrong and not the history.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, plain
@@ -127,11 +128,17 @@ def _is_accepted(context: Context, stream: int) -> bool:
 
 
 def _has_nothing_older(context: Context, earlier: Sequence[int]) -> bool:
-    """Returns whether a client began from 0 on one of its earlier streams, so that nothing it has
-    is older than the capture.
+    """Returns whether nothing that a client has is older than the capture: it began from 0 on one
+    of its earlier streams, and later ones begin where it was by then, or below.
     """
-    start = context.streams.request.start
-    return any(_is_accepted(context, stream) and start[stream] == LEAST for stream in earlier)
+    streams, reached = context.streams, None
+    for stream in filter(partial(_is_accepted, context), reversed(earlier)):
+        start = int(streams.request.start[stream])
+        if start > (LEAST if reached is None else reached):
+            return False
+        position = int(streams.position[stream]) if streams.has_position[stream] else start
+        reached = position if reached is None else max(reached, position)
+    return reached is not None
 
 
 def _wrong_uuid(context: Context, clients: Clients, number: int) -> WrongPosition | None:

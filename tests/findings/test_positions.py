@@ -228,3 +228,14 @@ def test_items_above_the_branch_point_may_be_of_the_older_branch(how: str) -> No
         talk.stream(7, start=8, uuid=OWN, snapshot=(8, 8), rollback=3)
         talk.stream(7, start=3, uuid=OWN, snapshot=(3, 3), log=BRANCHES)
     assert (rollback(talk).cause, rollback(talk).whose) == ("leading-consumer", "normal")
+
+
+def test_who_asks_for_more_than_it_received_may_have_items_from_elsewhere() -> None:
+    """As a tool that tries positions: where it began, it had received less."""
+    talk, log = of_branches(opened(), LOG), ((NEWER, 12), (OWN, 0))
+    stream = talk.stream(7, start=20, uuid=NEWER, snapshot=(20, 20), log=log)
+    stream.snapshot(20, 28, "memory")
+    stream.mutation(28, "k")
+    stream.end("state-changed")
+    talk.stream(7, start=25, uuid=OWN, snapshot=(25, 25), rollback=12)
+    assert (rollback(talk).cause, rollback(talk).whose) == ("leading-consumer", "normal")
