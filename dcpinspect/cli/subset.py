@@ -223,7 +223,7 @@ class EvidenceFile:
 
         whole, around = list[int](), self.around
         if around is None:
-            whole = evidence_packets.whole_connections(findings, reading.engine.transport)
+            whole = evidence_packets.whole_connections(findings, reading)
             around = evidence_packets.AROUND
         evidence = evidence_packets.EvidenceCapture(
             findings, around=around, whole=whole, wishes=self.wishes

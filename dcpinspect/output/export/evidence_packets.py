@@ -20,7 +20,6 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import escape
-from dcpinspect.transport.reassembly import Reassembler
 
 AROUND = 5
 """Number of messages before and after each message that shows a finding."""
@@ -128,21 +127,32 @@ class EvidenceCapture:
         subset.choose(batch, unique(np.concatenate(selected)))
 
 
-def whole_connections(findings: Sequence[Finding], transport: Reassembler) -> list[int]:
-    """Returns the connections with findings, else those with errors and warnings, if they have few
-    enough packets to be written whole: then the file shows the same faults. Between chosen packets
-    are holes, which cast doubt on most. ``transport``: that of the reading that found them.
+def whole_connections(findings: Sequence[Finding], reading: Reading) -> list[int]:
+    """Returns the connections that are written whole, so that the file shows the same faults:
+    between chosen packets are holes, which cast doubt on most. ``reading``: the one that found them.
+
+    These are all connections, or else those with errors and warnings and all that share a vbucket
+    with them, if they have few enough packets: what a client has had of a vbucket on another
+    connection may excuse it.
     """
-    for severities in (("error", "warning", "note"), ("error", "warning")):
-        numbers = {
-            connection
-            for finding in findings
-            if finding.severity in severities
-            for connection in (*finding.connections, *(one.connection for one in finding.places))
-        }
-        packets = (transport.account(number, side).packets for number in numbers for side in (0, 1))
-        if sum(packets) <= MOST_WHOLE:
-            return sorted(numbers)
+    assert reading.tracker is not None
+    streams = reading.tracker.state.known_tables.streams
+    faulty = [
+        connection
+        for finding in findings
+        if finding.severity != "note"
+        for connection in (*finding.connections, *(one.connection for one in finding.places))
+    ]
+    of_faulty = np.isin(streams.connection, faulty)
+    shared = streams.connection[np.isin(streams.vbucket, streams.vbucket[of_faulty])]
+    every = [link.number for link in reading.engine.links]
+    for numbers in (every, [*faulty, *shared.tolist()]):
+        chosen = sorted(set(numbers)) if findings else []
+        accounts = (
+            reading.engine.transport.account(one, side) for one in chosen for side in (0, 1)
+        )
+        if sum(account.packets for account in accounts) <= MOST_WHOLE:
+            return chosen
     return []
 
 
