@@ -41,9 +41,9 @@ def networks_apart(
 
     Networks, or captures beside each other, are one if a connection was in both. Else they may
     still show one server, as where switches or mirrors divide its connections. So they are apart
-    only if an address stands for two servers. Then a name goes on with a vbucket beside itself,
-    which no server allows, or failover logs of the same vbuckets share no uuid. ``logs``: the
-    failover logs of the reading.
+    only if an address stands for two servers. Then two connections have the same ends at one time,
+    a name goes on with a vbucket beside itself, which no server allows, or failover logs of the
+    same vbuckets share no uuid. ``logs``: the failover logs of the reading.
     """
     networks = _joined_networks(links, len(tables.connections))
     if len(networks.words) < 2:
@@ -75,6 +75,19 @@ def networks_apart(
     )
     for name, namesakes in _beside_each_other(names, server_links, tables).items():
         strangers[names.words[name][1]].update(names.words[number][1] for number in namesakes)
+    same_ends: dict[tuple[str, str], list[TcpConnection]] = defaultdict(list)
+    for link in server_links.values():
+        before = same_ends[link.client, link.server]
+        for namesake in before[-MOST_EARLIER:]:
+            pair = {int(networks.of[number]) for number in (link.number, namesake.number)}
+            if (
+                len(pair) > 1
+                and namesake.first_ns <= link.last_ns
+                and link.first_ns <= namesake.last_ns
+            ):
+                for network in pair:
+                    strangers[network] |= pair - {network}
+        before.append(link)
     number_of = {
         network: number
         for of_number in _members(networks, strangers).values()

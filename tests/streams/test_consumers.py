@@ -253,6 +253,19 @@ def test_connections_of_one_server_are_of_one_network_whatever_their_tags(
     assert len(set(tables.seen.clients.values())) == 1
 
 
+@pytest.mark.parametrize(("port", "is_apart"), [(50_001, True), (50_002, False)])
+def test_connections_with_the_same_ends_at_one_time_are_of_two_networks(
+    port: int, is_apart: bool
+) -> None:
+    """Too short a time to tell by their names, and the histories are the same."""
+    one, two = of_environment(50_001, 0xA0), of_environment(port, 0xA0)
+    going_on(one, 1)
+    captured = [*in_vlan(10, one), *in_vlan(20, opened(port=49_999), two)]
+    seen = Seen(sorted((p for p in captured if b"\xc3\x4f" not in p.data[38:42]), key=time_of))
+    servers = seen.tracker.tables(seen.links).connections.values("server")
+    assert ("10.0.0.2%2:11210" in servers) == is_apart
+
+
 def test_addresses_of_a_further_network_have_its_number() -> None:
     one, two = without_a_reopening(0xA0, 0xB0)
     seen = Seen(sorted([*in_vlan(10, one), *in_vlan(20, two)], key=time_of))
