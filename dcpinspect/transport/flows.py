@@ -14,12 +14,10 @@ from dcpinspect.transport.flow_records import (
     END,
     GIVEN_UP,
     HOLE,
-    LATE_NS,
     RECENT_HOLES,
     Flow,
     Side,
     TransportTables,
-    WaitingSegment,
 )
 from dcpinspect.transport.next_bytes import enter
 from dcpinspect.transport.waiting import (
@@ -29,9 +27,6 @@ from dcpinspect.transport.waiting import (
     recent_row,
     unlink_head,
 )
-
-WHOLE_NS = 20_000_000
-"""The bytes of a packet that one capture cut off come seldom so much later in another one."""
 
 reset_flow = kernel_function(flow_records.Flow.resetter())
 
@@ -238,58 +233,23 @@ def drain(tables: TransportTables, flow: Flow) -> None:
                 node.ack_time = tables.segment.packet.time
             return
         if node.source == HOLE:
-            if may_come_whole(tables, flow, node):
-                return
-            enter_cut(tables, flow)
+            flow.cut_off += node.length
+            enter_hole(tables, flow, node.length, node.packet)
         else:
             n = enter(tables, flow, node.length, node.source, node.packet)
             tables.entries[n].place = node.place
             flow.next += node.length
-            unlink_head(tables, flow)
-
-
-@kernel_function
-def may_come_whole(tables: TransportTables, flow: Flow, cut: WaitingSegment) -> bool:
-    """Returns whether another capture may have the bytes that the snapshot length cut off here: it
-    has others of the connection. They come before their acknowledgement, or little later, as far
-    as clocks agree.
-    """
-    pair = tables.connections[flow.number >> 1].pair
-    is_acked = cut.offset + cut.length <= flow.acked_to
-    return bool(
-        tables.address_pairs[pair].routes > 0
-        and abs(tables.segment.packet.time - cut.packet.time) < (WHOLE_NS if is_acked else LATE_NS)
-    )
-
-
-@kernel_function
-def enter_cut(tables: TransportTables, flow: Flow) -> None:
-    """Enters a hole for the bytes that the snapshot length cut off, and that waited first."""
-    node = tables.nodes[flow.head]
-    flow.cut_off += node.length
-    enter_hole(tables, flow, node.length, node.packet)
-    unlink_head(tables, flow)
-
-
-@kernel_function
-def drop_cut(tables: TransportTables, flow: Flow) -> None:
-    """Forgets that the bytes wanted next were cut off: another capture has them, or some."""
-    if flow.head >= 0:
-        node = tables.nodes[flow.head]
-        if node.source == HOLE and node.offset == flow.next:
-            unlink_head(tables, flow)
+        unlink_head(tables, flow)
 
 
 @kernel_function
 def give_up_hole(tables: TransportTables, flow: Flow, packet: Packet) -> None:
     """Makes the gap before the first waiting segment a hole. If there is no gap, the segment no
-    longer waits for the other direction, or for another capture.
+    longer waits for the other direction.
     """
     length = tables.nodes[flow.head].offset - flow.next
     if length > 0:
         enter_hole(tables, flow, length, packet)
-    elif tables.nodes[flow.head].source == HOLE:
-        enter_cut(tables, flow)
     else:
         tables.flows[flow_of(tables, flow.number ^ 1)].passed = GIVEN_UP
     drain(tables, flow)

@@ -37,10 +37,10 @@ from dcpinspect.transport.flow_records import (
 from dcpinspect.transport.flows import (
     comes_early,
     drain,
-    drop_cut,
     drop_offer,
     drop_stray,
     end_side,
+    enter_hole,
     flow_of,
     flow_to_write,
     give_up_hole,
@@ -375,8 +375,6 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
     if direction.ended == 1:
         flow.late += have
         return
-    if have > 0 and offset == next_offset:
-        drop_cut(tables, flow)
     head = flow.head
     is_next = offset == next_offset and (head < 0 or tables.nodes[head].offset >= offset + full)
     if is_next and not (segment.acked > 0 and comes_early(tables, flow, segment.acked)):
@@ -386,7 +384,8 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
             flow.next = offset + have
             flow.unique += have
         if full > have:
-            insert(tables, flow, flow.next, full - have, HOLE, packet)
+            flow.cut_off += full - have
+            enter_hole(tables, flow, full - have, packet)
     else:
         if have > 0:
             used = insert(tables, flow, offset, have, source, packet)

@@ -115,23 +115,6 @@ def test_two_recordings_that_each_lack_packets_accuse_nobody_else(
     assert "name-clash" not in found
 
 
-@pytest.mark.parametrize("late_ns", [-100_000, 0, 100_000])
-@pytest.mark.parametrize("snaplen", [68, 100])
-@pytest.mark.parametrize("path", FILES[:4], ids=lambda path: path.name)
-def test_packets_that_one_capture_cut_off_are_read_of_another_that_has_them_whole(
-    path: Path, snaplen: int, late_ns: int, tmp_path: Path
-) -> None:
-    packets = packets_of(path)
-    whole = written(
-        tmp_path,
-        [replace(packet, time_ns=packet.time_ns + late_ns) for packet in packets],
-        "whole.pcap",
-    )
-    headers = [replace(packet, data=packet.data[:snaplen]) for packet in packets]
-    cut = written(tmp_path, headers, "cut.pcap")
-    assert said_of(cut, whole) == said_of(whole)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_all_connections_of_a_client_count_on_one_side_of_a_translation(
     seed: int, tmp_path: Path
