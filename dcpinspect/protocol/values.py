@@ -26,8 +26,9 @@ def unwrap(raw: bytes, datatype: int, spec: Field, *, is_underlying: bool = Fals
     bytes by the command, but for snappy.
 
     ``is_underlying``: the datatype is that of a document that was left out, so nothing is wrong if
-    it does not fit.
+    it does not fit. Nor is it with zeros alone, which ``-w --redact`` leaves of a value.
     """
+    is_underlying = is_underlying or (bool(raw) and not raw.strip(b"\0"))
     faults: list[tuple[str, Severity, int, str]] = []
     content, section, is_document, is_known = raw, None, spec.kind is _DOCUMENT, True
     if datatype & datatypes.SNAPPY and raw:

@@ -75,7 +75,7 @@ def hash_keys(
     hashes: IntArray,
 ) -> None:
     """Writes a polynomial hash over the prime 2**31 - 1 at two secret points, for each range of
-    bytes [start, start + size).
+    bytes [start, start + size); -1 for zeros alone, which ``-w --redact`` leaves of a text.
 
     The time is linear in the number of bytes. A remainder takes longer than everything else and
     waits for the one before, so four bytes share one remainder.
@@ -87,6 +87,12 @@ def hash_keys(
     for i in range(len(start)):
         high, low = 1, 1
         offset, end = start[i], start[i] + size[i]
+        while offset < end and data[offset] == 0:
+            offset += 1
+        if offset == end and size[i] > 0:
+            hashes[i] = -1
+            continue
+        offset = start[i]
         while offset + 4 <= end:
             a = int(data[offset]) + 1
             b = int(data[offset + 1]) + 1
@@ -173,7 +179,7 @@ def key_hashes(
     batch: MessageBatch, rows: RowNumbers, secrets_: tuple[int, int] = _SECRETS
 ) -> RowNumbers:
     """Returns a hash of 62 bits of each message's key, without its collection; -1 where the capture
-    lacks part of the message.
+    lacks part of the message, or its key was redacted.
     """
     return _hashes(batch, batch.decoded.key, rows, secrets_)
 

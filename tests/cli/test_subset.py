@@ -332,3 +332,19 @@ def test_comments_on_packets_and_on_the_capture_are_carried(command: str, tmp_pa
         "taken at node 1",
         "by hand",
     ]
+
+
+@pytest.mark.parametrize("name", ["orphans.pcap", "rollback.pcap", "tour.pcapng"])
+def test_a_redacted_file_shows_no_fault_that_the_capture_has_not(name: str, tmp_path: Path) -> None:
+    target = tmp_path / "redacted.pcapng"
+    options = ["--fail-on", "never", "-w", str(target), "--decrypted", "--redact"]
+    assert main(["check", str(SAMPLES / name), *options]) == 0
+
+    def faults(path: Path) -> set[str]:
+        with Reading([str(path)]) as reading:
+            reading.check()
+            for _ in reading:
+                pass
+            return {one.rule for one in reading.findings() if one.severity != "note"}
+
+    assert faults(target) <= faults(SAMPLES / name)
