@@ -46,8 +46,12 @@ async def screenshots(
             for key in keys:
                 await pilot.press(key)
                 await settled(app, pilot)
+            picture = ""
+            # on a busy machine the layout comes later than what it is of
+            while picture != (picture := app.export_screenshot(title=title)):
+                await pilot.pause(0.05)
             # any monospaced font will do, so nothing is loaded from the fonts' web site
-            pictures[name] = _FONTS.sub("", app.export_screenshot(title=title))
+            pictures[name] = _FONTS.sub("", picture)
     return pictures
 
 

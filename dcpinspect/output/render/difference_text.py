@@ -166,7 +166,7 @@ def _direction_text(path: DifferenceRow) -> str:
 
 
 def _ms(nanoseconds: int) -> str:
-    return f"{nanoseconds / 1e6:,.3f} ms"
+    return f"{nanoseconds / 1e6:z,.3f} ms"  # z: no zero below zero
 
 
 def _caveats(comparison: Differences) -> Iterator[str]:

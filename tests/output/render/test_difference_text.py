@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from dcpinspect.cli.main import main
 from dcpinspect.diff.difference_columns import KINDS
 from dcpinspect.output.render import difference_text
 from dcpinspect.output.render.difference_text import summary
 from tests.diff.pairs import compared, streaming, told
 from tests.peers.truth import SAMPLES
+
+FIELD = Path(__file__).parents[2] / "captures" / "field"
 
 
 def plain(text: str, _: str) -> str:
@@ -28,6 +33,12 @@ def test_a_summary_fits_a_screen_and_says_whether_the_sides_differ() -> None:
         line.startswith("The capture of B does not tell the history of 4 vbuckets")
         for line in lines
     )
+
+
+def test_no_time_is_less_than_zero_by_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", str(FIELD / "t00-base.pcap"), str(FIELD / "f22-nflog.pcap")]) == 0
+    assert "0.000 ms" in (shown := capsys.readouterr().out)
+    assert "-0.000" not in shown
 
 
 def test_every_kind_has_words() -> None:
