@@ -21,6 +21,7 @@ from textual.strip import Strip
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import duration
+from dcpinspect.output.render.event_lines import fate_of
 from dcpinspect.output.render.glossary import CONVENTION_TEXTS
 from dcpinspect.output.render.lanes import (
     ASCII,
@@ -439,7 +440,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             order = np.array([_WORST.index(cause) for cause in range(len(w.CAUSES))])
             worst = int(gaps[np.argmax(order[story.cause[gaps]])])
             missing = _seqnos(int(story.after[worst]) + 1, int(story.before[worst]) - 1)
-            phrases.append(f"{missing} did not come, {w.CAUSES[int(story.cause[worst])]}")
+            cause = w.CAUSES[int(story.cause[worst])]
+            phrases.append(f"{missing} {fate_of(cause)}, {cause}")
         return " · ".join(phrases)
 
     def _position_in_words(self) -> str:

@@ -154,6 +154,16 @@ def test_what_is_at_the_cursor_is_spelt_out() -> None:
     play("snapshots.pcap", scene)
 
 
+def test_what_a_rollback_takes_back_came_and_must_be_discarded() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(30, 30)
+        await settled(app, pilot)
+        seqnos = [gap for gap in lanes_of(app).spoken().split(" · ") if "rollback" in gap]
+        assert seqnos == ["seqnos 1–69 must be discarded where the client has them, rollback"]
+
+    play("loop.pcap", scene)
+
+
 def test_the_axis_of_time_shows_the_same_and_the_cursor_stays_at_its_seqno() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7, 41)

@@ -399,11 +399,15 @@ def _snapshot(row: Mapping[str, Any]) -> str:
 
 
 def _gap(row: Mapping[str, Any]) -> str:
-    fate = "did not come"
-    if row["cause"] == CAUSES[ROLLBACK]:
-        fate = "must be discarded where the client has them"
     seqnos = seqnos_text(row["after_seqno"] + 1, row["before_seqno"] - 1)
-    return f"{seqnos} {fate}, {row['cause']}: {row['evidence']}"
+    return f"{seqnos} {fate_of(row['cause'])}, {row['cause']}: {row['evidence']}"
+
+
+def fate_of(cause: str) -> str:
+    """Says what became of the seqnos of a gap with this cause."""
+    if cause == CAUSES[ROLLBACK]:
+        return "must be discarded where the client has them"
+    return "did not come"
 
 
 def seqnos_text(first: int, last: int) -> str:
