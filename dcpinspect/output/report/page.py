@@ -30,7 +30,7 @@ from dcpinspect.output.render.table import table_texts
 from dcpinspect.output.report import report_pictures
 from dcpinspect.output.report.report_contents import Contents, places_of
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import escape, escape_rest, words_of
+from dcpinspect.text import counted, escape, escape_rest, words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,9 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
     cases = finding.case_of_each if len(finding.case_of_each) > 1 else ()
     effects = contents.effects.get(finding.id, ())
     when, whose = when_and_whose(finding)
+    shown = places_of(finding, contents.limits)
+    places = {place.row for case in (finding, *finding.case_of_each) for place in case.places}
+    more = len(places) - len(shown)
     return {
         "id": finding.id,
         "rule": finding.rule,
@@ -161,8 +164,9 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "vbuckets": finding.vbuckets,
         "evidence": [
             (evidence.row, message_of(evidence, contents.source.files), evidence.frame)
-            for evidence in places_of(finding, contents.limits)
+            for evidence in shown
         ],
+        "more_evidence": f"and {counted(more, 'more message')}" if more else "",
         "cases": [
             (
                 place_of(case),

@@ -124,6 +124,13 @@ def test_evidence_has_column_heads_and_the_frame_of_each_message() -> None:
         assert re.search(rf">row {place.row}</a></td><td>{place.frame}</td>", text)
 
 
+def test_evidence_that_is_left_out_is_counted() -> None:
+    told = gathered(SAMPLES / "loop.pcap")
+    loop = next(finding for finding in told.causes if finding.rule == "rollback-loop")
+    assert len({place.row for case in loop.case_of_each for place in case.places}) == 16
+    assert "</tbody></table>and 10 more messages</dd>" in page(told)
+
+
 def test_when_it_was_and_whose_it_is_have_rows_of_their_own() -> None:
     text = page(gathered(SAMPLES / "orphans.pcap"))
     assert "<dt>when</dt><dd>since 2024-04-06 12:01:00.827 UTC</dd>" in text
