@@ -100,8 +100,8 @@ def _older_branch(context: Context, clients: Clients, number: int) -> WrongPosit
     ):
         return None
     sent = context.sent(number)
-    told = sent.count_before(int(row.opened.time), int(row.opened.row), side="left")
-    logs = [sent[index] for index in range(told)]
+    count = sent.count_before(int(row.opened.time), int(row.opened.row), side="left")
+    logs = [sent[index] for index in range(count)]
     log = next((log for log in logs if log.at.row == streams.answered.row[source]), None)
     of_server = context.rollbacks.stream_rollback(number).log
     right = log.newest_below(start) if log is not None else None

@@ -237,7 +237,7 @@ def _take_turns(
     for index in np.unique(np.searchsorted(begins, losses.before, "right") - 1).tolist():
         rows = order[begins[index] : begins[index + 1]]
         both = np.split(framed.time_ns[rows], [np.count_nonzero(directions[rows] == C2S)])
-        times = np.concatenate([np.maximum.accumulate(one) for one in both])
+        times = np.concatenate([np.maximum.accumulate(times_ns) for times_ns in both])
         rows[:] = rows[np.argsort(times, kind="stable")]
 
 

@@ -82,9 +82,9 @@ class Histograms:
         counts, least, greatest = self._counts[group], self._least[group], self._greatest[group]
         upto = np.cumsum(counts)
         ranks = [max(1, int(np.ceil(share * upto[-1]))) for share in shares]
-        known = {int(upto[-1]): greatest, 1: least}  # others are known to a hundredth
+        exact = {int(upto[-1]): greatest, 1: least}  # others are known to a hundredth
         percentiles = [
-            known.get(number)
+            exact.get(number)
             or min(max(middle_of(int(np.searchsorted(upto, number))), least), greatest)
             for number in ranks
         ]

@@ -141,18 +141,23 @@ def whole_connections(findings: Sequence[Finding], reading: Reading) -> list[int
         connection
         for finding in findings
         if finding.severity != "note"
-        for connection in (*finding.connections, *(one.connection for one in finding.places))
+        for connection in (
+            *finding.connections,
+            *(message.connection for message in finding.places),
+        )
     ]
     of_faulty = np.isin(streams.connection, faulty)
     shared = streams.connection[np.isin(streams.vbucket, streams.vbucket[of_faulty])]
     every = [link.number for link in reading.engine.links]
     for numbers in (every, [*faulty, *shared.tolist()]):
-        chosen = sorted(set(numbers)) if findings else []
+        connections = sorted(set(numbers)) if findings else []
         accounts = (
-            reading.engine.transport.account(one, side) for one in chosen for side in (0, 1)
+            reading.engine.transport.account(connection, side)
+            for connection in connections
+            for side in (0, 1)
         )
         if sum(account.packets for account in accounts) <= MOST_WHOLE:
-            return chosen
+            return connections
     return []
 
 

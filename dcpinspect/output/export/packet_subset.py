@@ -209,7 +209,9 @@ class Subset:
         """Marks all packets of connections as wanted, also those without bytes, and of others on
         the same addresses. Those from whose messages packets are made have none.
         """
-        self._whole = np.array([one for one in connections if not self._is_made(one)], np.int64)
+        self._whole = np.array(
+            [number for number in connections if not self._is_made(number)], np.int64
+        )
         self._connections.add(self._whole)
 
     def add_moment(self, connection: int, time_ns: int, text: str) -> None:

@@ -145,9 +145,9 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
     cases = finding.case_of_each if len(finding.case_of_each) > 1 else ()
     effects = contents.effects.get(finding.id, ())
     when, whose = when_and_whose(finding)
-    shown = places_of(finding, contents.limits)
-    places = {place.row for case in (finding, *finding.case_of_each) for place in case.places}
-    more = len(places) - len(shown)
+    messages = places_of(finding, contents.limits)
+    rows = {place.row for case in (finding, *finding.case_of_each) for place in case.places}
+    more = len(rows) - len(messages)
     return {
         "id": finding.id,
         "rule": finding.rule,
@@ -164,7 +164,7 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "vbuckets": finding.vbuckets,
         "evidence": [
             (evidence.row, message_of(evidence, contents.source.files), evidence.frame)
-            for evidence in shown
+            for evidence in messages
         ],
         "more_evidence": f"and {counted(more, 'more message')}" if more else "",
         "cases": [
