@@ -25,7 +25,7 @@ class KeyNumbers:
 
     def __init__(self) -> None:
         self._secret = (1 << 16) + int.from_bytes(os.urandom(8)) % (_PRIME - (1 << 16))
-        self._looked_up = np.empty((2, _BLOCK), np.int64)
+        self._looked_up = np.zeros((2, _BLOCK), np.int64)  # kept in states, so no old memory
         self._count = np.zeros(1, np.int64)
         self.reset(np.empty((0, KEY), np.int64))
 

@@ -223,7 +223,7 @@ class Reassembler:
         counts.entries = counts.fresh = 0
         capacity = count + 2 * counts.live + 128
         tables.entries = StreamEntries.zeros(capacity)
-        tables.fresh = np.empty(capacity, np.int64)
+        tables.fresh = np.zeros(capacity, np.int64)  # kept in states, so no old memory
         tables.index, tables.pairs, tables.ends = headers.index, pairs, ends
         tables.times, tables.packets, tables.frames = batch.time_ns, batch.packets, batch.frames
         tables.files, tables.segment.place = batch.files, -1
@@ -743,7 +743,7 @@ class Reassembler:
         live = np.flatnonzero(nodes.source <= HELD)
         lengths = nodes.length[live]
         size = int(lengths.sum())
-        held = np.empty(2 * (size + more), np.uint8)
+        held = np.zeros(2 * (size + more), np.uint8)
         held_start = np.cumsum(lengths) - lengths
         self._copy_nodes(live, held_start, np.empty(0, np.uint8), self._held, held)
         nodes.source[live] = HELD - held_start
