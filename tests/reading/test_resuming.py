@@ -185,3 +185,17 @@ def test_keys_of_tls_are_not_put_aside() -> None:
         put_aside(reading)
     with pytest.raises(NotResumableError, match="do not check"):
         put_aside(Reading(Given([CaptureFile("x")], []), is_part=True))
+
+
+@pytest.mark.parametrize("name", ["loop.pcap", "lossy.pcap", "tour.pcapng"])
+def test_no_memory_that_was_not_cleared_is_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty, old = np.empty, b"\xa7" * 16
+
+    def uncleared(*arguments: Any, **options: Any) -> Any:
+        array = empty(*arguments, **options)
+        array.reshape(-1).view(np.uint8)[:] = old[0]
+        return array
+
+    monkeypatch.setattr(np, "empty", uncleared)
+    reading = OPTIONS.reading(Given([CaptureFile("x")], batches_of(SAMPLES / name)))
+    assert not any(old in bytes(table) for table in unpacked(aside(reading)))
