@@ -134,7 +134,7 @@ class Clients:
             times = streams.opened.time[numbers]
             # requests may have been read before what the server had said earlier
             in_order = np.sort(times)
-            granted = np.array(numbers, dtype=np.int64)[streams.answer[numbers] == w.A_ACCEPTED]
+            granted = np.array(numbers, dtype=np.int64)[self._context.granted[numbers]]
             granted_ns = streams.opened.time[granted]
             for index, number in enumerate(numbers):
                 if not are_losses[number]:
@@ -368,7 +368,6 @@ class Clients:
         group, and by stream; and its columns, as ``_VBucketRequest`` has them.
         """
         streams = self._context.streams
-        is_granted = (streams.answer == w.A_ACCEPTED) | (streams.seen > 0)
         groups = Groups([streams.vbucket, streams.sid])
         by_connection = Groups([streams.vbucket, streams.sid, streams.connection])
         first = by_connection.rows[by_connection.begins]
@@ -376,8 +375,8 @@ class Clients:
             streams.opened.row,
             streams.opened.time,
             self._until,
-            np.where(is_granted, streams.latest.row, 0),
-            np.where(is_granted, streams.latest.time, 0),
+            np.where(self._context.granted, streams.latest.row, 0),
+            np.where(self._context.granted, streams.latest.time, 0),
         )
         return (
             groups,
@@ -531,7 +530,7 @@ class Clients:
         if is_later or elsewhere.granted_ns >= time_ns:
             return True
         taker = self.taken_up_by(stream)
-        return taker is not None and self._context.streams[taker].answer == w.A_ACCEPTED
+        return taker is not None and bool(self._context.granted[taker])
 
     def may_have_said(
         self, connection: int, since_ns: int, until_ns: int | None = None, *, vbucket: int

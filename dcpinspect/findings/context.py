@@ -43,7 +43,7 @@ from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.streams.unread_requests import UnreadRequests
-from dcpinspect.streams.verdicts import PATIENCE_NS
+from dcpinspect.streams.verdicts import PATIENCE_NS, are_granted
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.messages import DIRECTIONS
 
@@ -99,6 +99,11 @@ class Context:
     def tables(self) -> Tables:
         """The tables of the reading."""
         return self.tracker.tables(self.links)
+
+    @cached_property
+    def granted(self) -> BoolArray:
+        """A mask of streams that the server granted."""
+        return are_granted(self.streams)
 
     @property
     def by_number(self) -> Mapping[int, TcpConnection]:

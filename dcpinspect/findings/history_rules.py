@@ -298,14 +298,10 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
     )
     are_rollbacks = _are_rollbacks(context)
     for numbers in Groups([streams.connection], np.flatnonzero(goes_on)).having(are_rollbacks, 2):
-        connection, answers = int(streams.connection[numbers[0]]), streams.answer[numbers]
+        connection = int(streams.connection[numbers[0]])
         rolled = [number for number in numbers if are_rollbacks[number]]
         vbuckets = sorted({int(streams.vbucket[number]) for number in rolled})
-        if (
-            connection not in context.clients
-            or len(vbuckets) < 2
-            or (answers == w.A_ACCEPTED).any()
-        ):
+        if connection not in context.clients or len(vbuckets) < 2 or context.granted[numbers].any():
             continue
         if any(plain(streams.rollback[number]) for number in rolled):
             continue
@@ -391,7 +387,7 @@ class InOrder:
         whether one still runs.
         """
         rows, by_number = self._rows, self._context.by_number
-        is_accepted = rows.answer == w.A_ACCEPTED
+        is_accepted = self._context.granted[np.array(self.numbers, dtype=np.int64)]
         start = np.where(is_accepted & (rows.request.is_captured != 0), rows.request.start, LEAST)
         runs = is_accepted & (rows.state <= STREAMING)
         runs[runs] = [
@@ -462,10 +458,7 @@ def _is_again(context: Context, in_order: InOrder, before: int, number: int) -> 
 
 
 def _was_accepted(context: Context, in_order: InOrder, before: int, number: int) -> bool:
-    return any(
-        context.streams.answer[stream_number] == w.A_ACCEPTED
-        for stream_number in in_order.between(before, number)
-    )
+    return any(context.granted[stream_number] for stream_number in in_order.between(before, number))
 
 
 def _is_other_history(context: Context, before: int, number: int) -> bool:

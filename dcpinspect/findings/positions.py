@@ -5,12 +5,10 @@ checkpoint is wrong and not the history.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, plain
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.streams import words as w
 from dcpinspect.streams.consumers import MOST_EARLIER
 from dcpinspect.streams.records import LEAST
 
@@ -91,7 +89,7 @@ def _older_branch(context: Context, clients: Clients, number: int) -> WrongPosit
     streams, row = context.streams, context.streams[number]
     start, uuid = plain(row.request.start), int(row.request.uuid) & _MASK
     earlier = context.of_client.before(number, MOST_EARLIER)
-    source = next((stream for stream in earlier if _is_accepted(context, stream)), None)
+    source = next((stream for stream in earlier if context.granted[stream]), None)
     if (
         source is None
         or streams.has_position[source] == 0
@@ -123,18 +121,16 @@ def _older_branch(context: Context, clients: Clients, number: int) -> WrongPosit
     )
 
 
-def _is_accepted(context: Context, stream: int) -> bool:
-    return bool(context.streams.answer[stream] == w.A_ACCEPTED)
-
-
 def _has_nothing_older(context: Context, earlier: Sequence[int]) -> bool:
     """Returns whether nothing that a client has is older than the capture: it began from 0 on one
     of its earlier streams, and later ones begin where it was by then, or below.
     """
     streams, reached = context.streams, None
-    for stream in filter(partial(_is_accepted, context), reversed(earlier)):
+    for stream in filter(context.granted.__getitem__, reversed(earlier)):
         start = int(streams.request.start[stream])
-        if start > (LEAST if reached is None else reached):
+        if not streams.request.is_captured[stream] or start > (
+            LEAST if reached is None else reached
+        ):
             return False
         position = int(streams.position[stream]) if streams.has_position[stream] else start
         reached = position if reached is None else max(reached, position)

@@ -249,9 +249,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     tells, bare = _may_tell(context.streams), EmptySnapshots(context)
     for numbers in context.of_client.having(tells):
         requests_in_order = OpenedInOrder(context.streams, numbers, bare)
-        granted = int(
-            np.flatnonzero(context.streams.answer[numbers] == w.A_ACCEPTED).max(initial=-1)
-        )
+        granted = int(np.flatnonzero(context.granted[numbers]).max(initial=-1))
         for index, number in enumerate(numbers):
             if not tells[number]:
                 continue
@@ -314,15 +312,22 @@ def _answered(
         if not_honoured is not None:
             yield not_honoured
     elif stream.answer == w.A_REFUSED and bad is None:
-        may_pass = is_granted_later or clients.may_be_granted_after(number)
-        is_stale = (
-            not may_pass and requests_in_order.asked_wrong[int(stream.connection)] > MOST_ASKED
-        )
+        connection = int(stream.connection)
+        is_granted: bool | None = is_granted_later or clients.may_be_granted_after(number)
+        is_stale = not is_granted and requests_in_order.asked_wrong[connection] > MOST_ASKED
+        if (
+            not is_granted
+            and stream.status in _MAY_PASS
+            and clients.may_have_said(
+                connection, int(stream.answered.time), vbucket=int(stream.vbucket)
+            )
+        ):
+            is_granted = None
         yield _refused(
             context,
             number,
-            requests_in_order.open_on(int(stream.connection), index),
-            is_granted_later=may_pass,
+            requests_in_order.open_on(connection, index),
+            is_granted_later=is_granted,
             is_stale=is_stale,
         )
     elif (
@@ -416,10 +421,16 @@ def _wants(streams: Streams, _: Watcher | None) -> BoolArray:
 
 
 def _refused(
-    context: Context, number: int, live: int | None, *, is_granted_later: bool, is_stale: bool
+    context: Context,
+    number: int,
+    live: int | None,
+    *,
+    is_granted_later: bool | None,
+    is_stale: bool,
 ) -> Occurrence:
     """Returns the occurrence of a refusal. ``live``: the stream of the vbucket that was open on the
-    connection. ``is_stale``: the client goes on asking a node that does not have the vbucket.
+    connection. ``is_granted_later``: None if the capture may lack a later request. ``is_stale``:
+    the client goes on asking a node that does not have the vbucket.
     """
     stream = context.streams[number]
     status = int(stream.status)
@@ -463,7 +474,8 @@ def _refused(
     if status == Status.NOT_SUPPORTED and wants_noop and _is_noop_off(context, connection):
         return make_occurrence("noop-required", "noop must be enabled first", evidence)
     passed = status in _MAY_PASS and is_granted_later
-    severity: Severity = "note" if passed else _STATUS_SEVERITY.get(status, "warning")
+    may_have_passed = status in _MAY_PASS and is_granted_later is not False
+    severity: Severity = "note" if may_have_passed else _STATUS_SEVERITY.get(status, "warning")
     meaning = command_status_meaning(Opcode.DCP_STREAM_REQ, status)
     message = f"stream request refused: {status_name(status)}, {meaning[:1].lower()}{meaning[1:]}"
     cause = status_name(status).replace("_", "-")
@@ -479,6 +491,8 @@ def _refused(
         cause = STALE_MAP if is_stale and not is_told_to else cause
     if passed and cause != STALE_MAP:
         advice = "nothing is left to do, a later request was granted"
+    elif may_have_passed and cause != STALE_MAP:
+        advice = f"look whether the vbucket has a stream now, the capture may lack a later request; {advice}"
     return make_occurrence(
         "stream-refused", message, evidence, cause=cause, next_=advice, severity=severity
     )
@@ -545,7 +559,7 @@ def _followed(
         if origins[int(streams.connection[again])][1] != bucket:
             continue
         if not streams.request.is_captured[again]:
-            return again if streams.answer[again] == w.A_ACCEPTED or streams.seen[again] else None
+            return again if context.granted[again] else None
         if _follows(context, number, again):
             return again
         if (
@@ -566,7 +580,7 @@ def _follows(context: Context, number: int, again: int) -> bool:
     row, next_row = context.streams[number], context.streams[again]
     if not next_row.request.is_captured or int(next_row.request.flags) & FROM_LATEST:
         return False
-    is_accepted = bool(next_row.answer == w.A_ACCEPTED)
+    is_accepted = bool(context.granted[again])
     if next_row.request.start > row.rollback:
         return is_accepted and _does_without_tombstones(row, next_row)
     if is_accepted:

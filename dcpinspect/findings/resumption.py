@@ -363,7 +363,7 @@ def _is_handed_over(context: Context, old: int, between_number: int, new: int) -
     if context.names.of[between.connection] == context.names.of[after.connection]:
         return False
     is_of_group = context.is_of_group(int(after.connection), int(between.connection))
-    is_accepted = between.answer == w.A_ACCEPTED
+    is_accepted = context.granted[between_number]
     has_all = (
         between.request.start <= before.position
         and between.has_position

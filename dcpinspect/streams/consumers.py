@@ -13,7 +13,6 @@ from itertools import combinations
 import numpy as np
 
 from dcpinspect.arrays import BoolArray
-from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.grouping import Groups, NameNumbers
 from dcpinspect.streams.records import GREATEST
@@ -21,7 +20,7 @@ from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import KnownTables
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.unread_requests import UnreadRequests
-from dcpinspect.streams.verdicts import PATIENCE_NS, failover_entries
+from dcpinspect.streams.verdicts import PATIENCE_NS, are_granted, failover_entries
 from dcpinspect.streams.visibility import Visibility
 
 MOST_EARLIER = 64
@@ -309,8 +308,7 @@ def _beside_each_other(
         return beside
     servers = NameNumbers({number: link.server for number, link in links.items()}, len(connections))
     name, producer = names.of[streams.connection], connections.producer[streams.connection]
-    is_granted = (streams.answer == w.A_ACCEPTED) | (streams.seen > 0)
-    is_granted &= (name >= 0) & (True if of_nodes is None else of_nodes)
+    is_granted = are_granted(streams) & (name >= 0) & (True if of_nodes is None else of_nodes)
     in_order = np.argsort(streams.opened.time, kind="stable")
     server = servers.of[streams.connection] if of_nodes is None else np.zeros_like(name)
     groups = Groups(

@@ -99,6 +99,14 @@ def is_over(streams: Streams, ends: Ends) -> BoolArray:
     return np.asarray(np.isin(state, (ENDED, DRAINING, LEFT)) | ends.is_closed, dtype=np.bool_)
 
 
+def are_granted(streams: Streams) -> BoolArray:
+    """Returns a mask of streams that the server granted: it said so, or sent something on them."""
+    mask: BoolArray = (
+        (streams.answer == w.A_ACCEPTED) | (streams.seen > 0) | (streams.snapshots_begun > 0)
+    )
+    return mask
+
+
 def answers(streams: Streams, ends: Ends) -> IntArray:
     """Returns the number of each stream's answer. A request without one counts as unanswered if
     nothing could hide the answer.

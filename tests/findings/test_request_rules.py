@@ -132,6 +132,19 @@ def test_what_to_do_about_a_refusal_depends_on_its_status(status: int, advice: s
     assert [one.next for one in warnings(talk)] == [advice]
 
 
+def test_what_is_refused_for_now_may_have_been_granted_in_a_hole() -> None:
+    talk = opened()
+    talk.stream(7, status=Status.ETMPFAIL)
+    with talk.lost():
+        talk.stream(7)
+    talk.noop()
+    (finding,) = [one for one in findings(talk) if one.rule == "stream-refused"]
+    assert finding.severity == "note"
+    assert finding.next == (
+        "look whether the vbucket has a stream now, the capture may lack a later request; " + LATER
+    )
+
+
 @pytest.mark.parametrize(
     ("times", "nodes", "cause", "whose"),
     [
@@ -406,6 +419,20 @@ def test_whether_it_was_followed_in_a_hole_nobody_knows() -> None:
         talk.stream(7, start=100, uuid=NEW, log=LOG)
     talk.noop()
     assert [one.severity for one in rollbacks(talk)] == ["warning"]
+
+
+def test_a_stream_whose_grant_alone_is_lost_follows_it() -> None:
+    talk = rolled_back()
+    stream = talk.stream_request(7, 50, start=100, uuid=OLD)
+    with talk.lost():
+        talk.stream_answer(stream, log=LOG)
+    stream.snapshot(100, 110, "memory")
+    stream.mutation(110, "k")
+    (finding,) = rollbacks(talk)
+    assert (finding.severity, finding.message[-17:]) == (
+        "note",
+        f"followed in row {finding.places[2].row}",
+    )
 
 
 def test_a_client_that_has_a_stream_again_followed_it_or_need_not() -> None:

@@ -217,7 +217,7 @@ def events(
         latest = max(all_events, key=lambda event: event.row)
         link = links[latest.connection]
         if link.closed_by < 0:
-            text = "the capture ends: no stream is open, and none was asked for again"
+            text = "the capture ends: no stream is open, and no later request was captured"
             all_events.append(
                 latest._replace(place=5, kind="state", text=text, time_ns=link.last_ns, gap=None)
             )

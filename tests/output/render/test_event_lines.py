@@ -116,7 +116,9 @@ def test_a_stream_that_runs_says_how_it_is_at_the_end() -> None:
     stream.end("too-slow")
     *_, end, nothing = texts(talk)
     assert end.endswith("stream-end: stream end: too-slow, after seqno 2")
-    assert nothing.endswith("the capture ends: no stream is open, and none was asked for again")
+    assert nothing.endswith(
+        "the capture ends: no stream is open, and no later request was captured"
+    )
 
 
 def test_messages_that_are_events_have_their_place() -> None:
