@@ -21,7 +21,7 @@ from dcpinspect.streams.noop_peers import NoopRecord, Peer, patience
 from dcpinspect.streams.noops import NoopExamples, NoopFacts
 from dcpinspect.streams.records import GREATEST
 from dcpinspect.streams.server_reports import MessagePosition
-from dcpinspect.streams.tcp_facts import TcpConnection
+from dcpinspect.streams.tcp_facts import LateAck, TcpConnection
 
 UNACKNOWLEDGED = "not-acknowledged"
 _OUTAGE_NS = 10_000_000_000
@@ -307,25 +307,29 @@ def _overlaps(
         yield _with(overlap, examples.rows)
 
 
-def _outages(link: TcpConnection, until_ns: int) -> Iterator[Occurrence]:
+def _sent_again(link: TcpConnection, direction: int, until_ns: int) -> Iterator[LateAck]:
     """Yields what TCP sent again for longer than it does at times."""
-    for direction, acks in enumerate(link.late_acks):
-        for late in acks:
+    for late in link.late_acks[direction]:
+        if late.since_ns and min(late.time_ns, until_ns) - late.since_ns >= _OUTAGE_NS:
+            yield late
+
+
+def _outages(link: TcpConnection, until_ns: int) -> Iterator[Occurrence]:
+    for direction, side in enumerate(SIDES):
+        for late in _sent_again(link, direction, until_ns):
             end_ns, is_over = min(late.time_ns, until_ns), late.time_ns <= until_ns
-            if late.since_ns and end_ns - late.since_ns >= _OUTAGE_NS:
-                then = "then acknowledged" if is_over else "and never acknowledged"
-                yield Occurrence(
-                    "silent-connection",
-                    f"bytes of the {SIDES[direction]} were sent again for "
-                    f"{duration(end_ns - late.since_ns)}, {then}",
-                    link.number,
-                    (),
-                    cause=UNACKNOWLEDGED,
-                    next=None if is_over else LOST,
-                    time_ns=late.since_ns,
-                    last_time_ns=end_ns,
-                    is_over=is_over or None,
-                )
+            then = "then acknowledged" if is_over else "and never acknowledged"
+            yield Occurrence(
+                "silent-connection",
+                f"bytes of the {side} were sent again for {duration(end_ns - late.since_ns)}, {then}",
+                link.number,
+                (),
+                cause=UNACKNOWLEDGED,
+                next=None if is_over else LOST,
+                time_ns=late.since_ns,
+                last_time_ns=end_ns,
+                is_over=is_over or None,
+            )
 
 
 def _silences(
@@ -350,10 +354,15 @@ def _silences(
     silence = until - max(latest.time, peer.answer_time, heard_ns)
     is_heard = bool(latest.row) and latest.row >= peer.since and not peer.unseen
     lost, acked = link.lost_at_end[peer.producer], link.acked[peer.producer]
-    # what the consumer's host did not acknowledge did not arrive
-    is_read = is_whole and (lost is None or 0 < acked <= lost[0])
+    # what the consumer's host did not acknowledge did not arrive, if its packets were captured
+    is_unread = lost is not None and (
+        not 0 < acked <= lost[0] or link.lost_at_end[1 - peer.producer] is not None
+    )
+    is_sent_again = any(late.time_ns > until for late in _sent_again(link, peer.producer, until))
     if (
-        is_read
+        is_whole
+        and not is_unread
+        and not is_sent_again
         and is_heard
         and not peer.open.place.row
         and not peer.is_waiting

@@ -771,6 +771,30 @@ def test_nobody_is_silent_whose_bytes_are_sent_again_until_they_arrive() -> None
     assert found_in(sent_again(captured, -6, 0.3, 0.9, 2.1, 4.5, 7.9), rules=NOOPS) == []
 
 
+def test_nobody_is_silent_whose_bytes_and_their_acknowledgements_were_not_captured() -> None:
+    talk = nooping("1")
+    for seconds in (0, 8, 0):
+        talk.wait(seconds)
+        talk.failover_log(7, [(1, 0)])
+    captured = packets(talk)
+    del captured[-8:-3], captured[-2:]  # an empty packet of the server shows what it sent before
+    assert found_in(captured, rules=NOOPS) == []
+
+
+def test_nobody_is_silent_whose_bytes_are_sent_again_and_never_arrive() -> None:
+    talk = nooping("1")
+    talk.failover_log(7, [(1, 0)])
+    size = len(packets(talk))
+    talk.wait(30)
+    captured = packets(talk, opened("other:1", port=50_001))
+    (finding,) = found_in(
+        sent_again(captured, size - 2, 0.3, 0.9, 2.1, 4.5, 9.3, 18.9, arrives=False), rules=NOOPS
+    )
+    assert (
+        finding.message == "bytes of the server were sent again for 29.7 s, and never acknowledged"
+    )
+
+
 def test_an_answer_cannot_leave_while_bytes_before_it_are_sent_again() -> None:
     talk = nooping()
     ask(talk, 9)
