@@ -37,8 +37,10 @@ class CommandRate:
 class Charts:
     """What can be drawn of one reading: numbers in spans of time, and by powers of two."""
 
+    ends: tuple[int, int] = (0, 0)
+    """When the capture began and ended, in nanoseconds since 1970."""
     start_ns: int = 0
-    """Starts of the first span, in nanoseconds since 1970."""
+    """Begin of the first span, in nanoseconds since 1970."""
     span_ns: int = 1
     used: int = 0
     """Number of spans."""
@@ -46,10 +48,6 @@ class Charts:
     """Commands, those that were said most first."""
     windows: Sequence[tuple[int, int, int, int, IntArray]] = ()
     """Connection, bytes of its window, start and length of its spans, most bytes outstanding."""
-    held: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
-    """Time of the last change in ``windows``, time of the last packet, and bytes outstanding then,
-    by connection.
-    """
     round_trips: Sequence[tuple[int, int, int, IntArray]] = ()
     """Connection, start and length of its spans, nanoseconds of the slowest answer in each span."""
     noops: Sequence[tuple[int, int, int, IntArray]] = ()
@@ -60,10 +58,12 @@ class Charts:
     """Messages and bytes, by connection; those without messages may be missing at the end."""
 
 
-def charts_of(counted: MessageStats) -> Charts:
-    """Returns what can be drawn of messages that were counted."""
+def charts_of(counted: MessageStats, ends: tuple[int, int]) -> Charts:
+    """Returns what can be drawn of messages that were counted. ``ends``: of the capture."""
+    counted.reach(ends[1])
     messages, sizes = counted.messages_by_time, counted.bytes_by_time
     return Charts(
+        ends=ends,
         start_ns=messages.start_ns or 0,
         span_ns=messages.span_ns,
         used=messages.used,
@@ -111,21 +111,19 @@ class Statistics:
         )
         return [*self._counted.rows(), *of_streams, *_of_capture(reading)]
 
-    def charts(self, tables: Tables) -> Charts:
+    def charts(self, reading: Reading, tables: Tables) -> Charts:
         """Returns what can be drawn by now; ``tables``: the tables of the reading."""
-        charts, series = charts_of(self._counted), self._of_connections
+        charts, series = charts_of(self._counted, reading.ends), self._of_connections
         if not self._of_all:
             return charts
-        last_times = dict(tables.connections.rows("connection", "last_time"))
-        held = {
-            connection: (changed_ns, max(changed_ns, last_times[connection] or 0), level)
-            for connection, (changed_ns, level) in series.outstanding.latest.items()
-            if connection in last_times
-        }
+        last_times = tables.connections.rows("connection", "last_time")
+        # what is outstanding stays so while nothing comes
+        series.outstanding.hold({number: last_ns or 0 for number, last_ns in last_times})
+        for row in (series.outstanding, series.answers, series.noops):
+            row.reach(reading.ends[1])
         return replace(
             charts,
             windows=list(_windows(tables, series.outstanding)),
-            held=held,
             round_trips=list(_by_connection(series.answers)),
             noops=list(_by_connection(series.noops)),
         )

@@ -280,6 +280,12 @@ class Reading(AbstractContextManager["Reading", None]):
         self.capture.close()
 
     @property
+    def ends(self) -> tuple[int, int]:
+        """Times of the first packet and of the latest one so far, in nanoseconds since 1970."""
+        first_ns = self.first_time_ns or 0
+        return first_ns, max(first_ns, self.last_time_ns or 0)
+
+    @property
     def coverage(self) -> Coverage:
         """What became of every packet and byte read so far."""
         return self.engine.coverage

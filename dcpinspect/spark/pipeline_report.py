@@ -29,6 +29,7 @@ from dcpinspect.spark.spark_schema import columns_of
 from dcpinspect.streams.items import VbucketItems, VbucketMessages
 from dcpinspect.streams.message_columns import request_kinds
 from dcpinspect.tables.message_statistics import MessageStats, command_of
+from dcpinspect.tables.record_tables import Records
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.text import one_line
 
@@ -73,7 +74,7 @@ def of_pipeline(found_in: RunResults) -> Source:
         findings=findings,
         tables=tables,
         by_name=by_name,
-        charts=_charts(messages),
+        charts=_charts(messages, by_name["connections"]),
         coverage=everything.coverage,
         events_of=partial(_events_of, messages, _numbers(manifest)),
         messages=partial(_message_facts, messages),
@@ -100,7 +101,7 @@ def _facts(manifest: Manifest) -> list[tuple[str, list[str]]]:
     return [fact for fact in facts if fact[0] != "findings"]
 
 
-def _charts(messages: Any) -> Charts:
+def _charts(messages: Any, connections: Records) -> Charts:
     counted = MessageStats()
     for batch in messages.to_batches(
         columns=["opcode", "side", "magic", "time_ns", "length", "rtt_ns"]
@@ -117,7 +118,10 @@ def _charts(messages: Any) -> Charts:
         counted.count(
             command_of(opcode, is_response, is_server), time_ns, length, answered, rtt[answered]
         )
-    return charts_of(counted)
+    first_ns = min(filter(None, connections.values("first_time")), default=0)
+    return charts_of(
+        counted, (first_ns, max(filter(None, connections.values("last_time")), default=0))
+    )
 
 
 def _is(words: Any, word: str) -> Any:

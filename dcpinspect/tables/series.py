@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -95,11 +96,11 @@ class Series:
         until = int(place.max())
         row[1 : until + 1] = np.maximum(row[1 : until + 1], carried[:until])
 
-    @property
-    def latest(self) -> dict[int, tuple[int, int]]:
-        """Time of the latest value of each level, and the value."""
-        start_ns = self.start_ns or 0
-        return {group: (start_ns + since, value) for group, (since, value) in self._last.items()}
+    def hold(self, until_ns: Mapping[int, int]) -> None:
+        """Makes the level of each group last until a time, in nanoseconds since 1970."""
+        for group, (since, value) in list(self._last.items()):
+            time_ns = max(until_ns.get(group, 0), (self.start_ns or 0) + since)
+            self.add(*(np.array([number]) for number in (group, time_ns, value)))
 
     @property
     def used(self) -> int:

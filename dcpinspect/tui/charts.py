@@ -21,7 +21,6 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.findings.finding import Finding
 from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.timeline_text import numbers, tick_seconds
-from dcpinspect.tables.series import SPANS, with_longer_spans
 from dcpinspect.text import clip, one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.theme import Glyphs
@@ -79,52 +78,6 @@ def fitted(values: IntArray, width: int) -> Values:
     return fitted_values
 
 
-def until(
-    row: IntArray, start_ns: int, span_ns: int, end_ns: int, *, is_sum: bool = True
-) -> tuple[IntArray, int]:
-    """Returns the spans of a row of ``Series`` up to ``end_ns``, and their length: a quiet end of
-    the capture has spans, too.
-
-    ``is_sum``: longer spans have the sum of their values, else the greatest.
-    """
-    while end_ns - start_ns >= SPANS * span_ns:
-        row, span_ns = with_longer_spans(row, is_sum=is_sum), 2 * span_ns
-    used = int(np.flatnonzero(row)[-1]) + 1 if row.any() else 1
-    return row[: max(used, (end_ns - start_ns) // span_ns + 1)], span_ns
-
-
-class TimeAxis(NamedTuple):
-    """The scale that bars, marks and labels of a chart over time share. Times are in nanoseconds
-    since the capture began.
-    """
-
-    scale: Scale
-    width: int
-
-    @classmethod
-    def filling(cls, begin_ns: int, end_ns: int, width: int) -> TimeAxis:
-        """Returns the axis of ``width`` columns from ``begin_ns`` to ``end_ns``."""
-        return cls(Scale.filling(begin_ns, max(end_ns, begin_ns + 1), width), width)
-
-    @property
-    def times(self) -> IntArray:
-        """The time at which each column begins."""
-        cells: IntArray = np.arange(self.width) * self.scale.cells // self.width
-        return self.scale.first + cells * self.scale.step
-
-    def spans(self, start_ns: int, span_ns: int, used: int) -> IntArray:
-        """Returns the span in which each column begins. ``start_ns``: begin of the first span."""
-        spans: IntArray = np.clip((self.times - start_ns) // span_ns, 0, max(0, used - 1))
-        return spans
-
-    def columns(self, times_ns: IntArray) -> IntArray:
-        """Returns the column of each time; for a time outside, the nearest column."""
-        starts = self.times
-        begun = np.maximum(np.searchsorted(starts, times_ns, "right") - 1, 0)
-        columns: IntArray = np.searchsorted(starts, starts[begun])
-        return columns
-
-
 def columns(values: Values, height: int, *, limit: float | None = None) -> list[str]:
     """Returns lines from the top down, with one column per value. A column is as high as the share
     of its value in ``limit``.
@@ -149,11 +102,25 @@ def short(number: float) -> str:
     raise AssertionError
 
 
+def over(scale: Scale, values: IntArray, start_ns: int, span_ns: int) -> Values:
+    """Returns the greatest value in each cell of an axis of time. ``start_ns``: when the span of the
+    first value begins.
+    """
+    times = scale.first + np.arange(scale.cells) * scale.step
+    drawn = np.zeros(scale.cells)
+    has_values = (times + scale.step > start_ns) & (times < start_ns + len(values) * span_ns)
+    if len(values) and has_values.any():
+        spans = np.maximum(times[has_values] - start_ns, 0) // span_ns
+        drawn[has_values] = np.maximum.reduceat(values, spans)
+    return drawn
+
+
 def chart(
     title: str,
     values: IntArray,
+    start_ns: int,
     span_ns: int,
-    ends: tuple[int, int],
+    length_ns: int,
     *,
     width: int,
     height: int,
@@ -163,16 +130,15 @@ def chart(
     first_ns: int = 0,
 ) -> Iterator[Line]:
     """Yields a heading, ``height`` lines of columns with numbers beside them, a sign below each
-    column that has findings, and the axis of time.
+    column that has findings, and the axis of time, from the begin of the capture to its end.
 
-    ``span_ns``: length of the span of each value. ``ends``: when the first span begins, and the
-    capture ends, in nanoseconds since the capture began at ``first_ns``. ``write``: writes the
+    ``start_ns`` and ``span_ns``: begin of the first value's span since the capture began at
+    ``first_ns``, and length of each. ``length_ns``: length of the capture. ``write``: writes the
     greatest value. ``limit``: the greatest value that should occur; a line marks it where no column
     covers it.
     """
-    time_axis = TimeAxis.filling(*ends, max(1, width - LABEL))
-    spans = time_axis.spans(ends[0], span_ns, len(values))
-    drawn = np.maximum.reduceat(values, spans) if len(values) else np.zeros(0)
+    scale = time_scale(length_ns, width - LABEL)
+    drawn = np.repeat(over(scale, values, start_ns, span_ns), scale.wide)
     top = max(float(drawn.max(initial=0)), limit or 0)
     lines = columns(drawn, height, limit=top)
     if limit is not None and top:
@@ -183,13 +149,13 @@ def chart(
         mark = write(top) if not number else "0" if number == height - 1 else ""
         yield clip(f"{mark:>{LABEL - 1}} {line}", width), "chart"
     if events:
-        times = np.array([happened.time_ns - first_ns for happened in events], np.int64)
-        signs = [" "] * time_axis.width
-        placed = zip(time_axis.columns(times).tolist(), events, strict=True)
+        times = np.array([max(0, happened.time_ns - first_ns) for happened in events], np.uint64)
+        signs = [" "] * scale.columns
+        placed = zip((scale.cell(times) * scale.wide).tolist(), events, strict=True)
         for column, happened in sorted(placed, key=lambda pair: pair[1].severity, reverse=True):
             signs[column] = happened.sign  # an error stands before a warning
         yield f"{'':>{LABEL}}{''.join(signs)}", "marks"
-    yield clip(f"{'':>{LABEL}}{axis(*ends, time_axis.width)}", width), ""
+    yield clip(f"{'':>{LABEL}}{axis(length_ns, width - LABEL)}", width), ""
 
 
 def painted(lines: Iterable[Line], app: App[Any]) -> Text:
@@ -211,24 +177,29 @@ def painted(lines: Iterable[Line], app: App[Any]) -> Text:
     return text
 
 
-def axis(begin_ns: int, end_ns: int, width: int) -> str:
+def time_scale(length_ns: int, width: int) -> Scale:
+    """Returns the scale that bars, marks and labels of a chart over time share: from the begin of
+    the capture to its end.
+    """
+    return Scale.filling(0, max(1, length_ns), max(1, width))
+
+
+def axis(length_ns: int, width: int) -> str:
     """Returns an axis of time: round times where they are, and the end of the capture at its
     end.
     """
-    if begin_ns < (end_ns - begin_ns) // max(1, width):
-        begin_ns = 0  # less than a column before the first span: the axis begins with a round time
-    scale = TimeAxis.filling(begin_ns, end_ns, max(1, width)).scale
-    tick = tick_seconds(scale, width)
-    last = f"{max(f'{end_ns / 1e9:.3f}', tick(end_ns), key=len)} s"
-    text = numbers(scale, lambda at: f"{tick(at)} s", width)
-    if len(last) > width:
-        return text[:width].ljust(width)
+    scale = time_scale(length_ns, width)
+    tick = tick_seconds(scale)
+    last = f"{max(f'{length_ns / 1e9:.3f}', tick(length_ns), key=len)} s"
+    text = numbers(scale, lambda at: f"{tick(at)} s")
+    if len(last) > scale.columns:
+        return text.ljust(scale.columns)
     line = ""
     for label in re.finditer(r"[\d.]+ s", text):
         # the end of the capture has its place, so a label too close to it is left out
-        if label.end() + APART <= width - len(last):
+        if label.end() + APART <= scale.columns - len(last):
             line = line.ljust(label.start()) + label[0]
-    return line.ljust(width - len(last)) + last
+    return line.ljust(scale.columns - len(last)) + last
 
 
 def spark(values: IntArray, width: int) -> str:

@@ -94,7 +94,7 @@ def report(inspection: Inspection) -> Choice:
         source = of_reading(
             inspection.reading,
             inspection.store,
-            lambda _: charts,
+            lambda *_: charts,
             is_whole=inspection.state == "done",
             worked_out=(results.tables, results.findings, results.records),
         )

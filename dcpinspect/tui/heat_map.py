@@ -279,12 +279,13 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             max(0, self._heat.start_ns - self._first_ns),
             self._spans * self._heat.span_ns,
             max(1, self.amounts.shape[1]),
+            self._wide,
         )
 
     def _time(self, dim: Style, base: Style) -> Strip:
-        scale, columns = self._scale(), self.amounts.shape[1] * self._wide
-        tick = tick_seconds(scale, columns or None)
-        text = numbers(scale, lambda at: f"{tick(at)} s", columns or None).ljust(columns)
+        scale = self._scale()
+        tick = tick_seconds(scale)
+        text = numbers(scale, lambda at: f"{tick(at)} s").ljust(scale.columns)
         low, high = max(0, self.column * self._wide), (self.column + 1) * self._wide
         cursor_style = base + self.cursor_style()
         pieces = [

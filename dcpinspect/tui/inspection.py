@@ -120,12 +120,6 @@ class Inspection:
         return [file.name for file in self.reading.capture.files]
 
     @property
-    def ends(self) -> tuple[int, int]:
-        """Times of the first and of the last packet, in nanoseconds since 1970."""
-        first = self.reading.first_time_ns or 0
-        return first, max(first, self.reading.last_time_ns or 0)
-
-    @property
     def damage(self) -> str:
         """Description of the first damaged place in the captures, and the number of others; empty
         if there are none.
@@ -245,7 +239,7 @@ class Inspection:
             records,
             findings,
             self._statistics.rows(self.reading, tables),
-            self._statistics.charts(tables),
+            self._statistics.charts(self.reading, tables),
             self._heat.copy(),
             self.reading.coverage,
             LookedAt.from_reading(self.reading),

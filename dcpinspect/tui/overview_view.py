@@ -100,7 +100,7 @@ class OverviewView(View):
         self._said.update(self._verdict_text)
         self.findings.show(results.findings, is_final=inspection.state != "reading")
         self.map.show(results)
-        self.rate.show(results, *inspection.ends)
+        self.rate.show(results)
         self.connections.show(
             self._talks, inspection.connection, has_all=inspection.connection is not None
         )
@@ -149,7 +149,7 @@ class OverviewView(View):
         sentence = one_line(verdict(causes))
         # what a user would ask about, such as a rollback, is not green
         self._said.set_classes(worst or ("well" if sentence.startswith(NOTHING) else ""))
-        first, last = self.host.inspection.ends
+        first, last = self.host.inspection.reading.ends
         facts = (
             f"\n{results.looked} · {(last - first) / 1e9:,.3f} s from "
             f"{datetime.fromtimestamp(first // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"

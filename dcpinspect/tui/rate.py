@@ -14,7 +14,7 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.tables.series import SPANS
 from dcpinspect.tui import theme
-from dcpinspect.tui.charts import chart, happenings, painted, until
+from dcpinspect.tui.charts import chart, happenings, painted
 from dcpinspect.tui.results import Results
 
 _WIDE = 50
@@ -27,14 +27,10 @@ class Rate(Widget):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._results = Results()
-        self._ends = 0, 0
-        """When the capture began and ended, in nanoseconds since 1970."""
 
-    def show(self, results: Results, first_ns: int, last_ns: int) -> None:
-        """Shows the results so far. ``first_ns`` and ``last_ns``: when the capture began and ended,
-        in nanoseconds since 1970.
-        """
-        self._results, self._ends = results, (first_ns, last_ns)
+    def show(self, results: Results) -> None:
+        """Shows the results so far."""
+        self._results = results
         self.refresh()
 
     def render(self) -> Text:
@@ -45,17 +41,16 @@ class Rate(Widget):
             return Text(" no message so far")
         rows = [command.messages for command in charts.commands]
         row: IntArray = sum(rows, start=np.zeros(SPANS, np.int64))
-        first_ns, last_ns = self._ends
-        values, span_ns = until(row, charts.start_ns, charts.span_ns, last_ns)
+        first_ns, last_ns = charts.ends
         whose = "" if self._results.connection is None else " of all connections"
         over_time = " over time" if width >= _WIDE else ""
-        most = f"at most {int(values.max()):,} in {duration(span_ns, is_exact=True)}"
+        most = f"at most {int(row.max()):,} in {duration(charts.span_ns, is_exact=True)}"
         self.border_title = f"messages{whose}{over_time}, {most}"
         happened = (
             happenings(self._results.findings, theme.glyphs_of(self.app)) if height > 2 else []
         )
-        since = charts.start_ns - first_ns, last_ns - first_ns
+        series = row, charts.start_ns - first_ns, charts.span_ns, last_ns - first_ns
         high = max(1, height - 1 - bool(happened))
         form: dict[str, Any] = {"width": width - 1, "height": high, "first_ns": first_ns}
-        _, *lines = chart("", values, span_ns, since, events=happened, **form)
+        _, *lines = chart("", *series, events=happened, **form)
         return painted(lines, self.app)

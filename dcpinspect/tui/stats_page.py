@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import Any
 
-import numpy as np
-
 from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.lazy_dataclass import dataclass
@@ -24,7 +22,6 @@ from dcpinspect.tui.charts import (
     chart,
     short,
     spark,
-    until,
 )
 
 HEIGHT = 4
@@ -39,20 +36,15 @@ WINDOWS = 6
 def page(
     charts: Charts,
     rows: Sequence[StatisticsRow],
-    ends: tuple[int, int],
     *,
     width: int,
     events: Sequence[Happened] = (),
 ) -> Iterator[Line]:
-    """Yields all lines.
-
-    ``ends``: when the capture began and ended, in nanoseconds since 1970. ``events``: findings to
-    mark in charts of connections.
-    """
+    """Yields all lines. ``events``: findings to mark in charts of connections."""
     if charts.used:
-        drawn = _Drawn(ends, width, list(events))
+        drawn = _Drawn(charts.ends, width, list(events))
         for section in (
-            _commands(charts, ends, width),
+            _commands(charts, width),
             _windows(charts, drawn),
             _round_trips(charts.round_trips, "slowest answer to a request", drawn),
             _round_trips(charts.noops, "slowest answer to a noop", drawn),
@@ -77,7 +69,7 @@ class _Drawn:
     """Events that stand in words below a chart already."""
 
 
-def _commands(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[Line]:
+def _commands(charts: Charts, width: int) -> Iterator[Line]:
     counted = sorted(
         ((int(command.messages.sum()), command) for command in charts.commands),
         key=lambda pair: -pair[0],
@@ -87,11 +79,7 @@ def _commands(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[Lin
         max(len(f"{command.name} {command.side}") for _, command in counted),
         max(1, min(40, width - 17)),
     )
-    end_ns = max(ends[1], charts.start_ns + (charts.used - 1) * charts.span_ns)
-    sparks = [
-        until(command.messages, charts.start_ns, charts.span_ns, end_ns)[0]
-        for _, command in counted[:COMMANDS]
-    ]
+    sparks = [command.messages[: charts.used] for _, command in counted[:COMMANDS]]
     spark_width = max(0, min(len(sparks[0]) * 4, width - name - 20))
     title = "messages by command"
     over_time = "over time, each up to its own most"
@@ -113,16 +101,9 @@ def _commands(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[Lin
 
 
 def _windows(charts: Charts, drawn: _Drawn) -> Iterator[Line]:
-    for connection, window, start_ns, series_span_ns, row in charts.windows[:WINDOWS]:
-        if not row.any():
+    for connection, window, start_ns, span_ns, values in charts.windows[:WINDOWS]:
+        if not values.any():
             continue
-        values, span_ns = until(row, start_ns, series_span_ns, drawn.ends[1], is_sum=False)
-        held = charts.held.get(connection)
-        if held is not None:  # what is outstanding stays so while nothing comes
-            first, end = ((time_ns - start_ns) // span_ns + 1 for time_ns in held[:2])
-            values = np.append(
-                values[:first], np.where(np.arange(first, len(values)) < end, held[2], 0)
-            )
         most = int(values.max())
         share = f", {share_text(most / window)} of its window of {window:,}" if window else ""
         title = f"connection {connection}: bytes not acknowledged, at most {most:,}{share}"
@@ -141,10 +122,9 @@ def _round_trips(
 ) -> Iterator[Line]:
     """Yields charts of how long connections took to answer, the slowest first."""
     slowest = sorted(series, key=lambda one: -int(one[3].max(initial=0)))
-    for connection, start_ns, series_span_ns, row in slowest[:WINDOWS]:
-        if not row.any():
+    for connection, start_ns, span_ns, values in slowest[:WINDOWS]:
+        if not values.any():
             continue
-        values, span_ns = until(row, start_ns, series_span_ns, drawn.ends[1], is_sum=False)
         title = f"connection {connection}: {what}, at most {duration(int(values.max()))}"
         yield from _of_connection(
             drawn, title, (connection, start_ns, span_ns, values), write=duration
@@ -164,21 +144,16 @@ def _of_connection(
     """Yields a chart with signs of the connection's findings. Below its first chart, the first
     finding of each rule stands in words.
     """
-    connection, start_ns, span_ns, values = series
-    ends = drawn.ends
-    since = start_ns - ends[0], max(start_ns, ends[1]) - ends[0]
-    findings = [
-        happened
-        for happened in drawn.events
-        if happened.connection == connection and since[0] <= happened.time_ns - ends[0] <= since[1]
-    ]
+    (connection, start_ns, span_ns, values), ends = series, drawn.ends
+    findings = [happened for happened in drawn.events if happened.connection == connection]
     form: dict[str, Any] = {
         "width": drawn.width,
         "height": HEIGHT,
         "limit": limit,
         "first_ns": ends[0],
     }
-    yield from chart(title, values, span_ns, since, write=write, events=findings, **form)
+    placed = values, start_ns - ends[0], span_ns, ends[1] - ends[0]
+    yield from chart(title, *placed, write=write, events=findings, **form)
     new = [happened for happened in findings if happened not in drawn.worded]
     drawn.worded.update(new)
     first_of = {happened.text.partition(":")[0]: happened for happened in reversed(new)}

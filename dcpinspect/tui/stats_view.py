@@ -62,7 +62,6 @@ class StatsView(View, VerticalScroll, can_focus=True, inherit_bindings=False):
         lines = page(
             results.charts,
             results.statistics,
-            self.host.inspection.ends,
             width=width,
             events=happenings(results.findings, self._glyphs),
         )

@@ -19,7 +19,6 @@ from textual import events
 from textual.geometry import Size
 from textual.strip import Strip
 
-from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.event_lines import fate_of
 from dcpinspect.output.render.glossary import CONVENTION_TEXTS
@@ -51,7 +50,7 @@ _NARROW = 2
 """Width of a cell, in columns, up to which the cursor covers the whole cell."""
 _LABELLED = 8
 """Width in columns from which a bar or a gap has room for words."""
-_LEFT_OUT = ("name", "cell", "connection", "streams")
+_LEFT_OUT = ("name", "connection", "cell", "streams")
 """Parts of the heading that are left out, one after the other, until the rest fits."""
 _TITLE = ("axis", "events", "items", "gaps", "snapshots")
 """Lanes in the order in which a title has them: how the stream ended stands before what came, as
@@ -170,8 +169,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         self.set_cursor(self.at if position is None else self._inside(position))
 
     @property
-    def _columns(self) -> int:
-        """Width of the picture in terminal columns."""
+    def _room(self) -> int:
+        """Greatest width of the picture in terminal columns."""
         return max(TICK, self.size.width - LABEL - 1)
 
     def fit(self) -> None:
@@ -215,7 +214,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     def _arrange(self) -> None:
         """Works out which lines there are; each is drawn when it becomes visible."""
-        self.scale = Scale.filling(*(self._part or self._bounds), self._columns)
+        self.scale = Scale.filling(*(self._part or self._bounds), self._room)
         self._drawn.clear()
         self.refresh()
         # a cell of one seqno is full or empty, which one line can say
@@ -248,11 +247,6 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     # -- the cursor
     # ---------------------------------------------------------------------------------------
-
-    @property
-    def _stretched(self) -> IntArray:
-        """The cell of each column."""
-        return np.arange(self._columns) * self.scale.cells // self._columns
 
     @property
     def cell(self) -> int:
@@ -378,16 +372,16 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     def _place_at(self, x: int) -> int | None:
         """Returns the place at a column of the widget; None outside the picture."""
-        if not self.tracks or not 0 <= x - LABEL < self._columns:
+        if not self.tracks or not 0 <= x - LABEL < self.scale.columns:
             return None
-        return self.scale.first + int(self._stretched[x - LABEL]) * self.scale.step
+        return self.scale.first + (x - LABEL) // self.scale.wide * self.scale.step
 
     def clicked(self, event: events.Click) -> None:
         """Selects the clicked stream and cell; a second click opens them."""
         position, line = self._place_at(event.x), int(self.scroll_offset.y) + event.y - self.HEAD
         if event.y >= self.HEAD and line < len(self._rows) and position is not None:
             stream = self._rows[line].track
-            is_same = self.stream == stream and self.cell == int(self._stretched[event.x - LABEL])
+            is_same = self.stream == stream and self.cell == (event.x - LABEL) // self.scale.wide
             self.stream = stream
             if is_same:
                 self.action_open()
@@ -477,7 +471,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         if self.waiting:
             return Strip.blank(self.size.width, base)
         if y == 1:
-            ticks = numbers(self.scale, self._tick, self._columns).ljust(self._columns)
+            ticks = numbers(self.scale, self._tick).ljust(self.scale.columns)
             return self._line("", [(ticks, base)], -1, base)
         line = int(self.scroll_offset.y) + y - self.HEAD
         if line >= len(self._rows):
@@ -517,18 +511,18 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             if lane in track.words
         )
         if len(self.tracks) > 1 or not self.screen.has_class("-tall"):
-            return [clip(title, self._columns)]
-        return wrap(title, self._columns)
+            return [clip(title, self._room)]
+        return wrap(title, self._room)
 
     def _lanes_of(self, place: int) -> Lanes:
         drawn = self._drawn.get(place)
         if drawn is None:
-            apart_by, shape = (
-                apart(self.scale, self._tick, self._columns),
-                self.tracks[place].shapes[self.axis],
-            )
             drawn = self._drawn[place] = lanes(
-                shape, self.scale, glyphs=self.lane_glyphs, apart=apart_by, high=self._high
+                self.tracks[place].shapes[self.axis],
+                self.scale,
+                glyphs=self.lane_glyphs,
+                apart=apart(self.scale, self._tick),
+                high=self._high,
             )
         return drawn
 
@@ -552,11 +546,11 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         return False
 
     def _tick(self, at: int) -> str:
-        return tick_seconds(self.scale, self._columns)(at) if self.axis == "time" else str(at)
+        return tick_seconds(self.scale)(at) if self.axis == "time" else str(at)
 
     def _painted(self, row: Row, cells: str, base: Style) -> list[Piece]:
-        """Returns a lane over all columns. A cell can take several columns; its letter stands only
-        in the first.
+        """Returns a lane over all columns. An event's letter stands only in the first column of a
+        cell.
         """
         text, paints = self._stretch(row, cells)
         for first, label in self._labels(row, text):
@@ -568,12 +562,11 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     def _stretch(self, row: Row, cells: str) -> tuple[npt.NDArray[np.str_], list[str]]:
         """Returns the glyph and the colour of each column."""
-        of_column = self._stretched
-        text = np.array(list(cells))[of_column]
-        is_repeated, glyphs = np.diff(of_column, prepend=-1) == 0, self.lane_glyphs
+        text, glyphs = np.repeat(list(cells), self.scale.wide), self.lane_glyphs
         if row.lane in ("axis", "events"):
+            is_repeated = np.arange(len(text)) % self.scale.wide > 0
             marks = is_repeated & np.isin(text, [*EVENTS, glyphs.tick, glyphs.end, glyphs.back])
-            is_last = np.append(text[1:], " ")[marks] == " "
+            is_last = np.cumsum(text[::-1] != " ")[::-1][marks] < self.scale.wide
             text[marks] = np.where(is_last | (row.lane == "events"), " ", glyphs.line)
         return text, paints_of(row.lane, text.tolist(), glyphs)
 
@@ -593,8 +586,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             track = self.tracks[row.track]
             bars, story_bars = track.shapes[self.axis].bars, track.story.bars
             visible = np.flatnonzero(self.scale.shows(bars.first, bars.last))
-            first = np.searchsorted(self._stretched, self.scale.cell(bars.first[visible]), "left")
-            last = np.searchsorted(self._stretched, self.scale.cell(bars.last[visible]), "right")
+            first = self.scale.cell(bars.first[visible]) * self.scale.wide
+            last = (self.scale.cell(bars.last[visible]) + 1) * self.scale.wide
             for index in np.flatnonzero(last - first >= _LABELLED).tolist():
                 bar, label_width = visible[index], int(last[index] - first[index])
                 kind = (
@@ -608,17 +601,15 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
                         break
 
     def _findings(self, place: int, base: Style) -> list[Piece]:
-        pieces: list[Piece] = [(" ", base)] * self._columns
+        pieces: list[Piece] = [(" ", base)] * self.scale.columns
         signs = {"error": self.lane_glyphs.error, "warning": self.lane_glyphs.warning}
         marks = self.tracks[place].found_at(self.axis)
         # an error stands before a warning
         for position, severity in sorted(marks, key=itemgetter(1), reverse=True):
             if self.scale.first <= position <= self.scale.last:
                 cell = (position - self.scale.first) // self.scale.step
-                column = int(np.searchsorted(self._stretched, cell))
                 style = self.sign_style(severity, base, is_here=False)
-                # a screen that became narrower is drawn before its cells are made again
-                pieces[min(column, len(pieces) - 1)] = signs[severity], style
+                pieces[cell * self.scale.wide] = signs[severity], style
         return pieces
 
     def _line(self, label: str, pieces: Sequence[Piece], stream: int, base: Style) -> Strip:
@@ -629,10 +620,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         )
         if not self.tracks or stream not in (self.stream, -1):
             return line
-        low, high = (
-            int(np.searchsorted(self._stretched, self.cell, side)) + LABEL
-            for side in ("left", "right")
-        )
+        low = self.cell * self.scale.wide + LABEL
+        high = low + self.scale.wide
         # In a wide cell, only the first column has the cursor's block. The others have its
         # background, so that their content stays visible.
         edge = high if high - low <= _NARROW else low + 1

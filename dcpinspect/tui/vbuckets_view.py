@@ -102,7 +102,7 @@ class VbucketsView(View):
         self.set_class(not is_map, "-heat")
         self.set_class(self.map.cells.has_few, "-few")
         if not is_map:
-            self.heat.show(inspection.results, self.map.cells, *inspection.ends)
+            self.heat.show(inspection.results, self.map.cells, *inspection.reading.ends)
         if self.keyboard is not before and before.has_focus:
             self.keyboard.focus()
 

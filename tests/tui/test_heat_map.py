@@ -174,7 +174,7 @@ def test_every_line_is_as_wide_as_the_view(is_ascii: bool) -> None:
 def test_the_time_ends_with_the_last_packet_not_with_the_last_message() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await to_heat(app, pilot)
-        heat, ends = app.navigation.vbuckets.heat, app.inspection.ends
+        heat, ends = app.navigation.vbuckets.heat, app.inspection.reading.ends
         columns = np.flatnonzero(heat.amounts.sum(axis=0))
         assert columns[-1] <= heat.across // 50, "what came in 0.8 s of 66 s stands at the left"
         await press(app, pilot, "end")

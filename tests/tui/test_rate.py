@@ -38,15 +38,15 @@ def test_bars_signs_and_labels_stand_at_their_time_up_to_the_last_packet(
         rate, inspection = app.navigation.overview.rate, app.inspection
         lines = [rate.render_line(line).text[LABEL:] for line in range(rate.size.height)]
         times = inspection.store.messages(np.arange(1, inspection.store.rows + 1)).time_ns
-        begin_ns, end_ns = int(times.min()), inspection.ends[1]
+        begin_ns, end_ns = inspection.reading.ends
         length_s, columns = (end_ns - begin_ns) / 1e9, rate.size.width - LABEL - 1
 
         def column(seconds: float) -> float:
-            """Column of a time since the first message."""
+            """Column of a time since the capture began."""
             return columns * seconds / length_s
 
         bars = [at for at in range(columns) if any(line[at] not in " " for line in lines[:-2])]
-        assert bars[0] == 0
+        assert bars[0] == int(column((int(times.min()) - begin_ns) / 1e9))
         latest = column((int(times.max()) - begin_ns) / 1e9)
         assert abs(bars[-1] - latest) <= 1 + columns / 64, "a bar is as wide as its span of time"
         marks = [at for at, glyph in enumerate(lines[-2]) if glyph != " "]
@@ -60,7 +60,7 @@ def test_bars_signs_and_labels_stand_at_their_time_up_to_the_last_packet(
             int(at) + step for at in found for step in (-1, 0, 1)
         }
         for label in re.finditer(r"([\d.]+) s", lines[-1].rstrip()):
-            seconds = float(label[1]) - (begin_ns - inspection.ends[0]) / 1e9
+            seconds = float(label[1])
             at = label.end() if label.end() == columns else label.start()
             assert abs(at - column(seconds)) <= 1
 

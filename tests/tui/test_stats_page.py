@@ -14,23 +14,22 @@ from tests.captures import field
 from tests.tui.screens import SAMPLES
 
 
-def of(sample: str | Path) -> tuple[Charts, list[StatisticsRow], tuple[int, int]]:
+def of(sample: str | Path) -> tuple[Charts, list[StatisticsRow]]:
     statistics = Statistics()
     with Reading([str(SAMPLES / sample)], track=True) as reading:
         for batch in reading:
             statistics.feed(batch)
         return (
-            statistics.charts(reading.tables),
+            statistics.charts(reading, reading.tables),
             statistics.rows(reading),
-            (reading.first_time_ns or 0, reading.last_time_ns or 0),
         )
 
 
 @pytest.mark.parametrize("width", [20, 35, 40, 60, 80, 120, 297])
 @pytest.mark.parametrize("sample", ["tour.pcapng", "rollback.pcap", "midstream.pcap"])
 def test_lines_keep_to_their_width(sample: str, width: int) -> None:
-    charts, rows, ends = of(sample)
-    for line, _ in page(charts, rows, ends, width=width):
+    charts, rows = of(sample)
+    for line, _ in page(charts, rows, width=width):
         assert cells(line) <= width
         assert line.isprintable()
 
@@ -62,18 +61,18 @@ def test_times_of_answers_have_the_unit_of_their_heading_on_the_axis_too() -> No
 
 
 def test_of_nothing_there_is_nothing() -> None:
-    assert list(page(Charts(), [], (0, 0), width=80)) == []
+    assert list(page(Charts(), [], width=80)) == []
 
 
 def test_charts_of_a_connection_mark_when_something_was_found() -> None:
-    charts, rows, ends = of("rollback.pcap")
+    charts, rows = of("rollback.pcap")
     connection, start_ns, span_ns, values = charts.round_trips[0]
     at = start_ns + span_ns // 2
     found = [
         Happened(connection, at, "!", "warning", "slow: it took long"),
         Happened(99, at, "!", "warning", "of another connection"),
     ]
-    lines = [line for line, _ in page(charts, rows, ends, width=100, events=found)]
+    lines = [line for line, _ in page(charts, rows, width=100, events=found)]
     title = next(
         place
         for place, line in enumerate(lines)
@@ -81,7 +80,7 @@ def test_charts_of_a_connection_mark_when_something_was_found() -> None:
     )
     marks = next(line for line in lines[title:] if "!" in line)
     assert marks.strip() == "!"
-    assert f"! {(at - ends[0]) / 1e9:.3f} s  slow: it took long" in "\n".join(lines[title:])
+    assert f"! {(at - charts.ends[0]) / 1e9:.3f} s  slow: it took long" in "\n".join(lines)
     assert "of another connection" not in "\n".join(lines)
     words = [line for line in lines if "slow: it took long" in line]
     assert len(words) == 1, "once, below the first chart of the connection"

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dcpinspect.output.render.timeline_text import LABEL
 from dcpinspect.tui.app import InspectApp
 from tests.streams.told import capture, opened
 from tests.tui.screens import Keys, lanes_of, play, press, screen, settled
@@ -13,17 +14,23 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)])
-def test_the_picture_fills_the_width_and_says_in_words_what_stretches_are(
+def test_the_picture_takes_whole_columns_for_each_cell_and_says_in_words_what_stretches_are(
     size: tuple[int, int],
 ) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
         lines = screen(app).splitlines()
-        assert (
-            max(len(line.rstrip()) for line in lines if line.startswith("  items")) >= size[0] - 3
-        )
-        words = " · starts at the request · complete" if size[0] >= 120 else ""
+        room, scale = size[0] - LABEL - 1, lanes_of(app).scale
+        assert room // 2 < scale.columns <= room
+        assert scale.columns + scale.cells > room, "one more column for each has no room"
+        end = LABEL + scale.columns
+        drawn = [line[LABEL:end] for line in lines if line.startswith("  items")]
+        assert max(len(line.rstrip()) for line in drawn) == scale.columns
+        assert not any(line[end : size[0] - 2].strip() for line in lines if "  items" in line)
+        pairs = [line[place :: scale.wide] for line in drawn for place in range(scale.wide)]
+        assert len({*pairs}) <= len(drawn), "all columns of a cell are the same"
+        words = " · starts at the request · complete" if size[0] >= 200 else ""
         assert f"░ 0–40 memory{words} ░" in screen(app)
         assert (
             " rollback " in "".join(line for line in lines if line.startswith("  gaps"))
@@ -156,8 +163,10 @@ def test_what_is_at_the_cursor_is_spelt_out() -> None:
 
 def test_what_a_rollback_takes_back_came_and_must_be_discarded() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.navigation.to_vbucket(30, 30)
+        app.navigation.to_vbucket(30)
         await settled(app, pilot)
+        lanes_of(app).stream = len(lanes_of(app).tracks) - 2
+        lanes_of(app).set_cursor(69)
         seqnos = [gap for gap in lanes_of(app).spoken().split(" · ") if "rollback" in gap]
         assert seqnos == ["seqnos 1–69 must be discarded where the client has them, rollback"]
 

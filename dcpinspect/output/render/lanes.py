@@ -73,13 +73,15 @@ ASCII = Glyphs(":;", "#%", "~~", "xX", "hh", ".", "12345678", "-", "+", "|", "<"
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The seqnos that each cell of a line stands for."""
+    """The seqnos, or nanoseconds, that each cell of a line stands for."""
 
     first: int
     """First seqno of the first cell."""
     step: int
     """Number of seqnos in a cell."""
     cells: int
+    wide: int = 1
+    """Width of a cell in columns: all have the same, as uneven ones would look like gaps."""
 
     @staticmethod
     def finest(first: int, last: int, cells: int) -> Scale:
@@ -94,17 +96,25 @@ class Scale:
             power *= 10
 
     @staticmethod
-    def filling(first: int, last: int, cells: int) -> Scale:
-        """Returns a scale as ``finest`` does, but with any step, so that it uses more of ``cells``."""
-        step = max(1, -(-(last - first + 1) // cells))
-        return Scale(first, step, max(1, -(-(last - first + 1) // step)))
+    def filling(first: int, last: int, columns: int) -> Scale:
+        """Returns a scale as ``finest`` does, but with any step, and with cells as wide as there is
+        room for in ``columns``.
+        """
+        step = max(1, -(-(last - first + 1) // columns))
+        cells = max(1, -(-(last - first + 1) // step))
+        return Scale(first, step, cells, columns // cells)
+
+    @property
+    def columns(self) -> int:
+        """Width of all cells."""
+        return self.cells * self.wide
 
     def ticks(self, apart: int = TICK) -> range:
-        """Returns the round seqnos that are marked, with at least ``apart`` cells between two."""
+        """Returns the round seqnos that are marked, with at least ``apart`` columns between two."""
         power = 1
         while True:
             for step in (power, 2 * power, 5 * power):
-                if step >= self.step * apart:
+                if step * self.wide >= self.step * apart:
                     return range(-(-self.first // step) * step, self.last + 1, step)
             power *= 10
 
@@ -140,7 +150,7 @@ def lanes(
 ) -> Lanes:
     """Returns the lanes of a stream; the items may take ``high`` lines, joined by line ends.
 
-    The cost depends on what is visible, not on the range. ``apart``: least number of cells between
+    The cost depends on what is visible, not on the range. ``apart``: least number of columns between
     two marks of the axis.
     """
     return Lanes(

@@ -118,24 +118,17 @@ def ascii_only(text: str) -> str:
     return text.translate(_ASCII).encode("ascii", "backslashreplace").decode()
 
 
-def apart(scale: Scale, form: Callable[[int], str] = str, columns: int | None = None) -> int:
-    """Returns the number of cells between two ticks that gives their numbers room.
-
-    ``columns``: width of all cells; None: one column per cell.
-    """
-    longest = max(len(form(scale.last)), len(form(scale.first))) + 1
-    return -(-max(TICK, longest) * scale.cells // (columns or scale.cells))
+def apart(scale: Scale, form: Callable[[int], str] = str) -> int:
+    """Returns the number of columns between two ticks that gives their numbers room."""
+    return max(TICK, len(form(scale.last)) + 1, len(form(scale.first)) + 1)
 
 
-def numbers(scale: Scale, form: Callable[[int], str] = str, columns: int | None = None) -> str:
-    """Returns the line with the seqnos at the ticks. ``form``: writes a seqno. ``columns``: width
-    over which the cells are stretched.
-    """
-    wide = columns or scale.cells
+def numbers(scale: Scale, form: Callable[[int], str] = str) -> str:
+    """Returns the line with the seqnos at the ticks. ``form``: writes a seqno."""
     text = ""
-    for tick in scale.ticks(apart(scale, form, columns)):
-        number, column = form(tick), -(-((tick - scale.first) // scale.step) * wide // scale.cells)
-        if column + len(number) <= wide:
+    for tick in scale.ticks(apart(scale, form)):
+        number, column = form(tick), (tick - scale.first) // scale.step * scale.wide
+        if column + len(number) <= scale.columns:
             text = text.ljust(column) + number
     return text
 
@@ -146,9 +139,9 @@ def seconds(step_ns: int, time_ns: int) -> str:
     return f"{time_ns / 1e9:.{digits}f}"
 
 
-def tick_seconds(scale: Scale, columns: int | None = None) -> Callable[[int], str]:
-    """Returns what writes the times at the ticks of a scale. ``columns``: as for ``numbers``."""
-    return partial(seconds, scale.ticks(-(-TICK * scale.cells // (columns or scale.cells))).step)
+def tick_seconds(scale: Scale) -> Callable[[int], str]:
+    """Returns what writes the times at the ticks of a scale."""
+    return partial(seconds, scale.ticks().step)
 
 
 def request_text(story: StreamStory) -> str:

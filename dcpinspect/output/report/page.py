@@ -187,19 +187,15 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
 
 def _charts(contents: Contents) -> Iterator[tuple[str, Markup, Sequence[str]]]:
     """Yields the title, picture and names of layers of each chart."""
-    connections = contents.source.by_name["connections"]
-    ends = (
-        min(filter(None, connections.values("first_time")), default=0),
-        max(filter(None, connections.values("last_time")), default=0),
-    )
+    charts = contents.source.charts
     for title, of_bytes in (("Messages over time", False), ("Bytes over time", True)):
-        drawn = report_pictures.over_time(contents.source.charts, ends, of_bytes=of_bytes)
+        drawn = report_pictures.over_time(charts, of_bytes=of_bytes)
         if drawn is not None:
             yield title, _picture(drawn[0]), drawn[1]
-    answers = report_pictures.round_trips(contents.source.charts)
+    answers = report_pictures.round_trips(charts)
     if answers is not None:
         yield "How long answers took", _picture(answers), ()
-    for connection, picture in report_pictures.windows(contents.source.charts, ends):
+    for connection, picture in report_pictures.windows(charts):
         yield f"Flow control of connection {connection}", _picture(picture), ()
 
 

@@ -142,7 +142,7 @@ WorkedOut = tuple[Tables, Sequence[Finding], Mapping[str, Records]]
 def of_reading(
     reading: Reading,
     store: Store,
-    charts: Callable[[Tables], Charts],
+    charts: Callable[[Reading, Tables], Charts],
     *,
     is_whole: bool = True,
     worked_out: WorkedOut | None = None,
@@ -177,7 +177,7 @@ def of_reading(
         findings=findings,
         tables=tables,
         by_name=by_name,
-        charts=charts(tables),
+        charts=charts(reading, tables),
         coverage=reading.coverage,
         events_of=events_of,
         messages=lambda rows, most: _messages(store, rows, reading, most),

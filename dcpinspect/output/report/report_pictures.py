@@ -178,7 +178,7 @@ def timeline(drawn_timeline: Timeline) -> Element:
     svg = _svg(
         tops[-1], f"streams of vbucket {drawn_timeline.vbucket} along their seqnos", kind="timeline"
     )
-    for tick in scale.ticks(max(1, scale.cells // 8)):
+    for tick in scale.ticks(scale.columns // 8):
         x = _x(scale, tick)
         _add(svg, "line", x1=x, x2=x, y1=16, y2=tops[-1], class_="grid")
         step, kind = (-2, "tick end") if x > _RIGHT - 7 * len(str(tick)) else (2, "tick")
@@ -310,12 +310,10 @@ def _gaps(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, int]]
 
 
 def over_time(
-    charts: Charts, ends: tuple[int, int], *, of_bytes: bool, limit: int = 6
+    charts: Charts, *, of_bytes: bool, limit: int = 6
 ) -> tuple[Element, list[str]] | None:
-    """Returns curves of messages or bytes over time, stacked by command, with the names of the
-    commands. ``ends``: when the capture began and ended; the axis ends there.
-
-    Returns None if nothing was counted.
+    """Returns curves of messages or bytes over the time of the capture, stacked by command, with
+    the names of the commands. Returns None if nothing was counted.
     """
     if not charts.used or not charts.commands:
         return None
@@ -340,33 +338,31 @@ def over_time(
     svg = _svg(170, f"{unit} over time, by command", kind="chart")
     total = np.sum([layer for _, layer in layers], axis=0)
     base = np.zeros(charts.used)
-    length_ns = _length(ends[1] - charts.start_ns, charts.used, charts.span_ns)
+    edges = _edges(charts, charts.start_ns, charts.span_ns, charts.used)
     for number, (title, layer) in enumerate(layers):
         top = base + layer
-        line = _area(base, top, float(total.max()) or 1.0, length_ns / charts.span_ns)
+        line = _area(base, top, float(total.max()) or 1.0, edges)
         area = _add(svg, "path", d=line, class_=f"fill-layer-{number}")
         _add(area, "title", f"{title}: {int(layer.sum()):,} {unit}")
         base = top
     unit = f"{unit} in {duration(charts.span_ns, is_exact=True)}"
-    _frame(svg, int(total.max()), unit, charts.start_ns - ends[0], length_ns)
+    _frame(svg, int(total.max()), unit, charts.ends[1] - charts.ends[0])
     return svg, [title for title, _ in layers]
 
 
-def windows(charts: Charts, ends: tuple[int, int], limit: int = 8) -> Iterator[tuple[int, Element]]:
+def windows(charts: Charts, limit: int = 8) -> Iterator[tuple[int, Element]]:
     """Yields a chart for each connection with a flow-control window: the bytes that were not
-    acknowledged, against the window. ``ends``: when the capture began and ended; the axis ends
-    there at the latest.
+    acknowledged, against the window.
     """
     for connection, window, start_ns, span_ns, values in charts.windows[:limit]:
-        used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 1
-        length_ns = _length(ends[1] - start_ns, used, span_ns)
         label = f"bytes of connection {connection} that were not acknowledged, over time"
         svg = _svg(170, label, kind="chart")
         highest = max(window, int(values.max()), 1)
-        line = _area(np.zeros(used), values[:used].astype(float), highest, length_ns / span_ns)
+        edges = _edges(charts, start_ns, span_ns, len(values))
+        line = _area(np.zeros(len(values)), values.astype(float), highest, edges)
         area = _add(svg, "path", d=line, class_="fill-layer-0")
         _add(area, "title", f"at most {int(values.max()):,} of {window:,} bytes")
-        _frame(svg, highest, "bytes not acknowledged", start_ns - ends[0], length_ns)
+        _frame(svg, highest, "bytes not acknowledged", charts.ends[1] - charts.ends[0])
         y = _y(window, highest)
         _add(svg, "line", x1=_PLOT, x2=_RIGHT, y1=y, y2=y, class_="limit")
         _add(svg, "text", f"window {window:,}", x=_RIGHT, y=y - 3, class_="tick end")
@@ -415,21 +411,18 @@ def _y(value: float, highest: float) -> float:
     return _BOTTOM - (_BOTTOM - _TOP) * value / highest
 
 
-def _frame(svg: Element, highest: int, unit: str, first_ns: int, span_ns: int) -> None:
-    """Adds grid lines and numbers to a chart. ``first_ns``: its begin, since the capture began."""
+def _frame(svg: Element, highest: int, unit: str, length_ns: int) -> None:
+    """Adds grid lines and numbers to a chart. ``length_ns``: length of the capture."""
     for level in [*_round(0, highest, 30), highest]:
         y = _y(level, highest)
         _add(svg, "line", x1=_PLOT, x2=_RIGHT, y1=y, y2=y, class_="grid")
         _add(svg, "text", f"{level:,}", x=_PLOT - 4, y=y + 3, class_="level end")
     _add(svg, "text", unit, x=_PLOT, y=_TOP - 5, class_="level")
-    end_ns = first_ns + span_ns
-    if first_ns < span_ns // 100:
-        first_ns = 0  # the first message came soon: the axis begins with a round time
-    write = tick_seconds(Scale.filling(first_ns, end_ns, 100))
-    for tick in _round(first_ns, end_ns, 12):
-        x = _PLOT + (_RIGHT - _PLOT) * (tick - first_ns) / span_ns
+    write = tick_seconds(Scale.filling(0, length_ns, 100))
+    for tick in _round(0, length_ns, 12):
+        x = _PLOT + (_RIGHT - _PLOT) * tick / max(1, length_ns)
         _add(svg, "text", f"{write(tick)} s", x=x, y=_BOTTOM + 14, class_="tick")
-    last = max(f"{end_ns / 1e9:.3f}", write(end_ns), key=len)
+    last = max(f"{length_ns / 1e9:.3f}", write(length_ns), key=len)
     _add(svg, "text", f"{last} s", x=_RIGHT, y=_BOTTOM + 14, class_="tick end")
 
 
@@ -438,25 +431,27 @@ def _round(first: int, end: int, apart: int) -> list[int]:
     from one to the next, and not so near to it that labels would touch.
     """
     scale = Scale.filling(first, end, 100)
-    ticks = scale.ticks(max(1, scale.cells * apart // 100))
+    ticks = scale.ticks(max(1, scale.columns * apart // 100))
     return [tick for tick in ticks if 8 * (tick - first) < 7 * (end - first)]
 
 
-def _length(length_ns: int, used: int, span_ns: int) -> int:
-    """Returns how long the axis of ``used`` spans is: to the end of the capture, in the last."""
-    return max((used - 1) * span_ns + 1, min(length_ns, used * span_ns))
+def _edges(charts: Charts, start_ns: int, span_ns: int, used: int) -> npt.NDArray[np.float64]:
+    """Returns where ``used`` spans begin, and the last ends, on the axis of the whole capture."""
+    begin_ns, end_ns = charts.ends
+    since = start_ns - begin_ns + np.arange(used + 1) * span_ns
+    edges: npt.NDArray[np.float64] = np.clip(since / max(1, end_ns - begin_ns), 0, 1)
+    return _PLOT + (_RIGHT - _PLOT) * edges
 
 
 def _area(
     base: npt.NDArray[np.float64],
     top: npt.NDArray[np.float64],
     highest: float,
-    spans: float,
+    edges: npt.NDArray[np.float64],
 ) -> str:
-    """Returns a path that encloses the area between two step curves. ``spans``: how many the axis
-    has; the capture may end within the last one.
+    """Returns a path that encloses the area between two step curves. ``edges``: where each step
+    begins, and the last ends.
     """
-    edges = _PLOT + (_RIGHT - _PLOT) * np.minimum(np.arange(len(top) + 1) / spans, 1.0)
     there = [
         f"L {edges[number]:.1f} {_y(value, highest):.1f} H {edges[number + 1]:.1f}"
         for number, value in enumerate(top.tolist())
@@ -465,7 +460,7 @@ def _area(
         f"L {edges[number + 1]:.1f} {_y(base[number], highest):.1f} H {edges[number]:.1f}"
         for number in range(len(base) - 1, -1, -1)
     ]
-    return " ".join([f"M {_PLOT} {_y(float(base[0]), highest):.1f}", *there, *back, "Z"])
+    return " ".join([f"M {edges[0]:.1f} {_y(float(base[0]), highest):.1f}", *there, *back, "Z"])
 
 
 def legend(group: str, pictures: Sequence[Element]) -> list[tuple[str, str]]:
