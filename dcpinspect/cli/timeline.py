@@ -326,8 +326,11 @@ class _Picture:
             self._write_line(
                 f"{history.left_out} more system events and changes of state are not shown"
             )
-        levels = Counter(event.severity for event in history.events if event.severity)
+        told = [(event.severity, event.cause) for event in history.events if event.severity]
+        levels = Counter(severity for severity, cause in told if cause is None)
         wrong = " and ".join(counted(number, level) for level, number in sorted(levels.items()))
+        if explained := len(told) - levels.total():
+            wrong = f"{wrong or 'no errors or warnings'}, {explained} explained by others"
         does = "says what to do" if levels else "says more"
         self._write_line(
             f"{wrong or 'no errors or warnings'}; check --vbucket {history.vbucket} {does}", "dim"
@@ -368,8 +371,9 @@ class _Picture:
             ):
                 self._write_line(waiting[2])
                 waiting = next(messages, None)
-            paint = _PAINTS.get(event.kind, f"severity-{event.severity}" if event.severity else "")
-            style = self._style_of(paint)
+            is_own = event.severity is not None and event.cause is None
+            paint = _PAINTS.get(event.kind, f"severity-{event.severity}" if is_own else "")
+            style = "dim" if event.cause is not None else self._style_of(paint)
             for line in lines.lines_of(event):
                 self._write_line(line, f"bold {style}" if event.kind in _BOLD else style)
         while waiting is not None:

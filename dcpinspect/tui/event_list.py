@@ -18,9 +18,8 @@ _PAINTS = {
     **{"request": "kind-request", "first-seen": "kind-request", "snapshot": "kind-marker"},
     **{"system-event": "kind-system-event", "vbucket-state": "kind-system-event"},
     **{"stream-end": "kind-end", "connection-closed": "kind-upkeep"},
-    **{"error": "severity-error", "warning": "severity-warning"},
 }
-"""Colours of events, by kind; a finding has its severity as its kind."""
+"""Colours of events, by kind."""
 
 
 class EventList(LineView, can_focus=False, inherit_bindings=False):
@@ -39,26 +38,15 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
 
     def show(self, events: Sequence[TrackEvent], first_ns: int) -> None:
         """Shows the events of another vbucket, or more of the same."""
-        self._events = [*map(self._signed, events)]
+        self._events = events
         self._first_ns = first_ns
         self._lay_out()
         self.point(min(self.at, max(0, len(events) - 1)))
 
-    def _signed(self, track_event: TrackEvent) -> TrackEvent:
-        """Returns a finding with what stands before it: the sign of its severity, or that it is an
-        effect, with its row, which is in the order of its cause.
-        """
-        event, glyphs = track_event.event, self._glyphs
-        if track_event.finding is None:
-            return track_event
-        sign = {"error": glyphs.error, "warning": glyphs.warning}[event.kind]
-        if track_event.cause is not None:
-            sign = f"{glyphs.effect} row {event.row},"
-        return track_event._replace(event=event._replace(text=f"{sign} {event.text}"))
-
     def is_bad(self, place: int) -> bool:
         """Whether the event is an error or a warning that is no effect."""
-        return self._events[place].finding is not None and self._events[place].cause is None
+        event = self._events[place].event
+        return event.severity is not None and event.cause is None
 
     def is_gap(self, place: int) -> bool:
         """Whether the event is a gap."""
@@ -114,24 +102,17 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
     def pieces(self, place: int, part: int, style: Style) -> Iterator[Piece]:
         """Yields a line of an event."""
         event, is_here = self._events[place].event, place == self.at
-        paint = _PAINTS.get(event.kind, "")
+        paint = _PAINTS.get(event.kind, f"severity-{event.severity}" if event.severity else "")
         if event.kind == "gap" and event.text.partition(":")[0].endswith(
             ("unexplained", "capture-loss")
         ):
             paint = "severity-warning"
         lines = self._in_full(place) if place in self.more else self._short.lines_of(event)
-        text = lines[part]
         painted = style if is_here else style + theme.style_of(self.app, paint)
-        if self._events[place].cause is not None:  # its row is in words, so that the rows rise
-            text = text.replace(text[: self._indent], " " * self._indent, 1)
-            painted = style if is_here else self.dim_style()
-        has_sign = not part and self.is_bad(place)
-        before, sign, after = text.partition(event.text[:1] if has_sign else "\n")
-        yield before, painted
-        if sign:
-            yield sign, self.sign_style(event.kind, painted, is_here=is_here)
-        yield after, painted
-
-    @property
-    def _indent(self) -> int:
-        return self._short.heading.index("Event")
+        if event.cause is not None and not is_here:
+            painted = self.dim_style()
+        sign_style = painted
+        if event.severity is not None and event.cause is None:
+            sign_style = self.sign_style(event.severity, painted, is_here=is_here)
+        before, sign, after = lines[part].partition(event.sign if event.sign and not part else "\n")
+        yield from ((before, painted), (sign, sign_style), (after, painted))

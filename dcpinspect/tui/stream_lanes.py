@@ -169,7 +169,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         self.set_cursor(self.at if position is None else self._inside(position))
 
     @property
-    def _room(self) -> int:
+    def _picture_width(self) -> int:
         """Greatest width of the picture in terminal columns."""
         return max(TICK, self.size.width - LABEL - 1)
 
@@ -214,7 +214,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     def _arrange(self) -> None:
         """Works out which lines there are; each is drawn when it becomes visible."""
-        self.scale = Scale.filling(*(self._part or self._bounds), self._room)
+        self.scale = Scale.filling(*(self._part or self._bounds), self._picture_width)
         self._drawn.clear()
         self.refresh()
         # a cell of one seqno is full or empty, which one line can say
@@ -511,8 +511,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             if lane in track.words
         )
         if len(self.tracks) > 1 or not self.screen.has_class("-tall"):
-            return [clip(title, self._room)]
-        return wrap(title, self._room)
+            return [clip(title, self._picture_width)]
+        return wrap(title, self._picture_width)
 
     def _lanes_of(self, place: int) -> Lanes:
         drawn = self._drawn.get(place)
@@ -530,7 +530,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         """Whether a sign of the legend is drawn anywhere."""
         if not sign.paint or sign.paint.startswith("severity-"):
             return any(
-                sign.paint == (f"severity-{mark.event.kind}" if mark.cause is None else "")
+                sign.paint
+                == (f"severity-{mark.event.severity}" if mark.event.cause is None else "")
                 for track in self.tracks
                 for mark in track.marks
             )

@@ -123,7 +123,7 @@ class TimelineView(View):
             self.lanes.show_stream()
             self.lanes.set_cursor(
                 event_line.seqno if self.lanes.axis == "seqno" else event_line.time,
-                event_line.event.row,
+                event_line.row,
             )
 
     def _follow(self) -> None:
@@ -134,11 +134,11 @@ class TimelineView(View):
         events = () if tracks is None else tracks.events
         cursor_event = self.events.event
         if cursor_event is not None and (lanes.chosen_row, lanes.stream) == (
-            cursor_event.event.row,
+            cursor_event.row,
             cursor_event.track,
         ):
             return
-        rows = [event.event.row for event in events]
+        rows = [event.row for event in events]
         positions = [event.seqno if lanes.axis == "seqno" else event.time for event in events]
         limits, limit = (rows, lanes.chosen_row) if lanes.chosen_row else (positions, lanes.span[1])
         of_stream = [number for number, event in enumerate(events) if event.track == lanes.stream]
@@ -323,7 +323,7 @@ class TimelineView(View):
             return
         event, row = self.events.event, self.lanes.chosen_row or self.lanes.item_row
         if not row and event is not None:
-            row = event.event.row
+            row = event.row
         if row:
             is_gap = event is not None and event.event.kind == "gap"
             self.host.to_row(row, "by_seqno" if is_gap or self.lanes.item_row else "")

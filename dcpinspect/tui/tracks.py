@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import accumulate
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.event_lines import (
-    WITHOUT_MESSAGE,
     MessageEvent,
     VbucketEvent,
     by_stream,
@@ -21,14 +21,16 @@ from dcpinspect.output.render.event_lines import (
     folded,
     lasted_until,
     noted,
+    of_findings,
 )
 from dcpinspect.output.render.shape import Mark, Shape, by_seqno, by_time
 from dcpinspect.output.render.timeline_text import name, words
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
+from dcpinspect.reading.store.store import Store
 from dcpinspect.streams.items import VbucketItems, VbucketMessages
 from dcpinspect.streams.record_codes import SET_STATE, SYSTEM_EVENT
 from dcpinspect.streams.story import StreamStory, stories
-from dcpinspect.text import escape, one_line
+from dcpinspect.text import escape
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.results import rows_of
 
@@ -40,7 +42,9 @@ _READ = ("_kind", "connection", "sid", "by_seqno", "time_ns")
 
 
 class TrackEvent(NamedTuple):
-    """An event, and where it is drawn."""
+    """An event, and where it is drawn: a finding at its own first message, though the list of
+    events has it before those that it explains.
+    """
 
     event: VbucketEvent
     track: int
@@ -48,10 +52,10 @@ class TrackEvent(NamedTuple):
     seqno: int
     time: int
     """Nanoseconds since the capture began."""
+    row: int
+    """Row of the message that it is drawn at."""
     finding: int | None = None
     """Number of the finding, if the event is one."""
-    cause: int | None = None
-    """Number of the finding that it is an effect of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +98,9 @@ class Track:
         the axis.
         """
         return [
-            (mark.seqno if axis == "seqno" else mark.time, mark.event.kind)
+            (mark.seqno if axis == "seqno" else mark.time, mark.event.severity or "")
             for mark in self.marks
-            if mark.cause is None
+            if mark.event.cause is None
         ]
 
 
@@ -147,7 +151,11 @@ def tracks_of(
         apart.append(read[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))])
     stream_stories = stories(results.tables, vbucket, only, items)
     notes = by_stream(stream_stories, _noted(inspection, np.concatenate(apart)[:_MOST_NOTED]))
-    marks = _of_streams(_finding_marks(inspection, vbucket, rows, first_ns), stream_stories)
+    evidence = partial(_evidence, store, rows)
+    marks = _of_streams(
+        _finding_marks(inspection, vbucket, rows, first_ns, evidence), stream_stories
+    )
+    findings = inspection.results.findings
     several = any(story.stream["sid"] is not None for story in stream_stories)
     links = {link.number: link for link in inspection.reading.links}
     tracks = []
@@ -174,10 +182,24 @@ def tracks_of(
         own_marks = _placed(marks.get(story_number, ()), tracks[-1], story_number)
         tracks[-1] = replace(tracks[-1], marks=own_marks)
     connections = _connections(inspection, {track.connection for track in tracks})
-    track_events = _events(
-        inspection, tracks, events(stream_stories, notes, links, items.last_rows), first_ns
-    )
+    finding_events = of_findings(stream_stories, findings, vbucket, evidence)
+    vbucket_events = events(stream_stories, notes, links, items.last_rows, finding_events)
+    track_events = _events(inspection, tracks, vbucket_events, first_ns)
     return Tracks(vbucket, tracks, track_events, dict(connections))
+
+
+def _evidence(store: Store, rows: RowNumbers, case: Finding) -> Sequence[MessagePlace]:
+    """Returns the messages that show a case; of a case of many vbuckets, one of the vbucket that has
+    ``rows`` stands first.
+    """
+    own_rows = np.intersect1d(rows_of(case), rows)[:1] if len(case.vbuckets) > 1 else NO_ROWS
+    if not len(own_rows):
+        return case.places
+    connection, time_ns = (
+        column.value_at(0) for column in store.numbers(own_rows, ("connection", "time_ns"))
+    )
+    own: dict[str, Any] = {"row": int(own_rows[0]), "connection": connection, "time_ns": time_ns}
+    return replace(case.places[0], **own), *case.places
 
 
 def _events(
@@ -207,32 +229,26 @@ def _events(
         ):
             gap = events[number].gap
             seqnos[number] = seqno if gap is None else gap["after_seqno"] + 1
+    number_of = {finding.id: rank for rank, finding in enumerate(inspection.results.findings)}
+    first = {mark.finding: mark for track in tracks for mark in reversed(track.marks)}
     track_events = [
         TrackEvent(
             event._replace(time_ns=time_ns),
             track_number,
             seqno,
             max(0, time_ns - first_ns),
+            event.row,
+            number_of.get(event.finding or ""),
         )
         for event, track_number, seqno, row_ns in zip(events, owner, seqnos, times, strict=True)
         for time_ns in (row_ns if event.time_ns is None else event.time_ns,)
     ]
-    # what no message shows is in order of time among the rows of the others
-    places = [
-        (row, track_event.event.kind in WITHOUT_MESSAGE)
-        for row, track_event in zip(
-            accumulate((event.row for event in events), max), track_events, strict=True
-        )
+    return [
+        first[event.finding]._replace(event=event.event)
+        if event.finding in first and event.event.cause is None
+        else event
+        for event in track_events
     ]
-    for track in tracks:  # each finding at its first message, effects behind all others
-        first = {mark.finding: mark for mark in reversed(track.marks)}
-        for mark in sorted(first.values(), key=lambda mark: (mark.cause is not None, mark.finding)):
-            cause = first.get(mark.cause, mark)
-            track_events.append(mark)
-            places.append((cause.event.row, False))
-    # a finding stands behind the events of its message, and an effect below its cause
-    order = sorted(range(len(places)), key=places.__getitem__)
-    return [track_events[number] for number in order]
 
 
 def _noted(inspection: Inspection, rows: RowNumbers) -> list[MessageEvent]:
@@ -261,36 +277,37 @@ def _end(streams: Sequence[StreamStory], story_number: int) -> int:
 
 
 def _finding_marks(
-    inspection: Inspection, vbucket: int, rows: RowNumbers, first_ns: int
+    inspection: Inspection,
+    vbucket: int,
+    rows: RowNumbers,
+    first_ns: int,
+    evidence: Callable[[Finding], Sequence[MessagePlace]],
 ) -> list[TrackEvent]:
     """Returns the messages of the vbucket that errors and warnings are about, still without their
     streams and seqnos. ``rows``: all messages of the vbucket.
     """
     marks = []
-    place_of = {finding.id: rank for rank, finding in enumerate(inspection.results.findings)}
+    ids = {finding.id for finding in inspection.results.findings}
     for number, finding in enumerate(inspection.results.findings):
-        cause = place_of.get(finding.effect_of or "")
+        cause = finding.effect_of if finding.effect_of in ids else None
         for case in finding.case_of_each if finding.severity != "note" else ():
             if vbucket not in case.vbuckets or not case.places:
                 continue
             alike = case.rows if case.count > 1 else NO_ROWS
-            marked_rows = np.intersect1d(np.append(alike, case.places[0].row), rows)[:_MOST_FOUND]
-            if not len(
-                marked_rows
-            ):  # a case of many vbuckets, whose best message is of another one
-                marked_rows = np.intersect1d(rows_of(case), rows)[:1]
+            first_row = evidence(case)[0].row
+            marked_rows = np.intersect1d(np.append(alike, first_row), rows)[:_MOST_FOUND]
             connections, sids, times = inspection.store.numbers(
                 marked_rows, ("connection", "sid", "time_ns")
             )
-            text = f"{case.rule}: {one_line(case.message)}"
+            fields: dict[str, Any] = {"severity": case.severity, "cause": cause}
             marks += [
                 TrackEvent(
-                    VbucketEvent(row, 0, connection, 0, sid, case.severity, text, time_ns),
+                    VbucketEvent(row, 0, connection, 0, sid, "finding", "", time_ns, **fields),
                     0,
                     0,
                     max(0, time_ns - first_ns),
+                    row,
                     number,
-                    cause,
                 )
                 for place, (row, connection, time_ns) in enumerate(
                     zip(
@@ -321,7 +338,7 @@ def _of_streams(
         going_on = [
             number
             for number, (connection, _, rows) in enumerate(spans)
-            if connection == mark.event.connection and mark.event.row in rows
+            if connection == mark.event.connection and mark.row in rows
         ]
         own_sid = -1 if mark.event.sid is None else mark.event.sid
         same_sid = [number for number in going_on if spans[number][1] == own_sid]
@@ -333,7 +350,7 @@ def _of_streams(
 def _placed(marks: Sequence[TrackEvent], track: Track, number: int) -> list[TrackEvent]:
     """Returns the marks of a stream with their seqnos."""
     _, sid, ordinal = track.story.key
-    seqnos = track.seqnos_of([mark.event.row for mark in marks])
+    seqnos = track.seqnos_of([mark.row for mark in marks])
     return [
         mark._replace(
             event=mark.event._replace(stream=ordinal, sid=None if sid == -1 else sid),

@@ -223,7 +223,7 @@ def test_errors_and_warnings_are_walked_and_lead_to_findings() -> None:
         event = app.navigation.timeline.events.event
         assert event is not None
         assert event.finding is not None
-        assert (lanes_of(app).stream, lanes_of(app).chosen_row) == (event.track, event.event.row)
+        assert (lanes_of(app).stream, lanes_of(app).chosen_row) == (event.track, event.row)
         await press(app, pilot, "e")
         assert (app.view, app.navigation.findings.list.finding) == ("findings", event.finding)
         await press(app, pilot, "backspace")
@@ -243,10 +243,11 @@ def test_an_effect_stands_below_its_cause_without_a_sign_of_its_own() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(48)
         await settled(app, pilot)
-        texts = [one.event.text for one in app.navigation.timeline.events._events]
-        cause = next(place for place, text in enumerate(texts) if "rollback-not-followed" in text)
-        assert texts[cause].startswith(f"{app.glyphs.error} ")
-        assert texts[cause + 1].startswith(f"{app.glyphs.effect} row 31, rollback: asked")
+        told = [one.event for one in app.navigation.timeline.events._events]
+        cause = next(at for at, one in enumerate(told) if "rollback-not-followed" in one.text)
+        assert told[cause].sign == app.glyphs.error
+        assert (told[cause + 1].sign, told[cause + 1].row) == (app.glyphs.effect, 31)
+        assert f"{app.glyphs.effect} rollback: asked" in screen(app)
         await press(app, pilot, "home", "n")
         assert app.navigation.timeline.events.at == cause
         await press(app, pilot, "n")

@@ -180,7 +180,7 @@ def test_an_error_stands_among_the_events_with_its_sign_and_colour() -> None:
         await pilot.pause()
         chosen = timeline.events.event
         assert chosen is not None
-        assert (chosen.finding, chosen.event.kind) == (number, "error")
+        assert (chosen.finding, chosen.event.severity) == (number, "error")
         assert f"{app.glyphs.error} rollback-loop: " in screen(app)
         track = timeline.lanes.track
         assert track is not None

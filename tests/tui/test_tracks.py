@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from dcpinspect.output.render.event_lines import folded
+from dcpinspect.output.render.vbucket_history import VbucketHistory
+from dcpinspect.reading.reading import Reading
 from dcpinspect.tui.tracks import Tracks, tracks_of
 from tests.streams.told import capture, opened
-from tests.tui.screens import read
+from tests.tui.screens import SAMPLES, read
 
 
 def of(name: str | Path, vbucket: int) -> Tracks:
@@ -25,7 +28,7 @@ def test_what_was_noted_is_on_both_axes() -> None:
 def test_what_was_found_is_in_the_stream_that_shows_it() -> None:
     told = of("loop.pcap", 31)
     first, refused, second, *_ = told.tracks
-    assert [(one.event.row, one.seqno, one.event.kind) for one in refused.marks] == [
+    assert [(one.event.row, one.seqno, one.event.severity) for one in refused.marks] == [
         (79, 60, "warning")
     ]
     assert ([*first.marks], [*second.marks]) == ([], [])
@@ -36,7 +39,8 @@ def test_what_was_found_is_in_the_stream_that_shows_it() -> None:
 
 def test_an_effect_has_no_place_on_an_axis() -> None:
     (track,) = of("orphans.pcap", 48).tracks
-    assert [(mark.event.row, mark.cause) for mark in track.marks] == [(32, None), (31, 0)]
+    marks = [(mark.event.row, mark.event.cause is None) for mark in track.marks]
+    assert marks == [(32, True), (31, False)]
     assert track.found_at("seqno") == [(50, "error")]
 
 
@@ -90,6 +94,24 @@ def test_the_end_of_the_capture_stands_below_the_findings_of_the_last_message(
     path = tmp_path / "backwards.pcap"
     path.write_bytes(capture(talk))
     told = [event.event for event in of(path, 7).events]
-    assert told[-2].kind == "error"
+    assert told[-2].severity == "error"
     assert told[-1].text.startswith("the capture ends")
     assert told[-2].row == told[-1].row
+
+
+@pytest.mark.parametrize(
+    ("sample", "vbucket"),
+    [("loop.pcap", 30), ("loop.pcap", 31), ("orphans.pcap", 48), ("tour.pcapng", 9)],
+)
+def test_the_events_are_those_of_the_command_in_its_order(sample: str, vbucket: int) -> None:
+    history = VbucketHistory(vbucket)
+    with Reading([str(SAMPLES / sample)]) as reading:
+        reading.check(vbucket=vbucket)
+        for batch in reading:
+            history.feed(batch)
+        history.read(reading, findings=reading.findings())
+    told = [one.event for one in of(sample, vbucket).events]
+    assert [(one.row, one.sign, one.text) for one in told] == [
+        (one.row, one.sign, one.text) for one in folded(history.events)
+    ]
+    assert any(one.severity for one in told)

@@ -5,15 +5,16 @@ with their evidence, and ends.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.message_lines import seconds_text, summary
 from dcpinspect.output.render.palette import GLYPHS
@@ -39,6 +40,8 @@ _OVER = ("ended", "rolled-back", "refused")
 """Verdicts that have an event of their own."""
 WITHOUT_MESSAGE = ("connection-closed", "state")
 """Kinds of events that no message shows."""
+EFFECT = "└"
+"""Stands before a finding that another one explains."""
 _SIDES = ("client", "server")
 
 
@@ -61,6 +64,17 @@ class VbucketEvent(NamedTuple):
     """Row of the gap in the table of gaps."""
     severity: Severity | None = None
     """Of a finding."""
+    finding: str | None = None
+    """Id of the finding, if the event is one."""
+    cause: str | None = None
+    """Id of the finding that explains it."""
+
+    @property
+    def sign(self) -> str:
+        """What stands before a finding: the sign of its severity, or that another explains it."""
+        if self.severity is None:
+            return ""
+        return GLYPHS[self.severity] if self.cause is None else EFFECT
 
     def record(self) -> dict[str, Any]:
         """Returns the event in its JSON form."""
@@ -137,22 +151,27 @@ def by_stream(
 
 
 def of_findings(
-    streams: Sequence[StreamStory], findings: Sequence[Finding], vbucket: int
+    streams: Sequence[StreamStory],
+    findings: Sequence[Finding],
+    vbucket: int,
+    places_of: Callable[[Finding], Sequence[MessagePlace]] = attrgetter("places"),
 ) -> Iterator[VbucketEvent]:
     """Yields errors and warnings about the vbucket, and about connections of its streams, each
     where its first message is. What explains others comes before them.
+
+    ``places_of``: returns the messages that show a case.
     """
     rules = {finding.id: finding.rule for finding in findings}
     effects, first_effects = list[VbucketEvent](), dict[str, VbucketEvent]()
     for finding in sorted(findings, key=lambda finding: finding.effect_of is None):
-        cause = finding.effect_of
-        explained = f"; explained by {rules[cause]}" if cause in rules else ""
+        cause = finding.effect_of if finding.effect_of in rules else None
+        explained = "" if cause is None else f"; explained by {rules[cause]}"
         cases = finding.case_of_each if finding.severity != "note" else ()
         own_events = [
-            event
+            event._replace(text=f"{event.text}{explained}", finding=finding.id, cause=cause)
             for case in cases
             if vbucket in (case.vbuckets or (vbucket,))
-            and (event := _of_case(streams, case, explained)) is not None
+            and (event := _of_case(streams, case, places_of(case))) is not None
         ]
         own_events.sort(key=lambda event: event.row)
         if cause is not None:
@@ -163,18 +182,24 @@ def of_findings(
             continue
         first_effect = first_effects.get(finding.id)
         if first_effect is not None and own_events and first_effect.row < own_events[0].row:
-            first, *others = own_events
-            moved = first_effect._replace(text=first.text, severity=first.severity)
-            own_events = [moved, *others]
+            own_events[0] = own_events[0]._replace(
+                **{name: getattr(first_effect, name) for name in _PLACE}
+            )
         yield from own_events
     yield from effects
 
 
-def _of_case(streams: Sequence[StreamStory], case: Finding, explained: str) -> VbucketEvent | None:
+_PLACE = ("row", "connection", "stream", "sid", "time_ns")
+"""Where an event is."""
+
+
+def _of_case(
+    streams: Sequence[StreamStory], case: Finding, places: Sequence[MessagePlace]
+) -> VbucketEvent | None:
     """Returns what a case of a finding is among the events of a vbucket; None where it is about
     none of the streams.
     """
-    for message_place in case.places:
+    for message_place in places:
         begun_streams = [
             (case.sid in (None, story.stream["sid"]), story.stream["open_row"], story)
             for story in streams
@@ -191,7 +216,7 @@ def _of_case(streams: Sequence[StreamStory], case: Finding, explained: str) -> V
                 story.stream["stream"],
                 story.stream["sid"],
                 "finding",
-                f"{case.rule}: {one_line(case.message)}{times}{explained}",
+                f"{case.rule}: {one_line(case.message)}{times}",
                 message_place.time_ns,
                 severity=case.severity,
             )
@@ -489,8 +514,7 @@ class EventLines:
 
     def lines_of(self, event: VbucketEvent) -> list[str]:
         """Returns the lines of an event; those after the first are indented."""
-        sign = f"{GLYPHS[event.severity]} " if event.severity is not None else ""
-        return self._line(self._cells(event), sign + event.text)
+        return self._line(self._cells(event), f"{event.sign} {event.text}".lstrip())
 
 
 _HEADINGS = ("Row", "Time", "Con", "Stream")

@@ -110,7 +110,7 @@ def words(story: StreamStory, letters: Sequence[str]) -> dict[str, str]:
     return lane_texts
 
 
-_ASCII = str.maketrans({"→": ">", "←": "<", "–": "-", "…": ".", "·": "-"})
+_ASCII = str.maketrans("→←–…·✖└", "><-.-X`")
 
 
 def ascii_only(text: str) -> str:
