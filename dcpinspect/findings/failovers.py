@@ -31,7 +31,7 @@ RULES = rules(
         unless: one of these vbuckets is not streamed on the new branch; logs without the old
             branch, because that is another history
         next: the cluster's log shows whether a node failed over or came back from a crash; the
-            client went on, so it has nothing to do
+            client went on, and has nothing to do unless another finding names these vbuckets
         cost: vbucket, has a new branch of its history, have a new branch of their history, usual
     """
 )

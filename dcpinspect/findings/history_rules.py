@@ -22,10 +22,14 @@ from dcpinspect.findings.positions import WRONG_UUIDS, wrong_position
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.protocol.flags import CACHE_TRANSFER, FROM_LATEST
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
+from dcpinspect.streams.failover_logs import branch_ends
 from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.records import LEAST, UNREAD_SEQNO, Stream
+from dcpinspect.streams.rollback import predicted_rollback
+from dcpinspect.streams.rollbacks import requested_range
 from dcpinspect.streams.transitions import ENDED, STREAMING
 
 MOST_ROUNDS = 8
@@ -82,6 +86,14 @@ RULES = rules(
         reports: couchbase/sync_gateway#1198, couchbase/sync_gateway#1104
         cost: vbucket, has no common history, have no common history
         silences: unknown-vbucket-uuid
+    rollback-missing stream error producer
+        fires: a producer accepts a request although its failover log, which is in the answer, does
+            not have the uuid, or has that branch only up to a lower seqno
+        unless: requests from 0, from the latest seqno, or without a uuid
+        next: let the consumer discard what is above the seqno named here, and ask again from there,
+            because these items are not the producer's; report the producer's version to its maker
+        cost: vbucket, is streamed without the rollback, are streamed without the rollback, loss
+        fields: vbucket_uuid start_seqno
     """
 )
 
@@ -114,6 +126,7 @@ ADVICE = {
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, client by client."""
     context = finished.context
+    yield from _accepted_without_rollback(context)
     are_rolled_back, ended = _are_rollbacks(context), _ended_for_rollback(context)
     for numbers in context.of_client.having(are_rolled_back | ended, 2):
         yield from _all_loops(context, numbers, are_rolled_back, ended)
@@ -207,6 +220,10 @@ def _wrong_entry(
     right = log.newest_below(start) if log is not None else None
     if log is None or right is None or right == uuid:
         return None
+    before = context.streams[previous]
+    is_same = before.request.uuid == stream.request.uuid
+    if is_same and plain(before.rollback) > branch_ends(log.entries).get(uuid, _MASK):
+        return None  # the server rolled it back to where its branch never was
     told_ns = log.at.time_ns
     is_heard = clients.may_have_heard(log.connection, told_ns, request_place[0])
     if is_heard or clients.may_have_said(
@@ -235,6 +252,37 @@ def _wrong_entry(
         seqnos=(start,),
         shared="used uuids that the failover log does not have for their start",
     )
+
+
+def _accepted_without_rollback(context: Context) -> Iterator[Occurrence]:
+    streams, request = context.streams, context.streams.request
+    resumes = (streams.answer == w.A_ACCEPTED) & (streams.log >= 0) & (request.is_captured != 0)
+    resumes &= (request.start > LEAST) & (request.uuid != 0)
+    resumes &= request.flags & (FROM_LATEST | CACHE_TRANSFER) == 0
+    for number in np.flatnonzero(resumes).tolist():
+        stream, asked = streams[number], requested_range(streams[number])
+        entries = context.logs.entries(int(stream.log))
+        if asked is None or not entries or asked.uuid == entries[0][0]:
+            continue
+        expected = predicted_rollback(asked, entries, high=None)
+        connection = int(stream.connection)
+        if expected is None or any(
+            context.may_lack(connection, side, int(stream.opened.time), int(stream.answered.time))
+            for side in (0, 1)
+        ):
+            continue  # where something is missing, the answer may be that of another request
+        end = branch_ends(entries).get(asked.uuid)
+        why = "which its own log does not have" if end is None else f"whose branch ended at {end}"
+        yield occurrence(
+            context,
+            number,
+            "rollback-missing",
+            f"accepted from {asked.start} with uuid 0x{asked.uuid:016x}, {why}: it had to roll back to "
+            f"{expected[0]}",
+            (context.answer(number), context.request(number)),
+            seqnos=(asked.start, expected[0]),
+            shared="accepted where they had to roll back",
+        )
 
 
 def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[Occurrence]:

@@ -9,17 +9,20 @@ from functools import cached_property
 
 import numpy as np
 
-from dcpinspect.findings.clients import MOVED
+from dcpinspect.findings.clients import MOVED, Clients
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.protocol.flags import CACHE_TRANSFER, FROM_LATEST
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
+from dcpinspect.streams.consumers import MOST_EARLIER
+from dcpinspect.streams.failover_logs import shared_up_to
 from dcpinspect.streams.gaps_between_streams import resumed_gaps
 from dcpinspect.streams.grouping import Groups
-from dcpinspect.streams.records import GREATEST, Gaps, Streams
+from dcpinspect.streams.records import GREATEST, LEAST, Gaps, Streams
 from dcpinspect.streams.server_reports import HIGH, LATEST, Reports
 from dcpinspect.streams.transitions import ENDED
 from dcpinspect.streams.verdicts import PATIENCE_NS
@@ -33,14 +36,16 @@ RULES = rules(
             back to the node with a new branch. It stays a warning if SET_VBUCKET commands of the
             capture made that branch, and the vbucket was active again within 2 s. It is also a note
             if the same program on the same host had streamed to a finite end under another name. So
-            it is if the stream starts at the high seqno that the consumer was just told
+            it is if the stream starts at the high seqno that the consumer was just told. Or a
+            stream starts above where its branch began, and the consumer's items up to its start are
+            of another branch; a note if that was more than 2 s ago
         unless: another consumer; connections of two names, side by side or in turn; seqnos that
             another member of the consumer's group received in between; capture loss
         next: let the consumer read the skipped seqnos again, because it does not have them; its
             author has to look at how it writes checkpoints: it stored a position that it had not
             received
-        causes: not-received not-captured from-latest
-        whose: consumer for not-received, unknown for not-captured from-latest
+        causes: not-received not-captured from-latest other-branch
+        whose: consumer for not-received other-branch, unknown for not-captured from-latest
         cost: vbucket, skipped seqnos, skipped seqnos, loss
     """
 )
@@ -49,6 +54,7 @@ MOST_BETWEEN = 64
 """Greatest number of streams, opened while a client was away, that are asked whether they received
 what it skipped.
 """
+_MASK = 2**64 - 1
 _ACTIVE = 1
 """The number of the vbucket state "active"."""
 
@@ -102,6 +108,100 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
             seqnos=seqnos,
             severity=severity,
         )
+    yield from _on_other_branches(context, opened_streams)
+
+
+def _on_other_branches(context: Context, opened_streams: _Opened) -> Iterator[Occurrence]:
+    """Yields streams that begin on another branch than that of the items up to their start."""
+    streams, request, names = context.streams, context.streams.request, context.names.of
+    has_log = context.granted & (streams.log >= 0) & (names[streams.connection] >= 0)
+    in_order = np.argsort(streams.opened.time, kind="stable")
+    groups = Groups(
+        [names[streams.connection], streams.vbucket, streams.sid], in_order[has_log[in_order]]
+    )
+    before = groups.previous
+    resumes = (before >= 0) & (request.is_captured != 0) & (request.start > LEAST)
+    resumes &= (request.uuid != 0) & (request.flags & (FROM_LATEST | CACHE_TRANSFER) == 0)
+    resumes[resumes] = streams.log[resumes] != streams.log[before[resumes]]
+    clients = Clients(context)
+    for number in np.flatnonzero(resumes).tolist():
+        stream, start = streams[number], int(request.start[number])
+        old = next(
+            (
+                earlier
+                for earlier in groups.before(number, MOST_EARLIER)
+                if streams.seen[earlier] and streams.first[earlier] <= start
+            ),
+            None,
+        )
+        if old is None or not _is_resumed_from(context, old, number):
+            continue
+        logs = [context.logs.entries(int(streams.log[which])) for which in (old, number)]
+        common = shared_up_to(*logs)
+        branch = next((uuid for uuid, begin in logs[0] if begin < plain(start)), 0)
+        named = int(request.uuid[number]) & _MASK
+        if common is None or common >= plain(start) or named == branch:
+            continue
+        since_ns, opened_ns = _stood_until_ns(context, old, number), int(stream.opened.time)
+        if clients.may_have_heard(int(stream.connection), since_ns, opened_ns) or any(
+            _is_handed_over(context, old, member, number)
+            for member in opened_streams.between(number, int(streams[old].at.time), opened_ns)
+        ):
+            continue
+        may_be_away = opened_ns - since_ns > PATIENCE_NS
+        missing = f"{common + 1}–{plain(start)}"
+        yield occurrence(
+            context,
+            number,
+            "resume-skipped",
+            f"resumed at {plain(start)} on branch 0x{named:016x}, but the "
+            f"items {missing} that it has are of branch 0x{branch:016x}",
+            (
+                context.request(number),
+                context.answer(number),
+                context.stream_place(streams[old], streams[old].at),
+            ),
+            cause="not-captured" if may_be_away else "other-branch",
+            next_=_BRANCH
+            if may_be_away
+            else f"let the consumer ask again from {common}, because it lacks {missing} of this "
+            "branch; its author has to store the uuid of the branch that the items came on, with "
+            "which the producer rolls it back",
+            seqnos=(plain(start), common),
+            shared="resumed at seqnos up to which they have items of another branch",
+            severity="note" if may_be_away else "warning",
+        )
+
+
+def _is_resumed_from(context: Context, old: int, new: int) -> bool:
+    """Returns whether a stream begins at a seqno up to which an earlier one of the same bucket had
+    come before.
+    """
+    before, after, origins = context.streams[old], context.streams[new], context.logs.origins
+    return bool(
+        before.has_position
+        and before.in_oso < 0
+        and before.position >= after.request.start
+        and before.latest.time < after.opened.time
+        and origins[int(before.connection)][1] == origins[int(after.connection)][1]
+    )
+
+
+def _stood_until_ns(context: Context, old: int, new: int) -> int:
+    """Returns until when a client had nothing but what a stream brought: until it ended, or a later
+    request from as far was rolled back.
+    """
+    streams = context.streams
+    before, start = streams[old], streams.request.start[new]
+    link = context.by_number[int(before.connection)]
+    closed_ns = int(before.closed_time) if before.closed_row >= 0 else link.last_ns
+    ends = [int(before.finished.time) or closed_ns]
+    ends += [
+        int(streams.answered.time[between])
+        for between in context.of_client.before(new, MOST_EARLIER)
+        if streams.answer[between] == w.A_ROLLBACK and streams.request.start[between] >= start
+    ]
+    return min(max(ends), int(streams.opened.time[new]))
 
 
 def _of_programs(context: Context) -> Gaps:

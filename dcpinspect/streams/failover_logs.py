@@ -15,6 +15,7 @@ from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.grouping import VBUCKET_BITS, NameNumbers
 from dcpinspect.streams.records import Streams
+from dcpinspect.streams.rollback import Log
 from dcpinspect.streams.server_reports import LOG, MessagePosition, Reports
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.tcp_facts import TcpConnection
@@ -45,6 +46,20 @@ class KnownLog:
     def has(self, uuid: int) -> bool:
         """Returns whether the log names a branch."""
         return any(log_uuid == uuid for log_uuid, _ in self.entries)
+
+
+def branch_ends(log: Log) -> dict[int, int]:
+    """Returns the seqno at which each branch of a log ended; 2^64 for the newest, by uuid."""
+    ends = (2**64, *(begin for _, begin in log))
+    return {uuid: end for (uuid, _), end in zip(log, ends, strict=False)}
+
+
+def shared_up_to(log: Log, later_log: Log) -> int | None:
+    """Returns the seqno up to which two logs have one history; None if no branch is in both."""
+    ends, later_ends = branch_ends(log), branch_ends(later_log)
+    return next(
+        (min(end, later_ends[uuid]) for uuid, end in ends.items() if uuid in later_ends), None
+    )
 
 
 def log_place(log: KnownLog) -> tuple[int, int]:

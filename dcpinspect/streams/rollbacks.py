@@ -85,7 +85,7 @@ class Rollbacks:
 
     def _explain(self, number: int) -> Rollback:
         row = self._streams[number]
-        request = _requested_range(row)
+        request = requested_range(row)
         to = plain(row.rollback) if row.rollback != UNREAD_SEQNO else None
         log = self._logs.nearest(number)
         if log is not None and not log.entries:
@@ -234,7 +234,7 @@ class Rollbacks:
         return Records(ROLLBACKS, columns, len(rollbacks), file=rows.opened.frame >> FILE_SHIFT)
 
 
-def _requested_range(row: Stream) -> RequestedRange | None:
+def requested_range(row: Stream) -> RequestedRange | None:
     """Returns what a stream request asked for; None if it was not captured."""
     if not row.request.is_captured:
         return None

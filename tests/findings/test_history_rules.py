@@ -392,3 +392,36 @@ def test_a_round_in_a_hole_is_not_counted() -> None:
         talk.stream(7, start=150, uuid=OLD, rollback=100)
     talk.noop()
     assert rules(talk) == []
+
+
+@pytest.mark.parametrize(
+    ("start", "uuid", "message"),
+    [
+        (8, 0xA, "0x000000000000000a, whose branch ended at 5: it had to roll back to 5"),
+        (8, 0xC, "0x000000000000000c, which its own log does not have: it had to roll back to 0"),
+        (5, 0xA, None),
+        (8, 0xB, None),
+        (8, 0, None),
+        (0, 0xC, None),
+    ],
+)
+def test_a_server_that_accepts_what_its_own_log_contradicts(
+    start: int, uuid: int, message: str | None
+) -> None:
+    talk = opened()
+    talk.stream(7, start=start, uuid=uuid, log=((0xB, 5), (0xA, 0)))
+    said = [one for one in findings(talk) if one.rule == "rollback-missing"]
+    assert [one.message for one in said] == (
+        [f"accepted from {start} with uuid {message}"] if message else []
+    )
+    assert all((one.severity, one.whose) == ("error", "server") for one in said)
+
+
+def test_a_client_is_not_blamed_for_a_rollback_seqno_that_the_log_does_not_explain() -> None:
+    log = ((0xB, 50), (0xA, 0))
+    talk = opened()
+    talk.failover_log(7, log)
+    talk.stream(7, start=60, uuid=0xA, rollback=55)
+    talk.stream(7, start=55, uuid=0xA, rollback=50)
+    talk.stream(7, start=50, uuid=0xA, log=log)
+    assert not {one.rule for one in findings(talk)} & {"wrong-failover-entry", "rollback-missing"}

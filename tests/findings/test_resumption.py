@@ -33,6 +33,42 @@ def test_a_client_that_resumes_above_what_it_had() -> None:
     assert of("resume-skipped", first, third) == []
 
 
+OLD, NEW = 0xA, 0xB
+NEW_LOG = ((NEW, 5), (OLD, 0))
+
+
+def on_another_branch(
+    *, uuid: int = NEW, start: int = 8, seconds: float = 0, rollback: int | None = None
+) -> list[tuple[str, str, str]]:
+    """What is said of a client that had come to 8 on the branch that ended at 5, then resumes."""
+    first = opened("c:1", port=50_001)
+    stream = first.stream(7, log=[(OLD, 0)])
+    stream.snapshot(0, 8, "memory")
+    stream.mutation(8, "k")
+    first.close()
+    second = opened("c:1", port=50_002)
+    second.wait(seconds)
+    if rollback is not None:
+        second.stream(7, start=8, uuid=OLD, rollback=rollback)
+    second.stream(7, start=start, uuid=uuid, log=NEW_LOG)
+    return skipped(first, second)
+
+
+OTHER_BRANCH = (
+    "resumed at 8 on branch 0x000000000000000b, but the items 6–8 that it has are of branch "
+    "0x000000000000000a"
+)
+
+
+def test_a_client_that_resumes_on_another_branch_than_that_of_its_items() -> None:
+    assert on_another_branch() == [("warning", "client", OTHER_BRANCH)]
+    assert on_another_branch(seconds=9, rollback=5) == [("warning", "client", OTHER_BRANCH)]
+    assert on_another_branch(seconds=9) == [("note", "unknown", OTHER_BRANCH)]
+    assert on_another_branch(uuid=OLD) == []  # a server that accepts it is at fault
+    assert on_another_branch(uuid=OLD, start=5) == []
+    assert on_another_branch(start=5) == []
+
+
 def test_a_client_that_reads_only_what_is_new() -> None:
     """Kafka connectors and go-dcp can begin at the high seqno each time."""
     for high, is_asked_before, severity in (

@@ -178,7 +178,7 @@ def _(talk: Talk) -> Said:
 @plant("a retry with the uuid of an older branch", "wrong-failover-entry")
 def _(talk: Talk) -> Said:
     talk.failover_log(VB, LOG)
-    talk.answer(talk.request(VB, 90, uuid=OLDER, snapshot=(60, 90)), rollback=60)
+    talk.answer(talk.request(VB, 90, uuid=NEWER, snapshot=(60, 90)), rollback=60)
     again = talk.request(VB, 60, uuid=OLDER)
     talk.answer(again, rollback=50)
     talk.stream(VB, 50, uuid=NEWER, log=LOG)
@@ -335,6 +335,11 @@ def _(talk: Talk) -> Said:
     talk.snapshot(VB, 0, 4)
     talk.end(VB, "disconnected")
     return talk.stream(VB, 6 + talk.dice.below(9), uuid=UUID)
+
+
+@plant("a server accepts a uuid that its log does not have", "rollback-missing")
+def _(talk: Talk) -> Said:
+    return talk.stream(VB, 6 + talk.dice.below(9), uuid=0xBAD)
 
 
 @plant(
