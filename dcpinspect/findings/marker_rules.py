@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from dcpinspect.arrays import BoolArray
-from dcpinspect.findings.context import Context, occurrence, plain
+from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.finding import Occurrence, Whose
 from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
@@ -19,7 +19,7 @@ from dcpinspect.protocol.versions import SEQNO_ADVANCED
 from dcpinspect.streams import words as w
 from dcpinspect.streams.record_codes import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import LEAST, Snapshots, Stream, Streams
-from dcpinspect.streams.transitions import INCOMPLETE
+from dcpinspect.streams.transitions import CUT, INCOMPLETE
 
 NOT_TOLD, HIDDEN = "not-told", "hidden"
 """Causes of incomplete snapshots: the server owes their ends, or may hide them in silence."""
@@ -35,9 +35,10 @@ RULES = rules(
         cost: wrong-data
         in_stream: yes
     snapshot-incomplete snapshot warning
-        fires: another marker, or a stream end with reason ok, comes before the end of a snapshot; a
-            note if collections are off or unknown, or the server is older than 7.0: then it does
-            not say what it hides at the end; unknown whose, if the server may be older
+        fires: another marker, or a stream end with reason ok, comes before the end of a snapshot,
+            or such a stream end before that of an OSO snapshot; a note if collections are off or
+            unknown, or the server is older than 7.0: then it does not say what it hides at the end;
+            unknown whose, if the server may be older
         unless: a second marker with the same range and history; a replica that merges snapshots;
             streams that reached their requested end; after a hole
         next: report it with the producer's version, because with collections it has to send a
@@ -51,6 +52,10 @@ RULES = rules(
 )
 
 _NEXT = "a consumer can take the snapshot as ended"
+_OSO = (
+    "report it with the producer's version; a consumer cannot tell which seqnos it lacks, and has to "
+    "ask again from where it was before this snapshot"
+)
 _BARE = (
     "operators have nothing to do; a consumer can take the snapshot as ended, or negotiate "
     "collections: without them, the producer does not say which seqnos the consumer cannot see"
@@ -77,18 +82,24 @@ _KNOWN = (
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, in the order of the markers."""
     context, tables = finished.context, finished.tables
-    snapshots = context.snapshots
+    snapshots, streams = context.snapshots, context.streams
     is_incomplete = tables.snapshot_states == INCOMPLETE
     has_range = (snapshots.layout != UPR_LAYOUT) & (snapshots.layout != OSO_LAYOUT)
-    is_first = (
-        (snapshots.position == w.FIRST) & has_range & _starts_elsewhere(snapshots, context.streams)
+    is_first = (snapshots.position == w.FIRST) & has_range & _starts_elsewhere(snapshots, streams)
+    is_unended = (
+        (tables.snapshot_states == CUT)
+        & (snapshots.layout == OSO_LAYOUT)
+        & (snapshots.closed_row == streams.finished.row[snapshots.stream])
+        & (streams.reason[snapshots.stream] == 0)
     )
     after = _followers(snapshots) if is_incomplete.any() else None
-    for number in context.in_order(is_first | is_incomplete):
+    for number in context.in_order(is_first | is_incomplete | is_unended):
         stream = int(snapshots.stream[number])
+        if is_unended[number]:
+            yield _unended(context, number, stream)
         if is_first[number]:
             yield from _first(context, number, stream)
-        if after is not None and is_incomplete[number] and not _is_all(context.streams[stream]):
+        if after is not None and is_incomplete[number] and not _is_all(streams[stream]):
             yield _incomplete(context, number, int(after[number]))
 
 
@@ -158,10 +169,10 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     is_owed = tells_hidden and (sees_all or context.versions(connection).has(SEQNO_ADVANCED))
     end = plain(row.end)
     if row.reached > LEAST:
-        reached, first = f"had come to seqno {plain(row.reached)} of {end}", plain(row.reached) + 1
+        came_to, first = f"had come to seqno {plain(row.reached)} of {end}", plain(row.reached) + 1
     else:
         before = plain(row.before) + 1 if row.has_before else 0
-        reached, first = (
+        came_to, first = (
             f"nothing of the snapshot up to {end} had come",
             max(plain(row.start), before),
         )
@@ -169,7 +180,7 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     came = "the next marker came" if after >= 0 else "the stream ended"
     missing = f"seqno {end}" if first >= end else f"seqnos {first}–{end}"
     nor = ", nor a SeqnoAdvanced" if tells_hidden else ""
-    message = f"{reached} when {came}: {missing} did not come{nor}"
+    message = f"{came_to} when {came}: {missing} did not come{nor}"
     next_ = _after_incomplete(context, number, stream, tells_hidden=tells_hidden)
     shared = f"the last seqnos of a snapshot had not come when {came}{nor}"
     seqnos = tuple(dict.fromkeys((min(first, end), end)))
@@ -187,6 +198,29 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
         severity="warning" if tells_hidden else "note",
     )
     return replace(incomplete, whose=whose)
+
+
+def _unended(context: Context, number: int, stream: int) -> Occurrence:
+    """Returns the occurrence of an OSO snapshot that a stream end with reason ok cuts short."""
+    row = context.streams[stream]
+    message = "the stream ended ok inside an OSO snapshot, whose end did not come"
+    evidence = (
+        context.stream_place(row, row.finished),
+        context.marker(number),
+        context.request(stream),
+    )
+    unended = occurrence(
+        context,
+        stream,
+        "snapshot-incomplete",
+        message,
+        evidence,
+        cause=NOT_TOLD,
+        next_=_OSO,
+        seqnos=reached(row),
+        shared=message,
+    )
+    return replace(unended, whose=SIDES[context.producer(int(row.connection))])
 
 
 def _has_sync_writes(context: Context, stream: int) -> bool:

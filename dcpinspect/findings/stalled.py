@@ -9,13 +9,12 @@ import numpy as np
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import duration
-from dcpinspect.findings.context import Context, occurrence, plain
+from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import ACTIVE_ONLY, SKIP_DELETES
 from dcpinspect.streams import words as w
-from dcpinspect.streams.record_codes import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import LEAST
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.transitions import ACCEPTED, COMPLETE, COMPLETE_ADVANCED, OPEN, STREAMING
@@ -32,13 +31,13 @@ RULES = rules(
         fires: a stream stops inside a snapshot for more than 30 s, while the producer sends other
             messages on the connection; a note for consumers without collections, and of producers
             before 7.0, which do not say which seqnos they hide
-        unless: streams of some collections only; OSO snapshots; replicas; a full window of DCP or
-            TCP, or an unknown one; a backfill whose turn may come after those of other vbuckets, or
-            which leaves out deletions; streams that ended or reached their requested end; after a
-            hole, which may hide that the vbucket is a replica
+        unless: streams of some collections only, except in OSO snapshots; replicas; a full window
+            of DCP or TCP, or an unknown one; a backfill whose turn may come after those of other
+            vbuckets, or which leaves out deletions; streams that ended or reached their requested
+            end; after a hole, which may hide that the vbucket is a replica
         next: on the producer, look at this stream in 'cbstats dcp'; a consumer can only reopen it,
             from the last seqno that it received
-        causes: memory disk
+        causes: memory disk oso
         needs: flow
         cost: vbucket, stands still inside a snapshot, stand still inside a snapshot, lasts
     """
@@ -46,9 +45,9 @@ RULES = rules(
 
 _DISK_ADVICE = (
     "on the producer, look at this stream's backfill in 'cbstats dcp', at the memory that is "
-    "in use, and at how fast the disk is; a consumer can only reopen the stream, from the last seqno "
-    "that it received"
+    "in use, and at how fast the disk is; a consumer can only reopen the stream, from "
 )
+_LAST, _BEFORE = "the last seqno that it received", "where it was before this snapshot"
 
 
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
@@ -59,19 +58,20 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     streams = context.streams
     snapshots = context.snapshots
     connections = context.tracker.state.connections
+    current = np.maximum(streams.snapshot, streams.in_oso)
     runs = (
         (streams.answer == w.A_ACCEPTED)
         & (streams.state >= ACCEPTED)
         & (streams.state <= STREAMING)
-        & (streams.snapshot >= 0)
+        & (current >= 0)
     )
-    runs[runs] = snapshots.state[streams.snapshot[runs]] == OPEN
+    runs[runs] = snapshots.state[current[runs]] == OPEN
     producer = np.maximum(connections.producer[streams.connection], 0)
     # noops, and the messages of other vbuckets, show up to when the server could have sent more
     until_ns = connections.time.array[streams.connection, producer]
     turns = _BackfillTurns(context)
     for number in np.flatnonzero(runs & (until_ns - streams.latest.time > STALLED_NS)).tolist():
-        stalled = _stalled(context, turns, number, int(until_ns[number]))
+        stalled = _stalled(context, turns, number, int(current[number]), int(until_ns[number]))
         if stalled is not None:
             yield stalled
 
@@ -100,61 +100,59 @@ class _BackfillTurns:
 
 
 def _stalled(
-    context: Context, turns: _BackfillTurns, number: int, until_ns: int
+    context: Context, turns: _BackfillTurns, number: int, current: int, until_ns: int
 ) -> Occurrence | None:
-    """Returns the occurrence of a stream if it stands still; ``until_ns``: time of the server's
-    latest message on its connection.
+    """Returns the occurrence of a stream if it stands still; ``current``: its snapshot;
+    ``until_ns``: time of the server's latest message on its connection.
     """
     stream = context.streams[number]
-    connection, snapshot = int(stream.connection), context.snapshots[int(stream.snapshot)]
-    tells_hidden, since_ns = context.tells_hidden(connection), _since_ns(context, number)
-    kind = int(types(context.snapshots[[int(stream.snapshot)]])[0])
-    is_read = (
-        snapshot.layout not in (UPR_LAYOUT, OSO_LAYOUT)
-        and not snapshot.is_tainted
-        and not stream.lost_since_marker
-    )
-    if since_ns is None or tells_hidden is None or kind not in (_MEMORY, _DISK) or not is_read:
+    connection, snapshot = int(stream.connection), context.snapshots[current]
+    since_ns, kind = _since_ns(context, number), int(types(context.snapshots[[current]])[0])
+    is_oso = kind == _OUT_OF_ORDER  # it has no seqno of its end, and always says where it ends
+    tells_hidden = is_oso or context.tells_hidden(connection)
+    is_read = not snapshot.is_tainted and not stream.lost_since_marker
+    if since_ns is None or tells_hidden is None or kind > _OUT_OF_ORDER or not is_read:
         return None
     if stream.has_position and stream.position >= stream.request.end:
         return None  # it has all that was asked for
     if (
-        context.is_filtered(number) is not False
+        (context.is_filtered(number) is not False and not is_oso)
         or context.tables.seen.replicas[number]
         or not context.runs_whole(number)
     ):
         return None
     if not int(stream.request.flags) & ACTIVE_ONLY and not context.sight.is_complete(connection):
         return None  # the server may have said that the vbucket is a replica
-    if kind == _DISK:
+    if kind != _MEMORY:
         flags = context.session(connection).open_flags
         if flags is None or flags & SKIP_DELETES:
             return None  # it may be reading deletions, which are not sent
         since_ns = max(since_ns, int(turns.latest_ns[connection]))
     if until_ns - since_ns <= STALLED_NS:
         return None
-    end, idle = plain(snapshot.end), duration(until_ns - since_ns)
-    reached = plain(snapshot.reached) if snapshot.reached > LEAST else None
-    reached_text = (
-        f"stopped at {reached} of {end}"
-        if reached is not None
-        else f"stopped before the first item of a snapshot up to {end}"
-    )
+    idle = duration(until_ns - since_ns)
+    end, inside = plain(snapshot.end), plain(snapshot.reached)
+    seqnos: tuple[int, ...] = (end,)
+    where = f"before the first item of a snapshot up to {end}"
+    if is_oso:
+        where, seqnos = "in an OSO snapshot", reached(stream)
+    elif snapshot.reached > LEAST:
+        where, seqnos = f"at {inside} of {end}", (inside, end)
     return occurrence(
         context,
         number,
         "snapshot-stalled",
-        f"{reached_text}, idle {idle}, connection alive",
+        f"stopped {where}, idle {idle}, connection alive",
         (
             context.stream_place(stream, stream.latest),
-            context.marker(int(stream.snapshot)),
+            context.marker(current),
             context.request(number),
         ),
         cause=w.SNAPSHOT_TYPES[kind],
-        next_=_DISK_ADVICE if kind == _DISK else None,
-        seqnos=(end,) if reached is None else (reached, end),
+        next_=_DISK_ADVICE + (_BEFORE if is_oso else _LAST) if kind != _MEMORY else None,
+        seqnos=seqnos,
         shared="stopped inside a snapshot, connection alive",
-        is_over=context.is_brought(number, end),
+        is_over=context.is_brought(number, 1 if is_oso else end),
         severity="warning" if tells_hidden else "note",
     )
 

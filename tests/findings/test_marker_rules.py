@@ -262,6 +262,30 @@ def test_a_snapshot_that_seqno_advanced_completes_or_a_hole_hides() -> None:
     assert of("snapshot-incomplete", talk) == []
 
 
+@pytest.mark.parametrize(
+    ("reason", "is_lost", "rules"),
+    [
+        ("ok", False, ["snapshot-incomplete"]),
+        ("state-changed", False, []),
+        ("ok", True, []),
+    ],
+)
+def test_a_stream_end_with_reason_ok_inside_an_oso_snapshot(
+    reason: str, is_lost: bool, rules: list[str]
+) -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = streaming(talk)
+    stream.oso("start")
+    stream.mutation(5, "k")
+    if is_lost:
+        with talk.lost():
+            stream.oso("end")
+    stream.end(reason)
+    told = findings(talk, rules=("snapshot-incomplete",))
+    assert [one.rule for one in told] == rules
+    assert all((one.severity, one.whose) == ("warning", "server") for one in told)
+
+
 def test_what_came_of_an_incomplete_snapshot_is_what_lies_inside_of_it() -> None:
     talk = opened()
     stream = streaming(talk)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from dcpinspect.findings.finding import Finding
@@ -175,6 +177,30 @@ def test_the_window_may_have_been_full_meanwhile() -> None:
         talk.wait(seconds)
         talk.noop()
         assert [one.rule for one in found(talk)] == rules
+
+
+@pytest.mark.parametrize(
+    ("is_ended", "is_lost", "rules"),
+    [(False, False, ["snapshot-stalled"]), (True, False, []), (False, True, [])],
+)
+def test_an_oso_snapshot_says_where_it_ends_also_of_some_collections(
+    is_ended: bool, is_lost: bool, rules: list[str]
+) -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7, value={"collections": ["8"]})
+    stream.oso("start")
+    stream.mutation(40, "k", collection=8)
+    if is_ended:
+        stream.oso("end")
+    with talk.lost() if is_lost else nullcontext():
+        talk.noop()
+    talk.wait(41)
+    talk.noop()
+    told = found(talk)
+    assert [one.rule for one in told] == rules
+    for one in told:
+        assert one.message == "stopped in an OSO snapshot, idle 41.0 s, connection alive"
+        assert (one.cause, one.seqnos, one.over) == ("oso", (40,), "open")
 
 
 @pytest.mark.parametrize(("kind", "rules"), [("disk", []), ("memory", ["snapshot-stalled"])])

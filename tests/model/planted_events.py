@@ -143,6 +143,18 @@ for _kind in ("memory", "disk"):
         return last
 
 
+@plant(
+    "a stream ends ok inside an OSO snapshot",
+    "snapshot-incomplete",
+    enable_out_of_order_snapshots="true",
+)
+def _(talk: Talk) -> Said:
+    talk.stream(VB)
+    talk.of(VB, "dcp_oso_snapshot", flags=["start"])
+    talk.mutation(VB, 2 + talk.dice.below(6))
+    return talk.end(VB)
+
+
 @plant("a document comes twice in one snapshot", "duplicate-key-in-snapshot")
 def _(talk: Talk) -> Said:
     talk.stream(VB)
