@@ -216,7 +216,7 @@ def logs_of(streams: Streams, logs: Sequence[bytes]) -> dict[int, Log]:
     """
     parsed = [tuple(failover_entries(raw)) for raw in logs]
     numbers = np.flatnonzero(streams.log >= 0)
-    log_of_stream = {int(number): parsed[int(streams.log[number])] for number in numbers}
+    log_of_stream = {int(number): parsed[streams[number].log] for number in numbers}
     return {
         number: log
         for number, log in log_of_stream.items()

@@ -333,14 +333,11 @@ class ComparisonSide:
         return pa.table(columns).filter(pa.array(self._may_deliver()))
 
     def _session(self, stream: int) -> Session:
-        return (
-            self.tracker.conversation.sessions.get(int(self.streams.connection[stream]))
-            or Session()
-        )
+        return self.tracker.conversation.sessions.get(self.streams[stream].connection) or Session()
 
     def _subscription(self, stream: int) -> Subscription:
         row, conversation = self.streams[stream], self.tracker.conversation
-        connection = self.tracker.state.connections[int(row.connection)]
+        connection = self.tracker.state.connections[row.connection]
         is_whole = (
             bool(connection.is_known) and not connection.losses[0] and not connection.losses[1]
         )

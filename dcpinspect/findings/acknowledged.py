@@ -147,20 +147,20 @@ class Acknowledged(Watcher):
         asking_snapshots = np.flatnonzero(is_asked).tolist()
         answers: dict[int, list[MessagePlace]] = defaultdict(list)
         for number in asking_snapshots:
-            if (own_answer := self._answers[int(snapshots.place.row[number])]) is not None:
-                answers[int(snapshots.stream[number])].append(own_answer)
+            if (own_answer := self._answers[snapshots[number].place.row]) is not None:
+                answers[snapshots[number].stream].append(own_answer)
         waiting: Counter[int] = Counter()
         for number in asking_snapshots:
             if snapshots.state[number] == CONTINUED:
                 continue  # one answer acknowledges it and the next marker
-            of_stream = int(snapshots.stream[number])
+            of_stream = snapshots[number].stream
             nth = waiting[of_stream]
             waiting[of_stream] += 1
             if not is_complete[number]:
                 continue
             stream = context.streams[of_stream]
-            link = context.by_number.get(int(stream.connection))
-            consumer = 1 - context.producer(int(stream.connection))
+            link = context.by_number.get(stream.connection)
+            consumer = 1 - context.producer(stream.connection)
             if (
                 link is None
                 or not link.has_handshake
@@ -168,12 +168,12 @@ class Acknowledged(Watcher):
                 or context.sight.known_until_ns(link.number, consumer) < ALL
             ):
                 continue
-            answer = self._answers[int(snapshots.place.row[number])]
+            answer = self._answers[snapshots[number].place.row]
             if answer is None and nth < len(answers[of_stream]):
                 # an answer goes to the oldest marker that waits, also if that was continued
                 answer = answers[of_stream][nth]
-            reached = int(snapshots.reached_time[number])
-            slowest = int(context.tracker.state.connections.slowest[link.number])
+            reached = snapshots[number].reached_time
+            slowest = context.tracker.state.connections[link.number].slowest
             start, end = plain(snapshots.start[number]), plain(snapshots.end[number])
             marker = context.marker(number)
             if answer is None:
@@ -256,7 +256,7 @@ class Acknowledged(Watcher):
                 ]
                 reply = occurrence(
                     context,
-                    int(snapshots.stream[number]),
+                    snapshots[number].stream,
                     "unexpected-reply",
                     message,
                     evidence,
@@ -279,8 +279,8 @@ def _ahead(context: Context) -> Iterator[Occurrence]:
         & (streams.request.is_captured != 0)
         & (streams.unreadable < 0)
     ).tolist():
-        stream, connection = streams[number], int(streams.connection[number])
-        if context.may_lack(connection, context.producer(connection), int(stream.opened.time)):
+        stream, connection = streams[number], streams[number].connection
+        if context.may_lack(connection, context.producer(connection), stream.opened.time):
             continue
         acknowledged, last = plain(stream.acknowledged), plain(most[number])
         ack_place = context.report_place(connection, stream.acknowledged_at, of_consumer=True)

@@ -162,8 +162,8 @@ def _learn(evidence: LogEvidence, context: Context) -> None:
     for number in np.flatnonzero(streams.seen > 0).tolist():
         uuid = context.logs.newest(number)
         if uuid is not None:
-            branch = int(streams.vbucket[number]), uuid
-            reached[branch] = max(reached.get(branch, 0), plain(int(streams.last[number])))
+            branch = streams[number].vbucket, uuid
+            reached[branch] = max(reached.get(branch, 0), plain(streams[number].last))
     for (vbucket, bucket), log in latest.items():
         high = reached.get((vbucket, log.entries[0][0]))
         evidence.know(

@@ -84,7 +84,7 @@ class OpenedInOrder:
         self._open: dict[int, list[int]] = defaultdict(list)
         is_open = (streams.state[numbers] >= ACCEPTED) & (streams.state[numbers] <= CLOSING)
         for index in np.flatnonzero(is_open).tolist():
-            self._open[int(streams.connection[numbers[index]])].append(index)
+            self._open[streams[numbers[index]].connection].append(index)
         is_elsewhere = streams.status[numbers] == Status.NOT_MY_VBUCKET
         self.asked_wrong = Counter(streams.connection[numbers][is_elsewhere].tolist())
         """By connection, how often its node answered that it does not have the vbucket."""

@@ -140,13 +140,13 @@ class Clients:
                 if not are_losses[number]:
                     continue
                 stream = streams[number]
-                end_place, connection = _losing_message(stream), int(stream.connection)
+                end_place, connection = _losing_message(stream), stream.connection
                 link, producer = (
                     self._context.by_number[connection],
                     self._context.producer(connection),
                 )
                 # an answer comes after its request, whatever the clocks of the directions say
-                time_ns = max(int(end_place.time), int(times[index]))
+                time_ns = max(end_place.time, int(times[index]))
                 later = opened_since(streams, numbers, in_order, index, end_place)
                 received_ns = link.received_ns(producer, end_place.offset, time_ns)
                 reaction, again = None, -1
@@ -206,7 +206,7 @@ class Clients:
 
         What it would have done about this one nobody knows.
         """
-        connection = int(self._context.streams.connection[loss.stream])
+        connection = self._context.streams[loss.stream].connection
         link = self._context.by_number[connection]
         asked_ns, closed_ns = (int(times[connection]) for times in self._given_up)
         ends = [link.closed_ns] if link.closed else []
@@ -235,7 +235,7 @@ class Clients:
         client takes to ask again, or with another history.
         """
         streams, logs = self._context.streams, self._context.logs
-        back_ns = int(streams.opened.time[loss.granted]) - loss.received_ns
+        back_ns = streams[loss.granted].opened.time - loss.received_ns
         branches = {logs.newest(loss.stream), logs.newest(loss.granted)} - {None}
         servers = self.servers.of[streams.connection[[loss.stream, loss.granted]]]
         return bool(servers[0] == servers[1]) and (
@@ -283,13 +283,13 @@ class Clients:
         if client not in self._moves:
             self._moves[client] = self._listed_moves(client)
         node_moves, server_of_node = self._moves[client]
-        time_ns, node = node_moves.get(int(stream.vbucket), (0, ""))
+        time_ns, node = node_moves.get(stream.vbucket, (0, ""))
         # the refusal itself brings the map
         is_old = time_ns <= loss.time_ns and stream.answer != w.A_REFUSED
         if (
             not node
             or is_old
-            or server_of_node.get(node) == self._context.by_number[int(stream.connection)].server
+            or server_of_node.get(node) == self._context.by_number[stream.connection].server
         ):
             return None  # not told, or told by who did not know yet that it moved
         return node, node in server_of_node
@@ -392,7 +392,7 @@ class Clients:
         Two connections may have been captured apart, so their rows say nothing of their order.
         """
         groups, of_group, of_stream, columns = self._by_connection
-        connection = int(self._context.streams.connection[stream])
+        connection = self._context.streams[stream].connection
         group, own_connections = int(groups.of[stream]), self._consumers.may_be(connection)
         if (group, own_connections) not in self._latest:
             rows = of_group[group]
@@ -456,7 +456,7 @@ class Clients:
             if row.has_position
             else row.request.start
         )
-        connection, start = int(row.connection), streams.request.start[later]
+        connection, start = row.connection, streams.request.start[later]
         is_own = np.isin(streams.connection[later], list(self._consumers.may_be(connection)))
         is_same = (start == stood) & (start > LEAST)
         may_go_on = np.where(is_own, (start <= stood) & (streams.sid[later] != row.sid), is_same)
@@ -479,10 +479,7 @@ class Clients:
             if (
                 not had_as_much
                 and self._holds(number, stream)
-                and (
-                    is_own_stream
-                    or context.is_of_group(connection, int(streams.connection[number]))
-                )
+                and (is_own_stream or context.is_of_group(connection, streams[number].connection))
             ):
                 return int(number)
         return None

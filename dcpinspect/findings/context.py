@@ -197,7 +197,7 @@ class Context:
 
     def value(self, stream: int) -> Mapping[str, Any] | None:
         """What the value of a stream request says; None for none, or one that nobody can read."""
-        number = int(self.streams.request.filter[stream])
+        number = self.streams[stream].request.filter
         return self.tracker.conversation.filters[number] if number >= 0 else None
 
     def producer(self, connection: int) -> int:
@@ -209,7 +209,7 @@ class Context:
 
     def by_side(self, stream: int, text: str) -> str:
         """Returns what is said of a stream's producer and consumer, as ``words.by_side``."""
-        return w.by_side(text, self.producer(int(self.streams.connection[stream])))
+        return w.by_side(text, self.producer(self.streams[stream].connection))
 
     def stream_place(
         self, stream: Stream, message: r.MessageRow, *, of_consumer: bool = False
@@ -239,7 +239,7 @@ class Context:
 
     def producer_place(self, stream: int, message: MessagePosition | r.MessageRow) -> MessagePlace:
         """Returns the place of a message of a stream's producer."""
-        return self.report_place(int(self.streams.connection[stream]), message)
+        return self.report_place(self.streams[stream].connection, message)
 
     def request(self, stream: int) -> MessagePlace | None:
         """Returns the place of a stream's request; None if the capture does not have it."""
@@ -259,12 +259,12 @@ class Context:
     def behind(self, loss: ByteLoss) -> MessagePlace:
         """Returns the place of the first message behind a loss; its time is not kept."""
         connection, direction = int(loss.connection), int(loss.direction)
-        frame = int(loss.after_frame)
+        frame = loss.after_frame
         return MessagePlace(
-            int(loss.after_row),
+            loss.after_row,
             connection,
             DIRECTIONS[direction],
-            int(loss.end),
+            loss.end,
             frame >> FILE_SHIFT,
             frame & _FRAME,
             0,
@@ -282,9 +282,7 @@ class Context:
         losses = self.tracker.state.known_tables.losses
         groups = Groups([losses.connection, losses.direction])
         return {
-            (int(losses.connection[loss_rows[0]]), int(losses.direction[loss_rows[0]])): loss_rows[
-                :3
-            ]
+            (losses[loss_rows[0]].connection, losses[loss_rows[0]].direction): loss_rows[:3]
             for loss_rows in groups.values()
         }
 
@@ -391,7 +389,7 @@ class Context:
 
     def carried_ns(self, link: TcpConnection, awaited: int, since_ns: int, until_ns: int) -> int:
         """Returns how long one waited for the side ``awaited`` while the network carried."""
-        heard_ns = int(self.tracker.state.connections[link.number].time[awaited])
+        heard_ns = self.tracker.state.connections[link.number].time[awaited]
         return link.carried_ns(since_ns, until_ns, heard_ns)
 
     def is_heard_after(self, connection: int, time_ns: int) -> bool:
@@ -405,7 +403,7 @@ class Context:
         for link in self.links:
             latest[link.server] = max(
                 latest[link.server],
-                int(connections[link.number].time[self.producer(link.number)]),
+                connections[link.number].time[self.producer(link.number)],
             )
         return latest
 
@@ -414,7 +412,7 @@ class Context:
         either direction.
         """
         stream_record = self.streams[stream]
-        connection = int(stream_record.connection)
+        connection = stream_record.connection
         connection_row = self.tracker.state.connections[connection]
         link = self.by_number[connection]
         producer = self.producer(connection)
@@ -428,9 +426,11 @@ class Context:
             or connection_row.closed_time >= stream_record.opened.time
         ):
             return False
-        last = int(connection_row.last_loss[1 - producer])
-        return last < 0 or int(self.tracker.state.known_tables.losses.after_row[last]) < int(
-            stream_record.opened.row
+        last = connection_row.last_loss[1 - producer]
+        return (
+            last < 0
+            or int(self.tracker.state.known_tables.losses.after_row[last])
+            < stream_record.opened.row
         )
 
     def is_brought(self, stream: int, seqno: int) -> bool:
@@ -465,7 +465,7 @@ class Context:
         """Returns how long a reaction may take before its absence is reported: 2 s, or ten times
         the slowest seen before.
         """
-        return max(PATIENCE_NS, 10 * int(self.streams.patience[stream]))
+        return max(PATIENCE_NS, 10 * self.streams[stream].patience)
 
 
 def place_at(
@@ -510,13 +510,13 @@ def occurrence(
 ) -> Occurrence:
     """Returns an occurrence about a stream; ``evidence``: known or None, the offender first."""
     stream = context.streams[number]
-    sid = int(stream.sid)
+    sid = stream.sid
     return Occurrence(
         rule,
         message,
-        int(stream.connection),
+        stream.connection,
         captured(evidence),
-        int(stream.vbucket),
+        stream.vbucket,
         sid if sid >= 0 else None,
         cause,
         next_,

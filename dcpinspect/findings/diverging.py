@@ -57,8 +57,7 @@ def _are_in_two_networks(context: Context, contradiction: Contradiction) -> bool
     of networks that are apart, or connections between the same ends, at the same time.
     """
     first_link, second_link = (
-        context.by_number[int(context.streams.connection[stream])]
-        for stream in contradiction.streams
+        context.by_number[context.streams[stream].connection] for stream in contradiction.streams
     )
     is_beside = max(first_link.first_ns, second_link.first_ns) < min(
         first_link.last_ns, second_link.last_ns

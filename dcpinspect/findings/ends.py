@@ -80,7 +80,7 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
         return
     done = [
         (
-            int(streams.finished.time[candidate]),
+            streams[candidate].finished.time,
             int(streams.finished.time[candidate] - streams.at.time[candidate]),
         )
         for candidate in numbers
@@ -90,21 +90,21 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
     ]
     for number in numbers:
         stream = streams[number]
-        snapshot = int(stream.snapshot)
+        snapshot = stream.snapshot
         is_complete = snapshot >= 0 and context.snapshots.state[snapshot] in (
             COMPLETE,
             COMPLETE_ADVANCED,
         )
         if not _is_reached(context, number) or not is_complete or not context.runs_whole(number):
             continue
-        since = int(stream.at.time)
+        since = stream.at.time
         patience = max(
             PATIENCE_NS, 10 * max((took for when, took in done if when < since), default=0)
         )
         until = context.sight.silent_until_ns(link.number, link.heard_until_ns)
         waited = context.carried_ns(link, context.producer(link.number), since, until)
         # the end may have been under way
-        allowed = int(context.tracker.state.connections.slowest[link.number])
+        allowed = context.tracker.state.connections[link.number].slowest
         by_producer = link.closed_by == context.producer(link.number)
         if until < since or (
             waited <= patience and not (link.closed and (by_producer or waited > allowed > 0))
@@ -120,7 +120,7 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
             CLOSED
             if by_producer and link.closed
             else GOES_ON
-            if context.is_heard_after(link.number, int(stream.at.time))
+            if context.is_heard_after(link.number, stream.at.time)
             else SILENT
         )
         shared = "requested end reached, no stream end"
@@ -152,7 +152,7 @@ def _unended_streams(
     if not left_streams:
         return
     streams = context.streams
-    latest = sorted(left_streams, key=lambda number: -int(streams.latest.row[number]))
+    latest = sorted(left_streams, key=lambda number: -streams[number].latest.row)
     evidence = [
         context.stream_place(streams[number], streams[number].latest) for number in latest[:SHOWN]
     ]
@@ -163,7 +163,7 @@ def _unended_streams(
         "unfinished",
         link.number,
         captured(evidence),
-        vbuckets=tuple(sorted({int(streams.vbucket[number]) for number in left_streams})),
+        vbuckets=tuple(sorted({streams[number].vbucket for number in left_streams})),
         time_ns=link.closed_ns,
         rows=[row for row in streams.latest.row[left_streams].tolist() if row > 0],
     )

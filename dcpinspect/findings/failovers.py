@@ -165,12 +165,12 @@ def _streams(context: Context) -> Mapping[tuple[str, int], Sequence[int]]:
 def _occurrence(context: Context, change: _Change, number: int, streams: _Streams) -> Occurrence:
     """Returns the occurrence of a failover; ``number``: the stream that followed it."""
     uuid, seqno = change.log.entries[0]
-    opened_ns = int(context.streams.opened.time[number])
+    opened_ns = context.streams[number].opened.time
     origins, before_ns = context.logs.origins, change.before.at.time_ns
     between = [
         stream
         for stream in streams.between(before_ns, opened_ns)
-        if origins[int(context.streams.connection[stream])][1] == origins[change.log.connection][1]
+        if origins[context.streams[stream].connection][1] == origins[change.log.connection][1]
     ]
     answer = context.answer(number)
     message = f"a new branch 0x{uuid:016x} from {seqno}, followed" + (

@@ -326,7 +326,7 @@ def _mostly_full(window: Window) -> str:
     """Returns for how long a window was full in all, if that is most of a long time; else "". One
     stall tells it itself.
     """
-    known_ns = int(window.latest_ack.time) - int(window.granted_at)
+    known_ns = window.latest_ack.time - window.granted_at
     if window.times_full < 2 or known_ns < MOSTLY_NS or 2 * window.full < known_ns:
         return ""
     return f"full for {duration(window.full)} of {duration(known_ns)} in all, {window.times_full:,} times"
@@ -342,7 +342,7 @@ def _last_stall(context: Context, link: TcpConnection, watched: WindowWatcher) -
     full_ns = int(until - window.quiet_since)
     if arrived_ns < GREATEST:
         since_ns, consumer = (
-            max(int(window.quiet_since), arrived_ns),
+            max(window.quiet_since, arrived_ns),
             1 - context.producer(link.number),
         )
         full_ns = context.carried_ns(link, consumer, since_ns, until)

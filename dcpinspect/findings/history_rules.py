@@ -202,10 +202,10 @@ def _wrong_entry(
     before, which was rolled back.
     """
     stream = context.streams[number]
-    uuid, start = int(stream.request.uuid) & _MASK, plain(stream.request.start)
+    uuid, start = stream.request.uuid & _MASK, plain(stream.request.start)
     if not uuid or stream.request.start > context.streams.rollback[previous]:
         return None
-    bucket = context.logs.origins[int(stream.connection)][1]
+    bucket = context.logs.origins[stream.connection][1]
     request_place = int(stream.opened.time), int(stream.opened.row)
     sent = context.sent(number)
     sent_before = sent.count_before(*request_place, side="left")
@@ -227,7 +227,7 @@ def _wrong_entry(
     told_ns = log.at.time_ns
     is_heard = clients.may_have_heard(log.connection, told_ns, request_place[0])
     if is_heard or clients.may_have_said(
-        log.connection, told_ns, request_place[0], vbucket=int(stream.vbucket)
+        log.connection, told_ns, request_place[0], vbucket=stream.vbucket
     ):
         return None  # another log, or the request is missing that tells whose log it is
     message = (
@@ -287,15 +287,15 @@ def _accepted_without_rollback(context: Context) -> Iterator[Occurrence]:
 
 def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[Occurrence]:
     stream = context.streams[number]
-    uuid = int(stream.request.uuid) & _MASK
-    if plain(stream.rollback) or not uuid or context.logs.names(int(stream.vbucket), uuid):
+    uuid = stream.request.uuid & _MASK
+    if plain(stream.rollback) or not uuid or context.logs.names(stream.vbucket, uuid):
         return
     logs = context.logs.stream_logs(number)
     if (
         not logs
         or not logs.are_whole
         or not context.sent(number).are_whole
-        or not clients.is_whole(int(stream.connection))
+        or not clients.is_whole(stream.connection)
     ):
         return  # a log that was not captured may name it
     log = context.logs.nearest(number) or logs[-1]
@@ -346,9 +346,9 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
     )
     are_rollbacks = _are_rollbacks(context)
     for numbers in Groups([streams.connection], np.flatnonzero(goes_on)).having(are_rollbacks, 2):
-        connection = int(streams.connection[numbers[0]])
+        connection = streams[numbers[0]].connection
         rolled = [number for number in numbers if are_rollbacks[number]]
-        vbuckets = sorted({int(streams.vbucket[number]) for number in rolled})
+        vbuckets = sorted({streams[number].vbucket for number in rolled})
         if connection not in context.clients or len(vbuckets) < 2 or context.granted[numbers].any():
             continue
         if any(plain(streams.rollback[number]) for number in rolled):
@@ -358,11 +358,11 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
         if not with_log or not all(later[number].are_whole for number in with_log):
             continue
         if any(
-            context.logs.names_after(number, int(streams.request.uuid[number]) & _MASK)
+            context.logs.names_after(number, streams[number].request.uuid & _MASK)
             for number in with_log
         ):
             continue
-        times = [int(streams.answered.time[number]) for number in rolled]
+        times = [streams[number].answered.time for number in rolled]
         message = (
             f"{len(vbuckets):,} vbuckets rolled back to 0 in "
             f"{duration(max(times) - min(times))}: no uuid in common"
@@ -500,7 +500,7 @@ def _is_again(context: Context, in_order: InOrder, before: int, number: int) -> 
 
     Its seqno must be no lower, and equal if a stream was accepted in between.
     """
-    old, new = (int(context.streams.rollback[stream_number]) for stream_number in (before, number))
+    old, new = (context.streams[stream_number].rollback for stream_number in (before, number))
     is_no_lower = new == old or (new > old and not _was_accepted(context, in_order, before, number))
     return is_no_lower and not _is_other_history(context, before, number)
 
@@ -564,7 +564,7 @@ def _of_loop(
         if rollback.why.cause in ("unknown-uuid", "no-uuid") or is_wrong
         else "repeated"
     )
-    times = [int(context.streams.answered.time[number]) for number in rounds]
+    times = [context.streams[number].answered.time for number in rounds]
     again = in_order.repeated_since(rounds[0])
     is_over = _is_over(context, in_order, rounds)
     right = (
@@ -600,7 +600,7 @@ def _of_loop(
         },
         is_over=is_over,
         explains=in_order.explained(
-            context, rounds, int(context.streams.rollback[last]), last if is_over else then
+            context, rounds, context.streams[last].rollback, last if is_over else then
         ),
     )
     rows = _rows(context.streams.opened.row[rounds], context.streams.answered.row[rounds])
@@ -618,7 +618,7 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
             rounds.append(number)
             continue
         if len(rounds) > 1:
-            times = [int(streams.finished.time[stream_number]) for stream_number in rounds]
+            times = [streams[stream_number].finished.time for stream_number in rounds]
             again = in_order.repeated_since(rounds[0])
             spent = duration(times[-1] - times[0])
             message = (
@@ -628,11 +628,11 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
                 context.stream_place(streams[stream_number], streams[stream_number].finished)
                 for stream_number in (rounds[-1], *rounds[:2])
             ]
-            is_bare = context.has_collections(int(streams.connection[rounds[-1]])) is False
+            is_bare = context.has_collections(streams[rounds[-1]].connection) is False
             advice = ADVICE["stream-end" if is_bare else "repeated"]
             shared = "ended for a rollback again and again"
             is_over = _is_over(context, in_order, rounds)
-            to = int(streams.request.start[rounds[-1]])
+            to = streams[rounds[-1]].request.start
             explains = in_order.explained(context, rounds, to, rounds[-1] if is_over else number)
             loop = occurrence(
                 context,
@@ -662,7 +662,7 @@ def _is_over(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool
     """
     streams = context.streams
     to = max(
-        int(streams.rollback[number]) if streams.answer[number] == w.A_ROLLBACK else LEAST
+        streams[number].rollback if streams.answer[number] == w.A_ROLLBACK else LEAST
         for number in rounds
     )
     return in_order.goes_on_after(rounds[-1], max(to, LEAST))

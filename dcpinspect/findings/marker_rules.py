@@ -117,8 +117,8 @@ def _starts_elsewhere(snapshots: Snapshots, streams: Streams) -> BoolArray:
 
 def _first(context: Context, number: int, stream: int) -> Iterator[Occurrence]:
     stream_row, row = context.streams[stream], context.snapshots[number]
-    connection, asked_ns = int(stream_row.connection), int(stream_row.opened.time)
-    if context.may_lack(connection, context.producer(connection), asked_ns, int(row.place.time)):
+    connection, asked_ns = stream_row.connection, stream_row.opened.time
+    if context.may_lack(connection, context.producer(connection), asked_ns, row.place.time):
         return  # a lost answer may be its own; this one is to another request with the same opaque
     start = plain(row.start)
     low = plain(stream_row.request.snapshot_start)
@@ -137,7 +137,7 @@ def _is_all(stream: Stream) -> bool:
     """Returns whether a stream has brought everything that was asked for, although its last
     snapshot goes further.
     """
-    return bool(
+    return (
         stream.request.is_captured != 0
         and stream.reason == 0
         and stream.seen > 0
@@ -162,8 +162,8 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     -1 for none.
     """
     row = context.snapshots[number]
-    stream = int(row.stream)
-    connection = int(context.streams.connection[stream])
+    stream = row.stream
+    connection = context.streams[stream].connection
     sees_all = _has_sync_writes(context, stream) and context.is_filtered(stream) is False
     tells_hidden = context.tells_hidden(connection) or sees_all
     is_owed = tells_hidden and (sees_all or context.versions(connection).has(SEQNO_ADVANCED))
@@ -225,8 +225,7 @@ def _unended(context: Context, number: int, stream: int) -> Occurrence:
 
 def _has_sync_writes(context: Context, stream: int) -> bool:
     return (
-        context.session(int(context.streams.connection[stream])).control("enable_sync_writes")
-        == "true"
+        context.session(context.streams[stream].connection).control("enable_sync_writes") == "true"
     )
 
 
@@ -234,11 +233,11 @@ def _after_incomplete(context: Context, number: int, stream: int, *, tells_hidde
     """Returns what to do about an incomplete snapshot, by what is known of the client. ``tells_hidden``:
     the server owes the end.
     """
-    has_collections = context.has_collections(int(context.streams.connection[stream]))
+    has_collections = context.has_collections(context.streams[stream].connection)
     if has_collections and not tells_hidden:
         return _OLD
     if has_collections:
-        is_memory = not int(context.snapshots.flags[number]) & DISK
+        is_memory = not context.snapshots[number].flags & DISK
         is_known = (
             is_memory and context.is_filtered(stream) and not _has_sync_writes(context, stream)
         )

@@ -321,9 +321,7 @@ def _doubtful(tracker: Tracker, links: Iterable[TcpConnection]) -> dict[int, lis
         row = state.connections[link.number]
         for direction in (0, 1):
             if link.lost_at_end[direction] is not None and direction != row.producer:
-                doubtful_spans.setdefault(link.number, []).append(
-                    (int(row.last_row[direction]), ALL)
-                )
+                doubtful_spans.setdefault(link.number, []).append((row.last_row[direction], ALL))
     return doubtful_spans
 
 

@@ -376,9 +376,7 @@ class Pairing(Watcher):
             connection = answer.place.connection
             if connection not in context.by_number:
                 continue
-            took_ns = max(
-                PATIENCE_NS, 10 * int(context.tracker.state.connections.slowest[connection])
-            )
+            took_ns = max(PATIENCE_NS, 10 * context.tracker.state.connections[connection].slowest)
             own_streams = context.streams_of(connection)
             ended = streams.finished.time[
                 own_streams[streams.vbucket[own_streams] == answer.vbucket]
@@ -477,10 +475,10 @@ class Pairing(Watcher):
             if (
                 not len(stream_numbers)
                 or not streams.request.is_captured[stream_numbers[-1]]
-                or int(streams.request.flags[stream_numbers[-1]]) & TAKEOVER
+                or streams[stream_numbers[-1]].request.flags & TAKEOVER
             ):
                 continue
-            since_ns = int(streams.opened.time[stream_numbers[-1]])
+            since_ns = streams[stream_numbers[-1]].opened.time
             if context.may_lack(
                 connection, 1 - context.producer(connection), since_ns, takeover.place.time_ns
             ):

@@ -66,7 +66,7 @@ def wrong_position(
         return None
     received, start = (
         context.consumers.received_before(number),
-        int(context.streams.request.start[number]),
+        context.streams[number].request.start,
     )
     if received is None:
         return None
@@ -87,7 +87,7 @@ def _older_branch(context: Context, clients: Clients, number: int) -> WrongPosit
     its start, which the server would have accepted with the right one.
     """
     streams, row = context.streams, context.streams[number]
-    start, uuid = plain(row.request.start), int(row.request.uuid) & _MASK
+    start, uuid = plain(row.request.start), row.request.uuid & _MASK
     earlier = context.of_client.before(number, MOST_EARLIER)
     source = next((stream for stream in earlier if context.granted[stream]), None)
     if (
@@ -109,7 +109,7 @@ def _older_branch(context: Context, clients: Clients, number: int) -> WrongPosit
         or right in (None, uuid)
         or right != of_server.newest_below(start)
         or not log.has(uuid)
-        or clients.may_have_heard(int(row.connection), log.at.time_ns, int(row.opened.time))
+        or clients.may_have_heard(row.connection, log.at.time_ns, row.opened.time)
     ):
         return None
     return WrongPosition(
@@ -127,12 +127,12 @@ def _has_nothing_older(context: Context, earlier: Sequence[int]) -> bool:
     """
     streams, reached = context.streams, None
     for stream in filter(context.granted.__getitem__, reversed(earlier)):
-        start = int(streams.request.start[stream])
+        start = streams[stream].request.start
         if not streams.request.is_captured[stream] or start > (
             LEAST if reached is None else reached
         ):
             return False
-        position = int(streams.position[stream]) if streams.has_position[stream] else start
+        position = streams[stream].position if streams.has_position[stream] else start
         reached = position if reached is None else max(reached, position)
     return reached is not None
 

@@ -67,7 +67,7 @@ class ConsumerFacts:
         """Numbers of streams whose request was captured, by connection."""
         streams_of: dict[int, list[int]] = defaultdict(list)
         for number in np.flatnonzero(self.context.streams.request.is_captured != 0).tolist():
-            streams_of[int(self.context.streams.connection[number])].append(number)
+            streams_of[self.context.streams[number].connection].append(number)
         return streams_of
 
     @cached_property
@@ -507,7 +507,7 @@ def _failover_log(talk: ClientConnection) -> CheckAnswer:
             and 0 < to < plain(UNREAD_SEQNO)
             and is_answer
         )
-        if not is_captured or int(row.request.flags) & FROM_LATEST:
+        if not is_captured or row.request.flags & FROM_LATEST:
             continue
         evidence = [context.request(number), context.answer(before)]
         if row.request.start > LEAST:
@@ -529,15 +529,15 @@ def _failover_log(talk: ClientConnection) -> CheckAnswer:
 
 def _may_have_asked_between(talk: ClientConnection, before: int) -> bool:
     old = talk.context.streams[before]
-    since_ns = int(old.answered.time)
-    return talk.facts.clients.may_have_said(talk.link.number, since_ns, vbucket=int(old.vbucket))
+    since_ns = old.answered.time
+    return talk.facts.clients.may_have_said(talk.link.number, since_ns, vbucket=old.vbucket)
 
 
 def _resume_range(talk: ClientConnection) -> CheckAnswer:
     context, good, hidden = talk.context, None, False
     for number in talk.resumed:
         before = talk.facts.before.get(number)
-        snapshot = int(context.streams.snapshot[before]) if before is not None else -1
+        snapshot = context.streams[before].snapshot if before is not None else -1
         if before is None or snapshot < 0:
             continue
         row, marker = context.streams[number], context.snapshots[snapshot]
@@ -566,7 +566,7 @@ def _resume_range(talk: ClientConnection) -> CheckAnswer:
 def _may_be_complete(talk: ClientConnection, before: int, marker: Snapshot) -> bool:
     """Returns whether the capture may lack the rest of a snapshot, or what came after it."""
     old = talk.context.streams[before]
-    connection = int(old.connection)
+    connection = old.connection
     producer = talk.context.producer(connection)
     is_whole = not talk.context.sight.has_lost(connection, producer, old.losses)
     return bool(marker.is_tainted) or not is_whole or _may_have_asked_between(talk, before)
@@ -585,7 +585,7 @@ def _active_only(talk: ClientConnection) -> CheckAnswer:
     without = [
         number
         for number in talk.streams
-        if not int(talk.context.streams.request.flags[number]) & (TO_LATEST | ACTIVE_ONLY)
+        if not talk.context.streams[number].request.flags & (TO_LATEST | ACTIVE_ONLY)
     ]
     if without:
         message = (
@@ -606,7 +606,7 @@ def _resumed_streams(talk: ClientConnection, key: str) -> tuple[list[int], list[
     """
     given_and_left_out: tuple[list[int], list[int]] = [], []
     for number in talk.resumed:
-        value = int(talk.context.streams.request.filter[number])
+        value = talk.context.streams[number].request.filter
         parsed = (
             talk.context.tracker.conversation.filters[value]
             if value >= 0

@@ -134,7 +134,7 @@ class _Ends:
             return ENDED_EARLY
         if self.are_finished[stream]:
             return FINISHED
-        return way_of(self._context.by_number[int(self._context.streams.connection[stream])])
+        return way_of(self._context.by_number[self._context.streams[stream].connection])
 
 
 def way_of(link: TcpConnection) -> str:
@@ -179,7 +179,7 @@ def _loop(
     ways = Counter(ends.end_cause(number) for number in rounds[:-1])
     cause = ways.most_common(1)[0][0]
     is_over = in_order.goes_on_after(last, int(streams.request.start[rounds].max()))
-    is_closed = bool(context.by_number[int(streams.connection[last])].closed)
+    is_closed = bool(context.by_number[streams[last].connection].closed)
     spent = duration(int(times[-1] - times[0]))
     connects = len(set(streams.connection[rounds].tolist())) == len(rounds)
     done = "connected" if connects else "asked for"

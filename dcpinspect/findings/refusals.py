@@ -362,7 +362,7 @@ def _closed_after_ns(context: Context, link: TcpConnection, refused: _Refused) -
     if link.closed not in ("fin", "rst") or link.closed_by < 0:
         return None
     connection_row = context.tracker.state.connections[link.number]
-    slowest = int(connection_row.slowest)
+    slowest = connection_row.slowest
     patience_ns = max(PATIENCE_NS, 10 * slowest)
     on_its_way_ns = slowest if link.closed_by == context.producer(link.number) else 0
     answers = [

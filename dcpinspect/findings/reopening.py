@@ -127,8 +127,8 @@ def _not_taken_up(
     if loss.reaction_ns is not None or clients.may_have_asked(loss):
         return
     patience, stream = losses.patience_ns(loss.received_ns), context.streams[loss.stream]
-    until_ns = context.captured_until_ns(int(stream.connection))
-    link = context.by_number[int(stream.connection)]
+    until_ns = context.captured_until_ns(stream.connection)
+    link = context.by_number[stream.connection]
     waited = context.carried_ns(
         link,
         1 - context.producer(link.number),
@@ -147,9 +147,7 @@ def _not_taken_up(
     node, is_seen = (clients.moved_to(client, loss) if has_moved else None) or ("", None)
     if is_seen is False:
         return  # it may be reopened there
-    may_tell = (
-        not has_moved or is_seen or clients.shows_moves(client, losses, int(stream.connection))
-    )
+    may_tell = not has_moved or is_seen or clients.shows_moves(client, losses, stream.connection)
     again = np.flatnonzero((reopened.vbucket != stream.vbucket) & may_tell)
     if not len(again) and (
         (has_moved and not is_seen) or not _goes_on(context, client, loss.received_ns + patience)
@@ -176,7 +174,7 @@ def _not_taken_up(
             node,
         )
         return
-    name, last = w.END_REASONS[int(stream.reason)], reached(stream)
+    name, last = w.END_REASONS[stream.reason], reached(stream)
     evidence = (context.stream_place(stream, stream.finished), context.request(loss.stream), *first)
     facts: dict[str, int | str] = {"ended at": last[0]} if last else {}
     stream_numbers, message = [loss.stream], f'ended "{name}", never reopened ({comparison})'
@@ -222,7 +220,7 @@ def _given_up(
     vbucket is, if that is told.
     """
     stream_record = context.streams[stream]
-    name, start = status_name(int(stream_record.status)), plain(stream_record.request.start)
+    name, start = status_name(stream_record.status), plain(stream_record.request.start)
     return occurrence(
         context,
         stream,
@@ -257,10 +255,10 @@ def _goes_on(context: Context, client: str, time_ns: int) -> bool:
 
 def _out_of_order(context: Context, before: int, number: int) -> Iterator[Occurrence]:
     old, row = context.streams[before], context.streams[number]
-    if old.in_oso < 0 or not row.request.is_captured or int(row.request.flags) & FROM_LATEST:
+    if old.in_oso < 0 or not row.request.is_captured or row.request.flags & FROM_LATEST:
         return
-    snapshot = context.snapshots[int(old.in_oso)]
-    connection = int(old.connection)
+    snapshot = context.snapshots[old.in_oso]
+    connection = old.connection
     producer = context.producer(connection)
     is_whole = not context.sight.has_lost(connection, producer, old.losses)
     if (
@@ -270,20 +268,18 @@ def _out_of_order(context: Context, before: int, number: int) -> Iterator[Occurr
         or not is_whole
     ):
         return
-    since = int(old.latest.time)
+    since = old.latest.time
     unseen = [
         candidate
         for candidate in context.consumers.may_be(connection)
-        if candidate not in (connection, int(row.connection))
+        if candidate not in (connection, row.connection)
     ]
-    if any(
-        _received_unseen(context, candidate, since, int(row.opened.time)) for candidate in unseen
-    ):
+    if any(_received_unseen(context, candidate, since, row.opened.time) for candidate in unseen):
         return
     start, safe = plain(row.request.start), plain(snapshot.before)
     if start <= safe:
         return
-    begun = context.marker(int(old.in_oso))
+    begun = context.marker(old.in_oso)
     evidence = (context.request(number), begun, context.stream_place(old, old.latest))
     message = f"resumed at {start} inside an unfinished OSO snapshot; only {safe} is safe"
     advice = (
@@ -305,7 +301,7 @@ def _without_end(
     ``is_finite``: a mask of streams with an end.
     """
     old, row = context.streams[before], context.streams[number]
-    connection, asked_ns = int(old.connection), int(row.opened.time)
+    connection, asked_ns = old.connection, row.opened.time
     stopped = int(
         old.rollback
         if old.answer == w.A_ROLLBACK
@@ -324,9 +320,7 @@ def _without_end(
         is_done
         or not goes_on
         or is_hidden
-        or clients.may_have_said(
-            connection, int(old.opened.time), asked_ns, vbucket=int(row.vbucket)
-        )
+        or clients.may_have_said(connection, old.opened.time, asked_ns, vbucket=row.vbucket)
     ):
         return
     end, start = plain(old.request.end), plain(row.request.start)

@@ -76,8 +76,8 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
         if wait is None or not _is_owing(context, number):
             continue
         stream = context.streams[number]
-        last, side = plain(stream.position), SIDES[context.producer(int(stream.connection))]
-        sees_all = context.tells_hidden(int(stream.connection))
+        last, side = plain(stream.position), SIDES[context.producer(stream.connection)]
+        sees_all = context.tells_hidden(stream.connection)
         brought = context.is_brought(number, wait.newest)
         severity: Severity = (
             "note" if not sees_all else "warning" if brought or wait.idle_ns < LONG_NS else "error"
@@ -97,9 +97,7 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
             message,
             evidence,
             cause=GOES_ON
-            if context.is_heard_after(
-                int(stream.connection), max(wait.at.time_ns, int(stream.latest.time))
-            )
+            if context.is_heard_after(stream.connection, max(wait.at.time_ns, stream.latest.time))
             else SILENT,
             seqnos=(wait.newest, last),
             shared=f"{side} has more than it sent, window open",
@@ -114,11 +112,11 @@ def _is_owing(context: Context, number: int) -> bool:
     a reason why it does not.
     """
     stream = context.streams[number]
-    connection = int(stream.connection)
+    connection = stream.connection
     link = context.by_number[connection]
     producer = context.producer(connection)
     is_endless = (
-        stream.request.end == GREATEST and not int(stream.request.flags) & TO_AN_END & ~FROM_LATEST
+        stream.request.end == GREATEST and not stream.request.flags & TO_AN_END & ~FROM_LATEST
     )
     is_whole = (
         not context.sight.has_lost(connection, producer, stream.losses)
@@ -199,7 +197,7 @@ def _slow(context: Context) -> Iterator[Occurrence]:
         evidence = (context.marker(number), context.marker(int(before[number])))
         message = f"fell back to disk at seqno {last}"
         shared = "fell back to disk"
-        stream = int(row.stream)
+        stream = row.stream
         yield occurrence(
             context,
             stream,

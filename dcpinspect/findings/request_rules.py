@@ -312,14 +312,14 @@ def _answered(
         if not_honoured is not None:
             yield not_honoured
     elif stream.answer == w.A_REFUSED and bad is None:
-        connection = int(stream.connection)
+        connection = stream.connection
         is_granted: bool | None = is_granted_later or clients.may_be_granted_after(number)
         is_stale = not is_granted and requests_in_order.asked_wrong[connection] > MOST_ASKED
         if (
             not is_granted
             and stream.status in _MAY_PASS
             and clients.may_have_said(
-                connection, int(stream.answered.time), vbucket=int(stream.vbucket)
+                connection, stream.answered.time, vbucket=stream.vbucket
             )
         ):
             is_granted = None
@@ -334,7 +334,7 @@ def _answered(
         stream.answer == w.A_ACCEPTED
         and stream.request.is_captured
         and stream.request.end == LEAST
-        and not int(stream.request.flags) & TO_AN_END
+        and not stream.request.flags & TO_AN_END
     ):
         wanting_more = requests_in_order.wanting_more(index)
         if wanting_more is not None:
@@ -343,7 +343,7 @@ def _answered(
                 if context.streams.answer[numbers[index - 1]] == w.A_ROLLBACK
                 else "it had asked for more"
             )
-            message = f"reopened with end 0 after {reason}, ended after {int(stream.items)} items"
+            message = f"reopened with end 0 after {reason}, ended after {stream.items} items"
             evidence = (
                 context.request(number),
                 context.answer(number),
@@ -355,7 +355,7 @@ def _answered(
 def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -> Occurrence | None:
     number = requests_in_order.numbers[index]
     stream = context.streams[number]
-    if stream.request.has_range == 0 or int(stream.request.flags) & FROM_LATEST:
+    if stream.request.has_range == 0 or stream.request.flags & FROM_LATEST:
         return None
     start = plain(stream.request.start)
     end = plain(stream.request.end)
@@ -363,7 +363,7 @@ def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -
     high = plain(stream.request.snapshot_end)
     if low <= start <= min(high, end):
         return None
-    status = "accepted" if stream.answer == w.A_ACCEPTED else status_name(int(stream.status))
+    status = "accepted" if stream.answer == w.A_ACCEPTED else status_name(stream.status)
     answered = f", answered with {status}" if stream.status >= 0 else ""
     evidence = [context.request(number), context.answer(number)]
     if low <= start <= high:
@@ -433,8 +433,8 @@ def _refused(
     the client goes on asking a node that does not have the vbucket.
     """
     stream = context.streams[number]
-    status = int(stream.status)
-    connection = int(stream.connection)
+    status = stream.status
+    connection = stream.connection
     session = context.session(connection)
     evidence: list[MessagePlace | None] = [context.request(number), context.answer(number)]
     facts: dict[str, int | str] = (
@@ -458,7 +458,7 @@ def _refused(
         )
     if status in (Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE):
         known_uid = hex_uid((context.value(number) or {}).get("uid"))
-        told_uid = hex_uid(session.manifest_uids.get(int(stream.vbucket)))
+        told_uid = hex_uid(session.manifest_uids.get(stream.vbucket))
         if known_uid is not None and told_uid is not None and known_uid > told_uid:
             return make_occurrence(
                 "manifest-ahead",
@@ -485,7 +485,7 @@ def _refused(
         message = f"stream request refused: {status_name(status)}, {fault_text}"
     if status == Status.NOT_MY_VBUCKET:
         advice = _elsewhere(context, number)
-        names = session.redirects.get(int(stream.vbucket), "")
+        names = session.redirects.get(stream.vbucket, "")
         link = context.by_number[connection]
         is_told_to = names is None or (names != "" and link.node(names) == link.server)
         cause = STALE_MAP if is_stale and not is_told_to else cause
@@ -530,7 +530,7 @@ def _is_noop_off(context: Context, connection: int) -> bool:
     if noop is not None and noop.status is not None:
         return noop.status != "success"
     connection_row = context.tracker.state.connections[connection]
-    return bool(
+    return (
         connection_row.is_known == 1
         and connection_row.losses[0] == 0
         and connection_row.losses[1] == 0
@@ -549,14 +549,14 @@ def _followed(
     streams = context.streams
     origins = context.logs.origins
     number = requests_in_order.numbers[index]
-    bucket = origins[int(streams.connection[number])][1]
+    bucket = origins[streams[number].connection][1]
     answered = streams[number].answered
     if streams.rollback[number] == UNREAD_SEQNO:
         return None
-    to, falls = int(streams.rollback[number]), 0
+    to, falls = streams[number].rollback, 0
     for later in range(requests_in_order.since(index, answered), len(requests_in_order.numbers)):
         again = requests_in_order.numbers[later]
-        if origins[int(streams.connection[again])][1] != bucket:
+        if origins[streams[again].connection][1] != bucket:
             continue
         if not streams.request.is_captured[again]:
             return again if context.granted[again] else None
@@ -567,7 +567,7 @@ def _followed(
             and streams.request.start[again] <= to
             and streams.rollback[again] < to
         ):
-            to, falls = int(streams.rollback[again]), falls + 1
+            to, falls = streams[again].rollback, falls + 1
         elif streams.answer[again] != w.A_REFUSED or streams.status[again] not in _MAY_PASS:
             return None  # else it asks the same again later
         if falls > _MOST_FALLS:
@@ -578,7 +578,7 @@ def _followed(
 
 def _follows(context: Context, number: int, again: int) -> bool:
     row, next_row = context.streams[number], context.streams[again]
-    if not next_row.request.is_captured or int(next_row.request.flags) & FROM_LATEST:
+    if not next_row.request.is_captured or next_row.request.flags & FROM_LATEST:
         return False
     is_accepted = bool(context.granted[again])
     if next_row.request.start > row.rollback:
@@ -594,8 +594,7 @@ def _follows(context: Context, number: int, again: int) -> bool:
         rollback.snapshot,
     )
     is_uuid = (
-        rollback.resume_uuid is not None
-        and int(next_row.request.uuid) & ENDLESS == rollback.resume_uuid
+        rollback.resume_uuid is not None and next_row.request.uuid & ENDLESS == rollback.resume_uuid
     )
     return start == rollback.resume and is_range and is_uuid
 
@@ -766,7 +765,7 @@ def _not_honoured(
 ) -> Occurrence | None:
     number = requests_in_order.numbers[index]
     stream = context.streams[number]
-    told_ns = int(stream.answered.time)
+    told_ns = stream.answered.time
     later = requests_in_order.since(index, stream.answered)
     if later == len(requests_in_order.numbers):
         return None
@@ -775,12 +774,12 @@ def _not_honoured(
     if not stream.request.is_captured or not context.streams.request.is_captured[again]:
         return None
     again_row = context.streams[again]
-    asked_ns = int(again_row.opened.time)
+    asked_ns = again_row.opened.time
     to, start = plain(stream.rollback), plain(again_row.request.start)
     if (
         start <= to
         or again_row.request.uuid != stream.request.uuid
-        or int(again_row.request.flags) & FROM_LATEST
+        or again_row.request.flags & FROM_LATEST
     ):
         return None
     if int(again_row.request.flags) & ~int(stream.request.flags) & IGNORE_PURGED:
@@ -819,7 +818,7 @@ def _ended(
 ) -> Iterator[Occurrence]:
     number = requests_in_order.numbers[index]
     stream = context.streams[number]
-    reason = int(stream.reason)
+    reason = stream.reason
     if stream.state != ENDED or reason <= 0 or (reason == 1 and stream.closed_row >= 0):
         return
     is_defined = reason < w.CONNECTION_CLOSED
@@ -827,11 +826,11 @@ def _ended(
     last = f" at seqno {plain(stream.last)}" if stream.seen else ", no item received"
     seqnos = reached(stream)
     severity: Severity = "warning" if reason in _BAD_ENDS else "note"
-    ended_ns, client = int(stream.finished.time), context.clients.get(int(stream.connection), "")
+    ended_ns, client = stream.finished.time, context.clients.get(stream.connection, "")
     is_asked_again = (
         is_granted_later  # perhaps by another node, before this one ended the stream
         or requests_in_order.since(index, stream.finished) < len(requests_in_order.numbers)
-        or context.unread_requests.asked_between(client, int(stream.vbucket), ended_ns)
+        or context.unread_requests.asked_between(client, stream.vbucket, ended_ns)
         or clients.taken_up_by(number) is not None
     )
     advice = _ASKED_AGAIN.get(name) if is_asked_again else None

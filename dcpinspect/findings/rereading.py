@@ -71,25 +71,25 @@ class _Received:
     """
 
     def __init__(self, stream: int, row: Stream) -> None:
-        self.stream, self.low, self.high = stream, int(row.request.start), int(row.position)
-        self.since_ns = int(row.at.time)
+        self.stream, self.low, self.high = stream, row.request.start, row.position
+        self.since_ns = row.at.time
         """When the client is known to have it all: it received the last, or asked for the next."""
         self.rollbacks: set[int] = set()
         """Where the client was rolled back to since."""
 
     def rolled_back(self, row: Stream) -> None:
         """Takes note of a rollback."""
-        self.rollbacks.add(int(row.rollback))
+        self.rollbacks.add(row.rollback)
         if row.request.start >= self.high:
-            self.since_ns = int(row.opened.time)
+            self.since_ns = row.opened.time
 
     def add(self, stream: int, row: Stream) -> _Received:
         """Returns what the client has received with another stream."""
-        start, position = int(row.request.start), int(row.position)
+        start, position = row.request.start, row.position
         if start in self.rollbacks or not self.low <= start <= self.high:
             return _Received(stream, row)
         if position >= self.high:
-            self.stream, self.high, self.since_ns = stream, position, int(row.at.time)
+            self.stream, self.high, self.since_ns = stream, position, row.at.time
         self.rollbacks.clear()
         return self
 
@@ -139,9 +139,9 @@ def _read_again(
             had = None if stream.answer != w.A_ACCEPTED or stream.seen else had
             continue
         if had is not None and _is_again(context, clients, had, number):
-            count = min(int(stream.position), had.high) - max(int(stream.request.start), had.low)
+            count = min(stream.position, had.high) - max(stream.request.start, had.low)
             cause = RE_READ if stream.request.start > LEAST else RESTART
-            again[int(stream.connection), cause].append(_Again(number, had.stream, had.high, count))
+            again[stream.connection, cause].append(_Again(number, had.stream, had.high, count))
         is_same = had is not None and context.logs.newest(had.stream) == context.logs.newest(number)
         had = had.add(number, stream) if had is not None and is_same else _Received(number, stream)
     yield from (_occurrence(context, cause, rounds) for (_, cause), rounds in again.items())
@@ -160,7 +160,7 @@ def _is_again(context: Context, clients: Clients, had: _Received, number: int) -
     # what comes after the request was under way, and the client did not know it
     if old.at.time >= row.opened.time or not _has_received(context, old, start):
         return False
-    if old.snapshot >= 0 and _is_boundary(context, int(old.snapshot), start):
+    if old.snapshot >= 0 and _is_boundary(context, old.snapshot, start):
         return False
     branch = context.logs.newest(number)
     if (
@@ -178,10 +178,10 @@ def _is_again(context: Context, clients: Clients, had: _Received, number: int) -
         return False
     if _filter(context, had.stream) != _filter(context, number):
         return False
-    asked_ns, producer = int(row.opened.time), context.producer(before)
+    asked_ns, producer = row.opened.time, context.producer(before)
     is_hidden = context.may_lack(before, producer, had.since_ns, asked_ns)
     return not is_hidden and not clients.may_have_said(
-        before, had.since_ns, asked_ns, vbucket=int(row.vbucket)
+        before, had.since_ns, asked_ns, vbucket=row.vbucket
     )
 
 
@@ -189,10 +189,10 @@ def _has_received(context: Context, old: Stream, start: int) -> bool:
     """Returns whether a client had more of a stream than it asks for: its host acknowledged the
     latest item, or it asks for all again and the host acknowledged items.
     """
-    connection = int(old.connection)
+    connection = old.connection
     acked = context.by_number[connection].acked[context.producer(connection)]
-    missing = int(old.at.offset) + HEADER_SIZE - acked if acked else 0
-    return missing <= 0 or (start <= old.request.start and missing < int(old.items) * _LEAST_ITEM)
+    missing = old.at.offset + HEADER_SIZE - acked if acked else 0
+    return missing <= 0 or (start <= old.request.start and missing < old.items * _LEAST_ITEM)
 
 
 def _is_boundary(context: Context, snapshot: int, start: int) -> bool:
@@ -210,15 +210,15 @@ def _is_over(context: Context, before: int, number: int) -> bool:
     takes over the name.
     """
     old, row, by_number = context.streams[before], context.streams[number], context.by_number
-    link = by_number[int(old.connection)]
+    link = by_number[old.connection]
     if (
         link.number != row.connection
         and link.closed
-        and link.closed_ns <= by_number[int(row.connection)].first_ns
+        and link.closed_ns <= by_number[row.connection].first_ns
     ):
         return old.state != ENDED or old.reason != _END_ROLLBACK
     if old.closed_row >= 0:
-        return bool(old.closed_time <= row.opened.time)
+        return old.closed_time <= row.opened.time
     is_ended = (
         old.state == ENDED
         and 0 <= old.reason < w.CONNECTION_CLOSED

@@ -76,7 +76,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
         if names.are_two(old, number):
             continue
         opened_between = opened_streams.between(
-            number, int(streams[old].at.time), int(streams[number].opened.time)
+            number, streams[old].at.time, int(streams[number].opened.time)
         )
         if any(_is_handed_over(context, old, member, number) for member in opened_between):
             continue
@@ -232,7 +232,7 @@ def _is_renamed(context: Context, old: int, new: int) -> bool:
         and before.request.end < GREATEST
         and before.position >= before.request.end
     )
-    clients = {context.clients[int(stream.connection)] for stream in (before, after)}
+    clients = {context.clients[stream.connection] for stream in (before, after)}
     if (
         not has_all
         or len(clients) == 1
@@ -242,7 +242,7 @@ def _is_renamed(context: Context, old: int, new: int) -> bool:
         return False
     since_ns, until_ns = int(before.at.time), int(after.opened.time)
     return not any(
-        context.unread_requests.asked_between(client, int(before.vbucket), since_ns, until_ns)
+        context.unread_requests.asked_between(client, before.vbucket, since_ns, until_ns)
         for client in clients
     )
 
@@ -284,17 +284,14 @@ def _elsewhere(context: Context, old: int, new: int) -> tuple[str | None, bool, 
     is_later = after.opened.time - before.finished.time > PATIENCE_NS
     if is_later and before.closed_row >= 0:
         return _GROUP, True, []
-    if (
-        context.by_number[int(before.connection)].server
-        != context.by_number[int(after.connection)].server
-    ):
+    if context.by_number[before.connection].server != context.by_number[after.connection].server:
         return None, False, []
     has_left = before.state == ENDED and before.reason == MOVED
     branches = context.logs.newest(old), context.logs.newest(new)
     is_promoted = None not in branches and branches[0] != branches[1]
     if has_left or is_promoted:
         evidence, may_be_away = _changed_here(
-            context, old, new, int(before.finished.time) if has_left else 0
+            context, old, new, before.finished.time if has_left else 0
         )
         if evidence:
             rows = (
@@ -317,8 +314,8 @@ def _changed_here(
     ``since_ns``: since when the vbucket is not active, 0 for active.
     """
     before, after = context.streams[old], context.streams[new]
-    server = context.by_number[int(after.connection)].server
-    origin = context.logs.origins[int(after.connection)]
+    server = context.by_number[after.connection].server
+    origin = context.logs.origins[after.connection]
     sets, is_sure = [], True
     for link in context.links:
         session = context.session(link.number)
@@ -327,7 +324,7 @@ def _changed_here(
         ):
             state_changes = [
                 change
-                for change in session.states.get(int(after.vbucket), ())
+                for change in session.states.get(after.vbucket, ())
                 if before.at.time < change.at.time_ns < after.opened.time
             ]
             sets += [
@@ -343,7 +340,7 @@ def _changed_here(
             activations = activations + 1
         elif state != _ACTIVE:
             since_ns = since_ns or set_place.time_ns
-    branches = [uuid for uuid, _ in context.logs.entries(int(after.log))] if after.log >= 0 else []
+    branches = [uuid for uuid, _ in context.logs.entries(after.log)] if after.log >= 0 else []
     newest_uuid = context.logs.newest(old)
     if (
         since_ns
@@ -385,12 +382,12 @@ class _Names:
         """Returns whether two streams belong to two clients: connections to one node have different
         names, and are open at the same time or come in turn.
         """
-        before, after = (int(self._context.streams.connection[number]) for number in (old, new))
+        before, after = (self._context.streams[number].connection for number in (old, new))
         keys = [self._key(number) for number in (before, after)]
         links = [self._context.by_number[number] for number in (before, after)]
         if keys[0][0] != keys[1][0] or None in (keys[0][2], keys[1][2]) or keys[0][2] == keys[1][2]:
             return False
-        is_beside = links[1].first_ns < int(self._context.streams.latest.time[old])
+        is_beside = links[1].first_ns < self._context.streams[old].latest.time
         return (
             is_beside
             or self._spans[keys[0]][1] > links[1].first_ns
@@ -445,13 +442,13 @@ class _Listings:
         which it starts, after its stream before had received all it has; None if there is none.
         """
         before, after = self._context.streams[old], self._context.streams[new]
-        for row in self._rows.get((int(after.vbucket), int(after.request.start)), ()):
+        for row in self._rows.get((after.vbucket, after.request.start), ()):
             report = self._reports[row]
             if (
                 report.connection == after.connection
                 and before.at.time < report.place.time <= after.opened.time
             ):
-                return self._context.report_place(int(report.connection), report.place)
+                return self._context.report_place(report.connection, report.place)
         return None
 
 

@@ -229,12 +229,12 @@ class _Anomaly:
     @property
     def a(self) -> int:
         """Its first number."""
-        return int(self.row.a)
+        return self.row.a
 
     @property
     def b(self) -> int:
         """Its second number."""
-        return int(self.row.b)
+        return self.row.b
 
     @property
     def snapshot(self) -> Snapshot | None:

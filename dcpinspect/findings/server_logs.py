@@ -134,7 +134,7 @@ class CapturedConnections:
             if request is None:
                 continue
             key = (
-                int(streams.vbucket[number]),
+                streams[number].vbucket,
                 request.uuid,
                 request.start,
                 request.snapshot_start,
@@ -143,7 +143,7 @@ class CapturedConnections:
             )
             streams_of_request[key].append(number)
         for numbers in streams_of_request.values():
-            numbers.sort(key=lambda number: int(streams.answered.time[number]))
+            numbers.sort(key=lambda number: streams[number].answered.time)
         return streams_of_request
 
     def connections_at(self, event: LogEvent) -> list[int]:
@@ -341,7 +341,7 @@ class _Log:
                     logged = replace(logged, severity="error", cause=REPEATED, next=next_)
                 yield logged
                 continue
-            answered_ns = int(captured.context.streams.answered.time[number])
+            answered_ns = captured.context.streams[number].answered.time
             ahead = (event.time or answered_ns) - answered_ns
             yield occurrence(
                 captured.context,

@@ -121,7 +121,7 @@ def _stalled(
         or not context.runs_whole(number)
     ):
         return None
-    if not int(stream.request.flags) & ACTIVE_ONLY and not context.sight.is_complete(connection):
+    if not stream.request.flags & ACTIVE_ONLY and not context.sight.is_complete(connection):
         return None  # the server may have said that the vbucket is a replica
     if kind != _MEMORY:
         flags = context.session(connection).open_flags
@@ -162,7 +162,7 @@ def _since_ns(context: Context, number: int) -> int | None:
     one has none, or nobody knows.
     """
     stream = context.streams[number]
-    connection, flow = int(stream.connection), context.tracker.flow
+    connection, flow = stream.connection, context.tracker.flow
     used = context.tables.seen.flows[connection]
     if (
         flow is None
@@ -180,7 +180,7 @@ def _since_ns(context: Context, number: int) -> int | None:
         stall.at.time_ns + stall.time_ns if stall is not None else 0,
         shut.since_ns + shut.time_ns if shut is not None else 0,
     )
-    return max(int(stream.latest.time), *until)
+    return max(stream.latest.time, *until)
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

@@ -90,6 +90,6 @@ def _are_explained(
         before = bisect_left(strays, (int(anomaly.place.row), LEAST, LEAST))
         if before:
             row, start, end = strays[before - 1]
-            marker = int(snapshots.place.row[anomaly.snapshot]) if anomaly.snapshot >= 0 else -1
+            marker = snapshots[anomaly.snapshot].place.row if anomaly.snapshot >= 0 else -1
             explained[index] = start <= anomaly.a <= end and marker < row
     return explained

@@ -114,7 +114,7 @@ class _ReportedSeqnos:
     def last(self) -> MessagePlace:
         """The message that told the last of them."""
         last = self.listings[int(np.argmax(self.listings.place.time))]
-        return self.context.report_place(int(last.connection), last.place)
+        return self.context.report_place(last.connection, last.place)
 
     @cached_property
     def since_ns(self) -> int:
@@ -156,9 +156,9 @@ def _of_client(
     last = int(requests[np.argmax(streams.opened.time[requests])])
     patience = max(
         PATIENCE_NS,
-        10 * max(int(context.tracker.state.connections.slowest[number]) for number in connections),
+        10 * max(context.tracker.state.connections[number].slowest for number in connections),
     )
-    last_ns = int(streams.opened.time[last])
+    last_ns = streams[last].opened.time
     shown_until_ns = [
         until_ns for until_ns in map(context.captured_until_ns, connections) if until_ns >= last_ns
     ]

@@ -353,7 +353,7 @@ class Metrics:
                 continue
             numbers = (
                 1,
-                int(state.connections.streams[number]),
+                state.connections[number].streams,
                 rollbacks[number],
                 sum(link.holes),
                 sum(link.missing),

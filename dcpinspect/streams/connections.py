@@ -169,9 +169,9 @@ def noop_limit_ns(session: Session) -> int:
 
 def _is_dead(link: TcpConnection, session: Session, row: ConnectionRow) -> bool:
     """Returns whether a noop was not answered while the connection went on."""
-    limit = max(noop_limit_ns(session), 10 * int(row.noop_slowest))
+    limit = max(noop_limit_ns(session), 10 * row.noop_slowest)
     losses = int(row.losses[0] + row.losses[1])
-    return bool(row.noop_row >= 0 and not losses and link.last_ns - int(row.noop_time) > limit)
+    return bool(row.noop_row >= 0 and not losses and link.last_ns - row.noop_time > limit)
 
 
 def connection_records(
@@ -187,7 +187,7 @@ def connection_records(
     for link in links:
         session = sessions.get(link.number) or Session()
         row, flow = table[link.number], flows[link.number]
-        producer = int(row.producer)
+        producer = row.producer
         is_whole = sight.is_complete_so_far(link.number)
         features = session.features if session.features is not None or not is_whole else ()
         rows.append(
@@ -217,7 +217,7 @@ def connection_records(
                 link.tls,
                 sum(link.holes),
                 sum(link.skipped),
-                int(row.streams),
+                row.streams,
                 link.first_ns,
                 link.last_ns,
                 None,

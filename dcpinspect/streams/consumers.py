@@ -405,7 +405,7 @@ class Consumers:
         earlier = np.asarray(before, dtype=np.int64)[streams.has_position[before] != 0]
         if not 0 < len(earlier) < MOST_EARLIER:
             return None
-        since_ns, until_ns = int(streams.at.time[earlier].max()), int(streams.opened.time[stream])
+        since_ns, until_ns = int(streams.at.time[earlier].max()), streams[stream].opened.time
         for number in earlier[
             np.isin(streams.connection[earlier], list(sight.incomplete))
         ].tolist():
@@ -415,7 +415,7 @@ class Consumers:
                 connection, stream_record, self._tables.snapshots
             ):
                 return None
-        other_connections = self.may_be(int(streams.connection[stream])) - {
+        other_connections = self.may_be(streams[stream].connection) - {
             *streams.connection[earlier].tolist()
         }
         if any(

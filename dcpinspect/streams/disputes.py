@@ -163,7 +163,7 @@ class Disputes:
     @property
     def streams(self) -> set[int]:
         """The streams that have these gaps."""
-        return {int(self._gaps.stream[gap]) for gap, _ in self.pairs}
+        return {self._gaps[gap].stream for gap, _ in self.pairs}
 
     def event_query(self) -> EventQuery:
         """Returns a query for the events that settle the gaps."""
@@ -195,7 +195,7 @@ class Disputes:
             return int(row.start), int(row.end)
         if row.state != COMPLETE_OSO or not row.has_before or not row.seen:
             return GREATEST, LEAST
-        return int(row.before) + 1, int(max(row.last, row.advanced if row.has_advanced else LEAST))
+        return row.before + 1, int(max(row.last, row.advanced if row.has_advanced else LEAST))
 
     def setting_after(
         self,
@@ -237,7 +237,7 @@ class Disputes:
         other_events: StreamEvents,
         subscription: Subscription,
     ) -> Comparison | None:
-        after, before = int(self._gaps.after[gap]), int(self._gaps.before[gap])
+        after, before = self._gaps[gap].after, self._gaps[gap].before
         inside = other_events.table[other_events.between(after, before)]
         if not len(inside):
             return None
@@ -275,7 +275,7 @@ class Disputes:
         subscription: Subscription,
     ) -> IntArray:
         """Returns for each event inside a gap why it did not have to come; -1 for no reason."""
-        opcode, number = inside.opcode, int(self._gaps.snapshot[gap])
+        opcode, number = inside.opcode, self._gaps[gap].snapshot
         is_hidden = np.isin(
             opcode,
             (() if subscription.prepares else _PENDING)
@@ -316,9 +316,9 @@ class Disputes:
             cause,
             other_stream,
             event,
-            int(self._streams.connection[other_stream]),
-            int(event.seqno),
-            int(event.place.row),
+            self._streams[other_stream].connection,
+            event.seqno,
+            event.place.row,
         )
 
     def _missing(
@@ -331,7 +331,7 @@ class Disputes:
         subscription: Subscription,
     ) -> list[int]:
         """Returns the places, among the events inside the gap, of the events that had to come."""
-        number = int(self._gaps.snapshot[gap])
+        number = self._gaps[gap].snapshot
         if number < 0 or subscription.collections is None:
             return []
         snapshot = self._snapshots[number]

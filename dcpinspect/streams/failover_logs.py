@@ -242,7 +242,7 @@ class FailoverLogs:
         """Returns the uuid of the newest branch in the log with which a stream was accepted; None
         without a log.
         """
-        log = int(self._streams.log[stream])
+        log = self._streams[stream].log
         return self.entries(log)[0][0] if log >= 0 else None
 
     def nearest(self, stream: int) -> KnownLog | None:

@@ -383,17 +383,17 @@ class ExplainedGaps:
         first, last = int(gap.begins.row), int(gap.ends.row)
         if comparison is not None and comparison.row:
             return [comparison.row, last]
-        snapshot = int(gap.snapshot)
-        marker = int(self._snapshots.place.row[snapshot]) if snapshot >= 0 else first
+        snapshot = gap.snapshot
+        marker = self._snapshots[snapshot].place.row if snapshot >= 0 else first
         if cause == w.LOSS:
-            unreadable = int(gap.unreadable)
+            unreadable = gap.unreadable
             return sorted({first, last} if unreadable < 0 else {first, unreadable, last})
         if cause == w.ADVANCED:
             return [self._advanced(gap)]
         if cause == w.TAIL:
             return [marker, last]
         if cause == w.FILTERED and self._has_filter(gap):
-            return [int(self._streams.opened.row[gap.stream]), last]
+            return [self._streams[gap.stream].opened.row, last]
         if cause in (w.INVISIBLE, w.DEDUPLICATED):
             return sorted({marker, first, last})
         return [first, last]
@@ -404,8 +404,8 @@ class ExplainedGaps:
         """
         snapshot = self._snapshots[gap.snapshot] if gap.snapshot >= 0 else None
         if snapshot is not None and snapshot.layout == OSO_LAYOUT:
-            return int(snapshot.advanced_row)
-        return int(gap.ends.row)
+            return snapshot.advanced_row
+        return gap.ends.row
 
     def _one_evidence(self, number: int) -> str:
         comparison = self._comparisons.get(number)
@@ -465,7 +465,7 @@ class ExplainedGaps:
 
     def _why_lost(self, gap: Gap) -> str:
         if gap.flags & IN_OSO:
-            return f"{self._loss(int(gap.loss), 1)}, inside the OSO snapshot"
+            return f"{self._loss(gap.loss, 1)}, inside the OSO snapshot"
         if gap.unreadable >= 0:
             return f"the message of row {gap.unreadable} could not be read"
         if gap.flags & IS_LOST:
@@ -520,13 +520,11 @@ class ExplainedGaps:
         for _ in range(count - 1):
             if self._losses.previous[first] < 0:
                 break  # this one stands for those before it, which have left
-            first = int(self._losses.previous[first])
+            first = self._losses[first].previous
             most += most_events(int(self._losses.end[first] - self._losses.start[first]))
         start = self._losses[first].start
-        sender = ("client", "server")[int(self._losses.direction[loss])]
-        between = self._between(
-            int(self._losses[first].before_frame), int(self._losses.after_frame[loss])
-        )
+        sender = ("client", "server")[self._losses[loss].direction]
+        between = self._between(self._losses[first].before_frame, self._losses[loss].after_frame)
         lost_text = "bytes" if count <= 1 else f"{count} stretches within bytes"
         room_text = (
             f", with room for {most} of the {seqnos} seqnos at most" if most < seqnos else ""

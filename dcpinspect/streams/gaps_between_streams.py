@@ -105,24 +105,23 @@ def resumed_gaps(
         between = of_host.before(number, MOST)
         between = between[: between.index(before)] if before in between else between
         if any(
-            not (client.is_named and clients[int(streams.connection[row])].is_named)
-            for row in between
+            not (client.is_named and clients[streams[row].connection].is_named) for row in between
         ):
             # a stream that an unknown client of the host had since may have been this client's
             continue
         time_ns = int(stream.opened.time)
-        if unread.asked_between(client.name, stream.vbucket, int(old.opened.time), time_ns):
+        if unread.asked_between(client.name, stream.vbucket, old.opened.time, time_ns):
             continue
         if went_on[before] > old.opened.time:
             continue  # it received more of the vbucket beside ``old``, as from another node
         # what the client may have asked for where nobody captured it came from the producer, too
-        if sight.may_move(int(old.connection), old, snapshots) or not _is_over(old, time_ns, links):
+        if sight.may_move(old.connection, old, snapshots) or not _is_over(old, time_ns, links):
             continue
         if (
             sight.between(
-                int(old.connection),
-                sight.consumer(int(old.connection)),
-                int(old.at.time),
+                old.connection,
+                sight.consumer(old.connection),
+                old.at.time,
                 time_ns,
                 REQUEST,
             )
@@ -137,7 +136,7 @@ def resumed_gaps(
             if link.number != old.connection
         ]
         spans = [link for link in spans if link.first_ns <= time_ns and link.last_ns >= old.at.time]
-        if any(sight.may_stream(link.number, int(old.at.time), time_ns) for link in spans):
+        if any(sight.may_stream(link.number, old.at.time, time_ns) for link in spans):
             continue
         resumed.append(number)
     after = streams[resumed]
@@ -181,5 +180,5 @@ def _is_over(stream: Stream, time_ns: int, links: Mapping[int, TcpConnection]) -
     """
     if stream.state in (ENDED, DRAINING):
         return bool(stream.finished.time <= time_ns)
-    link = links.get(int(stream.connection))
+    link = links.get(stream.connection)
     return link is not None and link.closed in ("fin", "rst") and link.closed_ns <= time_ns

@@ -699,7 +699,7 @@ class Tracker(Portable):
         subscriptions = {}
         for number in disputes.streams:
             stream = streams[number]
-            connection = int(stream.connection)
+            connection = stream.connection
             connection_row = self.state.connections[connection]
             is_whole = (
                 bool(connection_row.is_known)

@@ -157,16 +157,16 @@ class Visibility:
         if stream.lost_since_marker and self._connections[connection].oso != 0:
             return True  # an OSO snapshot may have begun in what was not captured
         losses = self._connections[connection].losses[self.producer(connection)]
-        count = losses - int(stream.position_losses)
+        count = losses - stream.position_losses
         lost = self._lost.get((connection, self.producer(connection)))
         if stream.doubt & POSITION_UNSURE or count > (len(lost.sizes) if lost is not None else 0):
             return True  # some have left the table
-        number = -1 if stream.position_by == BY_START else int(stream.position_in)
+        number = -1 if stream.position_by == BY_START else stream.position_in
         # a later marker may have come, and all of its snapshot be lost; none without a range is
         # known to be complete
         is_complete = (
             bool(snapshots.end[number] <= stream.position)
-            and int(snapshots.index[number]) == int(stream.snapshots_begun)
+            and snapshots[number].index == stream.snapshots_begun
             and bool(snapshots.layout[number] != UPR_LAYOUT)
             if number >= 0
             else not stream.snapshots_begun and not stream.seen
@@ -240,7 +240,7 @@ class Visibility:
         """
         producer = self.producer(connection)
         is_cut = self._links[connection].unfinished[producer] > 0
-        return int(self._connections[connection].time[producer]) if is_cut else until_ns
+        return self._connections[connection].time[producer] if is_cut else until_ns
 
     def consumer(self, connection: int) -> int:
         """Returns the direction of the consumer's messages; the client's if nothing tells."""

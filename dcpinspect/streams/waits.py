@@ -212,7 +212,7 @@ class Waits:
         ).tolist():
             link = self._lossy[int(row.connection[place])]
             connection = self._connections[link.number]
-            heard_ns = int(connection.time[connection.producer])
+            heard_ns = connection.time[connection.producer]
             idle[place] = link.carried_ns(int(since[place]), int(until[place]), heard_ns)
         self._idle_ns[numbers] = idle
         self.are_long[numbers] = self._idle_ns[numbers] > np.maximum(
@@ -299,6 +299,6 @@ def _deaf_since(
         if number in clients:
             deaf_since[clients[number]] = max(time_ns, deaf_since.get(clients[number], 0))
     for number, client in clients.items():
-        if links[number].lost_at_end[max(0, int(connections.producer[number]))] is not None:
+        if links[number].lost_at_end[max(0, connections[number].producer)] is not None:
             deaf_since[client] = GREATEST
     return deaf_since

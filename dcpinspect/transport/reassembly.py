@@ -343,7 +343,7 @@ class Reassembler:
         """Returns the networks in which packets of a connection were, as ``headers.network_of`` has
         them; all that had packets between its addresses, where nobody remembers.
         """
-        pair = int(self._tables.connections[connection - 1].pair)
+        pair = self._tables.connections[connection - 1].pair
         if pair < 0:
             return ()
         address_pair = self._tables.address_pairs[pair]
@@ -651,7 +651,7 @@ class Reassembler:
         side, offset, length, source = (
             int(column[0]) for column in (entries.side, offsets, lengths, sources)
         )
-        first = int(self._tables.connections[side // 2].flows)
+        first = self._tables.connections[side // 2].flows
         flow = self._tables.flows[max(first, 0) + side % 2]
         is_start = offset == 0 and self._tables.sides[side].started != 0
         is_end = int(sources[-1]) == END

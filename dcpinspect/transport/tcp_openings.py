@@ -256,13 +256,13 @@ def _shut(
         for direction in range(2):
             flow = flows[int(first[row]) + direction]
             begin_ns, place, time_ns = flow.shut_from, int(flow.shut_from_place), int(flow.shut_ns)
-            times = int(flow.shuts)
+            times = flow.shuts
             lasts_ns = int(until - flow.shut_since) if flow.shut_since else 0
             is_over = lasts_ns < SHUT_NS
             if not is_over:
                 times += 1
                 if lasts_ns >= time_ns:
-                    begin_ns, place, time_ns = flow.shut_since, int(flow.shut_place), lasts_ns
+                    begin_ns, place, time_ns = flow.shut_since, flow.shut_place, lasts_ns
             frame, file = place & (1 << FILE_BIT) - 1, place >> FILE_BIT
             spell = int(begin_ns), frame, file, time_ns, times, is_over
             direction_spells.append(spell if times else None)
