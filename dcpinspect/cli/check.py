@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from dcpinspect.cli.choosing import Choosing
     from dcpinspect.findings.finding import Finding
-    from dcpinspect.findings.lint import Verdict
     from dcpinspect.findings.logs.log_evidence import LogEvidence
     from dcpinspect.findings.logs.log_reading import LogReading
+    from dcpinspect.findings.recommended import Verdict
     from dcpinspect.output.export.formats import Painter
     from dcpinspect.output.export.target import Target
     from dcpinspect.protocol.redact import Redactor

@@ -16,6 +16,7 @@ from dcpinspect.findings.context import Context
 from dcpinspect.findings.explains import OWNS, SILENCES, SILENCES_OF_CONNECTION
 from dcpinspect.findings.finding import Candidates, Finding, Occurrence
 from dcpinspect.findings.outcomes import Outcomes
+from dcpinspect.findings.recommended import Verdict
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES
 from dcpinspect.findings.rule import Need
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, Watcher
@@ -339,7 +340,7 @@ class Checker(Portable):
             if rule_set.findings is not None:
                 yield from rule_set.findings(finished)
 
-    def verdicts(self, links: list[TcpConnection]) -> list[lint.Verdict]:
+    def verdicts(self, links: list[TcpConnection]) -> list[Verdict]:
         """Returns what the lint rules say of each connection; nothing if they are not wanted."""
         if not any(rule.id in self._rules for rule in lint.RULES):
             return []

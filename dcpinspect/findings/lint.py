@@ -9,15 +9,13 @@ capture may lack what decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import MessagePlace, Occurrence, captured
-from dcpinspect.findings.recommended import CHECKS, ClientConnection, ConsumerFacts, Says
+from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.recommended import CHECKS, ClientConnection, ConsumerFacts, Verdict
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
-from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.flow_control import FlowControl
 
@@ -134,35 +132,6 @@ RULES = rules(
 )
 
 
-_SEVERITIES: Mapping[str, Severity] = {rule.id: rule.severity for rule in RULES}
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What one rule says of one connection."""
-
-    rule: str
-    connection: int
-    says: Says
-    why: str
-    """One sentence, without the place."""
-    places: tuple[MessagePlace, ...]
-    severity: Severity
-    cause: str | None = None
-
-    @property
-    def occurrence(self) -> Occurrence:
-        """The failure, as a case of its rule."""
-        return Occurrence(
-            self.rule,
-            self.why,
-            self.connection,
-            self.places,
-            cause=self.cause,
-            severity=self.severity,
-        )
-
-
 def verdicts(context: Context, flow: FlowControl | None) -> Iterator[Verdict]:
     """Yields verdicts connection by connection, every rule in order, for connections that were
     opened and whose open was captured.
@@ -176,16 +145,7 @@ def verdicts(context: Context, flow: FlowControl | None) -> Iterator[Verdict]:
             continue
         talk = ClientConnection(facts, link, session, streams)
         for rule, check in CHECKS.items():
-            check_answer = talk.judge(rule, check)
-            yield Verdict(
-                rule,
-                link.number,
-                check_answer.says,
-                check_answer.why,
-                captured(check_answer.places),
-                check_answer.severity or _SEVERITIES[rule],
-                check_answer.cause,
-            )
+            yield talk.judge(rule, check)
 
 
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:

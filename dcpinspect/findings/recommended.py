@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import ALL, Context, plain
-from dcpinspect.findings.finding import MessagePlace
+from dcpinspect.findings.finding import MessagePlace, Occurrence, captured
 from dcpinspect.protocol.flags import ACTIVE_ONLY, FROM_LATEST, NO_VALUE, PRODUCER, TO_LATEST
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import Status
@@ -37,21 +37,49 @@ Says = Literal["PASS", "FAIL", "NA"]
 
 
 @dataclass(frozen=True, slots=True)
-class CheckAnswer:
+class Verdict:
     """What a rule says of a connection."""
 
     says: Says
     why: str
-    places: Sequence[MessagePlace | None] = ()
-    severity: Severity | None = None
-    """None: the severity of the rule."""
+    """One sentence, without the place."""
+    places: tuple[MessagePlace, ...] = ()
+    severity: Severity = ""  # type: ignore[assignment] # of the rule
     cause: str | None = None
+    rule: str = ""
+    """Empty until a check has returned it, as the connection is 0."""
+    connection: int = 0
+
+    @property
+    def occurrence(self) -> Occurrence:
+        """The failure, as a case of its rule."""
+        return Occurrence(
+            self.rule,
+            self.why,
+            self.connection,
+            self.places,
+            cause=self.cause,
+            severity=self.severity,
+        )
 
 
-HIDDEN = CheckAnswer("NA", "unknown because of capture loss")
-EARLIER = CheckAnswer("NA", "unknown, because the capture begins inside a connection of this host")
-BETWEEN_NODES = CheckAnswer("NA", "the connection is between two nodes")
-NOTHING = CheckAnswer("NA", "there are no streams")
+def _passes(why: str, *places: MessagePlace | None) -> Verdict:
+    return Verdict("PASS", why, captured(places))
+
+
+def _fails(why: str, *places: MessagePlace | None) -> Verdict:
+    return Verdict("FAIL", why, captured(places))
+
+
+def _does_not_apply(why: str, *places: MessagePlace | None) -> Verdict:
+    return Verdict("NA", why, captured(places))
+
+
+HIDDEN = _does_not_apply("unknown because of capture loss")
+EARLIER = _does_not_apply("unknown, because the capture begins inside a connection of this host")
+BETWEEN_NODES = _does_not_apply("the connection is between two nodes")
+NOTHING = _does_not_apply("there are no streams")
+NOT_RECEIVING = _does_not_apply("the client does not receive documents on this connection")
 _NEVER = ALL, 0, 0
 
 
@@ -133,11 +161,11 @@ class ConsumerFacts:
         return connections_of_client
 
     @cached_property
-    def hosts(self) -> Mapping[str, tuple[tuple[int, int, int], CheckAnswer | None]]:
+    def hosts(self) -> Mapping[str, tuple[tuple[int, int, int], Verdict | None]]:
         """By host of the client: (time, row, connection) of the first request for the newest
         seqnos, and what may hide such a request.
         """
-        host_answers: dict[str, tuple[tuple[int, int, int], CheckAnswer | None]] = {}
+        host_answers: dict[str, tuple[tuple[int, int, int], Verdict | None]] = {}
         for link in self.context.links:
             host = host_of(link.client)
             asked_place = self.context.session(link.number).high_seqnos_asked
@@ -191,14 +219,16 @@ class ClientConnection:
         self.resumed = [streams[index] for index in np.flatnonzero(is_resumed).tolist()]
         """Streams that were requested with a start above 0."""
 
-    def judge(self, rule: str, check: Callable[[ClientConnection], CheckAnswer]) -> CheckAnswer:
+    def judge(self, rule: str, check: Callable[[ClientConnection], Verdict]) -> Verdict:
         """Returns what a rule says of the connection."""
-        if self.session.is_replication:
-            return BETWEEN_NODES
         is_consumer = bool((self.session.open_flags or 0) & PRODUCER)
-        if is_consumer or rule in _OF_ANY:
-            return check(self)
-        return CheckAnswer("NA", "the client does not receive documents on this connection")
+        if self.session.is_replication:
+            verdict = BETWEEN_NODES
+        elif is_consumer or rule in _OF_ANY:
+            verdict = check(self)
+        else:
+            verdict = NOT_RECEIVING
+        return replace(verdict, rule=rule, connection=self.link.number)
 
     def place_of(self, said: Said | None) -> MessagePlace | None:
         """Returns the place of a message of the session."""
@@ -227,7 +257,7 @@ class ClientConnection:
 
     def setting(
         self, key: str, fits: Callable[[str], bool], should: str, until: int = ALL
-    ) -> CheckAnswer:
+    ) -> Verdict:
         """Returns whether a control was set as recommended before a row."""
         session = self.session
         control = session.controls.get(key)
@@ -238,35 +268,33 @@ class ClientConnection:
         ]
         first = min(made, key=lambda said: said.at.row, default=None)
         if control is not None and first is not None and (until < ALL or fits(control.value)):
-            return CheckAnswer("PASS", f"{key} is {control.value}", [self.place_of(first)])
+            return _passes(f"{key} is {control.value}", self.place_of(first))
         if session.waits_for(key) or (control is not None and control.status is None):
-            return CheckAnswer(
-                "NA",
+            return _does_not_apply(
                 f"unknown, the answer to {key} was not captured",
-                [self.place_of(control.request)] if control else (),
+                *([self.place_of(control.request)] if control else ()),
             )
         if not self.is_captured(session.open_row, until):
             return HIDDEN
         if self.context.versions(self.link.number).has(key) is False:
-            return CheckAnswer("NA", f"the server is too old for {key}")
+            return _does_not_apply(f"the server is too old for {key}")
         if control is None:
-            return CheckAnswer("FAIL", f"{key} is not set{should}", [self.open_place])
+            return _fails(f"{key} is not set{should}", self.open_place)
         evidence = [self.place_of(control.request)]
         if control.status != "success":
-            return CheckAnswer(
-                "FAIL",
+            return _fails(
                 f"{key} is not set{should}: {control.value} was answered {control.status}",
-                evidence,
+                *evidence,
             )
         if fits(control.value):
-            return CheckAnswer(
-                "FAIL",
+            return _fails(
                 f"{key} is {control.value} only after the first stream request",
-                [*evidence, *self.request_places(self.streams)[:1]],
+                *evidence,
+                *self.request_places(self.streams[:1]),
             )
-        return CheckAnswer("FAIL", f"{key} is {control.value}{should}", evidence)
+        return _fails(f"{key} is {control.value}{should}", *evidence)
 
-    def is_on(self, key: str, until: int = ALL) -> CheckAnswer:
+    def is_on(self, key: str, until: int = ALL) -> Verdict:
         """Returns whether a control was set to true before a row."""
         return self.setting(key, lambda value: value == "true", "", until)
 
@@ -274,17 +302,14 @@ class ClientConnection:
 # -- the connection
 
 
-def _name(talk: ClientConnection) -> CheckAnswer:
+def _name(talk: ClientConnection) -> Verdict:
     name, size = talk.session.name or "", talk.session.name_size
     if size > LONGEST_NAME:
-        return CheckAnswer(
-            "FAIL", f"the name has {size} bytes, more than {LONGEST_NAME}", [talk.open_place]
-        )
+        return _fails(f"the name has {size} bytes, more than {LONGEST_NAME}", talk.open_place)
     if not talk.session.is_named_well:
-        return CheckAnswer(
-            "FAIL",
+        return _fails(
             f"name {name} is not of the form service:unique" if name else "it has no name",
-            [talk.open_place],
+            talk.open_place,
         )
     same_name = talk.facts.names.get((talk.context.logs.origins[talk.link.number], name), [])
     earlier = (
@@ -292,31 +317,28 @@ def _name(talk: ClientConnection) -> CheckAnswer:
     )
     if earlier:
         first = talk.facts.open_place(earlier[-1])
-        return CheckAnswer(
-            "FAIL",
-            f"name {name} was used by connection {earlier[-1]} before",
-            [talk.open_place, first],
+        return _fails(
+            f"name {name} was used by connection {earlier[-1]} before", talk.open_place, first
         )
-    return CheckAnswer("PASS", f"name {name}", [talk.open_place])
+    return _passes(f"name {name}", talk.open_place)
 
 
-def _hello(talk: ClientConnection) -> CheckAnswer:
+def _hello(talk: ClientConnection) -> Verdict:
     session = talk.session
     if session.hello_asked is not None and session.hello_asked.at.row < session.open_row:
-        return CheckAnswer(
-            "PASS",
+        return _passes(
             f"HELLO of {session.agent}" if session.agent else "HELLO",
-            [talk.place_of(session.hello_asked)],
+            talk.place_of(session.hello_asked),
         )
     if not talk.is_captured(0, session.open_row):
         return HIDDEN
-    return CheckAnswer("FAIL", "no HELLO before the open", [talk.open_place])
+    return _fails("no HELLO before the open", talk.open_place)
 
 
-def _connections(talk: ClientConnection) -> CheckAnswer:
+def _connections(talk: ClientConnection) -> Verdict:
     context, number = talk.context, talk.link.number
     if not context.owners[number].is_named:
-        return CheckAnswer("NA", "the client of this connection is unknown")
+        return _does_not_apply("the client of this connection is unknown")
     own_connections = talk.facts.of_client.get(
         (context.logs.origins[number], context.clients[number]), []
     )
@@ -333,61 +355,57 @@ def _connections(talk: ClientConnection) -> CheckAnswer:
             f"{len(held) + 1} DCP connections of {context.clients[number]} to "
             f"{talk.link.server} at a time"
         )
-        return CheckAnswer(
-            "FAIL",
+        return _fails(
             message,
-            [
-                talk.open_place,
-                *(talk.facts.open_place(older_number) for older_number in held[:3]),
-            ],
+            talk.open_place,
+            *(talk.facts.open_place(older_number) for older_number in held[:3]),
         )
-    return CheckAnswer(
-        "PASS",
+    return _passes(
         f"the only one of {context.clients[number]} to {talk.link.server} at that time",
-        [talk.open_place],
+        talk.open_place,
     )
 
 
 # -- settings
 
 
-def _noop(talk: ClientConnection) -> CheckAnswer:
+def _noop(talk: ClientConnection) -> Verdict:
     answer = talk.is_on("enable_noop", talk.first_row)
     return answer if talk.streams or answer.says == "PASS" else NOTHING
 
 
-def _noop_interval(talk: ClientConnection) -> CheckAnswer:
+def _noop_interval(talk: ClientConnection) -> Verdict:
     if talk.is_on("enable_noop").says != "PASS":
-        return CheckAnswer("NA", "noops are off, or unknown")
+        return _does_not_apply("noops are off, or unknown")
     return talk.setting("set_noop_interval", bool, " although noops are on")
 
 
-def _flow_control(talk: ClientConnection) -> CheckAnswer:
+def _flow_control(talk: ClientConnection) -> Verdict:
     answer = talk.setting(
         "connection_buffer_size", lambda value: value.isdecimal() and value.strip("0") != "", ""
     )
     return answer if talk.streams or answer.says == "PASS" else NOTHING
 
 
-def _ack_pace(talk: ClientConnection) -> CheckAnswer:
+def _ack_pace(talk: ClientConnection) -> Verdict:
     watched = talk.facts.flow.watched.get(talk.link.number) if talk.facts.flow is not None else None
     if watched is None or not watched.window.size:
-        return CheckAnswer("NA", "flow control is off, or unknown")
+        return _does_not_apply("flow control is off, or unknown")
     acks = watched.window.acks
     acked = watched.window.acked
     size = watched.window.size
     late = watched.window.past_half
     last = talk.context.report_place(talk.link.number, watched.window.latest_ack, of_consumer=True)
     if acks < ENOUGH_ACKS:
-        return CheckAnswer(
-            "NA", f"{acks} acknowledgement{'' if acks == 1 else 's'}", [last] if acks else ()
+        return _does_not_apply(
+            f"{acks} acknowledgement{'' if acks == 1 else 's'}", *([last] if acks else ())
         )
     if TOO_SMALL * acked < acks * size:
         message = (
             f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, less than 1 % "
             f"of the window of {size:,}"
         )
-        return CheckAnswer("FAIL", message, [last], "warning", "too-often")
+        return replace(_fails(message, last), cause="too-often")
     if late:
         first = talk.context.report_place(
             talk.link.number,
@@ -398,101 +416,93 @@ def _ack_pace(talk: ClientConnection) -> CheckAnswer:
             f"{late:,} of {acks:,} acknowledgements come when more than half of the window "
             f"of {size:,} is used"
         )
-        return CheckAnswer("FAIL", message, [first], "note", "late")
-    return CheckAnswer(
-        "PASS",
+        return replace(_fails(message, first), severity="note", cause="late")
+    return _passes(
         f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, of a window of {size:,}",
-        [last],
+        last,
     )
 
 
-def _streaming(key: str) -> Callable[[ClientConnection], CheckAnswer]:
+def _streaming(key: str) -> Callable[[ClientConnection], Verdict]:
     """Returns a check of a control that every connection with streams should set to true."""
     return lambda talk: talk.is_on(key) if talk.streams else NOTHING
 
 
-def _cursor_dropping(talk: ClientConnection) -> CheckAnswer:
+def _cursor_dropping(talk: ClientConnection) -> Verdict:
     """Either name of the setting turns it on."""
     answer = _streaming("supports_cursor_dropping")(talk)
     vulcan_answer = _streaming("supports_cursor_dropping_vulcan")(talk)
     return vulcan_answer if answer.says == "FAIL" and vulcan_answer.says == "PASS" else answer
 
 
-def _oso_mode(talk: ClientConnection) -> CheckAnswer:
+def _oso_mode(talk: ClientConnection) -> Verdict:
     key = "enable_out_of_order_snapshots"
     control = talk.session.controls.get(key)
     if control is None or control.status != "success" or not control.value.startswith("true"):
-        return CheckAnswer("NA", "OSO snapshots are off, or unknown")
-    return CheckAnswer(
-        "FAIL" if control.value == "true" else "PASS",
-        f"{key} is {control.value}",
-        [talk.place_of(control.request)],
+        return _does_not_apply("OSO snapshots are off, or unknown")
+    return (_fails if control.value == "true" else _passes)(
+        f"{key} is {control.value}", talk.place_of(control.request)
     )
 
 
-def _flatbuffers(talk: ClientConnection) -> CheckAnswer:
+def _flatbuffers(talk: ClientConnection) -> Verdict:
     return _without_collections(talk) or (
         talk.is_on("flatbuffers_system_events") if talk.streams else NOTHING
     )
 
 
-def _compression(talk: ClientConnection) -> CheckAnswer:
+def _compression(talk: ClientConnection) -> Verdict:
     session = talk.session
     if not talk.streams:
         return NOTHING
     if (session.open_flags or 0) & NO_VALUE:
-        return CheckAnswer("NA", "values are left out by the open")
+        return _does_not_apply("values are left out by the open")
     hello = [talk.place_of(session.hello_asked)]
     if session.features is None:
         if session.hello_asked is not None or not talk.is_captured(0, session.open_row):
-            return CheckAnswer("NA", "unknown, the answer to HELLO was not captured", hello)
-        return CheckAnswer(
-            "FAIL", "Snappy is not requested, because there is no HELLO", [talk.open_place]
-        )
+            return _does_not_apply("unknown, the answer to HELLO was not captured", *hello)
+        return _fails("Snappy is not requested, because there is no HELLO", talk.open_place)
     if "SNAPPY" not in session.features:
-        return CheckAnswer("FAIL", "Snappy is not granted by HELLO", hello)
+        return _fails("Snappy is not granted by HELLO", *hello)
     return talk.is_on("force_value_compression")
 
 
-def _without_collections(talk: ClientConnection) -> CheckAnswer | None:
+def _without_collections(talk: ClientConnection) -> Verdict | None:
     has = talk.has_collections()
     if has:
         return None
-    return CheckAnswer(
-        "NA",
-        "collections are off" if has is False else "unknown, the answer to HELLO was not captured",
+    return _does_not_apply(
+        "collections are off" if has is False else "unknown, the answer to HELLO was not captured"
     )
 
 
 # -- streams
 
 
-def _high_seqnos(talk: ClientConnection) -> CheckAnswer:
+def _high_seqnos(talk: ClientConnection) -> Verdict:
     fresh = talk.rows.request.start == LEAST
     asked_place = talk.session.high_seqnos_asked
     if not fresh.any():
-        return CheckAnswer("NA", "no stream is requested from 0")
+        return _does_not_apply("no stream is requested from 0")
     first = int(np.flatnonzero(fresh)[talk.rows.opened.row[fresh].argmin()])
     row = int(talk.rows.opened.row[first])
     if asked_place is not None and asked_place.row < row:
-        return CheckAnswer(
-            "PASS",
+        return _passes(
             "the high seqnos were requested first",
-            [talk.context.report_place(talk.link.number, asked_place, of_consumer=True)],
+            talk.context.report_place(talk.link.number, asked_place, of_consumer=True),
         )
     (*elsewhere, connection), hidden = talk.facts.hosts[host_of(talk.link.client)]
     if elsewhere < [int(talk.rows.opened.time[first]), row]:
-        return CheckAnswer("NA", f"the high seqnos were requested on connection {connection}")
+        return _does_not_apply(f"the high seqnos were requested on connection {connection}")
     if hidden is not None:
         return hidden
-    return CheckAnswer(
-        "FAIL",
+    return _fails(
         "a stream from 0 is requested before the high seqnos",
-        talk.request_places([talk.streams[first]]),
+        *talk.request_places([talk.streams[first]]),
     )
 
 
-def _failover_log(talk: ClientConnection) -> CheckAnswer:
+def _failover_log(talk: ClientConnection) -> Verdict:
     context, hidden, good = talk.context, False, None
     for number in talk.streams:
         before = talk.facts.before.get(number)
@@ -511,20 +521,16 @@ def _failover_log(talk: ClientConnection) -> CheckAnswer:
             continue
         evidence = [context.request(number), context.answer(before)]
         if row.request.start > LEAST:
-            good = good or CheckAnswer(
-                "PASS", "the client resumes above 0 after a rollback", evidence
-            )
+            good = good or _passes("the client resumes above 0 after a rollback", *evidence)
         elif _may_have_asked_between(talk, before):
             hidden = True
         else:
-            return CheckAnswer(
-                "FAIL",
-                f"vbucket {row.vbucket} was rolled back to {to}, and is requested from 0",
-                evidence,
+            return _fails(
+                f"vbucket {row.vbucket} was rolled back to {to}, and is requested from 0", *evidence
             )
     if hidden:
         return HIDDEN
-    return good or CheckAnswer("NA", "no rollback to a seqno above 0 that the client followed")
+    return good or _does_not_apply("no rollback to a seqno above 0 that the client followed")
 
 
 def _may_have_asked_between(talk: ClientConnection, before: int) -> bool:
@@ -533,7 +539,7 @@ def _may_have_asked_between(talk: ClientConnection, before: int) -> bool:
     return talk.facts.clients.may_have_said(talk.link.number, since_ns, vbucket=old.vbucket)
 
 
-def _resume_range(talk: ClientConnection) -> CheckAnswer:
+def _resume_range(talk: ClientConnection) -> Verdict:
     context, good, hidden = talk.context, None, False
     for number in talk.resumed:
         before = talk.facts.before.get(number)
@@ -546,8 +552,8 @@ def _resume_range(talk: ClientConnection) -> CheckAnswer:
             continue  # the snapshot was complete, or the client does not go on from it
         evidence = [context.request(number), context.marker(snapshot)]
         if not row.request.snapshot_start == row.request.snapshot_end == start:
-            good = good or CheckAnswer(
-                "PASS", "streams are resumed with the range of their snapshot", evidence
+            good = good or _passes(
+                "streams are resumed with the range of their snapshot", *evidence
             )
         elif _may_be_complete(talk, before, marker):
             hidden = True
@@ -557,10 +563,10 @@ def _resume_range(talk: ClientConnection) -> CheckAnswer:
                 f"vbucket {row.vbucket} resumes at {plain(start)} inside snapshot "
                 f"{range_text}, but sends {plain(start)}–{plain(start)}"
             )
-            return CheckAnswer("FAIL", message, evidence)
+            return _fails(message, *evidence)
     if hidden:
         return HIDDEN
-    return good or CheckAnswer("NA", "no stream is resumed in the middle of a snapshot")
+    return good or _does_not_apply("no stream is resumed in the middle of a snapshot")
 
 
 def _may_be_complete(talk: ClientConnection, before: int, marker: Snapshot) -> bool:
@@ -572,14 +578,14 @@ def _may_be_complete(talk: ClientConnection, before: int, marker: Snapshot) -> b
     return bool(marker.is_tainted) or not is_whole or _may_have_asked_between(talk, before)
 
 
-def _stream_end_on_close(talk: ClientConnection) -> CheckAnswer:
+def _stream_end_on_close(talk: ClientConnection) -> Verdict:
     rows = talk.rows[talk.rows.closed_row >= 0]
     if not len(rows):
-        return CheckAnswer("NA", "no stream is closed by the client")
+        return _does_not_apply("no stream is closed by the client")
     return talk.is_on("send_stream_end_on_client_close_stream", int(rows.closed_row.min()))
 
 
-def _active_only(talk: ClientConnection) -> CheckAnswer:
+def _active_only(talk: ClientConnection) -> Verdict:
     if not talk.streams:
         return NOTHING
     without = [
@@ -592,11 +598,10 @@ def _active_only(talk: ClientConnection) -> CheckAnswer:
             f"{len(without):,} of {len(talk.streams):,} stream requests have neither flag "
             "0x04 (to latest) nor 0x10 (active only)"
         )
-        return CheckAnswer("FAIL", message, talk.request_places(without))
-    return CheckAnswer(
-        "PASS",
+        return _fails(message, *talk.request_places(without))
+    return _passes(
         "stream requests have flag 0x04 (to latest) or 0x10 (active only)",
-        talk.request_places(talk.streams),
+        *talk.request_places(talk.streams),
     )
 
 
@@ -619,7 +624,7 @@ def _resumed_streams(talk: ClientConnection, key: str) -> tuple[list[int], list[
     return given_and_left_out
 
 
-def _manifest_uid(talk: ClientConnection) -> CheckAnswer:
+def _manifest_uid(talk: ClientConnection) -> Verdict:
     unused = _without_collections(talk)
     if unused is not None:
         return unused
@@ -629,18 +634,18 @@ def _manifest_uid(talk: ClientConnection) -> CheckAnswer:
             f"{len(left_out):,} of {len(with_uid) + len(left_out):,} resumed streams are "
             "requested without the manifest's uid"
         )
-        return CheckAnswer("FAIL", message, talk.request_places(left_out))
+        return _fails(message, *talk.request_places(left_out))
     if with_uid:
-        return CheckAnswer(
-            "PASS", "streams are resumed with the manifest's uid", talk.request_places(with_uid)
+        return _passes(
+            "streams are resumed with the manifest's uid", *talk.request_places(with_uid)
         )
-    return CheckAnswer("NA", "no stream is resumed")
+    return _does_not_apply("no stream is resumed")
 
 
-def _purge_seqno(talk: ClientConnection) -> CheckAnswer:
+def _purge_seqno(talk: ClientConnection) -> Verdict:
     unused = _without_collections(talk)
     if unused is not None or not talk.resumed:
-        return unused or CheckAnswer("NA", "no stream is resumed")
+        return unused or _does_not_apply("no stream is resumed")
     answer = talk.setting("max_marker_version", lambda value: value == "2.2", "")
     if answer.says != "PASS":
         return answer
@@ -650,20 +655,17 @@ def _purge_seqno(talk: ClientConnection) -> CheckAnswer:
     if any(_may_have_asked_between(talk, before[number]) for number in purge_told):
         return HIDDEN
     if purge_told:
-        return CheckAnswer(
-            "FAIL",
+        return _fails(
             f"{len(purge_told):,} resumed streams are requested without the purge_seqno of an "
             "earlier marker",
-            talk.request_places(purge_told),
+            *talk.request_places(purge_told),
         )
     if with_purge:
-        return CheckAnswer(
-            "PASS", "streams are resumed with the purge_seqno", talk.request_places(with_purge)
-        )
+        return _passes("streams are resumed with the purge_seqno", *talk.request_places(with_purge))
     return answer
 
 
-CHECKS: Mapping[str, Callable[[ClientConnection], CheckAnswer]] = {
+CHECKS: Mapping[str, Callable[[ClientConnection], Verdict]] = {
     "lint-name": _name,
     "lint-hello": _hello,
     "lint-noop": _noop,

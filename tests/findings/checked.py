@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.finding import Finding
-from dcpinspect.findings.lint import Verdict
+from dcpinspect.findings.recommended import Verdict
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.tracker import Tracker

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby
 
 from dcpinspect.findings.finding import Finding, MessagePlace, connections_of, ranges
-from dcpinspect.findings.lint import Verdict
+from dcpinspect.findings.recommended import Verdict
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.palette import GLYPHS
 from dcpinspect.output.render.verdict import LookedAt, clock, day_of, verdict

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dcpinspect.findings.finding import Finding, MessagePlace
-from dcpinspect.findings.lint import Verdict
+from dcpinspect.findings.recommended import Verdict
 from dcpinspect.output.render.finding_text import SCREEN, lint_lines, report_lines
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.streams.tcp_facts import TcpConnection
