@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,6 +46,9 @@ from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.verdicts import PATIENCE_NS, are_granted
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.messages import DIRECTIONS
+
+if TYPE_CHECKING:
+    from dcpinspect.findings.clients import Clients
 
 ALL = np.iinfo(np.int64).max
 """A row after all rows, and a time after all times."""
@@ -119,6 +122,13 @@ class Context:
     def owners(self) -> Mapping[int, Client]:
         """The client that each connection belongs to, by number of the connection."""
         return self.consumers.owners
+
+    @cached_property
+    def conduct(self) -> Clients:
+        """What the clients asked for again, and what of it the capture may lack."""
+        from dcpinspect.findings.clients import Clients  # deferred: it looks at a context
+
+        return Clients(self)
 
     @property
     def clients(self) -> Mapping[int, str]:

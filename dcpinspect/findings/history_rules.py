@@ -14,7 +14,6 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import duration
-from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence, captured
 from dcpinspect.findings.heaps import SHOWN
@@ -130,7 +129,6 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     are_rolled_back, ended = _are_rollbacks(context), _ended_for_rollback(context)
     for numbers in context.of_client.having(are_rolled_back | ended, 2):
         yield from _all_loops(context, numbers, are_rolled_back, ended)
-    clients = Clients(context)
     no_common = list(_no_common_history(context))
     explained = {number for _, numbers in no_common for number in numbers}
     yield from (occurrence_of for occurrence_of, _ in no_common)
@@ -140,14 +138,14 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
                 continue
             before = numbers[index - 1] if index else -1
             wrong = (
-                _wrong_entry(context, clients, number, before)
+                _wrong_entry(context, number, before)
                 if before >= 0 and are_rolled_back[before]
                 else None
             )
             if wrong is not None:
                 yield wrong
             elif number not in explained:
-                yield from _unknown_uuid(context, clients, number)
+                yield from _unknown_uuid(context, number)
 
 
 def loops(context: Context) -> Iterator[Sequence[int]]:
@@ -195,9 +193,7 @@ def _ended_for_rollback(context: Context) -> BoolArray:
     return mask
 
 
-def _wrong_entry(
-    context: Context, clients: Clients, number: int, previous: int
-) -> Occurrence | None:
+def _wrong_entry(context: Context, number: int, previous: int) -> Occurrence | None:
     """Returns an occurrence if a request names the wrong entry. ``previous``: the client's stream
     before, which was rolled back.
     """
@@ -225,8 +221,8 @@ def _wrong_entry(
     if is_same and plain(before.rollback) > branch_ends(log.entries).get(uuid, _MASK):
         return None  # the server rolled it back to where its branch never was
     told_ns = log.at.time_ns
-    is_heard = clients.may_have_heard(log.connection, told_ns, request_place[0])
-    if is_heard or clients.may_have_said(
+    is_heard = context.conduct.may_have_heard(log.connection, told_ns, request_place[0])
+    if is_heard or context.conduct.may_have_said(
         log.connection, told_ns, request_place[0], vbucket=stream.vbucket
     ):
         return None  # another log, or the request is missing that tells whose log it is
@@ -285,7 +281,7 @@ def _accepted_without_rollback(context: Context) -> Iterator[Occurrence]:
         )
 
 
-def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[Occurrence]:
+def _unknown_uuid(context: Context, number: int) -> Iterator[Occurrence]:
     stream = context.streams[number]
     uuid = stream.request.uuid & _MASK
     if plain(stream.rollback) or not uuid or context.logs.names(stream.vbucket, uuid):
@@ -295,7 +291,7 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
         not logs
         or not logs.are_whole
         or not context.sent(number).are_whole
-        or not clients.is_whole(stream.connection)
+        or not context.conduct.is_whole(stream.connection)
     ):
         return  # a log that was not captured may name it
     log = context.logs.nearest(number) or logs[-1]
@@ -304,7 +300,9 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
     is_older = not context.sent(number).count_before(
         int(stream.opened.time), int(stream.opened.row), side="left"
     )
-    severity: Severity = "note" if is_older and clients.may_be_granted_after(number) else "warning"
+    severity: Severity = (
+        "note" if is_older and context.conduct.may_be_granted_after(number) else "warning"
+    )
     entries = ", ".join(
         f"0x{entry_uuid:016x} from {seqno}" for entry_uuid, seqno in log.entries[:SHOWN]
     )
@@ -313,7 +311,7 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
     evidence = (context.request(number), context.answer(number), context.log_place(log))
     start = plain(stream.request.start)
     facts: dict[str, int | str] = {"requested start": start, "uuid": f"0x{uuid:016x}"}
-    wrong = wrong_position(context, clients, number, "unknown-uuid")
+    wrong = wrong_position(context, number, "unknown-uuid")
     shared = "uuids are unknown to the producer"
     message, shared = (
         (message, shared)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, plain
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams.consumers import MOST_EARLIER
@@ -52,16 +51,14 @@ class WrongPosition:
         )
 
 
-def wrong_position(
-    context: Context, clients: Clients, number: int, cause: str
-) -> WrongPosition | None:
+def wrong_position(context: Context, number: int, cause: str) -> WrongPosition | None:
     """Returns what is wrong with the position of a request that was rolled back; None where nothing
     is, or nobody can tell.
 
     ``cause``: the cause of the rollback, by the server's log.
     """
     if cause in ("unknown-uuid", "strict-uuid"):
-        return _wrong_uuid(context, clients, number)
+        return _wrong_uuid(context, number)
     if cause not in ("leading-consumer", "snapshot-mismatch"):
         return None
     received, start = (
@@ -71,7 +68,7 @@ def wrong_position(
     if received is None:
         return None
     if received >= start:
-        return _older_branch(context, clients, number)
+        return _older_branch(context, number)
     if cause == "snapshot-mismatch":
         return None
     return WrongPosition(
@@ -82,7 +79,7 @@ def wrong_position(
     )
 
 
-def _older_branch(context: Context, clients: Clients, number: int) -> WrongPosition | None:
+def _older_branch(context: Context, number: int) -> WrongPosition | None:
     """Returns what is wrong with a request that names an older branch than that of the items up to
     its start, which the server would have accepted with the right one.
     """
@@ -109,7 +106,7 @@ def _older_branch(context: Context, clients: Clients, number: int) -> WrongPosit
         or right in (None, uuid)
         or right != of_server.newest_below(start)
         or not log.has(uuid)
-        or clients.may_have_heard(row.connection, log.at.time_ns, row.opened.time)
+        or context.conduct.may_have_heard(row.connection, log.at.time_ns, row.opened.time)
     ):
         return None
     return WrongPosition(
@@ -137,7 +134,7 @@ def _has_nothing_older(context: Context, earlier: Sequence[int]) -> bool:
     return reached is not None
 
 
-def _wrong_uuid(context: Context, clients: Clients, number: int) -> WrongPosition | None:
+def _wrong_uuid(context: Context, number: int) -> WrongPosition | None:
     row, logs = context.streams[number], context.logs
     vbucket, uuid, connection = int(row.vbucket), int(row.request.uuid) & _MASK, int(row.connection)
     if not uuid or logs.names(vbucket, uuid):
@@ -158,7 +155,7 @@ def _wrong_uuid(context: Context, clients: Clients, number: int) -> WrongPositio
     is_all_captured = _has_nothing_older(context, context.of_client.before(number, MOST_EARLIER))
     if not before or not sent.are_whole or received is None or not is_all_captured:
         return None  # it may be older than the capture, when the vbucket had another history
-    if clients.may_have_heard(connection, sent[0].at.time_ns, request_place[0]):
+    if context.conduct.may_have_heard(connection, sent[0].at.time_ns, request_place[0]):
         return None
     return WrongPosition(
         NEVER_GIVEN,

@@ -14,7 +14,6 @@ from typing import Literal
 
 import numpy as np
 
-from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import ALL, Context, plain
 from dcpinspect.findings.finding import MessagePlace, Occurrence, captured
 from dcpinspect.protocol.flags import ACTIVE_ONLY, FROM_LATEST, NO_VALUE, PRODUCER, TO_LATEST
@@ -97,11 +96,6 @@ class ConsumerFacts:
         for number in np.flatnonzero(self.context.streams.request.is_captured != 0).tolist():
             streams_of[self.context.streams[number].connection].append(number)
         return streams_of
-
-    @cached_property
-    def clients(self) -> Clients:
-        """The clients of the reading, with when they asked for what."""
-        return Clients(self.context)
 
     @cached_property
     def losses(self) -> Mapping[int, list[tuple[int, int]]]:
@@ -536,7 +530,7 @@ def _failover_log(talk: ClientConnection) -> Verdict:
 def _may_have_asked_between(talk: ClientConnection, before: int) -> bool:
     old = talk.context.streams[before]
     since_ns = old.answered.time
-    return talk.facts.clients.may_have_said(talk.link.number, since_ns, vbucket=old.vbucket)
+    return talk.context.conduct.may_have_said(talk.link.number, since_ns, vbucket=old.vbucket)
 
 
 def _resume_range(talk: ClientConnection) -> Verdict:

@@ -11,10 +11,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import duration
-from dcpinspect.findings.clients import (
-    REFUSED_FOR_NOW,
-    Clients,
-)
+from dcpinspect.findings.clients import REFUSED_FOR_NOW
 from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.lost_streams import LostStream, LostStreams, ReopenedStreams
@@ -93,12 +90,11 @@ REFUSED_NS = 30_000_000_000
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences."""
     context = finished.context
-    clients = Clients(context)
     if finished.is_whole:
-        for client, losses in (*clients.losses.items(), *clients.refusals.items()):
-            reopened = clients.reopened(losses)
+        for client, losses in (*context.conduct.losses.items(), *context.conduct.refusals.items()):
+            reopened = context.conduct.reopened(losses)
             for loss in losses.all:
-                yield from _not_taken_up(context, clients, client, (losses, reopened), loss)
+                yield from _not_taken_up(context, client, (losses, reopened), loss)
     for numbers in context.of_client.having(context.streams.in_oso >= 0):
         for before, number in pairwise(numbers):
             yield from _out_of_order(context, before, number)
@@ -110,12 +106,11 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     for numbers in context.of_client.having(is_finite):
         for before, number in pairwise(number for number in numbers if is_answered[number]):
             if is_finite[before] and is_endless[number] and answer[number] == w.A_ACCEPTED:
-                yield from _without_end(context, clients, before, number, is_finite)
+                yield from _without_end(context, before, number, is_finite)
 
 
 def _not_taken_up(
     context: Context,
-    clients: Clients,
     client: str,
     losses_and_reopened: tuple[LostStreams, ReopenedStreams],
     loss: LostStream,
@@ -124,7 +119,7 @@ def _not_taken_up(
     it was granted a stream.
     """
     losses, reopened = losses_and_reopened
-    if loss.reaction_ns is not None or clients.may_have_asked(loss):
+    if loss.reaction_ns is not None or context.conduct.may_have_asked(loss):
         return
     patience, stream = losses.patience_ns(loss.received_ns), context.streams[loss.stream]
     until_ns = context.captured_until_ns(stream.connection)
@@ -133,21 +128,23 @@ def _not_taken_up(
         link,
         1 - context.producer(link.number),
         loss.received_ns,
-        min(until_ns, clients.latest_ns(client)),
+        min(until_ns, context.conduct.latest_ns(client)),
     )
     since_others = until_ns - losses.last_reaction_ns(loss.received_ns)
     # the client is gone or was never told, or may still be working on the others
     if waited <= patience or since_others <= patience:
         return
-    has_moved, is_refused = clients.has_moved(losses, loss), stream.answer == w.A_REFUSED
+    has_moved, is_refused = context.conduct.has_moved(losses, loss), stream.answer == w.A_REFUSED
     if loss.is_rollback:
         if not has_moved:
             yield _not_followed(context, loss.stream, duration(waited))
         return
-    node, is_seen = (clients.moved_to(client, loss) if has_moved else None) or ("", None)
+    node, is_seen = (context.conduct.moved_to(client, loss) if has_moved else None) or ("", None)
     if is_seen is False:
         return  # it may be reopened there
-    may_tell = not has_moved or is_seen or clients.shows_moves(client, losses, stream.connection)
+    may_tell = (
+        not has_moved or is_seen or context.conduct.shows_moves(client, losses, stream.connection)
+    )
     again = np.flatnonzero((reopened.vbucket != stream.vbucket) & may_tell)
     if not len(again) and (
         (has_moved and not is_seen) or not _goes_on(context, client, loss.received_ns + patience)
@@ -293,7 +290,7 @@ def _out_of_order(context: Context, before: int, number: int) -> Iterator[Occurr
 
 
 def _without_end(
-    context: Context, clients: Clients, before: int, number: int, is_finite: BoolArray
+    context: Context, before: int, number: int, is_finite: BoolArray
 ) -> Iterator[Occurrence]:
     """Yields the occurrence of an endless stream that goes on with one that had an end and did not
     reach it.
@@ -320,7 +317,7 @@ def _without_end(
         is_done
         or not goes_on
         or is_hidden
-        or clients.may_have_said(connection, old.opened.time, asked_ns, vbucket=row.vbucket)
+        or context.conduct.may_have_said(connection, old.opened.time, asked_ns, vbucket=row.vbucket)
     ):
         return
     end, start = plain(old.request.end), plain(row.request.start)

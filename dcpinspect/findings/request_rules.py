@@ -10,7 +10,6 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.client_requests import EmptySnapshots, OpenedInOrder, filter_fault
-from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.history_rules import loops
@@ -245,7 +244,7 @@ _BAD_ENDS = (4, 5, 6, 8)
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, client by client, in the order of the requests."""
     context = finished.context
-    clients, looping = Clients(context), {number for rounds in loops(context) for number in rounds}
+    looping = {number for rounds in loops(context) for number in rounds}
     tells, bare = _may_tell(context.streams), EmptySnapshots(context)
     for numbers in context.of_client.having(tells):
         requests_in_order = OpenedInOrder(context.streams, numbers, bare)
@@ -255,25 +254,20 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
                 continue
             stream = context.streams[number]
             yield from _answered(
-                context, clients, requests_in_order, index, is_granted_later=index < granted
+                context, requests_in_order, index, is_granted_later=index < granted
             )
             if stream.answer == w.A_ROLLBACK and stream.request.is_captured:
                 yield _rolled_back(
                     context,
-                    clients,
                     number,
-                    None
-                    if number in looping
-                    else _followed(context, clients, requests_in_order, index),
+                    None if number in looping else _followed(context, requests_in_order, index),
                     is_granted_later=index < granted,
                 )
             elif stream.answer == w.A_ROLLBACK:
                 yield _rolled_back_unread(
-                    context, number, has_stream=clients.may_be_granted_after(number)
+                    context, number, has_stream=context.conduct.may_be_granted_after(number)
                 )
-            yield from _ended(
-                context, clients, requests_in_order, index, is_granted_later=index < granted
-            )
+            yield from _ended(context, requests_in_order, index, is_granted_later=index < granted)
 
 
 def _may_tell(streams: Streams) -> BoolArray:
@@ -295,7 +289,6 @@ def _may_tell(streams: Streams) -> BoolArray:
 
 def _answered(
     context: Context,
-    clients: Clients,
     requests_in_order: OpenedInOrder,
     index: int,
     *,
@@ -308,17 +301,17 @@ def _answered(
     if bad is not None:
         yield bad
     if stream.answer == w.A_ROLLBACK:
-        not_honoured = _not_honoured(context, clients, requests_in_order, index)
+        not_honoured = _not_honoured(context, requests_in_order, index)
         if not_honoured is not None:
             yield not_honoured
     elif stream.answer == w.A_REFUSED and bad is None:
         connection = stream.connection
-        is_granted: bool | None = is_granted_later or clients.may_be_granted_after(number)
+        is_granted: bool | None = is_granted_later or context.conduct.may_be_granted_after(number)
         is_stale = not is_granted and requests_in_order.asked_wrong[connection] > MOST_ASKED
         if (
             not is_granted
             and stream.status in _MAY_PASS
-            and clients.may_have_said(
+            and context.conduct.may_have_said(
                 connection, stream.answered.time, vbucket=stream.vbucket
             )
         ):
@@ -537,9 +530,7 @@ def _is_noop_off(context: Context, connection: int) -> bool:
     )
 
 
-def _followed(
-    context: Context, clients: Clients, requests_in_order: OpenedInOrder, index: int
-) -> int | None:
+def _followed(context: Context, requests_in_order: OpenedInOrder, index: int) -> int | None:
     """Returns the request by which the client followed a rollback; None if there is none.
 
     That is a request that would work, or that worked, from no higher seqno. One that was refused
@@ -572,7 +563,7 @@ def _followed(
             return None  # else it asks the same again later
         if falls > _MOST_FALLS:
             return None
-    taker = clients.taken_up_by(number)
+    taker = context.conduct.taken_up_by(number)
     return taker if taker is not None and _follows(context, number, taker) else None
 
 
@@ -612,7 +603,7 @@ def _does_without_tombstones(row: Stream, later: Stream) -> bool:
 
 
 def _rolled_back(
-    context: Context, clients: Clients, number: int, followed: int | None, *, is_granted_later: bool
+    context: Context, number: int, followed: int | None, *, is_granted_later: bool
 ) -> Occurrence:
     """Returns the occurrence of a rollback. ``followed``: the request by which the client followed
     it; None if it did not, or nobody knows.
@@ -632,7 +623,7 @@ def _rolled_back(
             seqnos=(start,),
             facts={"requested start": start},
         )
-    wrong = wrong_position(context, clients, number, rollback.why.cause)
+    wrong = wrong_position(context, number, rollback.why.cause)
     outcome = _outcome(
         context,
         number,
@@ -761,7 +752,7 @@ def _uuid_fact(uuid: int | None) -> dict[str, int | str]:
 
 
 def _not_honoured(
-    context: Context, clients: Clients, requests_in_order: OpenedInOrder, index: int
+    context: Context, requests_in_order: OpenedInOrder, index: int
 ) -> Occurrence | None:
     number = requests_in_order.numbers[index]
     stream = context.streams[number]
@@ -792,7 +783,7 @@ def _not_honoured(
         and links[another].first_ns < told_ns
     ):
         return None  # another node's answer on its own connection is not what this request followed
-    if clients.may_have_said(
+    if context.conduct.may_have_said(
         int(stream.connection), told_ns, asked_ns, vbucket=int(stream.vbucket)
     ):
         return None
@@ -810,7 +801,6 @@ def _not_honoured(
 
 def _ended(
     context: Context,
-    clients: Clients,
     requests_in_order: OpenedInOrder,
     index: int,
     *,
@@ -831,7 +821,7 @@ def _ended(
         is_granted_later  # perhaps by another node, before this one ended the stream
         or requests_in_order.since(index, stream.finished) < len(requests_in_order.numbers)
         or context.unread_requests.asked_between(client, stream.vbucket, ended_ns)
-        or clients.taken_up_by(number) is not None
+        or context.conduct.taken_up_by(number) is not None
     )
     advice = _ASKED_AGAIN.get(name) if is_asked_again else None
     yield occurrence(

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dcpinspect.arrays import BoolArray
-from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import rules
@@ -96,10 +95,10 @@ class _Received:
 
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, client by client and vbucket by vbucket."""
-    context, clients = finished.context, Clients(finished.context)
+    context = finished.context
     delivered = _delivered(context)
     for numbers in context.of_client.having(delivered, 2):
-        yield from _read_again(context, clients, numbers, delivered)
+        yield from _read_again(context, numbers, delivered)
 
 
 def _delivered(context: Context) -> BoolArray:
@@ -120,7 +119,7 @@ def _delivered(context: Context) -> BoolArray:
 
 
 def _read_again(
-    context: Context, clients: Clients, numbers: Sequence[int], delivered: BoolArray
+    context: Context, numbers: Sequence[int], delivered: BoolArray
 ) -> Iterator[Occurrence]:
     """Yields the occurrences of one client and vbucket, whose streams these are: one of each
     connection and cause.
@@ -138,7 +137,7 @@ def _read_again(
         if not delivered[number]:  # who has a stream may have received something on it
             had = None if stream.answer != w.A_ACCEPTED or stream.seen else had
             continue
-        if had is not None and _is_again(context, clients, had, number):
+        if had is not None and _is_again(context, had, number):
             count = min(stream.position, had.high) - max(stream.request.start, had.low)
             cause = RE_READ if stream.request.start > LEAST else RESTART
             again[stream.connection, cause].append(_Again(number, had.stream, had.high, count))
@@ -147,7 +146,7 @@ def _read_again(
     yield from (_occurrence(context, cause, rounds) for (_, cause), rounds in again.items())
 
 
-def _is_again(context: Context, clients: Clients, had: _Received, number: int) -> bool:
+def _is_again(context: Context, had: _Received, number: int) -> bool:
     old, row = context.streams[had.stream], context.streams[number]
     start, before, connection = int(row.request.start), int(old.connection), int(row.connection)
     if (
@@ -180,7 +179,7 @@ def _is_again(context: Context, clients: Clients, had: _Received, number: int) -
         return False
     asked_ns, producer = row.opened.time, context.producer(before)
     is_hidden = context.may_lack(before, producer, had.since_ns, asked_ns)
-    return not is_hidden and not clients.may_have_said(
+    return not is_hidden and not context.conduct.may_have_said(
         before, had.since_ns, asked_ns, vbucket=row.vbucket
     )
 
