@@ -83,11 +83,11 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, in the order of the markers."""
     context, tables = finished.context, finished.tables
     snapshots, streams = context.snapshots, context.streams
-    is_incomplete = tables.snapshot_states == INCOMPLETE
+    is_incomplete = tables.seen.snapshot_states == INCOMPLETE
     has_range = (snapshots.layout != UPR_LAYOUT) & (snapshots.layout != OSO_LAYOUT)
     is_first = (snapshots.position == w.FIRST) & has_range & _starts_elsewhere(snapshots, streams)
     is_unended = (
-        (tables.snapshot_states == CUT)
+        (tables.seen.snapshot_states == CUT)
         & (snapshots.layout == OSO_LAYOUT)
         & (snapshots.closed_row == streams.finished.row[snapshots.stream])
         & (streams.reason[snapshots.stream] == 0)

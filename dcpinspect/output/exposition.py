@@ -368,7 +368,7 @@ class Metrics:
     def _settled_gaps(self, tables: Tables) -> IntArray:
         """Returns how many gaps of each cause every stream has that are old enough."""
         gaps, now_ns = tables.all_gaps, self._clock_ns or 0
-        counts = tables.gap_counts.copy()
+        counts = tables.seen.amounts[1][0].copy()
         # one that seems to come later is old: the clock was set back
         is_new = np.abs(now_ns - gaps.table.ends.time) < SETTLED_NS
         np.subtract.at(counts, (gaps.table.stream[is_new], gaps.cause[is_new]), 1)

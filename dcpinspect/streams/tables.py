@@ -12,13 +12,13 @@ from dcpinspect.streams.connections import FlowControl
 from dcpinspect.streams.consumers import Consumers
 from dcpinspect.streams.copies import Copy
 from dcpinspect.streams.failover_logs import FailoverLogs
-from dcpinspect.streams.gaps import ExplainedGaps
+from dcpinspect.streams.gaps import Amounts, ExplainedGaps
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.streams.waits import Waits
-from dcpinspect.tables.record_tables import Records
+from dcpinspect.tables.record_tables import Records, WordColumn
 
 NAMES = ("connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets")
 """Names of the tables that SQL can ask for."""
@@ -41,14 +41,21 @@ class TableInput:
     """The waits from which verdicts of streams are computed."""
     gaps: ExplainedGaps
     """The gaps and their causes, from which the table of gaps is made."""
-    gap_counts: IntArray
-    """Number of gaps of each cause for every stream: one row for each stream, as ``State`` numbers
-    streams, one column for each cause.
-    """
+    amounts: tuple[IntArray, Amounts]
+    """Number of snapshots of every stream, as ``State`` numbers streams; and its gaps."""
+    streams: Records
+    """The table of streams, in the same order."""
     replicas: BoolArray
     """True for streams of vbuckets that their server has as a replica."""
     snapshot_states: IntArray
     """The state of every snapshot, by number of the snapshot."""
+
+    @property
+    def verdicts(self) -> IntArray:
+        """The number of each stream's verdict."""
+        verdicts = self.streams.columns["verdict"]
+        assert isinstance(verdicts, WordColumn)
+        return verdicts.codes
 
 
 class _Named:
@@ -81,7 +88,6 @@ class Tables:
         self.seen = seen
         self.links = links
         self.all_gaps, self.waits = seen.gaps, seen.waits
-        self.gap_counts, self.snapshot_states = seen.gap_counts, seen.snapshot_states
         self._made, self._files = made, files
 
     def with_files(self, files: Sequence[str]) -> Tables:

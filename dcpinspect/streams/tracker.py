@@ -75,7 +75,6 @@ from dcpinspect.streams.visibility import Visibility
 from dcpinspect.streams.waits import Waits
 from dcpinspect.streams.whole_reading import OfWhole
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.record_tables import WordColumn
 from dcpinspect.text import words_of
 
 ROUNDS = 16
@@ -301,99 +300,99 @@ class Tracker(Portable):
         return duplicate
 
     def _made(self, links: Sequence[TcpConnection], of_whole: OfWhole | None) -> Tables:
-        by_number = {link.number: link for link in links}
-        unmet = self.state.unmet(np.array(list(by_number), dtype=np.int64))
-        self.state.meet(
-            unmet,
-            np.array(
-                [by_number[number].has_handshake for number in unmet.tolist()], dtype=np.int64
-            ),
-        )
-        sessions = self.conversation.sessions
-        connections = self.state.connections
-        tables = self.state.known_tables
-        streams, snapshots = tables.streams, tables.snapshots
+        """Returns the tables of these connections, each of which is made when it is asked for."""
+        seen, tables = self._seen(links, of_whole), self.state.known_tables
+        streams, snapshots, sessions = tables.streams, tables.snapshots, self.conversation.sessions
         in_order = number_streams(streams)
-        sight = Visibility(tables, by_number)
-        flows = {
-            link.number: flow_of(
-                connections[link.number], link, sessions.get(link.number) or Session(), sight
-            )
-            for link in links
-        }
-        owners = consumers_apart(
-            clients_of(links, sessions, sight),
-            by_number,
-            sessions,
-            tables,
-            self.conversation.logs,
-        )
-        clients = {number: owner.name for number, owner in owners.items()}
-        ends = Ends.from_tables(
-            tables, by_number, {number: flow.is_full for number, flow in flows.items()}
-        )
-        waits = Waits(tables, self._branches(streams), self.conversation, by_number, clients, sight)
-        unread = UnreadRequests(streams, sight, by_number, sessions, clients)
-        resumed = (
-            of_whole.resumed
-            if of_whole
-            else resumed_gaps(streams, snapshots, owners, by_number, unread, sight)
-        )
-        gaps = self._explained(resumed, of_whole)
-        amounts = self._amounts(gaps)
-        names = _known_names(sessions, by_number)
-        texts = StreamTexts(self.conversation.filters, self.conversation.logs, names)
-        stream_table = stream_records(streams, snapshots, amounts, texts, ends, waits.are_long)
-        verdicts = stream_table.columns["verdict"]
-        assert isinstance(verdicts, WordColumn)
-        is_running = np.zeros(len(connections), dtype=np.bool_)
-        is_running[streams.connection[np.isin(verdicts.codes, RUNNING)]] = True
-        replicas = (
-            of_whole.replicas
-            if of_whole
-            else replica_streams(streams, connections, sessions, by_number)
-        )
-        is_known = (connections.losses.array.sum(axis=1) == 0) & ~sight.incomplete_consumers
-        snapshot_states = states(
-            snapshots,
-            is_over=is_over(streams, ends),
-            is_lost=ends.is_lost,
-            is_replica=replicas,
-            is_known=is_known[streams.connection],
-        )
-        logs = cache(lambda: FailoverLogs(streams, sight, self.conversation, links))
-        consumers = Consumers(tables, owners, unread, sight)
-        explained = cache(lambda: Rollbacks(streams, snapshots, logs(), consumers))
+        logs = cache(lambda: FailoverLogs(streams, seen.sight, self.conversation, links))
+        explained = cache(lambda: Rollbacks(streams, snapshots, logs(), seen.consumers))
         made: dict[str, Callable[[], Any]] = {
             "logs": logs,
             "explained": explained,
             "connections": lambda: connection_records(
-                links, sessions, tables.connections, flows, is_running, sight
+                links, sessions, tables.connections, seen.flows, self._running(seen), seen.sight
             ),
-            "streams": lambda: stream_table if in_order is None else stream_table.take(in_order),
+            "streams": lambda: seen.streams if in_order is None else seen.streams.take(in_order),
             "snapshots": lambda: snapshot_records(
-                snapshots, streams, snapshot_states, sight.may_have_asked[streams.connection]
+                snapshots,
+                streams,
+                seen.snapshot_states,
+                seen.sight.may_have_asked[streams.connection],
             ),
-            "gaps": gaps.records,
+            "gaps": seen.gaps.records,
             "rollbacks": lambda: explained().records(tables.connections.producer),
             "vbuckets": lambda: vbucket_records(
-                tables, verdicts.codes, amounts, clients, self.conversation.reports, waits
+                tables,
+                seen.verdicts,
+                seen.amounts,
+                seen.clients,
+                self.conversation.reports,
+                seen.waits,
             ),
         }
-        seen = TableInput(
+        return Tables(seen, {name: cache(make) for name, make in made.items()}, links)
+
+    def _seen(self, links: Sequence[TcpConnection], of_whole: OfWhole | None) -> TableInput:
+        """Returns what all tables need."""
+        by_number = {link.number: link for link in links}
+        self._meet_links(by_number)
+        conversation, tables = self.conversation, self.state.known_tables
+        sessions, connections = conversation.sessions, self.state.connections
+        streams, snapshots, logs = tables.streams, tables.snapshots, conversation.logs
+        sight = Visibility(tables, by_number)
+        flows = {
+            number: flow_of(connections[number], link, sessions.get(number) or Session(), sight)
+            for number, link in by_number.items()
+        }
+        own_clients = clients_of(links, sessions, sight)
+        owners = consumers_apart(own_clients, by_number, sessions, tables, logs)
+        clients = {number: owner.name for number, owner in owners.items()}
+        full = {number: flow.is_full for number, flow in flows.items()}
+        ends = Ends.from_tables(tables, by_number, full)
+        waits = Waits(tables, self._branches(streams), conversation, by_number, clients, sight)
+        unread = UnreadRequests(streams, sight, by_number, sessions, clients)
+        if of_whole:
+            resumed, replicas = of_whole.resumed, of_whole.replicas
+        else:
+            resumed = resumed_gaps(streams, snapshots, owners, by_number, unread, sight)
+            replicas = replica_streams(streams, connections, sessions, by_number)
+        gaps = self._explained(resumed, of_whole)
+        amounts = self._amounts(gaps)
+        texts = StreamTexts(conversation.filters, logs, _known_names(sessions, by_number))
+        is_known = (connections.losses.array.sum(axis=1) == 0) & ~sight.incomplete_consumers
+        return TableInput(
             by_number,
             sight,
-            consumers,
+            Consumers(tables, owners, unread, sight),
             clients,
             flows,
             unread,
             waits,
             gaps,
-            amounts[1][0],
+            amounts,
+            stream_records(streams, snapshots, amounts, texts, ends, waits.are_long),
             replicas,
-            snapshot_states,
+            states(
+                snapshots,
+                is_over=is_over(streams, ends),
+                is_lost=ends.is_lost,
+                is_replica=replicas,
+                is_known=is_known[streams.connection],
+            ),
         )
-        return Tables(seen, {name: cache(make) for name, make in made.items()}, links)
+
+    def _meet_links(self, by_number: Mapping[int, TcpConnection]) -> None:
+        """Adds connections without messages to the tables."""
+        unmet = self.state.unmet(np.array(list(by_number), dtype=np.int64))
+        has_handshake = [by_number[number].has_handshake for number in unmet.tolist()]
+        self.state.meet(unmet, np.array(has_handshake, dtype=np.int64))
+
+    def _running(self, seen: TableInput) -> BoolArray:
+        """Returns a mask of connections whose streams get messages."""
+        is_running = np.zeros(len(self.state.connections), dtype=np.bool_)
+        owner = self.state.known_tables.streams.connection
+        is_running[owner[np.isin(seen.verdicts, RUNNING)]] = True
+        return is_running
 
     def _explained(self, resumed: Gaps, of_whole: OfWhole | None) -> ExplainedGaps:
         """Returns all gaps with their causes; ``resumed``: those where resumed streams begin."""
