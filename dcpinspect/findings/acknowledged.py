@@ -158,47 +158,44 @@ class Acknowledged(Watcher):
             waiting[of_stream] += 1
             if not is_complete[number]:
                 continue
-            stream = context.streams[of_stream]
-            link = context.by_number.get(stream.connection)
-            consumer = 1 - context.producer(stream.connection)
-            if (
-                link is None
-                or not link.has_handshake
-                or link.is_cut(consumer)
-                or context.sight.known_until_ns(link.number, consumer) < ALL
-            ):
-                continue
             answer = self._answers[snapshots[number].place.row]
             if answer is None and nth < len(answers[of_stream]):
                 # an answer goes to the oldest marker that waits, also if that was continued
                 answer = answers[of_stream][nth]
-            reached = snapshots[number].reached_time
-            slowest = context.tracker.state.connections[link.number].slowest
-            start, end = plain(snapshots.start[number]), plain(snapshots.end[number])
-            marker = context.marker(number)
-            if answer is None:
-                waited = context.carried_ns(link, consumer, reached, link.heard_until_ns)
-                was_answered = self._unasked.get(link.number, 0) > marker.time_ns
-                if (
-                    waited > max(PATIENCE_NS, 10 * slowest)
-                    and stream.closed_row < 0
-                    and not was_answered
-                ):
-                    message = (
-                        f"snapshot {start}–{end} needs an acknowledgement, and has had none "
-                        f"for {waited / 1e9:.1f} s"
-                    )
-                    yield occurrence(
-                        context, of_stream, "ack-missing", message, (marker,), seqnos=(start, end)
-                    )
-            elif answer.time_ns + slowest < reached:
-                message = (
-                    f"snapshot {start}–{end} acknowledged "
-                    f"{duration(reached - answer.time_ns)} before its last message"
-                )
-                yield occurrence(
-                    context, of_stream, "ack-early", message, (answer, marker), seqnos=(start, end)
-                )
+            yield from self._acknowledged(context, number, answer)
+
+    def _acknowledged(
+        self, context: Context, number: int, answer: MessagePlace | None
+    ) -> Iterator[Occurrence]:
+        """Yields what is wrong with the answer to a complete snapshot, or that there is none."""
+        snapshot = context.snapshots[number]
+        stream = context.streams[snapshot.stream]
+        link = context.by_number.get(stream.connection)
+        consumer = 1 - context.producer(stream.connection)
+        if (
+            link is None
+            or not link.has_handshake
+            or link.is_cut(consumer)
+            or context.sight.known_until_ns(link.number, consumer) < ALL
+        ):
+            return
+        reached, marker = snapshot.reached_time, context.marker(number)
+        slowest = context.tracker.state.connections[link.number].slowest
+        start, end = plain(snapshot.start), plain(snapshot.end)
+        if answer is None:
+            waited = context.carried_ns(link, consumer, reached, link.heard_until_ns)
+            was_answered = self._unasked.get(link.number, 0) > marker.time_ns
+            if waited <= max(PATIENCE_NS, 10 * slowest) or stream.closed_row >= 0 or was_answered:
+                return
+            rule, evidence = "ack-missing", [marker]
+            then = f"needs an acknowledgement, and has had none for {waited / 1e9:.1f} s"
+        elif answer.time_ns + slowest < reached:
+            rule, evidence = "ack-early", [answer, marker]
+            then = f"acknowledged {duration(reached - answer.time_ns)} before its last message"
+        else:
+            return
+        message = f"snapshot {start}–{end} {then}"
+        yield occurrence(context, snapshot.stream, rule, message, evidence, seqnos=(start, end))
 
     def _unneeded(self, context: Context) -> Iterator[Occurrence]:
         """Yields answers to markers without the ack flag, if all fitting markers were read."""
@@ -213,11 +210,9 @@ class Acknowledged(Watcher):
                 streams_of[key].append(number)
         snapshots_of = GroupedRows(snapshots.stream, len(streams))
         for (connection, opaque), few in self._needless.items():
-            link = context.by_number.get(connection)
-            producer = context.producer(connection)
             stream_numbers = streams_of[connection, opaque]
             if (
-                link is None
+                context.by_number.get(connection) is None
                 or not stream_numbers
                 or self._unread.keys() & {(connection, opaque), (connection, ANY_OPAQUE)}
             ):
@@ -234,38 +229,44 @@ class Acknowledged(Watcher):
                 if streams.request.is_captured[stream_numbers].all()
                 else 0
             )
-            for answer_place in few.occurrences:
-                before = numbers[snapshots.place.row[numbers] < answer_place.row]
-                is_known = answer_place.direction == DIRECTIONS[
-                    1 - producer
-                ] and not context.may_lack(connection, producer, begun_ns, answer_place.time_ns)
-                if not len(before) or not is_known:
-                    continue
-                number = int(before[np.argmax(snapshots.place.row[before])])
-                seqnos = (plain(snapshots.start[number]), plain(snapshots.end[number]))
-                message = "dcp_snapshot_marker needs no answer, because its ack flag is not set"
-                evidence = (answer_place, context.marker(number))
-                count = (
-                    few.count - len(few.occurrences) + 1
-                    if answer_place is few.occurrences[0]
-                    else 1
-                )
-                rows = few.rows[
-                    (few.rows > snapshots.place.row[numbers].min())
-                    & (few.times <= answer_place.time_ns)
-                ]
-                reply = occurrence(
-                    context,
-                    snapshots[number].stream,
-                    "unexpected-reply",
-                    message,
-                    evidence,
-                    cause="not-asked",
-                    next_=NOT_ASKED,
-                    seqnos=seqnos,
-                    count=count,
-                )
-                yield replace(reply, rows=[*rows.tolist(), answer_place.row])
+            yield from _not_asked(context, connection, few, numbers, begun_ns)
+
+
+def _not_asked(
+    context: Context,
+    connection: int,
+    few: Examples[MessagePlace],
+    numbers: RowNumbers,
+    begun_ns: int,
+) -> Iterator[Occurrence]:
+    """Yields those of some answers whose marker was read. ``numbers``: the snapshots that it may
+    be. ``begun_ns``: since when the capture has their streams.
+    """
+    snapshots, producer = context.snapshots, context.producer(connection)
+    marker_rows = snapshots.place.row[numbers]
+    for answer_place in few.occurrences:
+        before = numbers[marker_rows < answer_place.row]
+        is_known = answer_place.direction == DIRECTIONS[1 - producer] and not context.may_lack(
+            connection, producer, begun_ns, answer_place.time_ns
+        )
+        if not len(before) or not is_known:
+            continue
+        number = int(before[np.argmax(snapshots.place.row[before])])
+        snapshot = snapshots[number]
+        is_first = answer_place is few.occurrences[0]
+        rows = few.rows[(few.rows > marker_rows.min()) & (few.times <= answer_place.time_ns)]
+        reply = occurrence(
+            context,
+            snapshot.stream,
+            "unexpected-reply",
+            "dcp_snapshot_marker needs no answer, because its ack flag is not set",
+            (answer_place, context.marker(number)),
+            cause="not-asked",
+            next_=NOT_ASKED,
+            seqnos=(plain(snapshot.start), plain(snapshot.end)),
+            count=few.count - len(few.occurrences) + 1 if is_first else 1,
+        )
+        yield replace(reply, rows=[*rows.tolist(), answer_place.row])
 
 
 def _ahead(context: Context) -> Iterator[Occurrence]:

@@ -15,7 +15,6 @@ from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import LONG_NS, LOST, SIDES, SILENT, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
-from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import flow_windows as w
 from dcpinspect.streams.flow_control import Pressure, WindowWatcher
 from dcpinspect.streams.flow_windows import Window
@@ -232,60 +231,61 @@ def _is_starved(context: Context, link: TcpConnection, watched: WindowWatcher) -
 def _stalls(
     finished: ReadingEnd, link: TcpConnection, watched: WindowWatcher
 ) -> Iterator[Occurrence]:
-    context, is_whole = finished.context, finished.is_whole
-    consumer = 1 - context.producer(link.number)
+    context = finished.context
+    asked_size = _asked_above(context, link.number)
+    if asked_size is not None and (watched.overruns.count or watched.window.overrun.before):
+        return
+    events = _long_stalls(context, link, watched)
+    count = watched.stalls.count + len(events) - len(watched.stalls.occurrences)
+    last = _last_stall(context, link, watched) if finished.is_whole else None
+    if last is not None:
+        events.append(last)
+        count += 1
+    if events:
+        stall, evidence = _stall(context, link, watched, events, last)
+        yield from _occurrences(stall, evidence, count, watched.stalls.rows)
+    elif in_all := _mostly_full(watched.window):
+        latest_ack = MessagePosition.from_record(watched.window.latest_ack)
+        yield Occurrence(
+            "flow-control-stall",
+            f"flow-control window {in_all}",
+            link.number,
+            (context.report_place(link.number, latest_ack, of_consumer=True),),
+            cause=MOSTLY_FULL,
+            next=_LARGER,
+            severity="note",
+        )
+
+
+def _long_stalls(context: Context, link: TcpConnection, watched: WindowWatcher) -> list[Pressure]:
+    """Returns the stalls that ended and are worth a word, without what the network took."""
     events = []
     for event in watched.stalls.occurrences:
         ended_ns = event.ack.time_ns
         arrived_ns = _arrived_ns(context, link, event.at, event.used, ended_ns)
         since_ns = max(ended_ns - event.time_ns, arrived_ns)
+        consumer = 1 - context.producer(link.number)
         time_ns = context.carried_ns(link, consumer, since_ns, ended_ns)
         if time_ns >= w.SHORTEST_NS:
             events.append(event._replace(time_ns=time_ns))
-    count = watched.stalls.count + len(events) - len(watched.stalls.occurrences)
-    last = _last_stall(context, link, watched) if is_whole else None
-    if last is not None:
-        events.append(last)
-        count += 1
-    asked_size, in_all = _asked_above(context, link.number), _mostly_full(watched.window)
-    if asked_size is not None and (watched.overruns.count or watched.window.overrun.before):
-        return
-    if not events:
-        if in_all:
-            latest_ack = MessagePosition.from_record(watched.window.latest_ack)
-            yield Occurrence(
-                "flow-control-stall",
-                f"flow-control window {in_all}",
-                link.number,
-                (context.report_place(link.number, latest_ack, of_consumer=True),),
-                cause=MOSTLY_FULL,
-                next=_LARGER,
-                severity="note",
-            )
-        return
+    return events
+
+
+def _stall(
+    context: Context,
+    link: TcpConnection,
+    watched: WindowWatcher,
+    events: list[Pressure],
+    last: Pressure | None,
+) -> tuple[Occurrence, list[list[MessagePlace]]]:
+    """Returns the occurrence of these stalls, and the evidence of each, the worst first. ``last``:
+    the one of them that had not ended.
+    """
     was_closed = link.closed in ("fin", "rst")
     is_closed = was_closed and link.closed_by == context.producer(link.number)
     is_given_up = last is not None and is_closed and last.time_ns >= STUCK_NS
     events.sort(key=lambda event: (not is_given_up or event is not last, -event.time_ns))
     worst = events[0]
-    last_ack = (
-        f"last acknowledgement {duration(worst.since_ack_ns)} before"
-        if worst.since_ack_ns >= 0
-        else "never acknowledged before"
-    )
-    used = f"{worst.used:,} of {worst.window:,} bytes not acknowledged"
-    message = (
-        f"flow-control window full for {duration(worst.time_ns)}, {used}, {in_all or last_ack}"
-    )
-    if was_closed and worst is last:
-        message += f", then the {SIDES[link.closed_by]} {link.how_closed} the connection"
-    if worst.time_ns >= STUCK_NS:
-        message += f"; a server may give up after {STUCK_NS // 10**9} s"
-    if asked_size is not None and worst.window == asked_size & MOST_WINDOW:
-        message += (
-            f"; the {SIDES[1 - context.producer(link.number)]} asked for {asked_size:,}, and "
-            "servers before 7.6 keep only the lower 32 bits"
-        )
     evidence = []
     for event in events:
         full = context.report_place(link.number, event.at)
@@ -299,27 +299,49 @@ def _stalls(
     # what never arrived is the network's
     is_lost = worst is last and worst_arrived_ns == GREATEST
     is_open = last is not None and last.time_ns >= LONG_NS and not is_lost
-    severity: Severity = "error" if is_open else "warning" if worst.time_ns >= LONG_NS else "note"
     closes = link.number if is_open and is_closed else None
-    stall = Occurrence(
+    advice = _GIVEN_UP if closes and last is not None and last.time_ns < STUCK_NS else None
+    return Occurrence(
         "flow-control-stall",
-        message,
+        _stall_message(context, link, watched, worst, is_last=worst is last),
         link.number,
         (),
         last_time_ns=until,
         closes=closes,
-        next=LOST
-        if is_lost
-        else _GIVEN_UP
-        if closes and last is not None and last.time_ns < STUCK_NS
-        else None,
+        next=LOST if is_lost else advice,
         is_over=True if last is None else None if was_closed else False,
         vbuckets=context.waiting_on(link.number, until) if last is not None else (),
         cause=SILENT if is_lost else None,
         shared="the window is full, and nothing is acknowledged",
-        severity=severity,
+        severity="error" if is_open else "warning" if worst.time_ns >= LONG_NS else "note",
+    ), evidence
+
+
+def _stall_message(
+    context: Context, link: TcpConnection, watched: WindowWatcher, worst: Pressure, *, is_last: bool
+) -> str:
+    """``is_last``: the worst stall had not ended."""
+    last_ack = (
+        f"last acknowledgement {duration(worst.since_ack_ns)} before"
+        if worst.since_ack_ns >= 0
+        else "never acknowledged before"
     )
-    yield from _occurrences(stall, evidence, count, watched.stalls.rows)
+    used = f"{worst.used:,} of {worst.window:,} bytes not acknowledged"
+    message = (
+        f"flow-control window full for {duration(worst.time_ns)}, {used}, "
+        f"{_mostly_full(watched.window) or last_ack}"
+    )
+    if is_last and link.closed in ("fin", "rst"):
+        message += f", then the {SIDES[link.closed_by]} {link.how_closed} the connection"
+    if worst.time_ns >= STUCK_NS:
+        message += f"; a server may give up after {STUCK_NS // 10**9} s"
+    asked_size = _asked_above(context, link.number)
+    if asked_size is not None and worst.window == asked_size & MOST_WINDOW:
+        message += (
+            f"; the {SIDES[1 - context.producer(link.number)]} asked for {asked_size:,}, and "
+            "servers before 7.6 keep only the lower 32 bits"
+        )
+    return message
 
 
 def _mostly_full(window: Window) -> str:

@@ -172,6 +172,7 @@ def _other_opaque(
 def _unanswered(
     context: Context, link: TcpConnection, examples: NoopExamples, peer: Peer, *, is_whole: bool
 ) -> Iterator[Occurrence]:
+    """Yields noops without an answer, first those that wait for one at the end."""
     until = context.until_ns(link)
     is_read = is_whole and _hears_consumer(context, link, peer)
     is_closed = link.closed in ("fin", "rst") and link.closed_by == peer.producer
@@ -207,6 +208,13 @@ def _unanswered(
                 last_time_ns=until,
                 severity=severity,
             )
+    yield from _overdue(context, link, examples, peer)
+
+
+def _overdue(
+    context: Context, link: TcpConnection, examples: NoopExamples, peer: Peer
+) -> Iterator[Occurrence]:
+    """Yields noops whose answer did not come in time, as a later message shows."""
     events = sorted(examples.occurrences, key=lambda event: event.other.row > 0)
     certain = _certain(context, link, examples, 1 - peer.producer)
     for event in events:

@@ -99,10 +99,7 @@ class Decoding:
         at_end: bool,
     ) -> MessageBatch:
         framed = joined(
-            [
-                *(framed_part.framed for framed_part in framed_parts),
-                *(brief.framed for brief in briefs),
-            ]
+            [*(messages.framed for messages in framed_parts), *(brief.framed for brief in briefs)]
         )
         connections, directions = _ways(framed_parts, briefs)
         release = np.full(len(connections), _AT_END) if at_end else framed.release
@@ -159,19 +156,20 @@ class Decoding:
         )
         self._remember_keys(batch)
         self._namer.feed(batch)
-        is_idle = (
-            _IDLE[decoded.opcode]
-            & decoded.fits
-            & (decoded.problem == 0)
-            & ~decoded.is_server
-            & ~incomplete
-            & ~after_loss
-        )
-        speaks = connections[~is_idle]
+        self._note_speaking(decoded, connections, incomplete | after_loss)
+        return batch
+
+    def _note_speaking(
+        self, decoded: Decoded, connections: RowNumbers, has_doubt: BoolArray
+    ) -> None:
+        """Notes which connections carry more than noops. ``has_doubt``: a mask of messages that may
+        be none.
+        """
+        is_idle = _IDLE[decoded.opcode] & decoded.fits & (decoded.problem == 0) & ~decoded.is_server
+        speaks = connections[~is_idle | has_doubt]
         if len(speaks) and (most := int(speaks.max())) >= len(self._speaks):
             self._speaks = grown(self._speaks, most + 1)
         self._speaks[speaks] = True
-        return batch
 
     def _remember_keys(self, batch: MessageBatch) -> None:
         """Gives the batch the keys of earlier requests that it answers, and keeps the keys of

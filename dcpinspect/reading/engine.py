@@ -36,7 +36,7 @@ from dcpinspect.transport.headers import CLASS_NAMES
 from dcpinspect.transport.packet_owners import MASK
 from dcpinspect.transport.proxy import ProxyHeaders
 from dcpinspect.transport.reassembly import Lifetime, Reassembler
-from dcpinspect.transport.tcp_openings import NEVER, counted, openings
+from dcpinspect.transport.tcp_openings import NEVER, Opening, counted, openings
 from dcpinspect.transport.tls.connection import PLAIN_TO_TLS, TLS_TO_PLAIN
 from dcpinspect.transport.tls.keylog import KeyLog, command_secrets
 from dcpinspect.transport.tls.stage import TlsStage
@@ -386,31 +386,14 @@ class Engine:
             numbers.tolist(), lives, openings_seen, handshakes, *pairs, strict=True
         ):
             is_turned = number in turned
-            first_seq = self.transport.first_seq(number)
-            acked = acked_of(self.transport.tables, number)
             tls, header = self.tls.text(number), self._proxies.of.get(number)
             if tls is not None and life.closed == "fin":
                 life = self._closed_in_tls(number, life)
             closed_by = life.closed_by
-            if header is not None:  # stream offsets count from behind it
-                first_seq = (first_seq[C2S] + header.size) & MASK, first_seq[S2C]
-                acked = max(0, acked[C2S] - header.size), acked[S2C]
-            if tls is not None:  # which record an offset is in is not remembered
-                c2s, s2c = (
-                    0 < acked[side] >= next_of(self.transport.tables, _number(number, side))
-                    for side in (C2S, S2C)
-                )
-                acked = NEVER if c2s else 0, NEVER if s2c else 0
-            shifts = header.size if header is not None else 0, 0
-            late_acks = tuple(
-                tuple(
-                    LateAck(start - shift, end - shift, *times)
-                    if tls is None
-                    else LateAck(0, NEVER, *times)
-                    for start, end, *times in acks
-                )
-                for acks, shift in zip(opening.late_acks, shifts, strict=True)
-            )
+            size = header.size if header is not None else 0  # stream offsets count from behind it
+            client_seq, server_seq = self.transport.first_seq(number)
+            first_seq = (client_seq + size) & MASK if size else client_seq, server_seq
+            acked, late_acks = self._acked(number, opening, size, is_tls=tls is not None)
             yield TcpConnection(
                 number=number,
                 client=self._endpoints.client[number - 1],
@@ -452,6 +435,30 @@ class Engine:
                     for shut in opening.shut[:: -1 if is_turned else 1]
                 ),
             )
+
+    def _acked(
+        self, number: int, opening: Opening, before: int, *, is_tls: bool
+    ) -> tuple[tuple[int, int], tuple[tuple[LateAck, ...], ...]]:
+        """Returns up to where each direction was acknowledged, and what was acknowledged late.
+        ``before``: size of what stands before the client's first byte.
+        """
+        client_acked, server_acked = acked_of(self.transport.tables, number)
+        if not is_tls:
+            late_acks = tuple(
+                tuple(LateAck(start - shift, end - shift, *times) for start, end, *times in acks)
+                for acks, shift in zip(opening.late_acks, (before, 0), strict=True)
+            )
+            return (max(0, client_acked - before), server_acked), late_acks
+        # which record an offset is in is not remembered
+        acked = client_acked - before, server_acked
+        is_whole = [
+            0 < acked[side] >= next_of(self.transport.tables, _number(number, side))
+            for side in (C2S, S2C)
+        ]
+        late_acks = tuple(
+            tuple(LateAck(0, NEVER, *times) for _, _, *times in acks) for acks in opening.late_acks
+        )
+        return (NEVER * is_whole[C2S], NEVER * is_whole[S2C]), late_acks
 
     def _closed_in_tls(self, number: int, life: Lifetime) -> Lifetime:
         """Returns how a connection ended, by the close_notify before its FIN if there is one."""

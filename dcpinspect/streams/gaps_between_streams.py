@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -72,8 +72,6 @@ def resumed_gaps(
     """Returns the gaps before accepted streams that start above what the same client's stream
     before had received; both captured whole.
     """
-    resumed = []
-    incomplete = _incomplete(sight, clients, links)
     # a stream from the latest seqno moves a client without a message, if its answer was only lost
     may_leap = (streams.answer == w.A_UNKNOWN) & (streams.request.flags & FROM_LATEST != 0)
     taken = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0) | may_leap) & ~unread.streams
@@ -99,6 +97,10 @@ def resumed_gaps(
     may_skip &= streams.position[old_of] < start
     # of several names that may be one consumer's, each knows what it received itself
     may_skip &= (own_before < 0) | (streams.position[own_before] < start)
+    # it received more of the vbucket beside the one before, as from another node
+    may_skip &= went_on[old_of] <= streams.opened.time[old_of]
+    resumed = []
+    incomplete = _incomplete(sight, clients, links)
     for number in later[may_skip].tolist():
         stream, before = streams[number], int(before_of[number])
         client, old = clients[stream.connection], streams[before]
@@ -109,40 +111,37 @@ def resumed_gaps(
         ):
             # a stream that an unknown client of the host had since may have been this client's
             continue
-        time_ns = int(stream.opened.time)
+        time_ns = stream.opened.time
         if unread.asked_between(client.name, stream.vbucket, old.opened.time, time_ns):
             continue
-        if went_on[before] > old.opened.time:
-            continue  # it received more of the vbucket beside ``old``, as from another node
         # what the client may have asked for where nobody captured it came from the producer, too
         if sight.may_move(old.connection, old, snapshots) or not _is_over(old, time_ns, links):
             continue
-        if (
-            sight.between(
-                old.connection,
-                sight.consumer(old.connection),
-                old.at.time,
-                time_ns,
-                REQUEST,
-            )
-            == "lost"
-        ):
-            continue  # a stream from the latest seqno moves a client without a message
-        # between the two, the client may have received more on a connection of which something is
-        # missing
-        spans = [
-            link
-            for link in (*incomplete[client.name], *incomplete[client.host])
-            if link.number != old.connection
-        ]
-        spans = [link for link in spans if link.first_ns <= time_ns and link.last_ns >= old.at.time]
-        if any(sight.may_stream(link.number, old.at.time, time_ns) for link in spans):
-            continue
-        resumed.append(number)
+        unseen = (*incomplete[client.name], *incomplete[client.host])
+        if not _may_have_moved(old, time_ns, unseen, sight):
+            resumed.append(number)
     after = streams[resumed]
     gaps, received = _up_to_start(after, OF_RESUMPTION), streams[before_of[resumed]]
     gaps.after, gaps.begins, gaps.ends = received.position, received.at, after.opened
     return gaps
+
+
+def _may_have_moved(
+    old: Stream, time_ns: int, unseen: Sequence[TcpConnection], sight: Visibility
+) -> bool:
+    """Returns whether a client may have received more than a stream had brought it, by a time.
+    ``unseen``: connections of the client, or of its host, of which something is missing.
+    """
+    connection, since_ns = old.connection, old.at.time
+    if sight.between(connection, sight.consumer(connection), since_ns, time_ns, REQUEST) == "lost":
+        return True  # a stream from the latest seqno moves a client without a message
+    return any(
+        link.number != connection
+        and link.first_ns <= time_ns
+        and link.last_ns >= since_ns
+        and sight.may_stream(link.number, since_ns, time_ns)
+        for link in unseen
+    )
 
 
 def _incomplete(
