@@ -29,6 +29,10 @@ _PATCHED = 0xA1B2CD34
 _MAGICS = (_MICROSECONDS, _NANOSECONDS, _PATCHED)
 
 DONE, CUT, BAD, BEGIN = range(4)
+AT, LAST_S, COUNT, IS_BIG_ENDIAN, RECORD_HEADER, LIMIT, LENGTHS, TICK_NS, IS_FINAL = range(9)
+"""What the kernels are told in ``state``: where they are, the second of the latest packet, the
+number of packets so far; then the form of the records, and whether no more bytes come.
+"""
 _DAY_S = 86_400
 
 
@@ -80,106 +84,58 @@ class Pcap:
         """
         start = 0 if self._begun else FILE_HEADER
         self._begun = True
-        capacity = (size - start) // _RECORD_HEADER + 1
-        columns = [np.empty(capacity, np.int64) for _ in range(5)]
-        offset, captured, wire, time_ns, link_type = columns
-        state = np.array([start, self._last_s], np.int64)
+        columns = np.empty((5, (size - start) // _RECORD_HEADER + 1), np.int64)
+        state = self.state(start, self._last_s, is_final=final)
         problems: list[tuple[int, str]] = []
-        count = done = 0
-        need = 1
+        done, need = 0, 1
         while True:
             if self._searching:
-                verdict = int(
-                    find_record(
-                        data,
-                        size,
-                        self.is_big_endian,
-                        self.record_header,
-                        self.limit,
-                        self.tick_ns,
-                        int(final),
-                        state,
-                    )
-                )
-                self._searching = verdict != DONE
-                if verdict != DONE:
-                    need = size - int(state[0]) + 1
+                self._searching = find_record(data, size, state) != DONE
+                if self._searching:
+                    need = size - int(state[AT]) + 1
                     break
-            count, verdict = divmod(
-                int(
-                    walk_records(
-                        data,
-                        size,
-                        self.is_big_endian,
-                        self.record_header,
-                        self.limit,
-                        self.lengths,
-                        self.tick_ns,
-                        count,
-                        offset,
-                        captured,
-                        wire,
-                        time_ns,
-                        state,
-                    )
-                ),
-                4,
-            )
-            record_start = int(state[0])
-            link_type[done:count] = self.link_type
+            verdict = walk_records(data, size, columns, state)
+            record_start, count = int(state[AT]), int(state[COUNT])
+            columns[4, done:count] = self.link_type
             if self.unread and self.unread[-1].link_type == self.link_type:
                 self.unread[-1].packets += count - done
             done = count
             if verdict == BEGIN:
-                self._begin(data[record_start : record_start + FILE_HEADER].tobytes())
-                state[:] = record_start + FILE_HEADER, 0
+                behind = record_start + FILE_HEADER
+                self._begin(data[record_start:behind].tobytes())
+                state = self.state(behind, 0, count, is_final=final)
                 continue
             if verdict != BAD:
                 need = size - record_start + 1
                 if verdict == CUT and final and record_start < size:
-                    problems.append(
-                        (
-                            record_start,
-                            f"the last record is cut short ({size - record_start} bytes of it are present)",
-                        )
-                    )
+                    there = f"{size - record_start} bytes of it are present"
+                    problems.append((record_start, f"the last record is cut short ({there})"))
                 break
             if len(problems) < MAX_PROBLEMS:
                 problems.append((record_start, "garbage where a packet record should begin"))
             self._searching = True
-            state[0] += 1
-        self._last_s = int(state[1])
-        offset, captured, wire, time_ns, link_type = (column[:count].copy() for column in columns)
-        consumed = size if final else min(int(state[0]), size)
+            state[AT] += 1
+        self._last_s = int(state[LAST_S])
+        consumed = size if final else min(int(state[AT]), size)
+        offset, captured, wire, time_ns, link_type = columns[:, :done].copy()
         return Walk(offset, captured, wire, time_ns, link_type, consumed, need, problems)
 
+    def state(self, at: int, last_s: int, count: int = 0, *, is_final: bool) -> IntArray:
+        """Returns what the kernels are told."""
+        form = self.is_big_endian, self.record_header, self.limit, self.lengths, self.tick_ns
+        return np.array((at, last_s, count, *form, is_final), np.int64)
 
-@kernel(
-    "int64(octets, int64, boolean, int64, int64, int64, int64, int64, int64[::1], int64[::1], "
-    "int64[::1], int64[::1], int64[::1])"
-)
-def walk_records(
-    data: ByteArray,
-    size: int,
-    is_big_endian: bool,
-    header: int,
-    limit: int,
-    lengths: int,
-    tick_ns: int,
-    count: int,
-    offset: IntArray,
-    captured: IntArray,
-    wire: IntArray,
-    time_ns: IntArray,
-    state: IntArray,
-) -> int:
-    """Follows the records from ``state[0]``; returns 4 * (packets so far) + DONE, CUT, BAD, or
-    BEGIN where another file begins.
+
+@kernel("int64(octets, int64, int64[:,::1], int64[::1])")
+def walk_records(data: ByteArray, size: int, columns: IntArray, state: IntArray) -> int:
+    """Follows the records from ``state[AT]``, and enters their packets into ``columns``; returns
+    DONE, CUT, BAD, or BEGIN where another file begins.
 
     One step for each packet.
     """
-    record = state[0]
-    last = state[1]
+    header, limit, lengths = state[RECORD_HEADER], state[LIMIT], state[LENGTHS]
+    is_big_endian, tick_ns = state[IS_BIG_ENDIAN] != 0, state[TICK_NS]
+    record, last, count = state[AT], state[LAST_S], state[COUNT]
     verdict = DONE
     while record < size:
         if record + header > size:
@@ -204,37 +160,28 @@ def walk_records(
         if record + header + have > size:
             verdict = CUT
             break
-        offset[count] = record + header
-        captured[count] = have
-        wire[count] = max(have, full)
-        time_ns[count] = seconds * 1_000_000_000 + ticks * tick_ns
+        columns[0, count] = record + header
+        columns[1, count] = have
+        columns[2, count] = max(have, full)
+        columns[3, count] = seconds * 1_000_000_000 + ticks * tick_ns
         last = seconds
         count += 1
         record += header + have
-    state[0] = record
-    state[1] = last
-    return count * 4 + verdict
+    state[AT], state[LAST_S], state[COUNT] = record, last, count
+    return verdict
 
 
-@kernel("int64(octets, int64, boolean, int64, int64, int64, int64, int64[::1])")
-def find_record(
-    data: ByteArray,
-    size: int,
-    is_big_endian: bool,
-    header: int,
-    limit: int,
-    tick_ns: int,
-    final: int,
-    state: IntArray,
-) -> int:
-    """Moves ``state[0]`` to the next record that looks right and is followed by another or by the
+@kernel("int64(octets, int64, int64[::1])")
+def find_record(data: ByteArray, size: int, state: IntArray) -> int:
+    """Moves ``state[AT]`` to the next record that looks right and is followed by another or by the
     end: DONE.
 
-    Returns CUT if the bytes do not suffice to tell; then ``state[0]`` is where to continue. One
+    Returns CUT if the bytes do not suffice to tell; then ``state[AT]`` is where to continue. One
     step for each byte.
     """
-    start = state[0]
-    last = state[1]
+    header, limit, tick_ns = state[RECORD_HEADER], state[LIMIT], state[TICK_NS]
+    is_big_endian, is_final = state[IS_BIG_ENDIAN] != 0, state[IS_FINAL] != 0
+    start, last = state[AT], state[LAST_S]
     while True:
         p = start
         links = 0
@@ -259,13 +206,13 @@ def find_record(
                 break
             p += header + have
             links += 1
-        state[0] = start
-        if links == 2 or (links == 1 and final == 1 and p == size):
+        state[AT] = start
+        if links == 2 or (links == 1 and is_final and p == size):
             return DONE
         if links >= 0:
-            if final == 0:
+            if not is_final:
                 return CUT
             if start + header > size:
-                state[0] = size
+                state[AT] = size
                 return CUT
         start += 1

@@ -22,7 +22,7 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.byte_source import Window
 from dcpinspect.capture.open import CaptureFile, FileDamage
 from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS
-from dcpinspect.capture.pcap import DONE, FILE_HEADER, Pcap, find_record
+from dcpinspect.capture.pcap import AT, DONE, FILE_HEADER, Pcap, find_record
 from dcpinspect.capture.remote import open_remote
 from dcpinspect.errors import CaptureError
 
@@ -80,28 +80,19 @@ class StretchPackets:
         self._file.seek(start)
         window = Window(self._file, SEARCHED)
         window.advance(0, SEARCHED)
-        data, state = window.data[: window.size], np.zeros(2, np.int64)
+        data = window.data[: window.size]
+        state = self._format.state(0, 0, is_final=window.at_end)
         chained = 1 if window.at_end else CHAINED
-        form = self._format
         while True:
-            verdict = find_record(
-                data,
-                len(data),
-                form.is_big_endian,
-                form.record_header,
-                form.limit,
-                form.tick_ns,
-                int(window.at_end),
-                state,
-            )
+            verdict = find_record(data, len(data), state)
             if verdict != DONE:
                 self.close()
                 raise CaptureError(self.files[0].name, "no record begins near here", offset=start)
-            offset = int(state[0])
+            offset = int(state[AT])
             walk = _begun(header).walk(data[offset:], len(data) - offset, final=False)
             if not walk.problems and len(walk.offset) >= chained:
                 return start + offset
-            state[0] += 1
+            state[AT] += 1
 
     def __iter__(self) -> Iterator[PacketBatch]:
         file, window = self.files[0], Window(self._file, self._batch_bytes)
