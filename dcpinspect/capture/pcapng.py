@@ -172,7 +172,7 @@ class PcapNg:
     def _walk(self, data: ByteArray, size: int, *, final: bool) -> Walk:
         columns = np.empty((ASIDE + 1, size // SMALLEST + 1), np.int64)
         state = np.zeros(LIMIT + 1, np.int64)
-        done: list[tuple[IntArray, ...]] = []
+        done: list[tuple[IntArray, ...]] = [(no_packets(),) * 6]
         problems: list[tuple[int, str]] = []
         need = SMALLEST
         while True:
@@ -204,26 +204,10 @@ class PcapNg:
             if verdict == CUT:
                 need = int(state[NEED])
                 if final and offset_in_data < size:
-                    problems.append(
-                        (
-                            offset_in_data,
-                            f"the last block is cut short ({size - offset_in_data} bytes of it "
-                            "are present)",
-                        )
-                    )
+                    there = f"{size - offset_in_data} bytes of it are present"
+                    problems.append((offset_in_data, f"the last block is cut short ({there})"))
             break
         consumed = size if final else min(int(state[AT]), size)
-        if not done:
-            return Walk(
-                no_packets(),
-                no_packets(),
-                no_packets(),
-                no_packets(),
-                no_packets(),
-                consumed,
-                need,
-                problems,
-            )
         offset, captured, wire, time_ns, link_type, options = (
             np.concatenate(columns_of_walks) for columns_of_walks in zip(*done, strict=True)
         )

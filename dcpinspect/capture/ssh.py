@@ -56,6 +56,20 @@ class RemoteInterface:
             f"{tcpdump} -i {shlex.quote(name)} -U -w - -s {snaplen} -B "
             f"{max(1, buffer_bytes >> 10)} {capture_filter}"
         )
+        self._process = self._started(ssh, run)
+        self._said = b""
+        self._data = b""
+        self._blocks: ByteArray = np.empty(0, np.uint8)
+        self._ends = np.empty(0, np.int64)
+        self._given = 0
+        self._is_over = False
+        self._dropped: int | None = None
+        self._received = 0
+        self._format = self._begun()
+        self.link_type = self._format.link_type
+
+    def _started(self, ssh: str, run: str) -> subprocess.Popen[bytes]:
+        """Starts ``run`` on the other machine; its output can be read without waiting."""
         # tcpdump ends when our end of its input does. Left alone, it would run until its next
         # packet.
         script = (
@@ -68,46 +82,37 @@ class RemoteInterface:
             raise UsageError(f"--ssh {escape(ssh)}: {error}") from error
         try:
             ours = subprocess.PIPE
-            self._process = subprocess.Popen(  # noqa: S603 - as asked for
+            process = subprocess.Popen(  # noqa: S603 - as asked for
                 command, stdin=ours, stdout=ours, stderr=ours, bufsize=0
             )
         except OSError as error:
             raise CaptureError(
                 self._place, f"ssh cannot be started ({error.strerror})", "install it"
             ) from error
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        for end in (self._process.stdout, self._process.stderr):
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for end in (process.stdout, process.stderr):
             os.set_blocking(end.fileno(), False)
-        self._said = b""
-        self._data = b""
-        self._blocks: ByteArray = np.empty(0, np.uint8)
-        self._ends = np.empty(0, np.int64)
-        self._given = 0
-        self._is_over = False
-        self._dropped: int | None = None
-        self._received = 0
+        return process
+
+    def _begun(self) -> Pcap:
+        """Waits for the header of the capture, and returns its form."""
+        assert self._process.stdout is not None
         latest = time.monotonic() + START_S
         while len(self._data) < FILE_HEADER and not self._is_over and time.monotonic() < latest:
             select.select([self._process.stdout], [], [], 1.0)
             self._read()
         if len(self._data) < FILE_HEADER:
-            self.close()
-            raise CaptureError(
-                self._place,
-                f"cannot be captured there ({self._last_words()})",
-                "try the same ssh by hand",
-            )
-        try:
-            self._format = Pcap(self._data[:FILE_HEADER])
-        except ValueError as error:
-            self.close()
-            raise CaptureError(
-                self._place,
-                f"tcpdump sent something else ({error})",
-                "see that nothing is printed at login",
-            ) from error
-        self.link_type = self._format.link_type
+            problem = f"cannot be captured there ({self._last_words()})"
+            advice = "try the same ssh by hand"
+        else:
+            try:
+                return Pcap(self._data[:FILE_HEADER])
+            except ValueError as error:
+                problem = f"tcpdump sent something else ({error})"
+                advice = "see that nothing is printed at login"
+        self.close()
+        raise CaptureError(self._place, problem, advice)
 
     @property
     def is_empty(self) -> bool:

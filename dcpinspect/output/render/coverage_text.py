@@ -241,40 +241,9 @@ def nothing_found(reading: Reading, *, any_port: str = "", advises_elsewhere: bo
             f" of the ports looked at; try -i any{auto}" if is_live else ""
         )
     parser = reading.engine.transport.headers
-    used = int(parser.counts[USED])
-    if used:
-        carriers: dict[str, set[int]] = {}
-        sums = reading.coverage.sums(lambda all_: all_.connection > 0)
-        captured, cut = sums["captured"], sums["cut"]
-        undecodable = reading.coverage.where(
-            lambda all_: (all_.connection > 0) & all_.is_own & (all_.not_decodable > all_.http)
-        )
-        for direction in undecodable if sums["not_decodable"] > sums["http"] else ():
-            carriers.setdefault(direction.protocol, set()).add(direction.connection)
-        if sums["http"]:
-            carriers[HTTP] = {1}  # their numbers do not matter
-        for protocol in (TLS, MEMCACHED_TEXT, HTTP):
-            if carrying := carriers.get(protocol):
-                contents = foreign(protocol, reading.coverage, *carrying)
-                contents = contents.partition(":")[0] if advises_elsewhere else contents
-                return (
-                    f"{names}: no DCP message in the {used:,} packets of the ports looked at; "
-                    f"they carry {contents}"
-                )
+    if used := int(parser.counts[USED]):
         none = f"{names}: no DCP message in the {used:,} packets of the ports looked at"
-        if reading.coverage.tls:
-            key_advice = (
-                "which the key log does not open"
-                if reading.coverage.has_keys
-                else "which --keylog decrypts with the client's key log"
-            )
-            return f"{none}; some carry TLS, {key_advice}"
-        if cut and not captured:
-            return f"{none}; their contents were cut off by the snapshot length: capture with -s 0"
-        contents = "they may be encrypted or another protocol" if captured else "they are empty"
-        return f"{none}; {contents}" + (
-            "" if reading.options["find_ports"] else "; try --port auto"
-        )
+        return f"{none}; {_carried_instead(reading, advises_elsewhere=advises_elsewhere)}"
     ports = np.argsort(-parser.other_ports, kind="stable")[
         : np.count_nonzero(parser.other_ports)
     ].tolist()
@@ -298,3 +267,32 @@ def nothing_found(reading: Reading, *, any_port: str = "", advises_elsewhere: bo
         f"{names}: no DCP in {packets:,} packets; it has TCP ports {named}{more}; try --port "
         f"{ports[0]}{any_port}"
     )
+
+
+def _carried_instead(reading: Reading, *, advises_elsewhere: bool) -> str:
+    """Returns what packets carry that have no message of the protocol, and what to try."""
+    coverage = reading.coverage
+    carriers: dict[str, set[int]] = {}
+    sums = coverage.sums(lambda all_: all_.connection > 0)
+    undecodable = coverage.where(
+        lambda all_: (all_.connection > 0) & all_.is_own & (all_.not_decodable > all_.http)
+    )
+    for direction in undecodable if sums["not_decodable"] > sums["http"] else ():
+        carriers.setdefault(direction.protocol, set()).add(direction.connection)
+    if sums["http"]:
+        carriers[HTTP] = {1}  # their numbers do not matter
+    for protocol in (TLS, MEMCACHED_TEXT, HTTP):
+        if carrying := carriers.get(protocol):
+            contents = foreign(protocol, coverage, *carrying)
+            return f"they carry {contents.partition(':')[0] if advises_elsewhere else contents}"
+    if coverage.tls:
+        key_advice = (
+            "which the key log does not open"
+            if coverage.has_keys
+            else "which --keylog decrypts with the client's key log"
+        )
+        return f"some carry TLS, {key_advice}"
+    if sums["cut"] and not sums["captured"]:
+        return "their contents were cut off by the snapshot length: capture with -s 0"
+    contents = "they may be encrypted or another protocol" if sums["captured"] else "they are empty"
+    return contents if reading.options["find_ports"] else f"{contents}; try --port auto"

@@ -73,8 +73,7 @@ def _lines(
     yield from (
         (line, "") for line in _rows(spans, messages, sizes, names, heads, interval_ns, bar)
     )
-    low, high = int(spans.min()), int(spans.max())
-    silence = 0 if end_ns is None else end_ns - first - (high + 1) * interval_ns
+    silence = 0 if end_ns is None else end_ns - first - (int(spans.max()) + 1) * interval_ns
     if silence >= interval_ns:
         whole = silence // interval_ns * interval_ns
         yield (
@@ -88,6 +87,19 @@ def _lines(
             "dim",
         )
     yield "", ""
+    yield from _charts(names, most, spans, (messages, sizes), interval_ns, sparks)
+
+
+def _charts(
+    names: Sequence[tuple[str, str]],
+    most: Sequence[tuple[str, str]],
+    spans: IntArray,
+    counts: tuple[IntArray, IntArray],
+    interval_ns: int,
+    sparks: int,
+) -> Iterator[StyledText]:
+    """Yields the charts of the most frequent commands. ``counts``: messages and bytes of rows."""
+    low, high = int(spans.min()), int(spans.max())
     together = max(1, -(-(high - low + 1) // sparks))
     yield (
         f"a block is {duration(interval_ns * together, is_exact=True)}, from "
@@ -96,7 +108,7 @@ def _lines(
     )
     for name in most[:CHARTS]:
         command_rows = [row for row, row_name in enumerate(names) if row_name == name]
-        for unit, values in (("messages", messages), ("bytes", sizes)):
+        for unit, values in zip(("messages", "bytes"), counts, strict=True):
             chart = np.zeros(-(-(high - low + 1) // together), np.int64)
             np.add.at(chart, (spans[command_rows] - low) // together, values[command_rows])
             label = (
