@@ -122,18 +122,9 @@ def _not_taken_up(
     if loss.reaction_ns is not None or context.conduct.may_have_asked(loss):
         return
     patience, stream = losses.patience_ns(loss.received_ns), context.streams[loss.stream]
-    until_ns = context.captured_until_ns(stream.connection)
-    link = context.by_number[stream.connection]
-    waited = context.carried_ns(
-        link,
-        1 - context.producer(link.number),
-        loss.received_ns,
-        min(until_ns, context.conduct.latest_ns(client)),
-    )
-    since_others = until_ns - losses.last_reaction_ns(loss.received_ns)
-    # the client is gone or was never told, or may still be working on the others
-    if waited <= patience or since_others <= patience:
-        return
+    waited = _waited(context, client, losses, loss)
+    if waited <= patience:
+        return  # the client is gone, or was never told
     has_moved, is_refused = context.conduct.has_moved(losses, loss), stream.answer == w.A_REFUSED
     if loss.is_rollback:
         if not has_moved:
@@ -172,19 +163,33 @@ def _not_taken_up(
         )
         return
     name, last = w.END_REASONS[stream.reason], reached(stream)
-    evidence = (context.stream_place(stream, stream.finished), context.request(loss.stream), *first)
-    facts: dict[str, int | str] = {"ended at": last[0]} if last else {}
-    stream_numbers, message = [loss.stream], f'ended "{name}", never reopened ({comparison})'
     yield occurrence(
         context,
         loss.stream,
         "orphaned-vbucket",
-        message,
-        evidence,
+        f'ended "{name}", never reopened ({comparison})',
+        (context.stream_place(stream, stream.finished), context.request(loss.stream), *first),
         cause=name,
         seqnos=last,
-        explains=stream_numbers,
-        facts=facts,
+        explains=[loss.stream],
+        facts={"ended at": last[0]} if last else {},
+    )
+
+
+def _waited(context: Context, client: str, losses: LostStreams, loss: LostStream) -> int:
+    """Returns how long a client did not ask for what it lost; 0 where it may still be working on
+    others.
+    """
+    connection = context.streams[loss.stream].connection
+    until_ns = context.captured_until_ns(connection)
+    since_others = until_ns - losses.last_reaction_ns(loss.received_ns)
+    if since_others <= losses.patience_ns(loss.received_ns):
+        return 0
+    return context.carried_ns(
+        context.by_number[connection],
+        1 - context.producer(connection),
+        loss.received_ns,
+        min(until_ns, context.conduct.latest_ns(client)),
     )
 
 

@@ -9,7 +9,7 @@ to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 
 import numpy as np
@@ -122,24 +122,13 @@ def scan(
     sorter = _Sorter(
         None if find_ports else (*DEFAULT_PORTS, *extra_ports), BundleWriter(target, salt)
     )
-    clock, seen = ClockSteps(), 0
     with capture:
         try:
-            for batch in capture:
-                if report.first_ns is None:
-                    report.first_ns = int(batch.time_ns[0])
-                report.last_ns = int(batch.time_ns[-1])
-                batch, skipped_here = clock.steady(batch), max(0, skipped - seen)
-                seen += len(batch)
-                if skipped_here < len(batch):
-                    first = batch.first_packet + skipped_here
-                    rest = consecutive(batch, slice(skipped_here, len(batch)))
-                    sorter.add(replace(rest, first_packet=first))
+            _sort_packets(capture, sorter, report, skipped)
             sorter.writer.close()
         except BaseException:
             sorter.writer.abandon()
             raise
-        report.may_be_set = clock.may_be_set
         report.packets, report.size = capture.packets, capture.position
         report.begin = capture.begin if isinstance(capture, StretchPackets) else 0
         report.problems = [(problem.offset, problem.what) for problem in capture.problems]
@@ -161,6 +150,24 @@ def scan(
         for pairs in (sorter.joins, sorter.tunnels)
     )
     return report
+
+
+def _sort_packets(
+    capture: Iterable[PacketBatch], sorter: _Sorter, report: ScanReport, skipped: int
+) -> None:
+    """Gives a sorter the packets behind the first ``skipped``, and reports their times."""
+    clock, seen = ClockSteps(), 0
+    for batch in capture:
+        if report.first_ns is None:
+            report.first_ns = int(batch.time_ns[0])
+        report.last_ns = int(batch.time_ns[-1])
+        batch, skipped_here = clock.steady(batch), max(0, skipped - seen)
+        seen += len(batch)
+        if skipped_here < len(batch):
+            first = batch.first_packet + skipped_here
+            rest = consecutive(batch, slice(skipped_here, len(batch)))
+            sorter.add(replace(rest, first_packet=first))
+    report.may_be_set = clock.may_be_set
 
 
 def joined(reports: Sequence[ScanReport]) -> ScanReport | None:

@@ -192,7 +192,20 @@ class Waits:
         numbers = numbers[waits]
         first = high_positions[first[waits]]
         last = high_positions[ends[vbucket_position[waits]] - 1]
-        row = streams[numbers]
+        self._enter(numbers, listened, reports, first, last)
+
+    def _enter(
+        self,
+        numbers: IntArray,
+        listened: IntArray,
+        reports: Reports,
+        first: IntArray,
+        last: IntArray,
+    ) -> None:
+        """Enters the waits of streams. ``listened``: rows of ``reports``. ``first``, ``last``: of
+        these, the first one that told a seqno which a stream does not have, and the last one.
+        """
+        row = self._streams[numbers]
         # after a loss, a rollback may be missing that took seqnos back
         deaf_ns = self._deaf_ns[row.connection]
         heard = reports.place.time[last] > deaf_ns

@@ -241,74 +241,91 @@ class _Page:
         """
         if level == _COUNTED:
             return []
+        lines = self._headline(finding, level)
+        first = said.setdefault(finding.next, finding) if level >= _ADVICE else finding
+        advice_text = (
+            escape_rest(finding.next) if first is finding else f"as for {first.rule} above"
+        )
+        advice = list(self._below(f"next: {advice_text}") if finding.next else ())
+        advice[:1] = [line.replace("next:", self._paint("next:", "bold"), 1) for line in advice[:1]]
+        if level == _SHORT:
+            lines += self._in_short(finding)
+        elif level == _FULL:
+            lines += self._in_full(finding)
+        if level >= _ADVICE:
+            lines += advice
+        return [*lines, *self._explained(finding)] if level == _FULL else lines
+
+    def _below(self, text: str) -> Iterator[str]:
+        """Yields a text in lines below the first one of a finding."""
+        yield from self.wrapped(text, "    ", "      ")
+
+    def _place_text(self, finding: Finding, where: str) -> str:
+        return ", ".join(filter(None, [self._file_of(finding), where]))
+
+    def _headline(self, finding: Finding, level: int) -> list[str]:
+        """Returns what happened, and in short forms where."""
         glyph = f"{GLYPHS[finding.severity]} {finding.rule}"
         headline = by_packets(
             f"{glyph}: {escape_rest(finding.what or finding.message)}", finding, self._files
         )
-        file = self._file_of(finding)
-        place_text = ", ".join(filter(None, [file, place_of(finding)]))
+        place_text = self._place_text(finding, place_of(finding))
         location = f" ({place_text})" if place_text else ""
         if level == _LINE:
             if self._width is not None and len(headline + location) > self._width:
-                place_text = _vbuckets_of(finding) or connections_of(finding)
-                place_text = ", ".join(filter(None, [file, place_text]))
+                where = _vbuckets_of(finding) or connections_of(finding)
+                place_text = self._place_text(finding, where)
                 location = f" ({place_text})" if place_text else ""
             lines = [self._clipped(headline, location)]
         else:
             has_location = level in (_SENTENCE, _ADVICE)
             lines = list(self.wrapped(headline + location * has_location, "", "    "))
         heads = [lines[0][len(glyph) :], *lines[1:]]
-        lines = [
+        return [
             self._paint(glyph, STYLES[finding.severity]) + self._paint(heads[0], "bold"),
             *(self._paint(line, "bold") for line in heads[1:]),
         ]
-        first = said.setdefault(finding.next, finding) if level >= _ADVICE else finding
-        is_said = first is not finding
-        advice_text = f"as for {first.rule} above" if is_said else escape_rest(finding.next)
-        advice = list(
-            self.wrapped(f"next: {advice_text}", "    ", "      ") if finding.next else ()
+
+    def _in_short(self, finding: Finding) -> Iterator[str]:
+        """Yields who it is about, where, when and whether it is over."""
+        whom = escape(
+            f"client {clip(finding.clients[0], MOST_NAME)}"
+            if len(finding.clients) == 1 and not finding.clients[0].endswith("?")
+            else finding.who
         )
-        advice[:1] = [line.replace("next:", self._paint("next:", "bold"), 1) for line in advice[:1]]
-        if level == _SHORT:
-            whom = escape(
-                f"client {clip(finding.clients[0], MOST_NAME)}"
-                if len(finding.clients) == 1 and not finding.clients[0].endswith("?")
-                else finding.who
-            )
-            facts = [
-                ", ".join(filter(None, [whom, place_text])),
-                _when(finding, is_short=True, has_days=self._has_days),
-                _over(finding),
-            ]
-            lines += self.wrapped(
-                by_packets("; ".join(filter(None, facts)), finding, self._files), "    ", "      "
-            )
-        if level < _FULL:
-            return [*lines, *(advice if level >= _ADVICE else ())]
+        place_text = self._place_text(finding, place_of(finding))
+        facts = [
+            ", ".join(filter(None, [whom, place_text])),
+            _when(finding, is_short=True, has_days=self._has_days),
+            _over(finding),
+        ]
+        yield from self._below(by_packets("; ".join(filter(None, facts)), finding, self._files))
+
+    def _in_full(self, finding: Finding) -> Iterator[str]:
+        """Yields everything between the headline and the advice."""
         culprits = ", ".join(filter(None, [escape(finding.who), escape(finding.server)]))
-        lines += self.wrapped(
-            "; ".join(filter(None, [culprits, place_of(finding)])), "    ", "      "
-        )
+        yield from self._below("; ".join(filter(None, [culprits, place_of(finding)])))
         sentence = "; ".join(filter(None, when_and_whose(finding)))
-        lines += self.wrapped(by_packets(sentence, finding, self._files), "    ", "      ")
-        lines += self._table(finding)
+        yield from self._below(by_packets(sentence, finding, self._files))
+        yield from self._table(finding)
         if finding.places:
             without = f", without the other {finding.left_out:,}" if finding.left_out else ""
             references = [
                 *([] if finding.places[0].row >= STEP else [_rows(finding)]),
                 f"Wireshark{without}: {_packets(finding, self._files)}",
             ]
-            lines += self.wrapped("; ".join(references), "    ", "      ")
-        lines += advice
+            yield from self._below("; ".join(references))
+
+    def _explained(self, finding: Finding) -> Iterator[str]:
+        """Yields the effects of a finding."""
         effects = self._effects.get(finding.id, ())
         if effects and not self._is_all:
-            lines += self.wrapped(f"explains {effects_in_words(effects)}", "    ", "      ")
-        width = None if self._width is None else self._width - 4
-        inside = _Page(self._files, self._paint, width, {}, is_all=True)
-        if effects and self._is_all:
+            yield from self._below(f"explains {effects_in_words(effects)}")
+        elif effects:
+            width = None if self._width is None else self._width - 4
+            inside = _Page(self._files, self._paint, width, {}, is_all=True)
             effect_lines = [line for effect in effects for line in inside.entry(effect, _FULL, {})]
-            lines += [f"    {line}" for line in ("explains:", *effect_lines)]
-        return lines
+            yield from (f"    {line}" for line in ("explains:", *effect_lines))
 
     def _file_of(self, finding: Finding) -> str:
         """Returns the name of the capture where a finding is, if there are several captures."""
