@@ -151,9 +151,10 @@ RULES = rules(
         cost: wrong-data
         fields: prepared_seqno
     duplicate-key-in-snapshot snapshot error
-        fires: a document comes twice in one snapshot; a note if there are too many keys to check
+        fires: a document comes twice in one snapshot, or twice as a pending prepare; a note if there
+            are too many keys to check
         unless: markers that allow a key twice; a prepare and its commit; merged snapshots of a
-            replica; after a hole
+            replica; prepares from disk; after a hole
         next: {FAULT}
         causes: keys-not-checked
         whose: producer, normal for keys-not-checked
@@ -171,8 +172,8 @@ RULES = rules(
         fields: cas
         in_stream: yes
     commit-without-prepare snapshot warning producer
-        fires: in a snapshot from memory, a commit or abort completes a prepare that the stream did
-            not deliver
+        fires: in a snapshot from memory, a commit or abort completes a prepare that its key does
+            not have pending, or has no longer
         unless: prepares that the consumer had before; prepares from disk; after a hole
         next: {FAULT}
         needs: contents

@@ -166,11 +166,20 @@ CAS_REGRESS = _anomaly(
     against="previous",
     shared="a later change has a lower CAS",
 )
-COMMIT_WITHOUT_PREPARE = _anomaly(
-    "commit-without-prepare",
-    "{0.name} of seqno {0.seqno} is for a prepare of seqno {0.other_seqno}, which never came",
+DUPLICATE_PREPARE = _anomaly(
+    "duplicate-key-in-snapshot",
+    "key {0.key} was prepared at seqno {0.seqno}, and again at seqno {0.other_seqno}",
     seqnos="seqno other_seqno",
     against="marker",
+    shared="a key is prepared twice in a snapshot",
+)
+COMMIT_WITHOUT_PREPARE = _anomaly(
+    "commit-without-prepare",
+    "{0.name} of seqno {0.seqno} is for a prepare of seqno {0.other_seqno}, "
+    "but key {0.key} has none of that seqno pending",
+    seqnos="seqno other_seqno",
+    against="previous marker",
+    shared="a commit or abort is for a prepare that its key does not have pending",
 )
 OUTSIDE_FILTER = _anomaly(
     "collection-outside-filter",

@@ -11,7 +11,7 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.kernels.distinct import slot_for
 from dcpinspect.kernels.kernel import kernel, kernel_function
 from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, nested, number
-from dcpinspect.protocol.flags import DISK, FROM_LATEST, MAY_REPEAT, MEMORY
+from dcpinspect.protocol.flags import DISK, FROM_LATEST, HISTORY, MAY_REPEAT, MEMORY
 from dcpinspect.streams import anomalies
 from dcpinspect.streams import record_codes as k
 from dcpinspect.streams.lookup import clear, fill_anomaly
@@ -241,9 +241,28 @@ def on_completion(
         or prepared <= keyless
     )
     if not is_covered and request.flags & FROM_LATEST == 0 and remembers_all(tables, stream):
+        # a change since the prepare may be what completed it
+        contradicted = h if entry.seqno > prepared else -1
         enter_anomaly(
-            tables, anomalies.COMMIT_WITHOUT_PREPARE, message, -1, message.seqno, prepared
+            tables, anomalies.COMMIT_WITHOUT_PREPARE, message, contradicted, message.seqno, prepared
         )
+
+
+@kernel_function
+def on_prepare(tables: KeyTables, message: Message, h: int) -> None:
+    """Handles a prepare of the key of entry ``h``. A snapshot has one at most: in memory, nothing
+    replaces a prepare that waits.
+    """
+    entry, n = tables.entries[h], message.snapshot
+    if entry.prepared > LEAST and n >= 0 and message.standing & k.IS_SUSPENDED == 0:
+        snapshot = tables.snapshots[n]
+        is_memory = snapshot.flags & (MEMORY | DISK | HISTORY | MAY_REPEAT) == MEMORY
+        are_inside = snapshot.start <= entry.prepared < message.seqno <= snapshot.end
+        if is_memory and are_inside and snapshot.is_merged == 0:
+            enter_anomaly(
+                tables, anomalies.DUPLICATE_PREPARE, message, -1, entry.prepared, message.seqno
+            )
+    entry.prepared = message.seqno
 
 
 @kernel_function
@@ -319,7 +338,7 @@ def on_document(tables: KeyTables, message: Message, event: KeyEvent, is_certain
         h = entry_from(tables, event.slot, message.stream, event.key, row)
     tables.entries[h].row = row
     if message.kind == k.PREPARE:
-        tables.entries[h].prepared = message.seqno
+        on_prepare(tables, message, h)
     elif message.kind != k.EVENT:
         on_completion(tables, message, event, h, is_certain)
     if message.kind == k.EVENT or message.kind == k.COMMIT:

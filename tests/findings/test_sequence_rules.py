@@ -169,7 +169,7 @@ FAULTS = {
     "cas-regress": (older, f"key order::1: CAS 0x{hlc(2):016x} came after CAS 0x{hlc(3):016x}"),
     "commit-without-prepare": (
         never_prepared,
-        "commit of seqno 9 is for a prepare of seqno 4, which never came",
+        "commit of seqno 9 is for a prepare of seqno 4, but key k has none of that seqno pending",
     ),
     "event-after-collection-end": (
         ended,
@@ -216,6 +216,25 @@ def test_a_fault_gives_its_rule_and_no_other_error_or_warning(rule: str) -> None
     assert [place.row - found.places[0].row for place in found.places[1:]] == EARLIER.get(rule, [])
     severities = {one.id: one.severity for one in RULES}
     assert found.severity == severities[rule]
+
+
+@pytest.mark.parametrize(
+    ("key", "places"), [("a", [12, 11, 9]), ("b", [12, 9])], ids=["committed before", "another key"]
+)
+def test_a_commit_that_finds_no_pending_prepare_is_not_said_to_lack_one(
+    key: str, places: list[int]
+) -> None:
+    talk = opened(enable_sync_writes="true")
+    stream = talk.stream(7)
+    stream.snapshot(0, 4, "memory")
+    stream.prepare(1, "a", {})
+    stream.commit(1, 2, "a")
+    stream.commit(1, 4, key)
+    (found,) = findings(talk, rules=("commit-without-prepare",))
+    assert found.message == (
+        f"commit of seqno 4 is for a prepare of seqno 1, but key {key} has none of that seqno pending"
+    )
+    assert [place.row for place in found.places] == places
 
 
 @pytest.mark.parametrize(

@@ -359,6 +359,16 @@ def _(talk: Talk) -> Said:
     return commit
 
 
+@plant("a key is prepared twice", "duplicate-key-in-snapshot", enable_sync_writes="true")
+def _(talk: Talk) -> Said:
+    talk.stream(VB)
+    talk.marker(VB, 0, 5)
+    _durable(talk, 1, "a")
+    again = _durable(talk, 3, "a")
+    talk.mutation(VB, 5)
+    return again
+
+
 @plant("a commit of a later prepare", "commit-order", enable_sync_writes="true")
 def _(talk: Talk) -> Said:
     talk.stream(VB)

@@ -118,6 +118,35 @@ def test_a_prepare_and_its_commit_are_no_duplicate() -> None:
 
 
 @pytest.mark.parametrize(
+    ("flags", "between", "anomalies"),
+    [
+        (("memory",), "", ["duplicate-key-in-snapshot"]),
+        (("memory",), "abort", []),
+        (("memory",), "marker", []),
+        (("memory",), "hole", []),
+        (("memory", "may-duplicate-keys"), "", []),
+        (("disk",), "", []),
+    ],
+)
+def test_a_prepare_while_one_of_its_key_is_pending(
+    flags: tuple[str, ...], between: str, anomalies: list[str]
+) -> None:
+    talk = opened(enable_sync_writes="true")
+    stream = talk.stream(7)
+    stream.snapshot(0, 3 if between == "marker" else 9, *flags)
+    stream.prepare(3, "k", {})
+    if between == "abort":
+        stream.abort(3, 4, "k")
+    elif between == "marker":
+        stream.snapshot(4, 9, *flags, "checkpoint")
+    elif between == "hole":
+        with talk.lost():
+            stream.abort(3, 4, "k")
+    stream.prepare(9, "k", {})
+    assert tables(talk).anomalies == anomalies
+
+
+@pytest.mark.parametrize(
     "completed",
     [
         lambda stream: stream.commit(4, 9, "k"),
