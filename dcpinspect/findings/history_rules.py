@@ -43,7 +43,7 @@ RULES = rules(
             the same request; or three times in a row to a seqno that is not lower; or its stream
             ends twice with reason rollback, and it does not ask from a higher seqno in between
         unless: a chain of rollbacks, each to a lower seqno; a producer whose history has changed in
-            between
+            between; two rollbacks, after which the consumer comes beyond where it had been
         next: stop or update the consumer, because each round sends everything again; it has to use
             the request that 'dcpinspect rollbacks' shows
         causes: purge uuid stream-end repeated
@@ -453,6 +453,14 @@ class InOrder:
             return True
         return None if runs[index] else False
 
+    def comes_beyond(self, number: int, seqno: int) -> bool:
+        """Returns whether a stream after a stream came to above a seqno: who asked twice for what
+        it had stored before, as after two crashes, goes on.
+        """
+        streams = self._context.streams
+        later = np.array(self.numbers[self.places[number] + 1 :], dtype=np.int64)
+        return bool(((streams.has_position[later] != 0) & (streams.position[later] > seqno)).any())
+
     def explained(
         self, context: Context, rounds: Sequence[int], to: int, until: int | None
     ) -> list[int]:
@@ -537,8 +545,10 @@ def _is_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool
     streams = context.streams
     first, second = (streams[number] for number in rounds)
     is_same = _request_key(first) == _request_key(second)
-    return bool(first.rollback == second.rollback) and (
-        is_same or _was_accepted(context, in_order, rounds[0], rounds[1])
+    return (
+        bool(first.rollback == second.rollback)
+        and (is_same or _was_accepted(context, in_order, rounds[0], rounds[1]))
+        and not in_order.comes_beyond(rounds[1], max(first.request.start, second.request.start))
     )
 
 

@@ -106,6 +106,7 @@ def _older_branch(context: Context, number: int) -> WrongPosition | None:
         or right in (None, uuid)
         or right != of_server.newest_below(start)
         or not log.has(uuid)
+        or _had_on_branch(context, earlier, start, uuid)
         or context.conduct.may_have_heard(row.connection, log.at.time_ns, row.opened.time)
     ):
         return None
@@ -115,6 +116,17 @@ def _older_branch(context: Context, number: int) -> WrongPosition | None:
         f"0x{uuid:016x}",
         "the consumers named older branches than those of their items",
         uuid=right,
+    )
+
+
+def _had_on_branch(context: Context, earlier: Sequence[int], seqno: int, uuid: int) -> bool:
+    """Returns whether a client had received a seqno of a branch: it may have stored that then."""
+    streams = context.streams
+    return any(
+        streams.has_position[stream]
+        and plain(streams.position[stream]) >= seqno
+        and context.logs.newest(stream) == uuid
+        for stream in earlier
     )
 
 

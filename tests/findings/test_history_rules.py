@@ -288,9 +288,10 @@ def restarted(
     *,
     log: Sequence[tuple[int, int]] = ((OLD, 0),),
     logs: Sequence[Sequence[tuple[int, int]]] = (),
+    last: int = 90,
 ) -> list[Told]:
     """A client that gets to 90 of a snapshot up to 100, loses its connection, and is sent back to 0
-    each time.
+    each time. ``last``: where it gets to in the end.
     """
     talks = []
     for number in range(rounds):
@@ -301,6 +302,8 @@ def restarted(
         stream.snapshot(0, 100, "disk")
         for seqno in range(10, 91, 10):
             stream.mutation(seqno, f"k{seqno}")
+        if number == rounds - 1 and last > 90:
+            stream.mutation(last, f"k{last}")
         talk.close(abort=True)
         talks.append(talk)
     return talks
@@ -322,6 +325,12 @@ def test_a_snapshot_that_starts_from_0_again_and_again() -> None:
 def test_twice_is_a_loop_once_is_none() -> None:
     assert rules(*restarted(3)) == [("rollback-loop", "purge")]
     assert rules(*restarted(2)) == []
+
+
+def test_who_comes_beyond_where_it_stood_is_in_no_loop_yet() -> None:
+    """It crashed twice, and both times asked for what it had stored before."""
+    assert rules(*restarted(3, last=95)) == []
+    assert rules(*restarted(4, last=95)) == [("rollback-loop", "purge")]
 
 
 def test_another_history_each_time_is_no_loop() -> None:

@@ -207,6 +207,17 @@ def test_who_followed_the_rollback_still_has_to_name_the_right_branch() -> None:
     )
 
 
+def test_who_takes_up_what_it_stored_before_the_failover_names_the_right_branch() -> None:
+    talk = of_branches(opened(), LOG)
+    talk.stream(7, start=8, uuid=OWN, snapshot=(8, 8), rollback=3)
+    of_branches(talk, BRANCHES, 3)
+    talk.stream(7, start=6, uuid=OWN, snapshot=(3, 8), rollback=3)
+    stream = talk.stream(7, start=3, uuid=OWN, snapshot=(3, 3), log=BRANCHES)
+    stream.snapshot(3, 9, "memory")
+    stream.mutation(9, "k9")
+    assert {one.whose for one in findings(talk)} == {"normal"}
+
+
 @pytest.mark.parametrize("how", ["failover", "log asked for", "older", "another failover", "right"])
 def test_items_above_the_branch_point_may_be_of_the_older_branch(how: str) -> None:
     """They came before the failover; or the client had them before the capture."""
