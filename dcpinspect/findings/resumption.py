@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dcpinspect.findings.clients import MOVED, Clients
+from dcpinspect.findings.clients import MOVED
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import rules
@@ -123,7 +123,6 @@ def _on_other_branches(context: Context, opened_streams: _Opened) -> Iterator[Oc
     resumes = (before >= 0) & (request.is_captured != 0) & (request.start > LEAST)
     resumes &= (request.uuid != 0) & (request.flags & (FROM_LATEST | CACHE_TRANSFER) == 0)
     resumes[resumes] = streams.log[resumes] != streams.log[before[resumes]]
-    clients = Clients(context)
     for number in np.flatnonzero(resumes).tolist():
         stream, start = streams[number], int(request.start[number])
         old = next(
@@ -143,7 +142,7 @@ def _on_other_branches(context: Context, opened_streams: _Opened) -> Iterator[Oc
         if common is None or common >= plain(start) or named == branch:
             continue
         since_ns, opened_ns = _stood_until_ns(context, old, number), int(stream.opened.time)
-        if clients.may_have_heard(int(stream.connection), since_ns, opened_ns) or any(
+        if context.conduct.may_have_heard(int(stream.connection), since_ns, opened_ns) or any(
             _is_handed_over(context, old, member, number)
             for member in opened_streams.between(number, int(streams[old].at.time), opened_ns)
         ):
