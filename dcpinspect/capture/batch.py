@@ -80,6 +80,10 @@ class PacketBatch:
     """Number of bytes of pcapng options after each packet in ``data`` and its padding; below 0 if
     their numbers are big-endian. None: there are no options.
     """
+    snaplen: IntArray | None = None
+    """Snapshot length of the interface of each packet; None: the interfaces of the file have the
+    same one.
+    """
     packet: IntArray | None = None
     """Number of each packet over the whole reading, rising; None if the packets are consecutive
     from ``first_packet`` on.
@@ -152,6 +156,7 @@ class PacketBatch:
             link_type=self.link_type[rows],
             file=file,
             options=None if self.options is None else self.options[rows],
+            snaplen=None if self.snaplen is None else self.snaplen[rows],
             packet=self.packets[rows],
             frame=self.frames[rows],
             pieces=None,

@@ -25,6 +25,7 @@ def consecutive(batch: PacketBatch, rows: slice) -> PacketBatch:
         first_frame=int(frames[0]),
         frame=None if batch.frame is None else frames,
         options=None if batch.options is None else batch.options[rows],
+        snaplen=None if batch.snaplen is None else batch.snaplen[rows],
     )
 
 
@@ -64,10 +65,17 @@ def joined(batches: Sequence[PacketBatch], order: IntArray) -> PacketBatch:
         for name in _COLUMNS
     }
     columns["offset"] += (begin - starts)[number]
-    options = [
-        np.zeros(len(batch), np.int64) if batch.options is None else batch.options
-        for batch in batches
-    ]
+    options, snaplens = (
+        [
+            np.zeros(len(batch), np.int64) if column is None else column
+            for batch, column in zip(batches, columns_of_batches, strict=True)
+        ]
+        for columns_of_batches in (
+            [batch.options for batch in batches],
+            [batch.snaplen for batch in batches],
+        )
+    )
+    has_snaplens = any(batch.snaplen is not None for batch in batches)
     return replace(
         batches[0],
         data=np.concatenate(pieces),
@@ -75,6 +83,7 @@ def joined(batches: Sequence[PacketBatch], order: IntArray) -> PacketBatch:
         packet=None,
         frame=np.concatenate([batch.frames for batch in batches])[order],
         options=np.concatenate(options)[order],
+        snaplen=np.concatenate(snaplens)[order] if has_snaplens else None,
         pieces=FilePieces(
             begin,
             np.array([batch.file for batch in batches]),

@@ -147,6 +147,14 @@ class Capture(AbstractContextManager["Capture", None]):
             self.close()
             raise
 
+    @property
+    def has_snaplens(self) -> bool:
+        """Whether it is one capture, of interfaces with different snapshot lengths. Ask before the
+        first batch.
+        """
+        reader = self._readers.get(0)
+        return len(self.files) == 1 and reader is not None and reader.has_snaplens
+
     def _order_by_time(self) -> None:
         firsts: list[tuple[int, int]] = []
         for number, file in enumerate(self.files):
@@ -404,6 +412,7 @@ class _OpenFile:
             first_packet=0,
             file_offset=window.file_offset,
             options=walk.options,
+            snaplen=walk.snaplen,
             lane=self.lane,
         )
         if len(time_ns):
@@ -567,6 +576,12 @@ class _Reader:
                 self._first = walk
                 return LATEST
             self.window.advance(walk.consumed, min(walk.need, 2 * MAX_BLOCK))
+
+    @property
+    def has_snaplens(self) -> bool:
+        """Whether the first packets are of interfaces with different snapshot lengths."""
+        self.first_time()
+        return self._first is not None and self._first.snaplen is not None
 
     def close(self) -> None:
         """Frees the file."""

@@ -41,7 +41,8 @@ class Walk:
     problems: list[tuple[int, str]] = field(default_factory=list)
     """(offset in ``data``, what is wrong there)."""
     options: IntArray | None = None
-    """As in ``PacketBatch``."""
+    """This and the next one: as in ``PacketBatch``."""
+    snaplen: IntArray | None = None
 
 
 @dataclass(frozen=True, slots=True)

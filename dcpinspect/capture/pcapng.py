@@ -86,7 +86,7 @@ _TOO_LONG = "an option is longer than the rest of its block; what follows it is 
 _TOO_FINE = "the time resolution is finer than any time could tell, so times mean nothing"
 _FINEST = 19, 63
 """Greatest powers of ten and of two of which a time resolution can be."""
-_NO_INTERFACES: IntArray = np.empty((3, 0), np.int64)
+_NO_INTERFACES: IntArray = np.empty((4, 0), np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class PcapNg:
     def _walk(self, data: ByteArray, size: int, *, final: bool) -> Walk:
         columns = np.empty((ASIDE + 1, size // SMALLEST + 1), np.int64)
         state = np.zeros(LIMIT + 1, np.int64)
-        done: list[tuple[IntArray, ...]] = [(no_packets(),) * 6]
+        done: list[tuple[IntArray, ...]] = [(no_packets(),) * 7]
         problems: list[tuple[int, str]] = []
         need = SMALLEST
         while True:
@@ -208,7 +208,7 @@ class PcapNg:
                     problems.append((offset_in_data, f"the last block is cut short ({there})"))
             break
         consumed = size if final else min(int(state[AT]), size)
-        offset, captured, wire, time_ns, link_type, options = (
+        offset, captured, wire, time_ns, link_type, options, snaplen = (
             np.concatenate(columns_of_walks) for columns_of_walks in zip(*done, strict=True)
         )
         return Walk(
@@ -221,6 +221,7 @@ class PcapNg:
             need,
             problems,
             options if options.any() else None,
+            snaplen if len(set(self._interface_table()[-1].tolist())) > 1 else None,
         )
 
     def _packets(
@@ -228,7 +229,7 @@ class PcapNg:
     ) -> tuple[IntArray, ...]:
         """Copies the first ``count`` entries, and turns ticks into nanoseconds."""
         offset, captured, wire, high, low, number, options = columns[:ASIDE, :count].copy()
-        link_type, resolution, offset_s = self._interface_table()[:, number]
+        link_type, resolution, offset_s, snaplen = self._interface_table()[:, number]
         time_ns = np.empty(count, np.int64)
         for resolution_code in unique(resolution).tolist():
             has_resolution = resolution == resolution_code
@@ -254,13 +255,21 @@ class PcapNg:
             time_ns,
             link_type,
             -options if self.is_big_endian else options,
+            snaplen,
         )
 
     def _interface_table(self) -> IntArray:
-        """Returns link type, resolution and offset of the interfaces of this section, by number."""
+        """Returns link type, resolution, offset and snapshot length of the interfaces of this
+        section, by number.
+        """
         if self._table.shape[1] != len(self.interfaces):
             rows = [
-                (interface.link_type, interface.resolution, interface.offset_s)
+                (
+                    interface.link_type,
+                    interface.resolution,
+                    interface.offset_s,
+                    interface.snaplen or MAX_BLOCK,
+                )
                 for interface in self.interfaces
             ]
             self._table = np.array(rows, np.int64).T

@@ -51,7 +51,8 @@ def _set_clocks(reading: Reading) -> Iterator[str]:
     """Yields which clocks differ, where one was set while it captured, and what times mean then;
     and which captures are not in order of time.
     """
-    steps, ahead = reading.engine.clock.steps, reading.options["ahead_ns"]
+    surveyed, steps = reading.options["surveyed"], reading.engine.clock.steps
+    ahead = surveyed.ahead_ns if surveyed is not None else {}
     turns_back = reading.engine.clock.turns_back
     if not steps and not ahead and not turns_back:
         return

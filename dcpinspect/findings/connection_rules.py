@@ -99,6 +99,10 @@ _SORT = (
     "packets stand in the file behind those that follow them; if their times are right, "
     "reordercap puts them in order"
 )
+_ALONE = (
+    "a capture that cut these packets was read before one that has them whole: read the whole "
+    "one alone"
+)
 _CUT: tuple[str, Severity] = ("capture-cut", "note")
 """The same if all holes were made by the snapshot length."""
 
@@ -235,7 +239,9 @@ def _missing(context: Context, direction_coverage: DirectionCoverage) -> Iterato
             [*([f"{counted(lost, 'byte')}{where}"] if lost else []), *late, _SENT[name], *fate]
         )
         evidence = context.first_losses(direction_coverage.connection, direction_coverage.direction)
-        next_ = _SORT if direction_coverage.filled else _NEVER_ARRIVED if is_never_acked else None
+        next_ = _NEVER_ARRIVED if is_never_acked else None
+        if direction_coverage.filled:
+            next_ = _ALONE if direction_coverage.cut else _SORT
         yield Occurrence(
             "capture-hole",
             message,

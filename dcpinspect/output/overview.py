@@ -60,7 +60,7 @@ def overview(reading: Reading) -> Overview:
             name: count for name, count in reading.coverage.packets.items() if count
         },
         "dropped_packets": sum(counts.lost for file in files for counts in file.counts),
-        "truncated_packets": reading.truncated,
+        "truncated_packets": reading.truncated - reading.engine.transport.headers.cut_copies,
         "messages": reading.messages - reading.tracker.copies.messages_of(copies),
         "rows": reading.messages,
         "connections": len(links) + reading.engine.unlisted,

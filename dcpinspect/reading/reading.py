@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dcpinspect.streams.tcp_facts import TcpConnection
     from dcpinspect.streams.tracker import Tracker
     from dcpinspect.tables.record_tables import Records
+    from dcpinspect.transport.capture_survey import Survey
     from dcpinspect.transport.tls.keylog import KeyLog
 
     LookedAt = tuple[MessageBatch, MessageBatch, Sequence[Candidates]]
@@ -121,7 +122,7 @@ class Reading(AbstractContextManager["Reading", None]):
         keeper: ByteKeeper | None = None,
         is_part: bool = False,
         keys: KeyLog | None = None,
-        ahead_ns: Mapping[str, int] | None = None,
+        surveyed: Survey | None = None,
     ) -> None:
         """``capture``: names of files, or packets, which are closed with the reading. ``track``:
         keep ``tables``.
@@ -129,19 +130,22 @@ class Reading(AbstractContextManager["Reading", None]):
         ``find_ports``: also read connections on other ports that prove to carry the protocol.
         ``keeper``: an object that will come back to the bytes of messages. ``is_part``: the packets
         are those of some connections of a larger reading, which compares their streams. ``keys``:
-        secrets of TLS connections. ``ahead_ns``: what clocks of files are ahead, if that is known.
+        secrets of TLS connections. ``surveyed``: what the captures told before, if that is known.
         """
         self.capture: Packets = open_capture(capture) if isinstance(capture, Sequence) else capture
         secrets: Sequence[bytes] = ()
-        if isinstance(self.capture, Capture) and len(self.files) == 1:
-            with suppress(OSError):
-                secrets = secrets_behind(self.files[0]) if os.path.isfile(self.files[0]) else ()
-        elif isinstance(self.capture, Capture):
-            from dcpinspect.transport.capture_survey import Survey, survey  # deferred: for several
+        if isinstance(self.capture, Capture):
+            is_one, is_piped = len(self.files) == 1, self.capture.can_stop
+            if is_one and os.path.isfile(self.files[0]):
+                with suppress(OSError):
+                    secrets = secrets_behind(self.files[0])
+            if surveyed is None and (not is_one or is_piped or self.capture.has_snaplens):
+                from dcpinspect.transport.capture_survey import survey  # deferred: for several
 
-            surveyed = survey(self.files) if ahead_ns is None else Survey(ahead_ns)
-            self.capture.set_clocks(surveyed.ahead_ns)
-            secrets = surveyed.secrets
+                surveyed = survey(self.files, is_piped=is_piped)
+                secrets = (*secrets, *surveyed.secrets)
+            if surveyed is not None:
+                self.capture.set_clocks(surveyed.ahead_ns)
         self.named = named(capture if isinstance(capture, Sequence) else self.files)
         """What is read, as it was given: captures, and directories of captures."""
         ports = (*DEFAULT_PORTS, *extra_ports)
@@ -151,6 +155,8 @@ class Reading(AbstractContextManager["Reading", None]):
         )
         for text in secrets:
             self.engine.keys.add(text)
+        if surveyed is not None:
+            self.engine.transport.copies = surveyed.copies
         self.first_time_ns: int | None = None
         """Capture time of the first packet, once one was read; lists count times from there."""
         self.earliest_ns: int | None = None
@@ -171,7 +177,7 @@ class Reading(AbstractContextManager["Reading", None]):
             "extra_ports": extra_ports,
             "find_ports": find_ports,
             "keys": self.engine.keys,
-            "ahead_ns": getattr(self.capture, "ahead_ns", {}),
+            "surveyed": surveyed,
         }
         """Options by which another reading finds the same connections, with the secrets by then."""
         self._is_part = is_part

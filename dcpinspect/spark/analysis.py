@@ -49,6 +49,7 @@ from dcpinspect.spark.states import (
 )
 from dcpinspect.streams.contents import ALL, Contents, VbucketShare
 from dcpinspect.streams.tracker import Tracker
+from dcpinspect.transport.capture_survey import CutCopies, copies_in
 
 if TYPE_CHECKING:
     from dcpinspect.streams.events import EventQuery, FoundEvents
@@ -155,13 +156,15 @@ class PartTask:
 
     def reading(self) -> Reading:
         """Returns a reading of the packets, as a part of a larger reading."""
-        return Reading(
+        reading = Reading(
             self.packets(),
             extra_ports=self.extra_ports,
             find_ports=self.find_ports,
             is_part=True,
             keys=self.secrets.read(),
         )
+        reading.engine.transport.copies = _copies(self.files, self.all_bundles)
+        return reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +360,14 @@ class _TaskReading:
         )
 
 
+def _copies(names: Sequence[str], bundles: Sequence[UnitBundles]) -> CutCopies | None:
+    """Returns what of cut captures counts as copies: others have the same connections."""
+    are_cut = {bundle.file: bundle.is_cut for bundle in bundles}
+    if len(are_cut) < 2 or not any(are_cut.values()):
+        return None
+    return copies_in(UnitPackets(names, bundles), by_time=False)
+
+
 def _begin(reading: Reading, work: PartTask) -> bool:
     """Lets a reading begin where earlier runs ended. Returns whether it could."""
     tracker, share = reading.tracker, work.keys
@@ -365,6 +376,16 @@ def _begin(reading: Reading, work: PartTask) -> bool:
     before = work.before
     if before is None:
         return True
+    # what is a copy only now was read then
+    files_before, are_copies = (
+        {bundle.file for bundle in work.earlier},
+        reading.engine.transport.copies,
+    )
+    if isinstance(are_copies, CutCopies):
+        were_copies = _copies(work.files, work.earlier)
+        known = were_copies.directions if were_copies is not None else frozenset()
+        if any(key not in known and key[0] in files_before for key in are_copies.directions):
+            return False
     if not read_state(reading, before.state, work.salt):
         return False
     if tracker is None or share is None:

@@ -217,6 +217,8 @@ class UnitBundles:
     """
     salt: Salt | None = None
     """Salt with which the files are encrypted."""
+    is_cut: bool = False
+    """Whether the snapshot length cut packets of the unit."""
 
     @property
     def packets(self) -> int:

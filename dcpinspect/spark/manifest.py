@@ -358,7 +358,9 @@ class Manifest:
         """Returns the bundles of some groups of a unit."""
         unit = self.units[number]
         return [
-            UnitBundles(self.path(name), number, unit.base, keys, first, self.salt)
+            UnitBundles(
+                self.path(name), number, unit.base, keys, first, self.salt, unit.report.cut > 0
+            )
             for name, first in unit.pieces
         ]
 

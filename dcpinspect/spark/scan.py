@@ -17,7 +17,7 @@ import numpy as np
 from dcpinspect.arrays import grown
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.merging import consecutive
-from dcpinspect.capture.open import BATCH_BYTES, open_capture
+from dcpinspect.capture.open import BATCH_BYTES, Capture, open_capture
 from dcpinspect.capture.packet_walk import MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
 from dcpinspect.lazy_dataclass import dataclass
@@ -25,10 +25,12 @@ from dcpinspect.spark.bundles import BundleWriter
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.stretches import Stretch, StretchPackets
 from dcpinspect.spark.units import digests, size_of, why_not
+from dcpinspect.transport.capture_survey import Copies, survey
 from dcpinspect.transport.clock_steps import ClockSteps, is_apart
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs
 from dcpinspect.transport.headers import (
     CLASS_NAMES,
+    COPY,
     FLAGS,
     FRAGMENT,
     SEQ,
@@ -81,6 +83,8 @@ class ScanReport:
     """
     joins: list[tuple[str, str]] = field(default_factory=list)
     """Groups of fragments, and groups that the segments in them belong to; keys in hex."""
+    cut: int = 0
+    """Number of packets in bundles that the snapshot length cut."""
     secrets: int = 0
     """Number of blocks with TLS secrets in the capture; they are not copied."""
     tunnels: list[tuple[str, str]] = field(default_factory=list)
@@ -120,7 +124,9 @@ def scan(
         report.error = why_not(error)
         return report
     sorter = _Sorter(
-        None if find_ports else (*DEFAULT_PORTS, *extra_ports), BundleWriter(target, salt)
+        None if find_ports else (*DEFAULT_PORTS, *extra_ports),
+        BundleWriter(target, salt),
+        survey([path]).copies if isinstance(capture, Capture) and capture.has_snaplens else None,
     )
     with capture:
         try:
@@ -143,6 +149,7 @@ def scan(
         for name, count in zip(CLASS_NAMES, sorter.left_out.tolist(), strict=True)
         if count
     }
+    report.cut = sorter.cut
     report.shipped = report.packets - skipped - sum(report.left_out.values())
     report.begun = {key.hex(): sorted(numbers) for key, numbers in sorted(sorter.begun.items())}
     report.joins, report.tunnels = (
@@ -191,6 +198,7 @@ def joined(reports: Sequence[ScanReport]) -> ScanReport | None:
     for report in reports:
         joined_report.packets += report.packets
         joined_report.shipped += report.shipped
+        joined_report.cut += report.cut
         joined_report.first_ns = (
             report.first_ns if joined_report.first_ns is None else joined_report.first_ns
         )
@@ -222,8 +230,12 @@ def _may_be_set(report: ScanReport, later: ScanReport) -> bool:
 class _Sorter:
     """Finds the group of every packet."""
 
-    def __init__(self, ports: tuple[int, ...] | None, writer: BundleWriter) -> None:
+    def __init__(
+        self, ports: tuple[int, ...] | None, writer: BundleWriter, copies: Copies | None
+    ) -> None:
         self.writer = writer
+        self.cut = 0
+        self._copies = copies
         self.left_out = np.zeros(len(CLASS_NAMES), np.int64)
         self.begun: dict[bytes, set[int]] = {}
         self.joins: GroupPairs = set()
@@ -238,6 +250,10 @@ class _Sorter:
         """Writes the packets of a batch as a window."""
         parsed = self._parser.columns(batch)
         headers, data, _ = self._unusual.resolve(batch, parsed)
+        if self._copies is not None:
+            is_copy = self._copies.mask(batch, headers)
+            headers.classes[headers.index[is_copy]] = COPY
+            headers = headers.only(~is_copy)
         pairs, _ = self._pairs.find(headers.tcp)
         self._meet()
         pair_of, groups = np.full((2, len(batch)), -1, np.int64)
@@ -261,6 +277,7 @@ class _Sorter:
                     self.tunnels.add((outer, self._keys[inner]))
         rows = np.flatnonzero(groups >= 0)
         self.left_out += np.bincount(headers.classes[groups < 0], minlength=len(CLASS_NAMES))
+        self.cut += int(np.count_nonzero(batch.captured[rows] < batch.wire[rows]))
         self.writer.add(batch, rows, groups[rows])
 
     def _meet(self) -> None:

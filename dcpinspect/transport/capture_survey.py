@@ -1,5 +1,6 @@
 """What has to be known of several captures before one of them is read: how far the clocks are apart
-of those that have the same connections, as the client's and the server's, and secrets of TLS.
+of those that have the same connections, as the client's and the server's, what one of them has of
+packets that the snapshot length of another one cut, and secrets of TLS.
 
 A packet takes as long in one direction as in the other: by the clock of one capture it is later in
 the other, in the other direction earlier.
@@ -8,18 +9,32 @@ the other, in the other direction earlier.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dcpinspect.arrays import Array, IntArray, unique
+from dcpinspect.arrays import Array, BoolArray, ByteArray, IntArray, unique
 from dcpinspect.capture.batch import MOST_OPEN, PacketBatch
-from dcpinspect.capture.open import EARLIEST, open_capture, series_of
+from dcpinspect.capture.open import EARLIEST, LATEST, open_capture, series_of
 from dcpinspect.errors import CaptureError
-from dcpinspect.transport.headers import ADDRESSES, CAPTURED, PAYLOAD, PORTS, SEQ, HeaderParser
+from dcpinspect.transport.clock_steps import ClockSteps
+from dcpinspect.transport.headers import (
+    ACKED,
+    ADDRESSES,
+    CAPTURED,
+    FLAGS,
+    PAYLOAD,
+    PORTS,
+    SEQ,
+    UNREACHED,
+    WIRE,
+    HeaderParser,
+    Headers,
+)
+from dcpinspect.transport.scapy_dissection import UnusualPackets
 
 CLOCKS_NS = 10_000_000
 """Clocks that are no further apart agree: an answer may take as long."""
@@ -31,7 +46,96 @@ _LEAST = 4
 """So many packets of each direction have to be in both captures."""
 _HEAD = 32
 """Number of bytes of a packet that have to be the same."""
-_FACTORS = np.cumprod(np.full(_HEAD + 8, 6_364_136_223_846_793_005, np.uint64))
+_FACTORS = np.cumprod(np.full(8, 6_364_136_223_846_793_005, np.uint64))
+_BESIDE_NS = 1_000_000_000
+"""So long before the first and behind the last packet that a capture has of a direction, it shows
+what the others have: clocks that agree, and ways through the network, are no further apart.
+"""
+_MUCH = 16
+"""A capture is cut if its snapshot length took more than one byte of so many."""
+_ROWS = 1 << 18
+"""So many rows of directions are put together at once."""
+_KEY, _SNAPLEN, _TIME, _IS_BACK, _ACKED, _HAVE, _IS_CUT = range(7)
+"""Rows of what is taken of packets: what tells each from others, the snapshot length of its
+interface, its time, its direction, what it acknowledges, how many bytes of it are there, and
+whether there were more.
+"""
+_SNAPLEN_BITS = 33
+_MOST_PIPED = 1 << 16
+"""Greatest number of directions of a pipe whose snapshot lengths are remembered."""
+
+
+class Copies(Protocol):
+    """Tells which packets count as copies."""
+
+    def mask(self, batch: PacketBatch, headers: Headers) -> BoolArray:
+        """Returns which rows of a batch's headers are of such packets. Takes batches in order."""
+
+
+class CutCopies:
+    """The packets that count as copies: the snapshot length of their capture, or of their interface,
+    cut many, and another one has more of the same direction at that time.
+
+    To order bytes of both would need clocks that agree; and where the packets are divided in another
+    way, as by a network card, what one cut off is nowhere.
+    """
+
+    def __init__(self, spans: IntArray) -> None:
+        """``spans``: file, snapshot length and number of a direction, and the first and the last
+        time at which another capture shows it.
+        """
+        self._spans = spans
+        key = _mixed(spans[:3].T)
+        order = np.argsort(key)
+        self._key, self._from_ns, self._until_ns = key[order], *spans[3:, order]
+
+    @property
+    def directions(self) -> frozenset[tuple[int, ...]]:
+        """File, snapshot length and number of each direction of which there are any."""
+        return frozenset(map(tuple, self._spans[:3].T.tolist()))
+
+    def mask(self, batch: PacketBatch, headers: Headers) -> BoolArray:
+        """As that of ``Copies``."""
+        key = _mixed(np.stack((*_sources(batch, headers.index), _directions(headers.tcp)), axis=1))
+        row = np.minimum(np.searchsorted(self._key, key), len(self._key) - 1)
+        time_ns = batch.time_ns[headers.index]
+        is_copy: BoolArray = (
+            (self._key[row] == key)
+            & (self._from_ns[row] <= time_ns)
+            & (time_ns <= self._until_ns[row])
+            & (headers.tcp[:, FLAGS] < UNREACHED)
+        )
+        return is_copy
+
+
+class PipedCopies:
+    """The same of what can be read once: the packets of interfaces with a shorter snapshot length
+    than one that had a packet of the same direction before.
+    """
+
+    def __init__(self) -> None:
+        self._direction = self._longest = np.empty(0, np.int64)
+
+    def mask(self, batch: PacketBatch, headers: Headers) -> BoolArray:
+        """As that of ``Copies``."""
+        if batch.snaplen is None:
+            return np.zeros(len(headers.index), np.bool_)
+        direction, snaplen = _directions(headers.tcp), batch.snaplen[headers.index]
+        direction = np.concatenate((self._direction, direction))
+        snaplen = np.concatenate((self._longest, snaplen))
+        order = np.argsort(direction, kind="stable")
+        is_first = np.append(True, np.diff(direction[order]) != 0)[: len(order)]
+        group = np.cumsum(is_first) << _SNAPLEN_BITS
+        longest = np.maximum.accumulate(group + snaplen[order]) - group
+        is_last = np.append(is_first[1:], True)[: len(order)]
+        latest = order[is_last][-_MOST_PIPED:]
+        is_copy = np.empty(len(order), np.bool_)
+        is_copy[order] = snaplen[order] < longest
+        known = len(self._direction)
+        longest_of = np.empty(len(order), np.int64)
+        longest_of[order] = longest
+        self._direction, self._longest = direction[latest], longest_of[latest]
+        return is_copy[known:] & (headers.tcp[:, FLAGS] < UNREACHED)
 
 
 class Survey(NamedTuple):
@@ -43,30 +147,37 @@ class Survey(NamedTuple):
     """
     secrets: Sequence[bytes] = ()
     """Lines of TLS key logs: they may come behind packets of another capture."""
+    copies: Copies | None = None
+    """What of them counts as copies."""
 
 
-def survey(files: Sequence[str]) -> Survey:
-    """Looks at captures that can be read again. ``files``: in order of their begin."""
-    names = [name for name in files if os.path.isfile(name)]
-    if not 1 < len(names) <= MOST_OPEN:
+def survey(files: Sequence[str], *, is_piped: bool = False) -> Survey:
+    """Looks at captures that can be read again, in order of their begin, or at one whose interfaces
+    have different snapshot lengths. ``is_piped``: one of them can be read once.
+    """
+    names, secrets = [name for name in files if os.path.isfile(name)], list[bytes]()
+    if len(files) == 1 and (is_piped or not names):
+        return Survey(copies=PipedCopies())
+    if not names or len(names) > MOST_OPEN:
         return Survey()
-    secrets = list[bytes]()
     samples = [_sample(name, LOOKED_AT // len(names), secrets) for name in names]
-    return Survey(_ahead(names, samples), secrets)
+    ahead_ns = _ahead(names, samples)
+    copies = None if is_piped else _copies(files, ahead_ns, samples)
+    return Survey(ahead_ns, secrets, copies)
 
 
-def _ahead(names: Sequence[str], samples: Sequence[IntArray]) -> dict[str, int]:
+def _ahead(names: Sequence[str], samples: Sequence[_Sample]) -> dict[str, int]:
     apart = _apart(samples)
     if not any(apart.values()):
         return {}
     # the files of a ring have one clock, and are not of the same time
     rings, ends, beside = [series_of(name) for name in names], dict[str, int](), set[str]()
     for sample, ring in zip(samples, rings, strict=True):
-        if sample.size:
-            end_ns = ends.get(ring, EARLIEST)
-            if sample[1].min() < end_ns:
+        if len(sample.heads):
+            time_ns, end_ns = sample.packets[_TIME], ends.get(ring, EARLIEST)
+            if time_ns.min() < end_ns:
                 beside.add(ring)
-            ends[ring] = max(int(sample[1].max()) - CLOCKS_NS, end_ns)
+            ends[ring] = max(int(time_ns.max()) - CLOCKS_NS, end_ns)
     clocks = [name if ring in beside else ring for name, ring in zip(names, rings, strict=True)]
     ahead: dict[str, int] = {}
     for clock in clocks:
@@ -82,49 +193,197 @@ def _ahead(names: Sequence[str], samples: Sequence[IntArray]) -> dict[str, int]:
     return {name: ahead[clock] for name, clock in zip(names, clocks, strict=True) if ahead[clock]}
 
 
-def _sample(name: str, most: int, secrets: list[bytes]) -> IntArray:
-    """Returns packets of a capture with bytes of TCP: a row of what tells each from others, one of
-    their times, and one of their directions. ``most``: number of bytes that are read. ``secrets``: gets what the capture has.
+class _Sample(NamedTuple):
+    """Packets of a capture with bytes of TCP, which other captures may have, too."""
+
+    packets: IntArray
+    """Rows from ``_KEY`` on."""
+    heads: ByteArray
+    """The first bytes of each, as many as there are."""
+
+
+def _sample(name: str, most: int, secrets: list[bytes]) -> _Sample:
+    """Returns packets of a capture, the same ones as of others. ``most``: number of bytes that are
+    read. ``secrets``: gets what the capture has.
     """
-    parser, packets, size = HeaderParser(None), np.empty((3, 0), np.int64), 0
+    parser, size = HeaderParser(None), 0
+    packets, heads = np.empty((_IS_CUT + 1, 0), np.int64), np.empty((0, _HEAD), np.uint8)
     with suppress(CaptureError, OSError), open_capture(name) as capture:
         for batch in capture:
-            packets = np.concatenate((packets, _packets(parser, batch)), axis=1)
-            _, first = np.unique(packets[0], return_index=True)  # of copies the first
-            packets, size = packets[:, first[:_KEPT]], size + len(batch.data)
+            more_packets, more_heads = _packets(parser, batch)
+            packets = np.concatenate((packets, more_packets), axis=1)
+            order = np.lexsort(packets[[_SNAPLEN, _KEY]])  # of copies the first
+            is_first = np.append(True, (np.diff(packets[:2][:, order]) != 0).any(axis=0))
+            order = order[is_first[: len(order)]][:_KEPT]
+            packets, size = packets[:, order], size + len(batch.data)
+            heads = np.concatenate((heads, more_heads))[order]
             if size > most:
                 break
         secrets += capture.files[0].secrets
-    return packets
+    return _Sample(packets, heads)
 
 
-def _packets(parser: HeaderParser, batch: PacketBatch) -> IntArray:
+def _packets(parser: HeaderParser, batch: PacketBatch) -> tuple[IntArray, ByteArray]:
     headers = parser.columns(batch)
-    rows = np.flatnonzero(headers.tcp[:, CAPTURED] > 0)
-    tcp = headers.tcp[rows]
+    rows = np.flatnonzero(headers.tcp[:, WIRE] > 0)
+    tcp, index = headers.tcp[rows], headers.index[rows]
     offsets = np.minimum(tcp[:, PAYLOAD, None] + np.arange(_HEAD), len(batch.data) - 1)
-    head = batch.data[offsets] * (np.arange(_HEAD) < tcp[:, CAPTURED, None])
-    words = np.concatenate((tcp[:, ADDRESSES : PORTS + 2], tcp[:, [SEQ]], head), axis=1)
-    mixed: Array = words.astype(np.uint64)
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * _FACTORS[: words.shape[1]]
-    keys = (mixed ^ (mixed >> np.uint64(32))).sum(axis=1) * _FACTORS[-1]
+    heads = batch.data[offsets] * (np.arange(_HEAD) < tcp[:, CAPTURED, None])
     is_back = tcp[:, PORTS] > tcp[:, PORTS + 1]
     is_back |= (tcp[:, PORTS] == tcp[:, PORTS + 1]) & (tcp[:, 1] > tcp[:, 3])
-    return np.stack((keys.view(np.int64), batch.time_ns[headers.index[rows]], is_back))
+    _, snaplen = _sources(batch, index)
+    columns = (
+        _mixed(np.stack((_directions(tcp), tcp[:, SEQ]), axis=1)),
+        snaplen,
+        batch.time_ns[index],
+        is_back,
+        tcp[:, ACKED],
+        tcp[:, CAPTURED],
+        tcp[:, CAPTURED] < tcp[:, WIRE],
+    )
+    return np.stack(columns), heads
 
 
-def _apart(samples: Sequence[IntArray]) -> dict[tuple[int, int], int]:
+def _mixed(words: IntArray) -> IntArray:
+    """Returns a number for each row, which is another one for other words."""
+    mixed: Array = words.astype(np.uint64)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * _FACTORS[: words.shape[1]]
+    sums: Array = (mixed ^ (mixed >> np.uint64(32))).sum(axis=1) * _FACTORS[-1]
+    numbers: IntArray = sums.view(np.int64)
+    return numbers
+
+
+def _directions(tcp: IntArray) -> IntArray:
+    """Returns a number for the direction of each packet, by its addresses and ports."""
+    return _mixed(tcp[:, ADDRESSES : PORTS + 2])
+
+
+def _sources(batch: PacketBatch, index: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns the file of some packets of a batch, and the snapshot length of their interfaces."""
+    snaplen = batch.snaplen
+    return batch.files[index], np.zeros(len(index), np.int64) if snaplen is None else snaplen[index]
+
+
+def _pairs(samples: Sequence[_Sample]) -> tuple[IntArray, IntArray, IntArray]:
+    """Returns packets that two samples have, or one has of two interfaces: by number in all
+    samples, and the sample of each of all.
+    """
+    owner = np.repeat(np.arange(len(samples)), [len(sample.heads) for sample in samples])
+    packets = np.concatenate([sample.packets for sample in samples], axis=1)
+    heads = np.concatenate([sample.heads for sample in samples])
+    order = np.lexsort((owner, packets[_KEY]))
+    again = np.flatnonzero(np.diff(packets[_KEY][order]) == 0)
+    rows, next_rows = order[again], order[again + 1]
+    common = np.minimum(packets[_HAVE][rows], packets[_HAVE][next_rows])
+    is_same = ((heads[rows] == heads[next_rows]) | (np.arange(_HEAD) >= common[:, None])).all(
+        axis=1
+    )
+    is_same &= (common > 0) | (packets[_ACKED][rows] == packets[_ACKED][next_rows])
+    return rows[is_same], next_rows[is_same], owner
+
+
+def _show_cuts(samples: Sequence[_Sample]) -> bool:
+    """Returns whether another sample, or another interface, has more of packets that were cut."""
+    rows, next_rows, _ = _pairs(samples)
+    have, is_cut = np.concatenate([sample.packets for sample in samples], axis=1)[[_HAVE, _IS_CUT]]
+    cut = is_cut[rows] + is_cut[next_rows]
+    has_more = (cut == 1) | ((cut == 2) & (have[rows] != have[next_rows]))
+    return int(np.count_nonzero(has_more)) >= _LEAST
+
+
+def _copies(
+    files: Sequence[str], ahead_ns: Mapping[str, int], samples: Sequence[_Sample]
+) -> CutCopies | None:
+    """Returns what counts as copies of captures. They are read to the end for this, if ``samples``
+    show any.
+    """
+    if len(samples) == len(files) and _show_cuts(samples):
+        with suppress(CaptureError, OSError), open_capture(files) as capture:
+            capture.set_clocks(ahead_ns)
+            return copies_in(map(ClockSteps().steady, capture))
+    return None
+
+
+def copies_in(batches: Iterable[PacketBatch], *, by_time: bool = True) -> CutCopies | None:
+    """Returns what of some packets counts as copies; None for nothing. ``by_time``: they come in
+    order of time; else all of a direction are copies, as what came before would be in the way.
+    """
+    parser = HeaderParser(None)
+    unusual, parts, rows = UnusualPackets(parser), list[IntArray](), 0
+    for batch in batches:
+        headers, _, _ = unusual.resolve(batch, parser.parse(batch))
+        time_ns, captured = batch.time_ns[headers.index], batch.captured[headers.index]
+        columns = (
+            *_sources(batch, headers.index),
+            _directions(headers.tcp),
+            headers.tcp[:, CAPTURED],
+            headers.tcp[:, WIRE],
+            np.where(captured < batch.wire[headers.index], captured, 0),
+            time_ns,
+            time_ns,
+        )
+        parts.append(_summed(np.stack(columns)[:, headers.tcp[:, FLAGS] < UNREACHED]))
+        rows += parts[-1].shape[1]
+        if rows > _ROWS + 2 * parts[0].shape[1]:
+            parts, rows = [_summed(np.concatenate(parts, axis=1))], 0
+    table = _summed(np.concatenate(parts, axis=1)) if parts else np.empty((8, 0), np.int64)
+    captured, wire, cut_to = table[3:6]
+    _, source = np.unique(_mixed(table[:2].T), return_inverse=True)
+    longest = np.zeros(1 + int(source.max(initial=0)), np.int64)
+    np.maximum.at(longest, source, cut_to)
+    # in doubt the source decides: what it has of a direction may be short
+    longest_of = np.stack((longest[source], cut_to))
+    longest_of[longest_of == 0] = LATEST
+    lacks = (np.bincount(source, wire - captured) * _MUCH > np.bincount(source, wire))[source]
+    lacks |= (wire - captured) * _MUCH > wire
+    spans = [np.empty((5, 0), np.int64)]
+    for number in unique(source[lacks]):
+        own = np.flatnonzero(lacks & (source == number))
+        same = own[np.minimum(np.searchsorted(table[2, own], table[2]), len(own) - 1)]
+        (of_source, of_direction), (own_source, own_direction) = longest_of, longest_of[:, same]
+        is_better = (of_direction == own_direction) & (of_source > own_source)
+        is_better |= of_direction > own_direction
+        better = table[:, is_better & (table[2] == table[2, same])]
+        better[:2] = 0
+        better = _summed(better)
+        _, row, own_row = np.intersect1d(better[2], table[2, own], return_indices=True)
+        times = better[6:, row] + np.array([[-_BESIDE_NS], [_BESIDE_NS]])
+        if not by_time:
+            times[0], times[1] = EARLIEST, LATEST
+        spans.append(np.concatenate((table[:3, own[own_row]], times)))
+    found = np.concatenate(spans, axis=1)
+    return CutCopies(found) if found.size else None
+
+
+def _summed(parts: IntArray) -> IntArray:
+    """Puts columns with the same file, snapshot length and direction together, in this order."""
+    parts = parts[:, np.lexsort(parts[2::-1])]
+    is_first = np.append(True, (np.diff(parts[:3]) != 0).any(axis=0))[: parts.shape[1]]
+    first = np.flatnonzero(is_first)
+    if not len(first):
+        return parts
+    return np.concatenate(
+        (
+            parts[:3, first],
+            np.add.reduceat(parts[3:5], first, axis=1),
+            np.maximum.reduceat(parts[5:6], first, axis=1),
+            np.minimum.reduceat(parts[6:7], first, axis=1),
+            np.maximum.reduceat(parts[7:], first, axis=1),
+        )
+    )
+
+
+def _apart(samples: Sequence[_Sample]) -> dict[tuple[int, int], int]:
     """Returns how far the clock of the second capture of a pair is ahead, by the packets that both
     have; 0 if the clocks agree. Pairs that have too few are left out.
     """
-    owner = np.repeat(np.arange(len(samples)), [sample.shape[1] for sample in samples])
-    key, time_ns, is_back = np.concatenate(samples, axis=1)
-    order = np.lexsort((owner, key))
-    again = np.flatnonzero(np.diff(key[order]) == 0)
-    rows, next_rows = order[again], order[again + 1]
+    rows, next_rows, owner = _pairs(samples)
+    time_ns, is_back = np.concatenate([sample.packets for sample in samples], axis=1)[
+        [_TIME, _IS_BACK]
+    ]
     pair = owner[rows] * MOST_OPEN + owner[next_rows]
     apart = {}
-    for number in unique(pair).tolist():
+    for number in unique(pair[owner[rows] != owner[next_rows]]).tolist():
         of_pair = np.flatnonzero(pair == number)
         apart_ns = time_ns[next_rows[of_pair]] - time_ns[rows[of_pair]]
         directions = [apart_ns[is_back[rows[of_pair]] == direction] for direction in (0, 1)]

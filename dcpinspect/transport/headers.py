@@ -8,15 +8,17 @@ it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from dcpinspect.arrays import ByteArray, IntArray
+from dcpinspect.arrays import BoolArray, ByteArray, IntArray
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.encapsulations import TUNNEL_PORTS
 from dcpinspect.kernels.kernel import be16, be32, inlined, kernel, kernel_function, le32
 from dcpinspect.lazy_dataclass import dataclass
 
-USED, NOT_TCP, OTHER_PORT, CUT, MALFORMED, UNUSUAL, FRAGMENT, INCOMPLETE = range(8)
+USED, NOT_TCP, OTHER_PORT, CUT, MALFORMED, UNUSUAL, FRAGMENT, INCOMPLETE, COPY = range(9)
 CLASS_NAMES = (
     "used",
     "not TCP",
@@ -26,12 +28,14 @@ CLASS_NAMES = (
     "unusual",
     "fragment",
     "incomplete fragment",
+    "cut copy",
 )
 """Names of the classes; every packet is in one class.
 
 The classes are: used; another protocol; TCP of other ports; cut inside its headers; contradicting
-itself; not understood here. The last two are: IP fragment of a datagram that another packet
-completed; IP fragment of a datagram that was never completed.
+itself; not understood here. The last three are: IP fragment of a datagram that another packet
+completed; IP fragment of a datagram that was never completed; of a capture that cut packets that another one
+has whole.
 """
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
@@ -102,6 +106,10 @@ class Headers:
     The two numbers of an address are its 128 bits, minus 2**63 each (IPv4 is mapped into IPv6).
     """
 
+    def only(self, rows: BoolArray) -> Headers:
+        """Returns the headers with these rows of the used packets."""
+        return replace(self, index=self.index[rows], tcp=self.tcp[rows])
+
     @property
     def unusual(self) -> IntArray:
         """Places of the packets that another dissector should look at."""
@@ -120,6 +128,8 @@ class HeaderParser:
             self.wanted[list(ports)] = 1
         self.counts = np.zeros(len(CLASS_NAMES), np.int64)
         """Number of packets of each class."""
+        self.cut_copies = 0
+        """Number of packets of ``COPY`` that were cut."""
         self.other_ports = np.zeros(65_536, np.int64)
         """Number of TCP packets not used, by the lower of their ports (nearly always the server's).
         """
@@ -133,6 +143,14 @@ class HeaderParser:
     def count(self, classes: ByteArray, sign: int) -> None:
         """Counts packets of these classes, or takes their count back."""
         self.counts += sign * np.bincount(classes, minlength=len(CLASS_NAMES))
+
+    def without(self, batch: PacketBatch, headers: Headers, are_copies: BoolArray) -> Headers:
+        """Returns headers without these rows, and counts their packets as copies."""
+        places = headers.index[are_copies]
+        self.counts[USED] -= len(places)
+        self.counts[COPY] += len(places)
+        self.cut_copies += int(np.count_nonzero(batch.captured[places] < batch.wire[places]))
+        return headers.only(~are_copies)
 
     def columns(self, batch: PacketBatch) -> Headers:
         """Returns the TCP columns of ``batch``; of packets that are not ours only counts ports."""

@@ -9,7 +9,7 @@ batch; count every payload byte.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -57,6 +57,9 @@ from dcpinspect.transport.ordering import MAX_TOTAL_WAITING, PacketTables, order
 from dcpinspect.transport.overdue import give_up_overdue
 from dcpinspect.transport.packet_owners import MASK
 from dcpinspect.transport.scapy_dissection import UnusualPackets
+
+if TYPE_CHECKING:
+    from dcpinspect.transport.capture_survey import Copies
 
 TransportRows = TypeVar("TransportRows", bound=StructRows[Any])
 
@@ -176,6 +179,8 @@ class Reassembler:
         tables.routes = Routes.zeros(4)
         tables.fresh = tables.index = tables.pairs = tables.ends = np.empty(0, np.int64)
         tables.times = tables.packets = tables.frames = tables.files = tables.index
+        self.copies: Copies | None = None
+        """Packets that are not looked at: other captures have them whole."""
         self.take_first: Callable[[FirstBytes], BoolArray | None] | None = None
         """Gets the first bytes of directions, and returns a mask of directions of which no chunk is
         wanted; None: chunks of all are wanted.
@@ -201,6 +206,8 @@ class Reassembler:
         self._file_offset, self._data_size = batch.file_offset, len(batch.data)
         self._pieces = batch.pieces
         headers, data, self._origins = self._unusual.resolve(batch, self.headers.parse(batch))
+        if self.copies is not None:
+            headers = self.headers.without(batch, headers, self.copies.mask(batch, headers))
         if len(batch):
             self.packets = 1 + batch.packet_at(len(batch) - 1)
             self._file, self._time_ns = batch.file, int(batch.time_ns[-1])

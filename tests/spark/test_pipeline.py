@@ -232,6 +232,22 @@ def test_a_capture_that_comes_late_is_put_where_it_belongs(tmp_path: Path) -> No
     )
 
 
+@pytest.mark.parametrize("names", [("a-cut", "b-whole"), ("b-cut", "a-whole")])
+def test_a_cut_capture_beside_a_whole_one_takes_nothing_from_it(
+    names: tuple[str, str], tmp_path: Path
+) -> None:
+    packets = packets_of(SAMPLES / "orphans.pcap")
+    headers = [replace(packet, data=packet.data[:68]) for packet in packets]
+    whole = written(tmp_path / f"{names[1]}.pcap", packets)
+    short = written(tmp_path / f"{names[0]}.pcap", headers)
+    expected = told(whole, cut=True)["messages"]
+    ran(tmp_path / "at-once", short, whole)
+    assert stored(tmp_path / "at-once", cut=True)["messages"] == expected
+    for captures in ((short,), (short, whole)):
+        ran(tmp_path / "later", *captures)
+    assert stored(tmp_path / "later", cut=True)["messages"] == expected
+
+
 @pytest.mark.slow
 def test_a_file_that_is_being_written_is_read_again_when_it_has_grown(tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / "tour.pcapng")

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dcpinspect.capture.open import open_capture
+from dcpinspect.cli.main import main
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.capture_survey import survey
+from tests import builders
 from tests.builders import Recorded
 from tests.doubled import packets_of, said_of, tcp_of, written
 from tests.peers.truth import SAMPLES
 
 SECOND = 1_000_000_000
+FILES = (
+    SAMPLES / "orphans.pcap",
+    SAMPLES / "snapshots.pcap",
+    SAMPLES / "rollback.pcap",
+    SAMPLES / "real-server" / "resume.pcap.gz",
+)
 
 
 def slowly(packets: Sequence[Recorded]) -> list[Recorded]:
@@ -117,3 +128,131 @@ def test_a_packet_that_takes_long_is_no_clock(tmp_path: Path) -> None:
     assert survey(names).ahead_ns == {}
     files = [str(SAMPLES / name) for name in ("rollback.pcap", "snapshots.pcap", "tour.pcapng")]
     assert survey(files).ahead_ns == {}
+
+
+def cut(packets: Sequence[Recorded], snaplen: int) -> list[Recorded]:
+    return [replace(packet, data=packet.data[:snaplen]) for packet in packets]
+
+
+def in_pieces(packets: Sequence[Recorded], size: int) -> list[Recorded]:
+    """As behind a network card that divides what its host sends."""
+    found = []
+    for packet in packets:
+        one = tcp_of(packet)
+        found += [
+            replace(one, seq=one.seq + at, payload=one.payload[at : at + size]).recorded(
+                packet.time_ns
+            )
+            for at in range(0, max(len(one.payload), 1), size)
+        ]
+    return found
+
+
+def as_interfaces(*captures: tuple[int, Sequence[Recorded]]) -> bytes:
+    """A file of ``mergecap``: interfaces, each with its snapshot length, and packets by time."""
+    blocks = [builders.section(), *(builders.interface(snaplen=size) for size, _ in captures)]
+    numbered = [(one, place) for place, (_, all_) in enumerate(captures) for one in all_]
+    numbered.sort(key=lambda one: one[0].time_ns)
+    return b"".join(blocks) + b"".join(
+        builders.enhanced(one, number=place) for one, place in numbered
+    )
+
+
+@pytest.mark.parametrize(
+    ("snaplen", "by_ns"),
+    [
+        (54, 0),
+        (68, SECOND // 1000),
+        (68, -SECOND // 20),
+        (96, SECOND // 20),
+        (400, SECOND // 10**4),
+    ],
+)
+@pytest.mark.parametrize("path", FILES[:4], ids=lambda path: path.name)
+def test_a_cut_capture_beside_a_whole_one_takes_nothing_from_it(
+    path: Path, snaplen: int, by_ns: int, tmp_path: Path
+) -> None:
+    packets = packets_of(path)
+    short = written(tmp_path, cut(packets, snaplen), "cut.pcap")
+    whole = written(tmp_path, later(packets, by_ns), "whole.pcap")
+    assert said_of(short, whole) == said_of(whole, short) == said_of(whole)
+
+
+@pytest.mark.parametrize("cut_is_longer", [True, False])
+def test_nor_does_one_whose_packets_are_divided_in_another_way(
+    cut_is_longer: bool, tmp_path: Path
+) -> None:
+    packets = packets_of(SAMPLES / "snapshots.pcap")
+    first, second = packets, in_pieces(packets, 60)
+    if not cut_is_longer:
+        first, second = second, first
+    short = written(tmp_path, cut(first, 96), "cut.pcap")
+    whole = written(tmp_path, later(second, 100_000), "whole.pcap")
+    assert said_of(short, whole) == said_of(whole)
+
+
+def test_what_the_whole_capture_lacks_is_lost_and_nothing_else(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "orphans.pcap")
+    short = written(tmp_path, cut(packets, 68), "cut.pcap")
+    for lost in (20, 30, 60):
+        whole = written(tmp_path, packets[:lost] + packets[lost + 1 :], "whole.pcap")
+        assert said_of(short, whole) == said_of(whole)
+
+
+def test_what_only_the_cut_capture_shows_is_read(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "orphans.pcap")
+    alone = said_of(written(tmp_path, cut(packets, 500), "cut.pcap"))
+    answers = [packet for packet in packets if not tcp_of(packet).to_server()]
+    both = said_of(tmp_path / "cut.pcap", written(tmp_path, answers, "answers.pcap"))
+    assert both != alone
+    assert len(both[1]) == len(alone[1]) > 0  # the requests are in the cut capture only
+    begun = written(tmp_path, slowly(packets)[:40], "whole.pcap")
+    after = written(tmp_path, cut(slowly(packets), 500), "longer.pcap")
+    with Reading([str(begun), str(after)]) as reading:
+        rows = [batch.frame for batch in reading]
+    assert max(int(frames.max()) for frames in rows) == 96  # the last one with a message
+
+
+def test_captures_that_were_all_cut_are_read_as_before(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "orphans.pcap")
+    names = [str(written(tmp_path, cut(packets, 96), name)) for name in ("a.pcap", "b.pcap")]
+    assert survey(names).copies is None
+    assert said_of(*map(Path, names)) == said_of(Path(names[0]))
+
+
+@pytest.mark.parametrize("by_ns", [0, 1000, SECOND // 20])
+def test_interfaces_of_one_file_are_as_captures(by_ns: int, tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "orphans.pcap")
+    merged = tmp_path / "merged.pcapng"
+    merged.write_bytes(as_interfaces((68, cut(packets, 68)), (0, later(packets, by_ns))))
+    whole = said_of(written(tmp_path, packets))
+    assert said_of(merged) == whole
+    short = written(tmp_path, cut(packets, 80), "third.pcap")
+    assert said_of(short, merged) == whole
+
+
+def test_of_a_pipe_what_was_read_says_which_interface_has_more(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "orphans.pcap")
+    merged = as_interfaces((68, cut(packets, 68)), (0, later(packets, 1000)))
+    pipe = tmp_path / "pipe.pcapng"
+    os.mkfifo(pipe)
+    for size in (1 << 20, 300):
+        writer = threading.Thread(target=pipe.write_bytes, args=(merged,))
+        writer.start()
+        with Reading(open_capture(pipe, batch_bytes=size)) as reading:
+            assert sum(len(batch.row) for batch in reading) == 107
+            assert reading.coverage.packets["cut copy"] == 98  # but the first of each direction
+        writer.join()
+
+
+def test_copies_are_counted_and_not_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packets = packets_of(SAMPLES / "orphans.pcap")
+    short = written(tmp_path, cut(packets, 68), "cut.pcap")
+    whole = written(tmp_path, packets, "whole.pcap")
+    main(["info", str(short), str(whole)])
+    assert "complete  yes" in capsys.readouterr().out
+    subset = tmp_path / "subset.pcapng"
+    main(["check", str(short), str(whole), "-w", str(subset)])
+    assert said_of(subset) == said_of(whole)

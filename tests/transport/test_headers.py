@@ -166,7 +166,7 @@ def test_other_ports_are_counted_by_the_lower_one() -> None:
         )
     )
     assert np.flatnonzero(parser.other_ports).tolist() == [5001]
-    assert parser.counts.tolist() == [0, 0, 2, 0, 0, 0, 0, 0]
+    assert parser.counts.tolist() == [0, 0, 2, 0, 0, 0, 0, 0, 0]
 
 
 def both(kernel: Kernel[..., int], *arguments: object) -> None:

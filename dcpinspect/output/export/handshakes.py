@@ -38,7 +38,7 @@ class HeadersAgain:
 
     def __init__(self, transport: Reassembler) -> None:
         """``transport``: the reassembler of the first reading."""
-        self._pairs = transport.pairs
+        self._pairs, self._copies = transport.pairs, transport.copies
         self._parser = HeaderParser(None)
         self._parser.wanted[:] = transport.headers.wanted
         self._unusual = UnusualPackets(self._parser)
@@ -46,6 +46,8 @@ class HeadersAgain:
     def seen(self, batch: PacketBatch) -> SeenAgain:
         """Returns the TCP packets of a batch. Takes batches in order."""
         headers, _, _ = self._unusual.resolve(batch, self._parser.columns(batch))
+        if self._copies is not None:
+            headers = self._parser.without(batch, headers, self._copies.mask(batch, headers))
         return SeenAgain(headers, *self._pairs.find(headers.tcp))
 
 

@@ -450,7 +450,8 @@ class Subset:
         names = self.names[: len(self._files)]
         batch_bytes = getattr(self._reading.capture, "batch_bytes", BATCH_BYTES)
         with open_capture(names, batch_bytes=batch_bytes) as capture:
-            capture.set_clocks(self._reading.options["ahead_ns"])
+            if (surveyed := self._reading.options["surveyed"]) is not None:
+                capture.set_clocks(surveyed.ahead_ns)
             for batch in capture:
                 self.position = capture.position
                 for number, row in zip(*np.unique(batch.files, return_index=True), strict=True):

@@ -292,7 +292,7 @@ def _carried_instead(reading: Reading, *, advises_elsewhere: bool) -> str:
             else "which --keylog decrypts with the client's key log"
         )
         return f"some carry TLS, {key_advice}"
-    if sums["cut"] and not sums["captured"]:
+    if sums["cut"] > sums["captured"]:
         return "their contents were cut off by the snapshot length: capture with -s 0"
     contents = "they may be encrypted or another protocol" if sums["captured"] else "they are empty"
     return contents if reading.options["find_ports"] else f"{contents}; try --port auto"
