@@ -428,4 +428,6 @@ def _severities(code: int, anomalies: Anomalies, streams: Streams) -> list[Sever
     return ["error" if only else None for only in ((flags & ACTIVE_ONLY) != 0).tolist()]
 
 
-RULE_SET = RuleSet(RULES, watcher=SeqnoOrder, also=("cache-transfer-record",))
+RULE_SET = RuleSet(
+    RULES, watcher=SeqnoOrder, also=("cache-transfer-record", "bad-collection-prefix")
+)

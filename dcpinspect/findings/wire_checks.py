@@ -303,6 +303,16 @@ def _commanded(*opcodes: int) -> BoolArray:
     return mask
 
 
+def _above_end(rows: BoolArray, seqno: Array, end: Array, name: str) -> Candidates:
+    """Returns markers of which a seqno is above their end."""
+    return _candidates(
+        "marker-range-inverted",
+        rows & (seqno > end),
+        lambda row: f"{name} seqno {seqno[row]} is above the end {end[row]} of its marker",
+        seqnos=lambda row: (int(seqno[row]), int(end[row])),
+    )
+
+
 def _numbers(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates]:
     """Yields messages with numbers that contradict each other, or that nobody sends."""
     decoded = batch.decoded
@@ -321,6 +331,8 @@ def _numbers(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates
         lambda row: f"marker {start[row]}–{end[row]} runs backwards",
         seqnos=lambda row: (int(start[row]), int(end[row])),
     )
+    for name, words in (("max_visible_seqno", "greatest visible"), ("purge_seqno", "purge")):
+        yield _above_end(*requests_with(name, Opcode.DCP_SNAPSHOT_MARKER), end, words)
     rows, seqno = requests_with("by_seqno", Opcode.DCP_COMMIT, Opcode.DCP_ABORT)
     prepared = requests_with("prepared_seqno", Opcode.DCP_COMMIT, Opcode.DCP_ABORT)[1]
     yield _candidates(

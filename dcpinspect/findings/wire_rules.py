@@ -98,7 +98,7 @@ RULES = rules(
         reports: MB-65564
         cost: broken-messages
     marker-range-inverted wire error sender
-        fires: a marker starts above its end
+        fires: a marker starts above its end, or has a greatest visible or a purge seqno above it
         next: {BROKEN}
         cost: wrong-data
         fields: start_seqno
@@ -124,11 +124,13 @@ RULES = rules(
         next: {BROKEN}
         cost: broken-messages
     bad-collection-prefix wire error sender
-        fires: with collections on, a key does not begin with a collection id
+        fires: with collections on, a key does not begin with a collection id; or a system event has
+            an id from 1 to 7, which servers keep for themselves
         unless: collections off or unknown; keys that are names
         next: report it with the sender's version; a client with collections has to begin each key
             with a collection id
         cost: broken-messages
+        fields: collection_id key
     bad-xattr-section wire error sender
         fires: the xattr section of a value breaks its own rules
         unless: values that are left out, so that only their datatype is sent

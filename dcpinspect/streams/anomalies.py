@@ -199,6 +199,11 @@ AFTER_COLLECTION_END = _anomaly(
     seqnos="by_seqno",
     against="previous",
 )
+RESERVED_COLLECTION = _anomaly(
+    "bad-collection-prefix",
+    "a system event is about collection 0x{0.a:x}, an id that servers keep for themselves",
+    seqnos="by_seqno",
+)
 MANIFEST_BACKWARDS = _anomaly(
     "manifest-uid-backwards",
     "manifest uid 0x{0.seqno:x} came after uid 0x{0.other_seqno:x}",

@@ -107,7 +107,7 @@ AT_ONCE = 64
 
 BEGIN_COLLECTION, END_COLLECTION, MODIFY_COLLECTION = 0, 1, 5
 FIRST_COLLECTION = 8
-"""The first id for users' collections: lower ids are the default collection's and the server's."""
+"""The first id that is sent besides the default collection's, 0: servers keep those between."""
 
 
 @kernel_function
@@ -306,6 +306,8 @@ def on_system_event(tables: KeyTables, message: Message, event: KeyEvent, in_oso
         and event_id != MODIFY_COLLECTION
     ):
         return
+    if 0 < event.collection < FIRST_COLLECTION:
+        enter_anomaly(tables, anomalies.RESERVED_COLLECTION, message, -1, event.collection, 0)
     collection_entry = tables.entries[
         entry_of(tables, message.stream, OF_COLLECTION - event.collection, row)
     ]

@@ -109,6 +109,8 @@ FAULTS: dict[str, list[bytes]] = {
     "marker-range-inverted": [
         marker(start_seqno=3, end_seqno=2),
         marker(start_seqno=2**63 + 1, end_seqno=2**63),
+        marker(generation="v2.0", max_visible_seqno=3),
+        marker(generation="v2.2", max_visible_seqno=2, purge_seqno=3),
     ],
     "failover-log-size": [encode_parts(0x81, 0x53, value=bytes(15)), encode_parts(0x81, 0x54)],
     "failover-log-order": [
@@ -251,6 +253,11 @@ def test_a_fault_is_as_bad_in_the_field_table_as_in_a_finding(data: bytes) -> No
 def test_numbers_are_in_the_words() -> None:
     assert words(batch(marker(start_seqno=9, end_seqno=2)), "marker-range-inverted") == [
         "marker 9–2 runs backwards"
+    ]
+    fields = marker(generation="v2.2", max_visible_seqno=30, purge_seqno=25)
+    assert words(batch(fields), "marker-range-inverted") == [
+        "greatest visible seqno 30 is above the end 2 of its marker",
+        "purge seqno 25 is above the end 2 of its marker",
     ]
     assert words(batch(mutation(lock_time=7)), "reserved-nonzero") == [
         "lock time of dcp_mutation is 7, reserved"

@@ -188,6 +188,15 @@ def test_prepares_that_the_stream_need_not_have_shown(kind: str) -> None:
     assert "commit-without-prepare" not in tables(talk).anomalies
 
 
+def test_a_system_event_of_an_id_that_servers_keep_for_themselves() -> None:
+    talk, stream = started()
+    for seqno, collection in enumerate((0, 3, 7, 8), 1):
+        stream.system_event(
+            seqno, "begin-collection", "c", manifest_uid=seqno, collection_id=collection
+        )
+    assert tables(talk).anomalies == ["bad-collection-prefix"] * 2
+
+
 def test_a_prepare_of_whose_key_the_capture_lacks_some_is_that_of_any_commit_behind_it() -> None:
     talk, stream = started()
     before = len(packets(talk))
