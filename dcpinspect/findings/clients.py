@@ -114,8 +114,7 @@ class Clients:
             & (streams.reason >= FIRST_BAD_END)
             & (streams.reason <= LAST_BAD_END)
         )
-        are_rolled = (streams.answer == w.A_ROLLBACK) & (streams.request.is_captured != 0)
-        return self._losses(are_rolled | (are_ended & (streams.closed_row < 0)))
+        return self._losses(self._context.rolled_back | (are_ended & (streams.closed_row < 0)))
 
     @cached_property
     def refusals(self) -> dict[str, LostStreams]:

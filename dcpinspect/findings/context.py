@@ -15,6 +15,7 @@ import numpy as np
 from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.findings.finding import SEVERITY_OF, MessagePlace, Occurrence, captured
 from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.protocol.flags import STRICT
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.versions import SEQNO_ADVANCED, Versions, versions_by_markers
 from dcpinspect.streams import records as r
@@ -107,6 +108,20 @@ class Context:
     def granted(self) -> BoolArray:
         """A mask of streams that the server granted."""
         return are_granted(self.streams)
+
+    @cached_property
+    def rolled_back(self) -> BoolArray:
+        """A mask of streams that were rolled back. Start 0 never is, but with a strict uuid: the
+        client has nothing to discard, and can only ask the same again.
+        """
+        streams, request = self.streams, self.streams.request
+        is_strict = (request.flags & STRICT != 0) & (request.uuid != 0)
+        mask: BoolArray = (
+            (streams.answer == w.A_ROLLBACK)
+            & (request.is_captured != 0)
+            & ((request.start > r.LEAST) | is_strict)
+        )
+        return mask
 
     @property
     def by_number(self) -> Mapping[int, TcpConnection]:

@@ -85,13 +85,14 @@ RULES = rules(
         reports: couchbase/sync_gateway#1198, couchbase/sync_gateway#1104
         cost: vbucket, has no common history, have no common history
         silences: unknown-vbucket-uuid
-    rollback-missing stream error producer
+    wrong-rollback stream error producer
         fires: a producer accepts a request although its failover log, which is in the answer, does
-            not have the uuid, or has that branch only up to a lower seqno
-        unless: requests from 0, from the latest seqno, or without a uuid
-        next: let the consumer discard what is above the seqno named here, and ask again from there,
-            because these items are not the producer's; report the producer's version to its maker
-        cost: vbucket, is streamed without the rollback, are streamed without the rollback, loss
+            not have the uuid, or has that branch only up to a lower seqno; or it answers a request
+            from 0, which is not strict about the uuid, with a rollback
+        unless: accepted requests from 0, from the latest seqno, or without a uuid
+        next: report the producer's version to its maker; a client can only ask again
+        causes: missing from-0
+        cost: vbucket, has a wrong answer to a stream request, have wrong answers to stream requests
         fields: vbucket_uuid start_seqno
     """
 )
@@ -125,7 +126,7 @@ ADVICE = {
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, client by client."""
     context = finished.context
-    yield from _accepted_without_rollback(context)
+    yield from _wrong_rollbacks(context)
     are_rolled_back, ended = _are_rollbacks(context), _ended_for_rollback(context)
     for numbers in context.of_client.having(are_rolled_back | ended, 2):
         yield from _all_loops(context, numbers, are_rolled_back, ended)
@@ -174,12 +175,7 @@ def _all_loops(
 
 
 def _are_rollbacks(context: Context) -> BoolArray:
-    streams = context.streams
-    mask: BoolArray = (
-        (streams.answer == w.A_ROLLBACK)
-        & (streams.request.is_captured != 0)
-        & (streams.rollback != UNREAD_SEQNO)
-    )
+    mask: BoolArray = context.rolled_back & (context.streams.rollback != UNREAD_SEQNO)
     return mask
 
 
@@ -250,34 +246,49 @@ def _wrong_entry(context: Context, number: int, previous: int) -> Occurrence | N
     )
 
 
-def _accepted_without_rollback(context: Context) -> Iterator[Occurrence]:
+def _wrong_rollbacks(context: Context) -> Iterator[Occurrence]:
     streams, request = context.streams, context.streams.request
-    resumes = (streams.answer == w.A_ACCEPTED) & (streams.log >= 0) & (request.is_captured != 0)
-    resumes &= (request.start > LEAST) & (request.uuid != 0)
-    resumes &= request.flags & (FROM_LATEST | CACHE_TRANSFER) == 0
-    for number in np.flatnonzero(resumes).tolist():
+    is_range = (request.is_captured != 0) & (request.flags & (FROM_LATEST | CACHE_TRANSFER) == 0)
+    resumes = is_range & (request.start > LEAST) & (request.uuid != 0) & (streams.log >= 0)
+    from_0 = (streams.answer == w.A_ROLLBACK) & ~context.rolled_back & is_range
+    for number in np.flatnonzero(from_0 | (resumes & (streams.answer == w.A_ACCEPTED))).tolist():
         stream, asked = streams[number], requested_range(streams[number])
-        entries = context.logs.entries(int(stream.log))
-        if asked is None or not entries or asked.uuid == entries[0][0]:
-            continue
-        expected = predicted_rollback(asked, entries, high=None)
-        connection = int(stream.connection)
-        if expected is None or any(
-            context.may_lack(connection, side, int(stream.opened.time), int(stream.answered.time))
+        if asked is None or any(
+            context.may_lack(stream.connection, side, stream.opened.time, stream.answered.time)
             for side in (0, 1)
         ):
             continue  # where something is missing, the answer may be that of another request
-        end = branch_ends(entries).get(asked.uuid)
-        why = "which its own log does not have" if end is None else f"whose branch ended at {end}"
+        entries, advice = context.logs.entries(stream.log), None
+        cause, message, seqnos = "from-0", "asked for seqno 0, rolled back", [0]
+        if not from_0[number]:
+            if not entries or asked.uuid == entries[0][0]:
+                continue
+            expected = predicted_rollback(asked, entries, high=None)
+            if expected is None:
+                continue
+            end = branch_ends(entries).get(asked.uuid)
+            why = (
+                "which its own log does not have" if end is None else f"whose branch ended at {end}"
+            )
+            cause, seqnos = "missing", [asked.start, expected[0]]
+            message = (
+                f"accepted from {asked.start} with uuid 0x{asked.uuid:016x}, {why}: it had to roll "
+                f"back to {expected[0]}"
+            )
+            advice = (
+                f"let the consumer discard what is above {expected[0]}, and ask again from there, "
+                "because these items are not the producer's; report the producer's version to its maker"
+            )
         yield occurrence(
             context,
             number,
-            "rollback-missing",
-            f"accepted from {asked.start} with uuid 0x{asked.uuid:016x}, {why}: it had to roll back to "
-            f"{expected[0]}",
-            (context.answer(number), context.request(number)),
-            seqnos=(asked.start, expected[0]),
-            shared="accepted where they had to roll back",
+            "wrong-rollback",
+            message,
+            (context.request(number), context.answer(number)),
+            cause=cause,
+            next_=advice,
+            seqnos=tuple(seqnos),
+            shared="accepted where they had to roll back" if cause == "missing" else None,
         )
 
 

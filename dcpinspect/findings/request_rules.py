@@ -256,14 +256,14 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
             yield from _answered(
                 context, requests_in_order, index, is_granted_later=index < granted
             )
-            if stream.answer == w.A_ROLLBACK and stream.request.is_captured:
+            if context.rolled_back[number]:
                 yield _rolled_back(
                     context,
                     number,
                     None if number in looping else _followed(context, requests_in_order, index),
                     is_granted_later=index < granted,
                 )
-            elif stream.answer == w.A_ROLLBACK:
+            elif stream.answer == w.A_ROLLBACK and not stream.request.is_captured:
                 yield _rolled_back_unread(
                     context, number, has_stream=context.conduct.may_be_granted_after(number)
                 )

@@ -419,7 +419,7 @@ def test_a_server_that_accepts_what_its_own_log_contradicts(
 ) -> None:
     talk = opened()
     talk.stream(7, start=start, uuid=uuid, log=((0xB, 5), (0xA, 0)))
-    said = [one for one in findings(talk) if one.rule == "rollback-missing"]
+    said = [one for one in findings(talk) if one.rule == "wrong-rollback"]
     assert [one.message for one in said] == (
         [f"accepted from {start} with uuid {message}"] if message else []
     )
@@ -433,4 +433,16 @@ def test_a_client_is_not_blamed_for_a_rollback_seqno_that_the_log_does_not_expla
     talk.stream(7, start=60, uuid=0xA, rollback=55)
     talk.stream(7, start=55, uuid=0xA, rollback=50)
     talk.stream(7, start=50, uuid=0xA, log=log)
-    assert not {one.rule for one in findings(talk)} & {"wrong-failover-entry", "rollback-missing"}
+    assert not {one.rule for one in findings(talk)} & {"wrong-failover-entry", "wrong-rollback"}
+
+
+def test_a_client_that_asks_from_0_is_never_rolled_back() -> None:
+    talk = opened()
+    for _ in range(5):
+        talk.stream(7, rollback=0)
+    (finding,) = findings(talk)
+    assert (finding.rule, finding.cause, finding.whose) == ("wrong-rollback", "from-0", "server")
+    assert finding.count == 5
+    strict = opened()
+    strict.stream(7, uuid=0xA, flags=("strict-vbucket-uuid",), rollback=0)
+    assert {one.rule for one in findings(strict)} == {"rollback"}

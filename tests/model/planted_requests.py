@@ -337,7 +337,7 @@ def _(talk: Talk) -> Said:
     return talk.stream(VB, 6 + talk.dice.below(9), uuid=UUID)
 
 
-@plant("a server accepts a uuid that its log does not have", "rollback-missing")
+@plant("a server accepts a uuid that its log does not have", "wrong-rollback")
 def _(talk: Talk) -> Said:
     return talk.stream(VB, 6 + talk.dice.below(9), uuid=0xBAD)
 
