@@ -71,19 +71,21 @@ RULES = rules(
         next: operators have nothing to do, the stream is not open; a consumer has to close only open
             streams, each by its vbucket and stream-id
     takeover-sequence stream warning
-        fires: the state of a vbucket is set on a stream without the takeover flag, or this is not
-            answered
+        fires: the state of a vbucket is set on a stream without the takeover flag; or this is not
+            answered; or the server closes the connection before the vbucket is active
         unless: requests that were not captured; a hole that may hide the answer
         next: look at both nodes of the rebalance, the vbucket may be active on both, or on neither;
             a client has to go by the newest cluster map
-        causes: not-requested unanswered
-        whose: sender for not-requested
-        cost: wrong-data
+        causes: not-requested unanswered unfinished
+        whose: sender for not-requested unfinished
+        cost: not-requested: wrong-data; unanswered: wrong-data;
+            unfinished: vbucket, was not taken over, were not taken over
     """
 )
 
 MOST = 1 << 16
 """Greatest number of requests without an answer, and the reverse, that are remembered."""
+_ACTIVE = 1
 LEAST_WAIT_NS = 200_000_000
 """The least wait that counts if the receiver closes the connection without an answer."""
 _OUT_OF_STEP_NS = 1_000_000_000
@@ -186,8 +188,9 @@ class Pairing(Watcher):
         """By connection and opcode: (time of the answer, its delay), each slower than before."""
         self._latest = np.zeros(0, np.int64)
         """Time of the latest message of each direction; two elements for each connection."""
-        self._takeover: PerConnection[tuple[int, int], PendingRequest] = PerConnection()
-        """By connection and row: the first messages that set the state of a vbucket."""
+        self._takeover: PerConnection[tuple[int, int], tuple[PendingRequest, int]] = PerConnection()
+        """By connection and row: the first messages that set the state of a vbucket, and to what.
+        """
         self._unclosed: PerConnection[tuple[int, int], tuple[PendingRequest, int]] = PerConnection()
         """By connection and row: the first answers by which a close was refused, with their status.
         """
@@ -239,7 +242,8 @@ class Pairing(Watcher):
             asks & (batch.decoded.opcode == Opcode.DCP_SET_VBUCKET_STATE)
         ).tolist()[: MOST - len(self._takeover)]:
             self._takeover[int(batch.connection[index]), int(batch.row[index])] = (
-                self._pending_request(batch, index)
+                self._pending_request(batch, index),
+                batch.number("state", index) or 0,
             )
         closes = (
             answers
@@ -455,7 +459,10 @@ class Pairing(Watcher):
         return SILENT
 
     def _takeovers(self, context: Context) -> Iterator[Occurrence]:
-        for takeover in self._takeover.values():
+        latest = {
+            (takeover.key, takeover.vbucket): takeover for takeover, _ in self._takeover.values()
+        }
+        for takeover, state in self._takeover.values():
             connection = takeover.place.connection
             streams = context.streams
             stream_numbers = context.streams_of(connection)
@@ -472,11 +479,12 @@ class Pairing(Watcher):
             stream_numbers = stream_numbers[
                 np.argsort(streams.opened.time[stream_numbers], kind="stable")
             ]
-            if (
-                not len(stream_numbers)
-                or not streams.request.is_captured[stream_numbers[-1]]
-                or streams[stream_numbers[-1]].request.flags & TAKEOVER
-            ):
+            if not len(stream_numbers) or not streams.request.is_captured[stream_numbers[-1]]:
+                continue
+            if streams[stream_numbers[-1]].request.flags & TAKEOVER:
+                is_latest = latest[takeover.key, takeover.vbucket] is takeover
+                if is_latest and state != _ACTIVE and len(self._takeover) < MOST:
+                    yield from _unfinished(context, int(stream_numbers[-1]), takeover)
                 continue
             since_ns = streams[stream_numbers[-1]].opened.time
             if context.may_lack(
@@ -494,6 +502,27 @@ class Pairing(Watcher):
                 *([request] if request is not None else []),
                 cause="not-requested",
             )
+
+
+def _unfinished(context: Context, stream: int, pending: PendingRequest) -> Iterator[Occurrence]:
+    """Yields the occurrence of a takeover that a server ends by closing the connection, before the
+    vbucket was to be active. A client may stop a rebalance at any time.
+    """
+    link, since_ns = context.by_number[pending.place.connection], pending.place.time_ns
+    producer = context.producer(link.number)
+    if (
+        producer == 1 == link.closed_by
+        and link.closed in ("fin", "rst")
+        and stream in context.open_on(link.number)
+        and not context.may_lack(link.number, producer, since_ns)
+    ):
+        message = (
+            f"the vbucket was to be pending, and not yet active when the server {link.how_closed} "
+            f"the connection {duration(link.closed_ns - since_ns)} later"
+        )
+        request = context.request(stream)
+        evidence = () if request is None else (request,)
+        yield _occurrence("takeover-sequence", pending, message, *evidence, cause="unfinished")
 
 
 def _received_ns(link: TcpConnection, request: PendingRequest) -> int:

@@ -18,7 +18,7 @@ from tests.doubled import packets_of, tcp_of, written
 from tests.encode import encode
 from tests.findings.checked import findings, found_in
 from tests.findings.test_transport_rules import taking_nothing
-from tests.peers.script import Stream
+from tests.peers.script import Side, Stream
 from tests.streams.told import Told, opened, packets, sent_again
 
 IDS = [rule.id for rule in RULES]
@@ -293,6 +293,27 @@ def test_a_state_set_on_a_stream_without_takeover() -> None:
     talk, stream = takeover("takeover")
     stream.set_state("pending")
     assert found(talk) == []
+
+
+@pytest.mark.parametrize("by", ["server", "client"])
+@pytest.mark.parametrize("then", ["", "active", "end", "hole"])
+def test_a_takeover_that_a_server_leaves_pending(by: Side, then: str) -> None:
+    talk, stream = takeover("takeover")
+    stream.set_state("pending")
+    talk.wait(100)
+    if then == "active":
+        stream.set_state("active")
+    elif then == "end":
+        stream.end("state-changed")
+    elif then == "hole":
+        with talk.lost():
+            stream.set_state("active")
+        talk.noop()
+    talk.close(by)
+    told = [one for one in findings(talk) if one.rule == "takeover-sequence"]
+    assert [(one.severity, one.cause, one.whose) for one in told] == (
+        [("warning", "unfinished", "server")] if by == "server" and not then else []
+    )
 
 
 def test_a_request_with_takeover_may_lie_in_a_hole() -> None:
