@@ -1,11 +1,12 @@
-"""Rules about the end of streams that ask for a last seqno: servers that do not send the end,
-clients that do not wait for it.
+"""Rules about the end of streams that ask for a last seqno: servers that do not send the end, or too
+early, clients that do not wait for it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,9 +14,11 @@ from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence, captured
 from dcpinspect.findings.heaps import SHOWN
+from dcpinspect.findings.marker_rules import HIDDEN, NOT_TOLD
 from dcpinspect.findings.rule import CLOSED, GOES_ON, SIDES, SILENT, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
-from dcpinspect.protocol.flags import TO_AN_END
+from dcpinspect.protocol.flags import TAKEOVER, TO_AN_END
+from dcpinspect.protocol.versions import SYSTEM_COLLECTIONS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.records import GREATEST, LEAST
 from dcpinspect.streams.tcp_facts import TcpConnection
@@ -36,6 +39,17 @@ RULES = rules(
         reports: MB-31481, couchbase/couchbase-kafka-connector#11
         whose: producer for {GOES_ON} {CLOSED}, unknown for {SILENT}
         cost: vbucket, waits for a stream end, wait for a stream end, lasts
+    stream-end-early stream warning
+        fires: a stream ends with reason ok between its last snapshot and the end that was asked for;
+            a note for servers from 7.6 on, which may hide system collections
+        unless: the last seqno alone; streams of some collections only, or without collections;
+            servers before 7.0; takeovers; streams that the consumer closes; after a hole
+        next: compare with the high seqno of the vbucket, because a job that asked for all of it may
+            lack data; a consumer can ask for the rest
+        causes: {NOT_TOLD} {HIDDEN}
+        whose: normal for {HIDDEN}
+        cost: {NOT_TOLD}: vbucket, ended before the requested seqno, ended before the requested seqno,
+            loss
     closed-before-stream-end stream warning consumer
         fires: the consumer closes the connection while streams with an end seqno have neither
             reached it nor ended
@@ -67,11 +81,20 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
         if link is not None:
             yield from _missing(context, link, numbers)
             yield from _unended_streams(context, link, numbers)
+            yield from _early(context, link, numbers)
 
 
 def _is_reached(context: Context, number: int) -> bool:
     stream = context.streams[number]
     return bool(stream.has_position and stream.position >= stream.request.end)
+
+
+def _is_complete(context: Context, number: int) -> bool:
+    """Returns whether the last snapshot of a stream has come to its end."""
+    snapshot = int(context.streams.snapshot[number])
+    return snapshot >= 0 and bool(
+        COMPLETE <= context.snapshots.state[snapshot] <= COMPLETE_ADVANCED
+    )
 
 
 def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Iterator[Occurrence]:
@@ -167,6 +190,44 @@ def _unended_streams(
         time_ns=link.closed_ns,
         rows=[row for row in streams.latest.row[left_streams].tolist() if row > 0],
     )
+
+
+def _early(context: Context, link: TcpConnection, numbers: list[int]) -> Iterator[Occurrence]:
+    """Yields streams that the producer ended before the end that was asked for: it tells what it
+    does not send by a SeqnoAdvanced.
+    """
+    producer, versions = context.producer(link.number), context.versions(link.number)
+    may_hide = versions.has(SYSTEM_COLLECTIONS)
+    if context.tells_hidden(link.number) is not True:
+        return
+    for number in numbers:
+        stream = context.streams[number]
+        since_ns, until_ns = int(stream.opened.time), int(stream.finished.time)
+        if (
+            (stream.state, stream.reason, stream.closed_row) != (ENDED, 0, -1)
+            or not _is_complete(context, number)
+            or _is_reached(context, number)
+            or stream.request.flags & TAKEOVER
+            or context.is_filtered(number) is not False
+            or any(context.may_lack(link.number, side, since_ns, until_ns) for side in (0, 1))
+        ):
+            continue
+        first, end = plain(stream.position) + 1, plain(stream.request.end)
+        if first == end:
+            continue  # a server counts a cursor that stands before the next seqno as there
+        early = occurrence(
+            context,
+            number,
+            "stream-end-early",
+            f"ended ok after seqno {first - 1}: seqnos {first}–{end} did not come, nor a SeqnoAdvanced",
+            (context.stream_place(stream, stream.finished), context.request(number)),
+            cause=HIDDEN if may_hide else NOT_TOLD,
+            seqnos=(first, end),
+            shared="ended ok before the requested seqno, without a SeqnoAdvanced",
+            severity="note" if may_hide else "warning",
+            is_over=context.is_brought(number, end),
+        )
+        yield replace(early, whose=SIDES[producer]) if may_hide is False else early
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

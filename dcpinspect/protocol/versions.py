@@ -20,11 +20,13 @@ Version = tuple[int, ...]
 SYNC_WRITES = "sync writes"
 COLLECTIONS = "collections"
 SEQNO_ADVANCED = "SeqnoAdvanced"
+SYSTEM_COLLECTIONS = "system collections"
 
 _SINCE: Mapping[str, Version] = {
     SYNC_WRITES: (6, 5),
     COLLECTIONS: (6, 5),  # in 6.5 and 6.6 as a preview for developers, which must be switched on
     SEQNO_ADVANCED: (7, 0),
+    SYSTEM_COLLECTIONS: (7, 6),
 }
 _FEATURES: Mapping[str, Version] = {
     "SyncReplication": (6, 5),

@@ -12,7 +12,7 @@ from tests.findings.checked import findings, found_in
 from tests.findings.test_transport_rules import taking_nothing
 from tests.streams.told import Told, opened, packets, sent_again
 
-RULES = ("stream-end-missing", "closed-before-stream-end")
+RULES = ("stream-end-missing", "closed-before-stream-end", "stream-end-early")
 
 
 def found(*talks: Told) -> list[Finding]:
@@ -272,3 +272,95 @@ def test_the_end_is_not_missing_while_the_client_takes_nothing() -> None:
     talk.noop()
     captured = packets(talk)
     assert found_in(taking_nothing(captured, len(captured) - 6, len(captured)), rules=RULES) == []
+
+
+# -- stream-end-early
+# ----------------------------------------------------------------------------------------
+
+
+def early(
+    talk: Told | None = None, *, upto: int = 30, reason: str = "ok", **request: object
+) -> Told:
+    """A stream asked to end at 50, which ends behind a snapshot up to 30."""
+    talk = talk or opened()
+    stream = talk.stream(7, end=50, **request)  # type: ignore[arg-type] # parts of a request
+    stream.snapshot(0, upto, "memory")
+    stream.mutation(upto, "k")
+    stream.end(reason)
+    return talk
+
+
+def versioned(text: str) -> Told:
+    talk = opened()
+    talk.ask("version", {"value": text})
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("version", "severity", "cause", "whose"),
+    [
+        ("", "warning", "not-told", "unknown"),
+        ("7.2.4", "warning", "not-told", "server"),
+        ("8.0.0", "note", "hidden", "normal"),
+    ],
+)
+def test_a_stream_that_ends_before_the_requested_seqno(
+    version: str, severity: str, cause: str, whose: str
+) -> None:
+    (one,) = found(early(versioned(version) if version else None))
+    assert (one.rule, one.severity, one.cause, one.whose) == (
+        "stream-end-early",
+        severity,
+        cause,
+        whose,
+    )
+    assert one.message == "ended ok after seqno 30: seqnos 31–50 did not come, nor a SeqnoAdvanced"
+    assert (one.vbuckets, one.seqnos) == ((7,), (31, 50))
+
+
+def holed() -> Told:
+    talk = opened()
+    stream = talk.stream(7, end=50)
+    stream.snapshot(0, 30, "memory")
+    stream.mutation(30, "k")
+    with talk.lost():
+        stream.snapshot(31, 50, "memory")
+        stream.mutation(50, "k")
+    stream.end()
+    return talk
+
+
+def advanced() -> Told:
+    talk = opened()
+    stream = talk.stream(7, end=50)
+    stream.snapshot(0, 50, "memory")
+    stream.mutation(30, "k")
+    stream.seqno_advanced(50)
+    stream.end()
+    return talk
+
+
+def plain() -> Told:
+    talk = Told("old:1")
+    talk.hello("old/1", "XATTR")
+    talk.open("old:1", "producer")
+    return talk
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        early(upto=49),
+        early(upto=60),
+        early(reason="state-changed"),
+        early(flags=["to-latest"]),
+        early(flags=["takeover"]),
+        early(value={"collections": ["8"]}),
+        early(plain()),
+        early(versioned("6.6.5")),
+        holed(),
+        advanced(),
+    ],
+)
+def test_streams_that_end_where_they_may(sound: Told) -> None:
+    assert found(sound) == []

@@ -143,6 +143,13 @@ for _kind in ("memory", "disk"):
         return last
 
 
+@plant("a stream ends before the seqno that was asked for", "stream-end-early")
+def _(talk: Talk) -> Said:
+    talk.stream(VB, end=20 + talk.dice.below(30))
+    talk.snapshot(VB, 0, 2 + talk.dice.below(6))
+    return talk.end(VB)
+
+
 @plant(
     "a stream ends ok inside an OSO snapshot",
     "snapshot-incomplete",
