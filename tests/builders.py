@@ -516,13 +516,9 @@ def check_places(chunk: StreamChunk, files: Sequence[bytes]) -> int:
 
 def part(batch: PacketBatch, first: int, end: int) -> PacketBatch:
     """Some of the packets of a batch."""
-    columns = {
-        name: getattr(batch, name)[first:end]
-        for name in ("offset", "captured", "wire", "time_ns", "link_type")
-    }
     return replace(
         batch,
-        **columns,
+        columns=batch.columns[:, first:end],
         first_frame=batch.first_frame + first,
         first_packet=batch.first_packet + first,
     )

@@ -393,13 +393,12 @@ def batches(
         stop = min(len(packets), at + next(wanted, len(packets)), (file + 1) * share)
         part = packets[at:stop]
         captured = np.array([len(packet.data) for packet in part], np.int64)
+        columns = np.array(
+            [(packet.wire, packet.time_ns, packet.link_type) for packet in part], np.int64
+        ).T
         yield PacketBatch(
             data=np.frombuffer(b"".join(packet.data for packet in part), np.uint8),
-            offset=np.cumsum(captured) - captured,
-            captured=captured,
-            wire=np.array([packet.wire for packet in part], np.int64),
-            time_ns=np.array([packet.time_ns for packet in part], np.int64),
-            link_type=np.array([packet.link_type for packet in part], np.int64),
+            columns=np.stack((np.cumsum(captured) - captured, captured, *columns)),
             file=file,
             first_frame=at - file * share + 1,
             first_packet=at,

@@ -35,8 +35,6 @@ from dcpinspect.tables.record_tables import Records
 from dcpinspect.transport.connections import AddressPairs
 from dcpinspect.transport.headers import CLASS_NAMES, UNUSUAL, HeaderParser
 
-_COLUMNS = ("offset", "captured", "wire", "time_ns", "link_type")
-
 
 @dataclass
 class Given:
@@ -104,10 +102,10 @@ def divided(
             left_out[CLASS_NAMES[number]] += count
         for part in range(parts):
             rows = np.flatnonzero(of_packet == part)
-            columns: dict[str, Any] = {name: getattr(batch, name)[rows] for name in _COLUMNS}
             if len(rows):
                 numbered = replace(batch, packet=batch.packets[rows], frame=batch.frames[rows])
-                found[part].append(replace(numbered, data=batch.data.copy(), **columns))
+                columns = batch.columns.take(rows, axis=1)
+                found[part].append(replace(numbered, data=batch.data.copy(), columns=columns))
     return found, left_out
 
 
@@ -119,9 +117,9 @@ def recut(batches: Iterable[PacketBatch], rng: random.Random) -> list[PacketBatc
         at = 0
         while at < len(batch):
             end = at + rng.randrange(1, 80)
-            columns: dict[str, Any] = {name: getattr(batch, name)[at:end] for name in _COLUMNS}
+            columns = batch.columns[:, at:end]
             out.append(
-                replace(replace(batch, packet=packets[at:end], frame=frames[at:end]), **columns)
+                replace(batch, columns=columns, packet=packets[at:end], frame=frames[at:end])
             )
             at = end
     return out

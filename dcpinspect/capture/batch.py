@@ -16,6 +16,10 @@ wait for the end of one.
 """
 
 
+COLUMNS, TIME_NS = 5, 3
+"""Number of columns that every packet has, and which of them is its time."""
+
+
 @dataclass(frozen=True, slots=True)
 class FilePieces:
     """Where the bytes of a batch stand in their files, if they are of several: a row for each piece
@@ -42,6 +46,17 @@ class FilePieces:
         return offsets
 
 
+class _Column:
+    """One of the columns that every packet has."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __get__(self, packets: PacketBatch, owner: type) -> IntArray:
+        column: IntArray = packets.columns[self._number]
+        return column
+
+
 @dataclass(frozen=True, slots=True)
 class PacketBatch:
     """Packets in order: one buffer, and a row of numbers for each packet.
@@ -52,16 +67,8 @@ class PacketBatch:
 
     data: ByteArray
     """The bytes that were read, record headers included; packets are slices of them."""
-    offset: IntArray
-    """Where each packet's captured bytes begin in ``data``."""
-    captured: IntArray
-    """Number of captured bytes of each packet."""
-    wire: IntArray
-    """Number of bytes that the packet had on the wire; more than ``captured`` if snaplen cut it."""
-    time_ns: IntArray
-    """Capture time, in nanoseconds since 1970."""
-    link_type: IntArray
-    """LINKTYPE_ number of the interface on which each packet was seen."""
+    columns: IntArray
+    """The columns that every packet has, which have names below."""
     file: int
     """Number of the file in the reading, from 0; of packets of several files, of the last one's."""
     first_frame: int
@@ -96,6 +103,23 @@ class PacketBatch:
     """
     pieces: FilePieces | None = None
     """The files, if the packets are of several."""
+
+    offset = _Column(0)
+    """Where each packet's captured bytes begin in ``data``."""
+    captured = _Column(1)
+    """Number of captured bytes of each packet."""
+    wire = _Column(2)
+    """Number of bytes that the packet had on the wire; more than ``captured`` if snaplen cut it."""
+    time_ns = _Column(TIME_NS)
+    """Capture time, in nanoseconds since 1970."""
+    link_type = _Column(4)
+    """LINKTYPE_ number of the interface on which each packet was seen."""
+
+    def at_times(self, time_ns: IntArray) -> PacketBatch:
+        """Returns the packets with other times."""
+        columns = self.columns.copy()
+        columns[TIME_NS] = time_ns
+        return replace(self, columns=columns)
 
     @property
     def packets(self) -> IntArray:
@@ -149,11 +173,7 @@ class PacketBatch:
         """Returns some of the packets, all of them of one file."""
         return replace(
             self,
-            offset=self.offset[rows],
-            captured=self.captured[rows],
-            wire=self.wire[rows],
-            time_ns=self.time_ns[rows],
-            link_type=self.link_type[rows],
+            columns=self.columns.take(rows, axis=1),
             file=file,
             options=None if self.options is None else self.options[rows],
             snaplen=None if self.snaplen is None else self.snaplen[rows],
@@ -167,24 +187,12 @@ class PacketBatch:
         return self.first_packet + index if self.packet is None else int(self.packet[index])
 
     def __len__(self) -> int:
-        return len(self.offset)
+        return len(self.columns[0])
 
 
 def pause(clock_ns: int | None, *, file: int, first_frame: int, first_packet: int) -> PacketBatch:
     """Returns a batch without packets, which says that it is ``clock_ns`` now and nothing has come;
     None: nothing has come so far.
     """
-    none = np.empty(0, np.int64)
-    return PacketBatch(
-        np.empty(0, np.uint8),
-        none,
-        none,
-        none,
-        none,
-        none,
-        file,
-        first_frame,
-        first_packet,
-        0,
-        clock_ns,
-    )
+    none = np.empty(0, np.uint8), np.empty((COLUMNS, 0), np.int64)
+    return PacketBatch(*none, file, first_frame, first_packet, 0, clock_ns)

@@ -280,11 +280,10 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
             walk = format_.walk(window.data, window.size, final=window.at_end)
             damages = [FileDamage(file.name, None, damage) for _, damage in walk.problems]
             file.problems.extend(damages[: MAX_PROBLEMS - len(file.problems)])
-            if len(walk.offset):
+            if len(walk):
                 data = window.data[: window.size]
-                columns = (walk.offset, walk.captured, walk.wire, walk.time_ns, walk.link_type)
                 file_position = (0, file.packets + 1, file.packets, window.file_offset)
-                batch = PacketBatch(data, *columns, *file_position, options=walk.options)
+                batch = PacketBatch(data, walk.columns, *file_position, options=walk.options)
                 file.packets += len(batch)
                 self._bytes += int(batch.captured.sum())
                 self._clock.note(batch)

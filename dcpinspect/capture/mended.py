@@ -72,7 +72,7 @@ def _walked(data: bytes, *, final: bool) -> tuple[int, int]:
         walk = Pcap(data[:24]).walk(np.frombuffer(data, np.uint8), len(data), final=final)
     except ValueError:
         return 1, 0
-    return len(walk.problems), len(walk.offset)
+    return len(walk.problems), len(walk)
 
 
 class TerminalStream:

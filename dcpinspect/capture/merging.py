@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.capture.batch import FilePieces, PacketBatch
 
-_COLUMNS = ("offset", "captured", "wire", "time_ns", "link_type")
-
 
 def consecutive(batch: PacketBatch, rows: slice) -> PacketBatch:
     """Returns consecutive packets of a batch."""
     files, frames = batch.files[rows], batch.frames[rows]
-    columns: dict[str, Any] = {name: getattr(batch, name)[rows] for name in _COLUMNS}
     return replace(
         batch,
-        **columns,
+        columns=batch.columns[:, rows],
         file=int(files[-1]),
         first_frame=int(frames[0]),
         frame=None if batch.frame is None else frames,
@@ -60,11 +56,8 @@ def joined(batches: Sequence[PacketBatch], order: IntArray) -> PacketBatch:
     ]
     begin = np.cumsum([0, *map(len, pieces[:-1])])
     number = np.repeat(np.arange(len(batches)), [len(batch) for batch in batches])[order]
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(batch, name) for batch in batches])[order]
-        for name in _COLUMNS
-    }
-    columns["offset"] += (begin - starts)[number]
+    columns = np.concatenate([batch.columns for batch in batches], axis=1).take(order, axis=1)
+    columns[0] += (begin - starts)[number]
     options, snaplens = (
         [
             np.zeros(len(batch), np.int64) if column is None else column
@@ -79,7 +72,7 @@ def joined(batches: Sequence[PacketBatch], order: IntArray) -> PacketBatch:
     return replace(
         batches[0],
         data=np.concatenate(pieces),
-        **columns,
+        columns=columns,
         packet=None,
         frame=np.concatenate([batch.frames for batch in batches])[order],
         options=np.concatenate(options)[order],

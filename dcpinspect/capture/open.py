@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.capture.batch import MOST_OPEN, PacketBatch, pause
+from dcpinspect.capture.batch import MOST_OPEN, TIME_NS, PacketBatch, pause
 from dcpinspect.capture.byte_source import STDIN, ByteSource, Storage, Window
 from dcpinspect.capture.clock import CaptureClock
 from dcpinspect.capture.encapsulations import UnreadLinkType
@@ -399,14 +399,11 @@ class _OpenFile:
         if walk is None:
             return []
         self._done, self._frame = 0, self._frame + (len(self._packets) if self._packets else 0)
-        time_ns = walk.time_ns - self._ahead_ns if self._ahead_ns else walk.time_ns
+        time_ns = walk.columns[TIME_NS]
+        time_ns -= self._ahead_ns
         self._packets = PacketBatch(
             data=window.data[: window.size],
-            offset=walk.offset,
-            captured=walk.captured,
-            wire=walk.wire,
-            time_ns=time_ns,
-            link_type=walk.link_type,
+            columns=walk.columns,
             file=self.number,
             first_frame=self._frame + 1,
             first_packet=0,
@@ -569,9 +566,9 @@ class _Reader:
         """
         while True:
             walk = self._walk()
-            if len(walk.time_ns):
+            if len(walk):
                 self._first = walk
-                return int(walk.time_ns[0])
+                return int(walk.columns[TIME_NS, 0])
             if self.window.at_end:
                 self._first = walk
                 return LATEST

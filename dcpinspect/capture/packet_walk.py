@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Protocol
 
-import numpy as np
-
 from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.capture.encapsulations import UnreadLinkType
 from dcpinspect.kernels.kernel import be32, kernel_function, le32
@@ -27,13 +25,10 @@ MAX_PROBLEMS = 1000
 
 @dataclass(slots=True)
 class Walk:
-    """Packets in ``data[:size]``, with one entry for each in each column (see ``PacketBatch``)."""
+    """Packets in ``data[:size]``."""
 
-    offset: IntArray
-    captured: IntArray
-    wire: IntArray
-    time_ns: IntArray
-    link_type: IntArray
+    columns: IntArray
+    """As in ``PacketBatch``."""
     consumed: int
     """Number of bytes that are done with; the rest belongs to the next call."""
     need: int
@@ -43,6 +38,9 @@ class Walk:
     options: IntArray | None = None
     """This and the next one: as in ``PacketBatch``."""
     snaplen: IntArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +85,6 @@ class Format(Protocol):
 
     def walk(self, data: ByteArray, size: int, *, final: bool) -> Walk:
         """Returns the packets of ``data[:size]``; ``final``: no more bytes will come."""
-
-
-def no_packets() -> IntArray:
-    """Returns an empty column."""
-    return np.empty(0, np.int64)
 
 
 @kernel_function

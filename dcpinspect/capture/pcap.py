@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dcpinspect.arrays import ByteArray, IntArray
+from dcpinspect.capture.batch import COLUMNS
 from dcpinspect.capture.encapsulations import UnreadLinkType, unread
 from dcpinspect.capture.packet_walk import (
     MAX_BLOCK,
@@ -84,7 +85,7 @@ class Pcap:
         """
         start = 0 if self._begun else FILE_HEADER
         self._begun = True
-        columns = np.empty((5, (size - start) // _RECORD_HEADER + 1), np.int64)
+        columns = np.empty((COLUMNS, (size - start) // _RECORD_HEADER + 1), np.int64)
         state = self.state(start, self._last_s, is_final=final)
         problems: list[tuple[int, str]] = []
         done, need = 0, 1
@@ -117,8 +118,7 @@ class Pcap:
             state[AT] += 1
         self._last_s = int(state[LAST_S])
         consumed = size if final else min(int(state[AT]), size)
-        offset, captured, wire, time_ns, link_type = columns[:, :done].copy()
-        return Walk(offset, captured, wire, time_ns, link_type, consumed, need, problems)
+        return Walk(columns[:, :done].copy(), consumed, need, problems)
 
     def state(self, at: int, last_s: int, count: int = 0, *, is_final: bool) -> IntArray:
         """Returns what the kernels are told."""

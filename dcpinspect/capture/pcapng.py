@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from dcpinspect.arrays import ByteArray, IntArray, unique
-from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.batch import COLUMNS, TIME_NS, PacketBatch
 from dcpinspect.capture.encapsulations import UnreadLinkType, unread
 from dcpinspect.capture.packet_walk import (
     MAX_BLOCK,
@@ -20,7 +20,6 @@ from dcpinspect.capture.packet_walk import (
     MAX_PROBLEMS,
     InterfaceCounts,
     Walk,
-    no_packets,
     u32,
 )
 from dcpinspect.kernels.kernel import inlined, kernel, kernel_function
@@ -134,16 +133,16 @@ class PcapNg:
         """Walks the blocks, as ``Format.walk``; skips garbage up to the next plausible block."""
         before = copy.deepcopy(self.__dict__) if self._last_ns == _NO_TIME else None
         walk = self._walk(data, size, final=final)
-        if len(walk.offset) and not self._fill_times(
-            walk.time_ns, walk.offset, is_last=final or self._place + size >= _LOOKED_AT
+        if len(walk) and not self._fill_times(
+            walk.columns[TIME_NS],
+            walk.columns[0],
+            is_last=final or self._place + size >= _LOOKED_AT,
         ):
             assert before is not None
             for name in ("counts", "notes", "secrets", "unread"):  # others have these lists
                 getattr(self, name)[:] = before.pop(name)
             self.__dict__.update(before)
-            return Walk(
-                no_packets(), no_packets(), no_packets(), no_packets(), no_packets(), 0, size + 1
-            )
+            return Walk(np.empty((COLUMNS, 0), np.int64), 0, size + 1)
         self._place += walk.consumed
         return walk
 
@@ -172,7 +171,7 @@ class PcapNg:
     def _walk(self, data: ByteArray, size: int, *, final: bool) -> Walk:
         columns = np.empty((ASIDE + 1, size // SMALLEST + 1), np.int64)
         state = np.zeros(LIMIT + 1, np.int64)
-        done: list[tuple[IntArray, ...]] = [(no_packets(),) * 7]
+        done = [np.empty((COLUMNS + 2, 0), np.int64)]
         problems: list[tuple[int, str]] = []
         need = SMALLEST
         while True:
@@ -208,25 +207,18 @@ class PcapNg:
                     problems.append((offset_in_data, f"the last block is cut short ({there})"))
             break
         consumed = size if final else min(int(state[AT]), size)
-        offset, captured, wire, time_ns, link_type, options, snaplen = (
-            np.concatenate(columns_of_walks) for columns_of_walks in zip(*done, strict=True)
-        )
+        *_, options, snaplen = packets = np.concatenate(done, axis=1)
+        has_snaplens = len(set(self._interface_table()[-1].tolist())) > 1
         return Walk(
-            offset,
-            captured,
-            wire,
-            time_ns,
-            link_type,
+            packets[:COLUMNS],
             consumed,
             need,
             problems,
             options if options.any() else None,
-            snaplen if len(set(self._interface_table()[-1].tolist())) > 1 else None,
+            snaplen if has_snaplens else None,
         )
 
-    def _packets(
-        self, count: int, columns: IntArray, problems: list[tuple[int, str]]
-    ) -> tuple[IntArray, ...]:
+    def _packets(self, count: int, columns: IntArray, problems: list[tuple[int, str]]) -> IntArray:
         """Copies the first ``count`` entries, and turns ticks into nanoseconds."""
         offset, captured, wire, high, low, number, options = columns[:ASIDE, :count].copy()
         link_type, resolution, offset_s, snaplen = self._interface_table()[:, number]
@@ -248,15 +240,8 @@ class PcapNg:
             for block_start in (offset[first] - 28).tolist()[: max(0, MAX_PROBLEMS - len(problems))]
         ]
         self._is_possible = bool(is_possible[-1])
-        return (
-            offset,
-            captured,
-            wire,
-            time_ns,
-            link_type,
-            -options if self.is_big_endian else options,
-            snaplen,
-        )
+        options = -options if self.is_big_endian else options
+        return np.stack((offset, captured, wire, time_ns, link_type, options, snaplen))
 
     def _interface_table(self) -> IntArray:
         """Returns link type, resolution, offset and snapshot length of the interfaces of this

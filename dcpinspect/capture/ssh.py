@@ -162,20 +162,8 @@ class RemoteInterface:
         data = np.frombuffer(self._data, np.uint8)
         walk = self._format.walk(data, len(data), final=False)
         self._data = self._data[walk.consumed :]
-        count = len(walk.offset)
-        if count:
-            batch = PacketBatch(
-                data,
-                walk.offset,
-                walk.captured,
-                walk.wire,
-                walk.time_ns,
-                walk.link_type,
-                0,
-                1,
-                0,
-                0,
-            )
+        if count := len(walk):
+            batch = PacketBatch(data, walk.columns, 0, 1, 0, 0)
             self._blocks, sizes = packet_blocks(
                 batch, np.arange(count), np.full(count, self.number)
             )

@@ -178,13 +178,16 @@ def _has_more(sock: Any) -> bool:
 
 def _batch(sock: Any, packets: list[Packet], source: _Source, before: int) -> PacketBatch:
     captured = np.array([len(packet.original) for packet in packets], np.int64)
+    columns = (
+        np.cumsum(captured) - captured,
+        captured,
+        np.maximum(captured, [packet.wirelen or 0 for packet in packets]),
+        np.array([int(packet.time * 1_000_000_000) for packet in packets], np.int64),
+        np.array([_link_type(sock, packet) for packet in packets], np.int64),
+    )
     return PacketBatch(
         data=np.frombuffer(b"".join(packet.original for packet in packets), np.uint8),
-        offset=np.cumsum(captured) - captured,
-        captured=captured,
-        wire=np.maximum(captured, [packet.wirelen or 0 for packet in packets]),
-        time_ns=np.array([int(packet.time * 1_000_000_000) for packet in packets], np.int64),
-        link_type=np.array([_link_type(sock, packet) for packet in packets], np.int64),
+        columns=np.stack(columns),
         file=source.number,
         first_frame=source.frames + 1,
         first_packet=before,

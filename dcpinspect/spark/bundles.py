@@ -276,11 +276,9 @@ class UnitBundles:
         packet = self.first + columns["packet"][order]
         return PacketBatch(
             data=data[0] if len(data) == 1 else np.concatenate(data),
-            offset=np.ascontiguousarray(offset[order]),
-            captured=np.ascontiguousarray(captured[order]),
-            wire=columns["wire"][order],
-            time_ns=columns["time_ns"][order],
-            link_type=columns["link_type"][order],
+            columns=np.stack(
+                (offset, captured, columns["wire"], columns["time_ns"], columns["link_type"])
+            ).take(order, axis=1),
             file=self.file,
             first_frame=int(packet[0]) + 1,
             first_packet=self.base + int(packet[0]),

@@ -90,7 +90,7 @@ class StretchPackets:
                 raise CaptureError(self.files[0].name, "no record begins near here", offset=start)
             offset = int(state[AT])
             walk = _begun(header).walk(data[offset:], len(data) - offset, final=False)
-            if not walk.problems and len(walk.offset) >= chained:
+            if not walk.problems and len(walk) >= chained:
                 return start + offset
             state[AT] += 1
 
@@ -103,7 +103,7 @@ class StretchPackets:
             position = self.begin + window.file_offset
             walk = self._format.walk(window.data, window.size, final=window.at_end)
             consumed, need = walk.consumed, min(walk.need, 2 * MAX_BLOCK)
-            record = position + walk.offset - self._format.record_header
+            record = position + walk.columns[0] - self._format.record_header
             count = int(np.searchsorted(record, self._end))
             self.position = int(record[count]) if count < len(record) else position + consumed
             inside = [
@@ -115,11 +115,7 @@ class StretchPackets:
             if count:
                 yield PacketBatch(
                     data=window.data[: window.size],
-                    offset=walk.offset[:count],
-                    captured=walk.captured[:count],
-                    wire=walk.wire[:count],
-                    time_ns=walk.time_ns[:count],
-                    link_type=walk.link_type[:count],
+                    columns=walk.columns[:, :count],
                     file=0,
                     first_frame=self.packets + 1,
                     first_packet=self.packets,

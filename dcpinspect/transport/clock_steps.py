@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -108,7 +108,7 @@ class ClockSteps:
         for file, lane in zip(batch.pieces.file.tolist(), batch.pieces.lane.tolist(), strict=True):
             rows = np.flatnonzero(files == file)
             time_ns[rows] = self._steady(batch.packets_of_file(rows, file), lane).time_ns
-        return replace(batch, time_ns=time_ns)
+        return batch.at_times(time_ns)
 
     def _steady(self, batch: PacketBatch, lane: int) -> PacketBatch:
         clock = self._clocks.get(lane)
@@ -154,7 +154,7 @@ class _FileClock:
 
     def steady(self, batch: PacketBatch) -> PacketBatch:
         """Returns the next packets of the file with times of a clock that was not set."""
-        steady = replace(batch, time_ns=batch.time_ns - self.ahead_ns) if self.ahead_ns else batch
+        steady = batch.at_times(batch.time_ns - self.ahead_ns) if self.ahead_ns else batch
         latest_ns = steady.time_ns[0] if self._heads is None else self._heads.time_ns[-1]
         apart_ns = np.diff(steady.time_ns, prepend=latest_ns)
         is_gap = is_apart(apart_ns)
@@ -163,7 +163,7 @@ class _FileClock:
             turn = ClockStep(batch.file, int(batch.frames[late[0]]), int(apart_ns[late[0]]))
             self._turns_back.setdefault(batch.file, turn)
         if is_gap.any() or self._gap is not None:
-            steady = replace(steady, time_ns=self._corrected(steady, np.flatnonzero(is_gap)))
+            steady = steady.at_times(self._corrected(steady, np.flatnonzero(is_gap)))
         self._packets += len(batch)
         heads = _heads(steady, BEFORE)
         self._heads = heads if self._heads is None else _heads(_joined(self._heads, heads), BEFORE)
@@ -290,15 +290,14 @@ def _heads(batch: PacketBatch, count: int) -> PacketBatch:
     size = np.minimum(batch.captured[rows], _HEAD)
     begin = np.cumsum(size) - size
     data = batch.data[np.repeat(batch.offset[rows] - begin, size) + np.arange(size.sum())]
-    more_columns = (batch.wire[rows], batch.time_ns[rows].copy(), batch.link_type[rows])
-    return PacketBatch(data, begin, size, *more_columns, batch.file, 1, 0, 0)
+    columns = np.concatenate((np.stack((begin, size)), batch.columns[2:, rows]))
+    return PacketBatch(data, columns, batch.file, 1, 0, 0)
 
 
 def _joined(first: PacketBatch, second: PacketBatch) -> PacketBatch:
     """Returns the packets of two batches of headers."""
-    columns: dict[str, Any] = {
-        name: np.concatenate((getattr(first, name), getattr(second, name)))
-        for name in ("data", "offset", "captured", "wire", "time_ns", "link_type")
-    }
-    columns["offset"][len(first) :] += len(first.data)
-    return replace(first, **columns, file=second.file)
+    columns = np.concatenate((first.columns, second.columns), axis=1)
+    columns[0, len(first) :] += len(first.data)
+    return replace(
+        first, data=np.concatenate((first.data, second.data)), columns=columns, file=second.file
+    )

@@ -117,11 +117,15 @@ class UnusualPackets:
         parsed = self._parser.columns(
             PacketBatch(
                 data=data,
-                offset=np.cumsum(captured) - captured,
-                captured=captured,
-                wire=np.array([inner.wire for _, inner in inner_packets], np.int64),
-                time_ns=batch.time_ns[packet_index],
-                link_type=np.full(len(inner_packets), _RAW_IP, np.int64),
+                columns=np.stack(
+                    (
+                        np.cumsum(captured) - captured,
+                        captured,
+                        np.array([inner.wire for _, inner in inner_packets], np.int64),
+                        batch.time_ns[packet_index],
+                        np.full(len(inner_packets), _RAW_IP, np.int64),
+                    )
+                ),
                 file=batch.file,
                 first_frame=batch.first_frame,
                 first_packet=batch.first_packet,

@@ -9,8 +9,7 @@ from dcpinspect.reading.engine import Engine
 
 
 def test_the_length_of_a_batch_is_its_packets() -> None:
-    column = np.zeros(3, np.int64)
-    batch = PacketBatch(np.zeros(9, np.uint8), column, column, column, column, column, 0, 1, 0, 0)
+    batch = PacketBatch(np.zeros(9, np.uint8), np.zeros((5, 3), np.int64), 0, 1, 0, 0)
     assert len(batch) == 3
 
 
@@ -26,11 +25,7 @@ def test_packets_that_are_not_consecutive_have_their_own_numbers() -> None:
     two = np.array([4, 9])
     some = PacketBatch(
         np.empty(0, np.uint8),
-        two,
-        two,
-        two,
-        two,
-        two,
+        np.stack([two] * 5),
         0,
         first_frame=5,
         first_packet=50,

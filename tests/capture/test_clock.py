@@ -10,9 +10,7 @@ from dcpinspect.capture.clock import CaptureClock
 
 def at(time_ns: int) -> PacketBatch:
     column = np.array([time_ns], np.int64)
-    return PacketBatch(
-        np.zeros(1, np.uint8), column * 0, column, column, column, column, 0, 1, 0, 0
-    )
+    return PacketBatch(np.zeros(1, np.uint8), np.stack([column * 0, *[column] * 4]), 0, 1, 0, 0)
 
 
 def test_before_the_first_packet_there_is_no_time() -> None:

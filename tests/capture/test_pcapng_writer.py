@@ -25,11 +25,7 @@ def batch_of(packets: list[Packet]) -> PacketBatch:
     columns = [np.array([packet[at] for packet in packets], dtype=np.int64) for at in (1, 2, 3)]
     return PacketBatch(
         data=np.frombuffer(b"".join(data for data, *_ in packets), np.uint8),
-        offset=np.cumsum(captured) - captured,
-        captured=captured,
-        wire=columns[0],
-        time_ns=columns[1],
-        link_type=columns[2],
+        columns=np.stack((np.cumsum(captured) - captured, captured, *columns)),
         file=0,
         first_frame=1,
         first_packet=0,

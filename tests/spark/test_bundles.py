@@ -27,11 +27,15 @@ def batch(first: int, count: int, seed: int) -> PacketBatch:
     offset = np.cumsum(captured + 16) - captured
     return PacketBatch(
         data=rng.integers(0, 256, int(captured.sum() + 16 * count), np.uint8),
-        offset=offset,
-        captured=captured,
-        wire=captured + rng.integers(0, 1 << 31, count),
-        time_ns=rng.integers(0, 1 << 62, count),
-        link_type=rng.integers(0, 300, count),
+        columns=np.stack(
+            (
+                offset,
+                captured,
+                captured + rng.integers(0, 1 << 31, count),
+                rng.integers(0, 1 << 62, count),
+                rng.integers(0, 300, count),
+            )
+        ),
         file=0,
         first_frame=first + 1,
         first_packet=first,

@@ -40,11 +40,15 @@ def batch_of(
     count = len(packets)
     return PacketBatch(
         data,
-        np.cumsum(sizes) - sizes,
-        sizes,
-        wires,
-        np.zeros(count, np.int64),
-        np.full(count, link_type),
+        np.stack(
+            (
+                np.cumsum(sizes) - sizes,
+                sizes,
+                wires,
+                np.zeros(count, np.int64),
+                np.full(count, link_type),
+            )
+        ),
         0,
         1,
         0,

@@ -524,7 +524,8 @@ def test_the_link_types_that_are_said_to_be_read_are_those_that_are() -> None:
     assert set(READ) == made_by_builders | set(LINKS)
     assert len({*READ, *NOT_READ, *WITHOUT_TCP}) == len(READ) + len(NOT_READ) + len(WITHOUT_TCP)
     others = np.array([number for number in (*range(1000), 65_535) if number not in READ])
-    packets = replace(batch_of(*[bytes(ETHER / INNER)] * len(others)), link_type=others)
+    packets = batch_of(*[bytes(ETHER / INNER)] * len(others))
+    packets.link_type[:] = others
     parser = h.HeaderParser((11_210,))
     headers, _, _ = UnusualPackets(parser).resolve(packets, parser.parse(packets))
     assert set(headers.classes.tolist()) == {h.UNUSUAL}

@@ -241,13 +241,10 @@ class PlainPackets:
             self._reached(flows, offsets + sizes + is_end),
             np.where(is_end, ACK | FIN, ACK | _PUSH),
         )
+        sizes_and_times = segments.length, segments.length, pieces["time_ns"][first]
         batch = PacketBatch(
             data=segments.data,
-            offset=segments.start,
-            captured=segments.length,
-            wire=segments.length,
-            time_ns=pieces["time_ns"][first],
-            link_type=np.full(len(first), _ETHERNET),
+            columns=np.stack((segments.start, *sizes_and_times, np.full(len(first), _ETHERNET))),
             file=0,
             first_frame=1,
             first_packet=int(order[first[0]]),
