@@ -18,7 +18,7 @@ from dcpinspect.findings.client_requests import opened_since
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.lost_streams import LostStream, LostStreams, ReopenedStreams
 from dcpinspect.protocol.column_types import RowNumbers
-from dcpinspect.protocol.flags import FROM_LATEST
+from dcpinspect.protocol.flags import CACHE_TRANSFER, FROM_LATEST, TAKEOVER, TO_AN_END
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import named_collections, named_scope
@@ -114,7 +114,22 @@ class Clients:
             & (streams.reason >= FIRST_BAD_END)
             & (streams.reason <= LAST_BAD_END)
         )
+        are_ended |= (streams.state == ENDED) & (streams.reason == 0) & self._have_no_end
         return self._losses(self._context.rolled_back | (are_ended & (streams.closed_row < 0)))
+
+    @property
+    def _have_no_end(self) -> BoolArray:
+        """A mask of streams that a server with collections never ends as complete."""
+        context, request = self._context, self._context.streams.request
+        flags = TO_AN_END | TAKEOVER | CACHE_TRANSFER
+        connections = [number for number in context.by_number if context.has_collections(number)]
+        mask: BoolArray = (
+            (request.is_captured != 0)
+            & (request.end == GREATEST)
+            & (request.flags & flags == 0)
+            & np.isin(context.streams.connection, connections)
+        )
+        return mask
 
     @cached_property
     def refusals(self) -> dict[str, LostStreams]:

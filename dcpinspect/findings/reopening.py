@@ -55,7 +55,7 @@ RULES = rules(
             loss that may hide the request
         next: restart the consumer, because until then the vbucket delivers nothing; it missed the
             stream end, after which it has to reopen the vbucket
-        causes: {" ".join(w.END_REASONS[2:7])}
+        causes: ok {" ".join(w.END_REASONS[2:7])}
             {" ".join(status_name(status).replace("_", "-") for status in REFUSED_FOR_NOW)}
         reports: Trendyol/go-dcp#151, MB-70689, JDCP-239
         cost: stuck

@@ -17,16 +17,18 @@ from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import FROM_LATEST
-from dcpinspect.streams.records import LEAST
+from dcpinspect.streams.records import GREATEST, LEAST
 from dcpinspect.streams.server_reports import LOG, Reports
 from dcpinspect.streams.tcp_facts import host_of
+from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.streams.verdicts import PATIENCE_NS
 
 RULES = rules(
     """
     vbuckets-not-requested stream note consumer
         fires: a cluster map or a list of active vbuckets, sent to the client, has vbuckets that the
-            client does not request
+            client does not request; a warning if it had streams of them before, on connections that
+            were closed
         unless: clients that request no stream, or may still go on; a hole that may hide requests;
             captures that begin inside the connection
         next: check that other tasks or members own them, or that their nodes are not in this
@@ -47,6 +49,8 @@ RULES = rules(
 
 SHOWN = 4
 """Greatest number of nodes that are named."""
+MANY_MORE = 4
+"""A client that reopened so many times more vbuckets than it did not, forgot these."""
 LISTED = 2
 """Least number of vbuckets that begin at their high seqno, to show that the client means it."""
 
@@ -165,14 +169,17 @@ def _of_client(
     if min(shown_until_ns, default=last_ns) - last_ns <= patience:
         return
     nodes: dict[int, str] = {}
+    listed_ns: dict[int, int] = {}
     listings = [
         (number, listing) for number in connections for listing in context.session(number).listings
     ]
     for number, listing in sorted(listings, key=lambda item: item[1].at.time_ns):
         link = context.by_number[number]
         nodes |= {vbucket: link.node(named) for vbucket, named in listing.nodes.items()}
+        listed_ns |= dict.fromkeys(listing.nodes, listing.at.time_ns)
     requested = set(streams.vbucket[requests].tolist())
-    missing = sorted(set(nodes) - requested)
+    left, again = _left(context, requests, listed_ns)
+    missing = sorted((set(nodes) - requested) | left)
     if not missing or not all(is_known):
         return
     names = sorted({nodes[vbucket] for vbucket in missing})
@@ -182,14 +189,43 @@ def _of_client(
     message = (
         f"{len(nodes) - len(missing):,} of {len(nodes):,} vbuckets requested; missing: "
         f"{ranges(missing)} on {where}"
-    )
+    ) + (f"; it had streams of {ranges(sorted(left))} before" if left else "")
     number, listing = max(listings, key=lambda item: item[1].at.time_ns)
     request = context.request(last)
     evidence = (
         context.report_place(number, listing.at),
         *([request] if request is not None else []),
     )
-    yield Occurrence("vbuckets-not-requested", message, number, evidence, vbuckets=tuple(missing))
+    yield Occurrence(
+        "vbuckets-not-requested",
+        message,
+        number,
+        evidence,
+        vbuckets=tuple(missing),
+        severity="warning" if left and MANY_MORE * len(left) <= again else "note",
+    )
+
+
+def _left(
+    context: Context, requests: RowNumbers, listed_ns: Mapping[int, int]
+) -> tuple[set[int], int]:
+    """Returns the vbuckets whose last streams ran without an end until their connections were
+    closed, and that were listed after that; and how many others had more than one request.
+
+    ``listed_ns``: when each vbucket was listed last.
+    """
+    streams = context.streams
+    in_order = requests[np.argsort(streams.opened.time[requests], kind="stable")]
+    newest = {streams.vbucket[number]: number for number in in_order.tolist()}
+    left: set[int] = set()
+    for vbucket, number in newest.items():
+        stream = streams[number]
+        link = context.by_number[stream.connection]
+        runs = ACCEPTED <= stream.state <= STREAMING and stream.request.end == GREATEST
+        if runs and link.closed and link.closed_ns < listed_ns.get(vbucket, 0):
+            left.add(int(vbucket))
+    counts = np.unique(streams.vbucket[requests], return_counts=True)[1]
+    return left, int(np.count_nonzero(counts > 1))
 
 
 def _not_listed(

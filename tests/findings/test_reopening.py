@@ -5,6 +5,7 @@ it, and by what may hide it.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
@@ -139,11 +140,19 @@ def test_many_are_told_as_one() -> None:
 
 
 def ended(
-    reason: str = "backfill-failed", *, vbucket: int = 7, again: bool = True, close: bool = False
+    reason: str = "backfill-failed",
+    *,
+    vbucket: int = 7,
+    again: bool = True,
+    close: bool = False,
+    end: int = ENDLESS,
+    features: Sequence[str] = ("JSON", "Collections"),
 ) -> Told:
     """Vbuckets 7 and 8 end; 8 is reopened, 7 is not."""
-    talk = opened("dcp:1")
-    streams = [talk.stream(number) for number in (vbucket, 8)]
+    talk = Told("dcp:1")
+    talk.hello("test/1.0", *features)
+    talk.open("dcp:1", "producer")
+    streams = [talk.stream(number, end=end) for number in (vbucket, 8)]
     for stream in streams:
         stream.snapshot(0, 5, "memory")
         stream.mutation(5, "k")
@@ -160,7 +169,7 @@ def ended(
 
 
 @pytest.mark.parametrize(
-    "reason", ["state-changed", "disconnected", "too-slow", "backfill-failed", "rollback"]
+    "reason", ["ok", "state-changed", "disconnected", "too-slow", "backfill-failed", "rollback"]
 )
 def test_a_vbucket_that_is_not_reopened_while_another_is(reason: str) -> None:
     (one,) = found(ended(reason))
@@ -174,9 +183,17 @@ def test_a_vbucket_that_is_not_reopened_while_another_is(reason: str) -> None:
     assert len(one.places) == 3
 
 
-@pytest.mark.parametrize("reason", ["ok", "closed", "filter-empty", "lost-privileges"])
+@pytest.mark.parametrize("reason", ["closed", "filter-empty", "lost-privileges"])
 def test_other_reasons_leave_nothing_to_reopen(reason: str) -> None:
     assert found(ended(reason)) == []
+
+
+def test_a_stream_with_an_end_is_complete() -> None:
+    assert found(ended("ok", end=5)) == []
+
+
+def test_without_collections_ok_may_mean_that_the_filter_is_empty() -> None:
+    assert found(ended("ok", features=("JSON",))) == []
 
 
 def test_a_stream_that_the_client_had_asked_to_close_need_not_be_reopened() -> None:

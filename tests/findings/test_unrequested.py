@@ -93,6 +93,33 @@ def test_all_of_them_requested_or_none_or_only_replicas_listed() -> None:
     assert found(goes_on(talk)) == []
 
 
+def test_a_client_that_comes_back_without_one_of_its_vbuckets() -> None:
+    first, second = opened(port=50_001), opened(port=50_002)
+    for vbucket in range(6):
+        first.stream(vbucket)
+    first.close("server", abort=True)
+    listed(second, range(6))
+    for vbucket in range(5):
+        second.stream(vbucket)
+    (finding,) = findings(first, goes_on(second), rules=IDS)
+    assert (finding.severity, finding.vbuckets, finding.whose) == ("warning", (5,), "client")
+    assert finding.message.startswith("5 of 6 vbuckets requested; missing: 5 on ")
+    assert finding.message.endswith("; it had streams of 5 before")
+    second.stream(5)
+    assert found(first, goes_on(second)) == []
+
+
+def test_a_client_that_comes_back_for_a_part_may_have_given_the_rest_to_others() -> None:
+    first, second = opened(port=50_001), opened(port=50_002)
+    for vbucket in range(6):
+        first.stream(vbucket)
+    first.close("server", abort=True)
+    listed(second, range(6))
+    second.stream(5)
+    (finding,) = findings(first, goes_on(second), rules=IDS)
+    assert finding.severity == "note"
+
+
 def test_another_connection_of_the_client_requests_the_rest() -> None:
     talk, other = opened("kafka:1"), opened("kafka:2", port=50_001)
     listed(talk, [4, 5])
