@@ -125,7 +125,7 @@ def _on_other_branches(context: Context, opened_streams: _Opened) -> Iterator[Oc
     resumes[resumes] = streams.log[resumes] != streams.log[before[resumes]]
     for number in np.flatnonzero(resumes).tolist():
         stream, start = streams[number], int(request.start[number])
-        old = next(
+        source = next(
             (
                 earlier
                 for earlier in groups.before(number, MOST_EARLIER)
@@ -133,18 +133,18 @@ def _on_other_branches(context: Context, opened_streams: _Opened) -> Iterator[Oc
             ),
             None,
         )
-        if old is None or not _is_resumed_from(context, old, number):
+        if source is None or not _is_resumed_from(context, source, number):
             continue
-        logs = [context.logs.entries(int(streams.log[which])) for which in (old, number)]
+        logs = [context.logs.entries(int(streams.log[which])) for which in (source, number)]
         common = shared_up_to(*logs)
         branch = next((uuid for uuid, begin in logs[0] if begin < plain(start)), 0)
-        named = int(request.uuid[number]) & _MASK
-        if common is None or common >= plain(start) or named == branch:
+        requested_uuid = int(request.uuid[number]) & _MASK
+        if common is None or common >= plain(start) or requested_uuid == branch:
             continue
-        since_ns, opened_ns = _stood_until_ns(context, old, number), int(stream.opened.time)
+        since_ns, opened_ns = _stood_until_ns(context, source, number), int(stream.opened.time)
         if context.conduct.may_have_heard(int(stream.connection), since_ns, opened_ns) or any(
-            _is_handed_over(context, old, member, number)
-            for member in opened_streams.between(number, int(streams[old].at.time), opened_ns)
+            _is_handed_over(context, source, member, number)
+            for member in opened_streams.between(number, int(streams[source].at.time), opened_ns)
         ):
             continue
         may_be_away = opened_ns - since_ns > PATIENCE_NS
@@ -153,12 +153,12 @@ def _on_other_branches(context: Context, opened_streams: _Opened) -> Iterator[Oc
             context,
             number,
             "resume-skipped",
-            f"resumed at {plain(start)} on branch 0x{named:016x}, but the "
+            f"resumed at {plain(start)} on branch 0x{requested_uuid:016x}, but the "
             f"items {missing} that it has are of branch 0x{branch:016x}",
             (
                 context.request(number),
                 context.answer(number),
-                context.stream_place(streams[old], streams[old].at),
+                context.stream_place(streams[source], streams[source].at),
             ),
             cause="not-captured" if may_be_away else "other-branch",
             next_=_BRANCH

@@ -178,8 +178,8 @@ def _of_client(
         nodes |= {vbucket: link.node(named) for vbucket, named in listing.nodes.items()}
         listed_ns |= dict.fromkeys(listing.nodes, listing.at.time_ns)
     requested = set(streams.vbucket[requests].tolist())
-    left, again = _left(context, requests, listed_ns)
-    missing = sorted((set(nodes) - requested) | left)
+    abandoned, reopened_count = _abandoned(context, requests, listed_ns)
+    missing = sorted((set(nodes) - requested) | abandoned)
     if not missing or not all(is_known):
         return
     names = sorted({nodes[vbucket] for vbucket in missing})
@@ -189,7 +189,7 @@ def _of_client(
     message = (
         f"{len(nodes) - len(missing):,} of {len(nodes):,} vbuckets requested; missing: "
         f"{ranges(missing)} on {where}"
-    ) + (f"; it had streams of {ranges(sorted(left))} before" if left else "")
+    ) + (f"; it had streams of {ranges(sorted(abandoned))} before" if abandoned else "")
     number, listing = max(listings, key=lambda item: item[1].at.time_ns)
     request = context.request(last)
     evidence = (
@@ -202,11 +202,13 @@ def _of_client(
         number,
         evidence,
         vbuckets=tuple(missing),
-        severity="warning" if left and MANY_MORE * len(left) <= again else "note",
+        severity="warning"
+        if abandoned and MANY_MORE * len(abandoned) <= reopened_count
+        else "note",
     )
 
 
-def _left(
+def _abandoned(
     context: Context, requests: RowNumbers, listed_ns: Mapping[int, int]
 ) -> tuple[set[int], int]:
     """Returns the vbuckets whose last streams ran without an end until their connections were
@@ -217,15 +219,15 @@ def _left(
     streams = context.streams
     in_order = requests[np.argsort(streams.opened.time[requests], kind="stable")]
     newest = {streams.vbucket[number]: number for number in in_order.tolist()}
-    left: set[int] = set()
+    abandoned: set[int] = set()
     for vbucket, number in newest.items():
         stream = streams[number]
         link = context.by_number[stream.connection]
         runs = ACCEPTED <= stream.state <= STREAMING and stream.request.end == GREATEST
         if runs and link.closed and link.closed_ns < listed_ns.get(vbucket, 0):
-            left.add(int(vbucket))
+            abandoned.add(int(vbucket))
     counts = np.unique(streams.vbucket[requests], return_counts=True)[1]
-    return left, int(np.count_nonzero(counts > 1))
+    return abandoned, int(np.count_nonzero(counts > 1))
 
 
 def _not_listed(
