@@ -267,9 +267,27 @@ def in_common(messages: Sequence[str], shared: str | None) -> str:
             return " or ".join(filter(None, (", ".join(distinct[:-1]), distinct[-1])))
         if distinct and all(map(_NUMBER.fullmatch, distinct)):
             return "–".join((distinct[0], distinct[-1]))  # the shorter is the lower
+        lengths = sorted(filter(None, map(_length, distinct)))
+        if distinct and len(lengths) == len(distinct):
+            (least, unit), (most, most_unit) = lengths[0][1:], lengths[-1][1:]
+            return (
+                f"{least:g}–{most:g} {unit}"
+                if unit == most_unit
+                else f"{least:g} {unit} to {most:g} {most_unit}"
+            )
         return "several"
 
     return _VALUE.sub(named, first)
+
+
+def _length(text: str) -> tuple[float, float, str] | None:
+    """Returns a length of time that ``duration`` wrote: in nanoseconds, and its number and unit."""
+    amount, _, unit = text.partition(" ")
+    nanoseconds = next((size for _, size, name, _ in _UNITS if name == unit), None)
+    if nanoseconds is None:
+        return None
+    value = float(amount.replace(",", ""))
+    return value * nanoseconds, value, unit
 
 
 def added_up(messages: Sequence[str]) -> str:

@@ -36,7 +36,8 @@ RULES = rules(
             for consumers without collections, and of producers before 7.0, which do not say which
             seqnos they hide
         unless: streams of some collections only; ended streams; a full window; streams that wait
-            for the disk while others are streamed; after a hole
+            for the disk while others are streamed, or for less than 5 s for their first marker;
+            after a hole
         next: look at the producer's version and at this vbucket's checkpoints there; a consumer can
             only reopen the stream
         causes: {GOES_ON} {SILENT}
@@ -76,6 +77,8 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
         if wait is None or not _is_owing(context, number):
             continue
         stream = context.streams[number]
+        if not stream.snapshots_begun and wait.idle_ns < LONG_NS:
+            continue  # its backfill may have to wait for others
         last, side = plain(stream.position), SIDES[context.producer(stream.connection)]
         sees_all = context.tells_hidden(stream.connection)
         brought = context.is_brought(number, wait.newest)

@@ -121,9 +121,17 @@ class _ReportedSeqnos:
         return self.context.report_place(last.connection, last.place)
 
     @cached_property
-    def since_ns(self) -> int:
-        """When the first of them was told."""
-        return int(self.listings.place.time.min())
+    def since_ns(self) -> dict[str, int]:
+        """When each server told the first of them."""
+        by_number, since_ns = self.context.by_number, {}
+        order = np.argsort(self.listings.place.time)[::-1]
+        for connection, time_ns in zip(
+            self.listings.connection[order].tolist(),
+            self.listings.place.time[order].tolist(),
+            strict=True,
+        ):
+            since_ns[by_number[connection].server] = time_ns
+        return since_ns
 
 
 def _announced_text(
@@ -252,13 +260,17 @@ def _not_listed(
         dtype=np.bool_,
     )
     is_listed = np.array([len(listed_seqnos) > 0 for listed_seqnos in seqnos], dtype=np.bool_)
-    if not is_high[is_listed].all() or not told_state.is_all:
+    # a client that had come so far resumes there, too
+    is_checkpoint = streams.request.snapshot_start[first] < starts
+    if not (is_high & ~is_checkpoint)[is_listed].all() or not told_state.is_all:
         return
     times = streams.opened.time[first]
     others = np.sort(times[is_high & (starts > LEAST)])
     is_unlisted = ~is_listed & (starts == LEAST) & (streams.items[first] > 0)
-    is_unlisted &= times > told_state.since_ns
     for number, time_ns in zip(first[is_unlisted].tolist(), times[is_unlisted], strict=True):
+        server = context.by_number[streams.connection[number]].server
+        if time_ns <= told_state.since_ns.get(server, GREATEST):
+            continue
         # one that begins later may have come to the node since, and is read from its beginning
         bounds = others.searchsorted((time_ns - PATIENCE_NS, time_ns + PATIENCE_NS))
         other_count = int(bounds[1] - bounds[0])

@@ -98,6 +98,9 @@ def test_values_that_differ_are_listed_as_people_do() -> None:
     assert in_common([f"{count:,} missing" for count in (0, 7, 900, 1200)], None) == (
         "0–1,200 missing"
     )
+    spans = ["51.4 s", "52.5 s", "1.5 s", "9.0 s"]
+    assert in_common([f"idle {span}" for span in spans], None) == "idle 1.5–52.5 s"
+    assert in_common([f"idle {span}" for span in (*spans, "3 min")], None) == "idle 1.5 s to 3 min"
     assert in_common([f"key k{name}10" for name in "abcd"], None) == "key several"
 
 

@@ -59,8 +59,13 @@ def test_it_is_a_warning_where_it_has_not_waited_for_long_and_where_another_stre
     None
 ):
     short, first, later = opened(), behind(opened("a:1")), opened("a:2", port=50_001)
-    short.stream(7)
+    stream = short.stream(7)
     short.high_seqnos({7: 5})
+    short.wait(3)
+    short.noop()
+    assert found(short) == []  # its backfill may not have begun
+    stream.snapshot(0, 4, "memory")
+    stream.mutation(4, "k")
     short.wait(3)
     short.noop()
     ((early),) = found(short)

@@ -160,9 +160,16 @@ def test_a_capture_that_begins_in_the_middle_accuses_nobody() -> None:
 
 
 def from_now(
-    starts: dict[int, int], seqnos: dict[int, int], *, by: Told | None = None, lost: bool = False
+    starts: dict[int, int],
+    seqnos: dict[int, int],
+    *,
+    by: Told | None = None,
+    lost: bool = False,
+    behind: int = 0,
 ) -> Told:
-    """A client asks for high seqnos, and begins vbuckets; each delivers one item."""
+    """A client asks for high seqnos, and begins vbuckets; each delivers one item. ``behind``: how
+    far the snapshots that it names begin below the starts.
+    """
     talk = opened("kafka:now")
     asks = by or talk
     if lost:
@@ -170,7 +177,7 @@ def from_now(
             asks.high_seqnos({44: 9})
     asks.high_seqnos(seqnos)
     for vbucket, start in starts.items():
-        stream = talk.stream(vbucket, start=start)
+        stream = talk.stream(vbucket, start=start, snapshot=(max(0, start - behind), start))
         stream.snapshot(start, start + 1, "memory")
         stream.mutation(start + 1, "k")
     return talk
@@ -212,6 +219,15 @@ def test_who_begins_from_checkpoints_or_from_0_on_purpose_is_not_told() -> None:
             for one in findings(from_now(starts, seqnos), rules=IDS)
             if one.rule == "start-not-listed"
         ] == []
+    caught_up = from_now({**NINE, 44: 0}, NINE, behind=2)
+    on_another_node = Told("kafka:now", server="node2", port=50_009)
+    on_another_node.hello("kafka/1", "JSON", "Collections")
+    on_another_node.open("kafka:now", "producer")
+    stream = on_another_node.stream(44)
+    stream.snapshot(0, 1, "memory")
+    stream.mutation(1, "k")
+    for talks in ([caught_up], [from_now(NINE, NINE), on_another_node]):
+        assert [one for one in findings(*talks, rules=IDS) if one.rule == "start-not-listed"] == []
 
 
 def test_a_vbucket_that_comes_to_the_node_later_is_not_told() -> None:
