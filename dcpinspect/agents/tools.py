@@ -97,7 +97,11 @@ class Tools:
         """
         info, severities = (
             self._recording.info(),
-            [finding.severity for finding in self._recording.findings()],
+            [
+                finding.severity
+                for finding in self._recording.findings()
+                if finding.effect_of is None
+            ],
         )
         counts = {name: severities.count(name) for name in SEVERITIES if name in severities}
         lines = [line for line in str(info).splitlines() if not line.startswith("next ")]

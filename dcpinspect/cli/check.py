@@ -197,6 +197,7 @@ def _check(
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.arrays import give_back
     from dcpinspect.capture.open import open_capture
+    from dcpinspect.output.render.coverage_text import why_nothing
     from dcpinspect.output.render.verdict import damage, is_answer
     from dcpinspect.reading.reading import Reading
 
@@ -217,12 +218,15 @@ def _check(
             findings = choice.matching(reading.findings(wanted=choice.wants, links=links), files)
             assert reading.checker is not None
             lacking = "" if findings else lacks(choice, reading, links)
+            is_said = bool(findings) and not reading.messages  # findings say what is in its place
+            unchecked = why_nothing(reading, advises_elsewhere=True) if is_said else UNCHECKED
+            is_checked = is_answer(findings, reading.messages) and not lacking
             checked = CheckedCaptures(
                 findings,
                 request.rules,
                 reading,
                 damage(reading),
-                is_checked=is_answer(findings, reading.messages) and not lacking,
+                unchecked="" if is_checked else unchecked,
             )
             verdicts = reading.checker.verdicts(links) if request.lint else None
             result.write(target, request.format, request.columns, checked, choice, verdicts)
@@ -244,12 +248,14 @@ def _remarks(
     finds_ports: bool,
 ) -> int:
     """Says what a check could not see. Returns the exit status, findings aside."""
+    from dcpinspect.output.export.formats import TEXT  # deferred, as above
     from dcpinspect.output.render.verdict import is_answer  # deferred, as above
 
     status = remarks(
         reading,
         stats=stats,
         checks=not is_answer(findings, reading.messages),
+        is_said=bool(findings) and request.format is TEXT,
         advises_elsewhere=any(finding.rule == "wrong-port" for finding in findings),
     )
     if lacking and reading.messages:
@@ -301,7 +307,8 @@ def _check_alone(evidence: LogEvidence, request: _CheckRequest) -> int:
     )
     is_checked = evidence.has_something
     with result.target(request.format, (), request.beside) as target:
-        checked = CheckedCaptures(findings, request.rules, is_checked=is_checked)
+        unchecked = "" if is_checked else UNCHECKED
+        checked = CheckedCaptures(findings, request.rules, unchecked=unchecked)
         result.write(target, request.format, request.columns, checked, request.choice)
     status = log_remarks(evidence.logs)
     if not is_checked:
@@ -327,8 +334,8 @@ class CheckedCaptures:
     """What was checked; None for logs and checkpoints alone."""
     damage: str = ""
     """What is wrong with the files."""
-    is_checked: bool = True
-    """Whether there was something to check."""
+    unchecked: str = ""
+    """What is said in place of the verdict if nothing was checked."""
 
 
 def report_of(
@@ -366,8 +373,8 @@ def report_of(
             else None
         )
         # otherwise the report would say that nothing is wrong
-        instead = None if checked.is_checked else UNCHECKED
-        if instead is None and span is not None:
+        instead = checked.unchecked
+        if not instead and span is not None:
             causes, _ = with_their_effects(findings)
             instead = f"{verdict(causes, looked)} · {in_words(span)}"
         report = report_lines(
@@ -376,7 +383,7 @@ def report_of(
             paint,
             width=width,
             looked=looked,
-            instead=instead,
+            instead=instead or None,
             limit=None if effects else max(SCREEN, height()),
         )
         return [

@@ -119,9 +119,8 @@ def check(
     lacking = "" if findings else checking.lacks(choice, comparison, comparison.links)
     is_checked = is_answer(findings, has_messages) and not lacking
     with result.target(format_, [capture.unit.path for capture in manifest.units]) as file:
-        checked = checking.CheckedCaptures(
-            findings, rules, comparison, damage(manifest), is_checked=is_checked
-        )
+        unchecked = "" if is_checked else UNCHECKED
+        checked = checking.CheckedCaptures(findings, rules, comparison, damage(manifest), unchecked)
         verdicts = checker.verdicts(comparison.links) if conditions.rules.lint else None
         result.write(file, format_, columns, checked, choice, verdicts)
     if not is_checked:

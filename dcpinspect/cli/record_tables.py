@@ -261,7 +261,10 @@ streams = command(
 snapshots = command(
     "snapshots", "Print every snapshot: its range and type, and whether it is complete."
 )
-gaps = command("gaps", "Print every run of seqnos that a stream did not deliver, and why.")
+gaps = command(
+    "gaps",
+    "Print every run of seqnos that a stream did not deliver or a rollback takes back, and why.",
+)
 rollbacks = command(
     "rollbacks",
     "Print every rollback: the request, the server's history, the cause, and a request that "

@@ -98,6 +98,7 @@ def remarks(
     shown: int | None = None,
     skipped: int = 0,
     checks: bool = False,
+    is_said: bool = False,
     advises_elsewhere: bool = False,
     side: str = "",
     damage_shown: int = 0,
@@ -108,10 +109,10 @@ def remarks(
     ``is_whole``: False if the command stopped before the end of the captures. ``stats``: adds the
     table of all packets and bytes. ``shown``: number of messages that met the conditions, without
     those that were ``skipped``. ``checks``: the command looks for problems, so captures without
-    messages are a failure. ``advises_elsewhere``: it has said what to do about bytes of other protocols.
-    ``side``: names the reading, if there are two. ``damage_shown``: number of
-    damaged places that were told before. ``counted_copies``: connections that were counted,
-    although they show what another one shows.
+    messages are a failure. ``is_said``: it has said why there are none. ``advises_elsewhere``: it
+    has said what to do about bytes of other protocols. ``side``: names the reading, if there are
+    two. ``damage_shown``: number of damaged places that were told before. ``counted_copies``:
+    connections that were counted, although they show what another one shows.
     """
     # deferred: NumPy, which --help does not need
     from dcpinspect.output.render.coverage_text import coverage_table, nothing_found
@@ -128,7 +129,9 @@ def remarks(
     complain_of(problems[damage_shown:MAX_LINES], complain)
     if len(problems) > MAX_LINES:
         complain(f"{len(problems) - MAX_LINES} more damaged places")
-    if is_whole and not reading.messages:
+    if is_whole and not reading.messages and is_said:
+        pass
+    elif is_whole and not reading.messages:
         complain(
             f"{UNCHECKED}: {nothing_found(reading, any_port=', or --port auto', advises_elsewhere=advises_elsewhere)}"
             if checks

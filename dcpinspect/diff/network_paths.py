@@ -35,6 +35,8 @@ from dcpinspect.transport.headers import (
 )
 from dcpinspect.transport.scapy_dissection import UnusualPackets
 
+_ROUNDED_NS = 1_000
+"""Clocks that differ by less are rounded alike: it does not tell which capture is nearer."""
 HASHED = 64
 """Number of bytes at the start of a segment that are compared."""
 _SECRETS = 1_000_003, 998_244_353
@@ -275,7 +277,7 @@ def _records(
                 "a_server": links[0].server,
                 "b_client": links[1].client,
                 "b_server": links[1].server,
-                "client_side": near_client if error else None,
+                "client_side": near_client if error >= _ROUNDED_NS else None,
                 "clock_offset_ns": offset,
                 "clock_error_ns": error,
                 "clock_from": clock,

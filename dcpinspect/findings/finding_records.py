@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.findings.finding import OVER, WHOSE, Finding, MessagePlace
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Rule
 from dcpinspect.streams.grouping import VBUCKET_BITS
@@ -126,7 +127,8 @@ def with_counts(
 ) -> Records:
     """Returns the table of vbuckets with the number of findings that speak of each vbucket.
 
-    Findings about a whole connection do not count. Verdicts are those that findings tell.
+    Findings about a whole connection do not count, nor those that another one about the vbucket
+    explains. Verdicts are those that findings tell.
     ``clients``: the consumer of each connection, as the table names it.
     """
     if not len(vbuckets):
@@ -138,7 +140,8 @@ def with_counts(
     codes = {word: number for number, word in enumerate(client.words)}
     counts = np.zeros((len(keys), len(SEVERITIES)), dtype=np.int64)
     words, verdict_codes = [*verdict.words], verdict.codes.copy()
-    for finding in findings:
+    counted_rows: dict[str | None, IntArray] = {}
+    for finding in sorted(findings, key=lambda finding: finding.effect_of is not None):
         pairs = {
             codes[clients[number]] << VBUCKET_BITS | vbucket
             for case in finding.case_of_each
@@ -149,7 +152,9 @@ def with_counts(
         wanted = np.array(list(pairs), dtype=np.int64)
         positions = np.minimum(np.searchsorted(in_order, wanted), len(in_order) - 1)
         rows = order[positions[in_order[positions] == wanted]]
-        counts[rows, SEVERITIES.index(finding.severity)] += 1
+        counted_rows[finding.id] = rows
+        explained = counted_rows.get(finding.effect_of, np.empty(0, np.int64))
+        counts[rows[~np.isin(rows, explained)], SEVERITIES.index(finding.severity)] += 1
         if finding.rule in _BECOME:
             word, replaced = _BECOME[finding.rule]
             words += [word] if word not in words else []

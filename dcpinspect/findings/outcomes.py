@@ -279,8 +279,8 @@ def _first_clients(clients: Sequence[str]) -> str:
 
 
 def _addresses(clients: Sequence[str]) -> str:
-    """Returns one client's address, or the hosts of several: ``10.11.0.1–64``."""
-    if len(set(clients)) == 1:
+    """Returns the address of one connection's client, or the hosts of several: ``10.11.0.1–64``."""
+    if len(clients) == 1:
         return clients[0]
     hosts = list(dict.fromkeys(host_of(client) for client in clients))
     if len(hosts) == 1:

@@ -188,7 +188,7 @@ class Pauses(Watcher):
             replace(place, frame=shut.frame, file=shut.file, time_ns=shut.since_ns)
             for place in places[:1]
         ]
-        message += f"; the stream stops at vbucket {events[-1].vbucket}" if events else ""
+        message += f"; its last message is of vbucket {events[-1].vbucket}" if events else ""
         message += f"; {shut.times} times" if shut.times > 1 else ""
         ends = not shut.is_over and link.closed in ("fin", "rst")
         if ends:

@@ -86,7 +86,10 @@ def _clients(
     sessions: Mapping[int, Session],
     vbuckets: Mapping[int, set[int]],
 ) -> list[dict[str, Any]]:
-    """Returns the clients, by host, service and agent; ``vbuckets``: asked for by connection."""
+    """Returns the clients, by host, service and agent, with their whole name if all connections
+    have the same; ``vbuckets``: asked for by connection.
+    """
+    names = {number: session.name for number, session in sessions.items()}
     clients: dict[tuple[str, str, str], list[int]] = {}
     for link in links:
         session = sessions.get(link.number) or Session()
@@ -96,7 +99,7 @@ def _clients(
     return [
         {
             "address": host,
-            "name": name or None,
+            "name": _whole_name(name, {names.get(number) for number in numbers}),
             "is_opened": any(_is_opened(sessions.get(number)) for number in numbers),
             "agent": agent or None,
             "connections": numbers,
@@ -104,6 +107,12 @@ def _clients(
         }
         for (host, name, agent), numbers in clients.items()
     ]
+
+
+def _whole_name(service: str, names: Collection[str | None]) -> str | None:
+    """Returns the DCP name if connections of a service have the same, such as ``service:1``."""
+    whole_name = next(iter(names)) if len(names) == 1 else None
+    return whole_name if (whole_name or "").startswith(f"{service}:") else service or None
 
 
 def _servers(

@@ -376,13 +376,13 @@ class Engine:
             column.reshape(-1, 2).tolist()
             for column in (
                 *(sizes.holes, sizes.missing, sizes.skipped + sizes.not_decodable),
-                sizes.unfinished,
+                *(sizes.unfinished, sizes.http),
             )
         )
         handshakes = self.transport.have_handshake(numbers).tolist()
         lives = self.transport.lifetimes_of(numbers)
         openings_seen = openings(self.transport.tables, numbers, self.transport.time_ns)
-        for number, life, opening, has_handshake, holes, missing, skipped, unfinished in zip(
+        for number, life, opening, has_handshake, holes, missing, skipped, unfinished, http in zip(
             numbers.tolist(), lives, openings_seen, handshakes, *pairs, strict=True
         ):
             is_turned = number in turned
@@ -416,6 +416,7 @@ class Engine:
                 missing=(missing[C2S], missing[S2C]),
                 skipped=(skipped[C2S], skipped[S2C]),
                 unfinished=(unfinished[C2S], unfinished[S2C]),
+                is_http=any(http),
                 lost_at_end=(
                     self._lost_behind(_number(number, C2S ^ is_turned)),
                     self._lost_behind(_number(number, S2C ^ is_turned)),

@@ -140,8 +140,10 @@ def verdict_of(
     """
     is_opened = _is_opened(session, row)
     was_seen = sight.is_complete(link.number)
-    if was_seen and not is_opened and session.open_status is None:
-        return "never-opened"
+    if link.unopened not in ("", "silent"):
+        return "not-connected"
+    if (was_seen or link.is_http) and not is_opened and session.open_status is None:
+        return "without-dcp"
     if session.open_status not in (None, Status.SUCCESS):
         return "refused"
     if not is_opened and not was_seen:

@@ -204,7 +204,7 @@ VBUCKETS = RecordTable(
         gap_seqnos counts: seqnos in gaps, by cause
         snapshots i64: snapshots
         rollbacks i64: requests answered with a rollback
-        findings counts: findings by severity; null without a check
+        findings counts: findings by severity, without those that another one explains; null without a check
         first_time time: time of the first request, or of the first message
         last_time time: time of the latest message
         """,

@@ -131,6 +131,8 @@ class TcpConnection:
     """By direction, in order. If there were too many, the first one begins at 0, and stands for all
     that are forgotten.
     """
+    is_http: bool = False
+    """Whether it speaks HTTP."""
     unfinished: tuple[int, int] = (0, 0)
     """Captured bytes of a message that is not complete at the end."""
     points: tuple[str, str] = ("", "")

@@ -61,7 +61,8 @@ CAUSES = words_of(
 # -- connections and vbuckets
 
 CONNECTION_VERDICTS = words_of(
-    "never-opened refused closed unknown-capture starved-by-flow-control stalled noop-dead "
+    "not-connected without-dcp refused closed unknown-capture starved-by-flow-control stalled "
+    "noop-dead "
     "streaming idle"
 )
 """In order of precedence: the first verdict that holds counts."""

@@ -374,7 +374,10 @@ class InspectApp(ThemedApp):
 
     def action_severity(self, severity: str) -> None:
         """Shows the first finding of this severity."""
-        severities = [finding.severity for finding in self.inspection.results.findings]
+        severities = [
+            None if finding.effect_of else finding.severity
+            for finding in self.inspection.results.findings
+        ]
         if severity in severities:
             self.navigation.to_finding(severities.index(severity))
         else:
@@ -564,11 +567,15 @@ class InspectApp(ThemedApp):
 
 
 def is_first(inspection: Inspection) -> bool:
-    """Whether the overview is the first view: the capture is large, or has errors or warnings."""
+    """Whether the overview is the first view: the capture is large, has errors or warnings, or has
+    no message, and findings say why.
+    """
     if inspection.is_live:
         return False
     is_large = (inspection.reading.capture.size or 0) >= LARGE or inspection.store.rows >= MANY
-    return is_large or any(finding.severity != "note" for finding in inspection.results.findings)
+    findings = inspection.results.findings
+    is_said = bool(inspection.nothing and findings)  # what is there in place of DCP
+    return is_large or is_said or any(finding.severity != "note" for finding in findings)
 
 
 def _method(action: str) -> str:

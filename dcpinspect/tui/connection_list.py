@@ -20,7 +20,7 @@ from dcpinspect.tui.results import Results
 
 COLUMNS = {
     "con": True,
-    "client → node": False,
+    "client → server": False,
     "messages": True,
     "name": False,
     "bucket": False,
@@ -30,7 +30,7 @@ COLUMNS = {
     "TLS": False,
 }
 """Headings, the most important first, and whether what stands below is a number."""
-_ADDRESSES = [*COLUMNS].index("client → node")
+_ADDRESSES = [*COLUMNS].index("client → server")
 
 
 class Talk(NamedTuple):

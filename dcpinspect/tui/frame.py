@@ -179,7 +179,7 @@ def progress(inspection: Inspection, *, is_following: bool = False) -> str:
         return f" reading stopped at {inspection.share or 0:.0%}; the rest is not shown"
     notes = (
         _encrypted(inspection),
-        inspection.damage or inspection.nothing,
+        inspection.damage,
         _gone(inspection).removeprefix(", "),
     )
     return f" {' · '.join(filter(None, notes))}".rstrip(" ")

@@ -374,7 +374,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             for level, edge in enumerate(self._edges, 8 - len(self._edges))
             if level + 1 in seen
         ]
-        title = "items:" if entries else "items, behind the signs:" if self._edges else "no items"
+        title = "items, behind the signs:" if self._edges else "no items"
+        title = "items a cell:" if entries else title
         for sign in np.unique(self._signs[self._signs > 0]).tolist():
             letter = self._letter(sign), self._paint_of_sign(sign)
             entries.append(Text.assemble(letter, f" {SIGNS[sign].word}"))

@@ -17,7 +17,7 @@ import numpy as np
 
 from dcpinspect.arrays import give_back
 from dcpinspect.errors import DamagedCapture, DcpInspectError
-from dcpinspect.output.render.coverage_text import nothing_found
+from dcpinspect.output.render.coverage_text import why_nothing
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Statistics
 from dcpinspect.protocol.column_types import RowNumbers
@@ -202,7 +202,7 @@ class Inspection:
                 give_back()
                 self._work_out(is_whole=is_whole)
             if is_whole and not self.store.rows:
-                self.nothing = for_keys(nothing_found(self.reading))
+                self.nothing = for_keys(why_nothing(self.reading))
             self.state = "done" if is_whole else "stopped"
         except DcpInspectError as error:
             self.error, self.state = str(error), "failed"

@@ -15,6 +15,7 @@ from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.widgets import Static
 
+from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.finding_text import with_their_effects
 from dcpinspect.output.render.verdict import NOTHING, verdict
 from dcpinspect.protocol.message import Severity
@@ -141,17 +142,15 @@ class OverviewView(View):
         )
         text = Text(f"{self._glyphs.of_severity(worst)} " if worst else "", "bold")
         if results.looked is None or not results.looked.messages:
-            return text.append(
-                "no message was read"
-                + (" so far" if self.host.inspection.state == "reading" else ""),
-                "bold",
-            )
+            inspection = self.host.inspection
+            reads = " so far" if inspection.state == "reading" else ""
+            return text.append(inspection.nothing or f"no message was read{reads}", "bold")
         sentence = one_line(verdict(causes))
         # what a user would ask about, such as a rollback, is not green
         self._said.set_classes(worst or ("well" if sentence.startswith(NOTHING) else ""))
         first, last = self.host.inspection.reading.ends
         facts = (
-            f"\n{results.looked} · {(last - first) / 1e9:,.3f} s from "
+            f"\n{results.looked} · {duration(last - first)} from "
             f"{datetime.fromtimestamp(first // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
         )
         return text.append(sentence, "bold").append(facts, Style(bold=False, color="default"))

@@ -7,10 +7,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from html import escape, unescape
 from pathlib import Path
 
 from textual.pilot import Pilot
 
+from dcpinspect.text import cells
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.base_app import Opening
 from dcpinspect.tui.key_bindings import KEYS
@@ -19,6 +21,10 @@ SIZE = (120, 36)
 """Columns and lines, unless others are given."""
 SMALLEST, LARGEST = 20, 500
 """Least and greatest number of columns or lines of a picture; a larger SVG takes minutes."""
+_CELL = 12.2
+"""Width of a column in a picture."""
+_TEXT = re.compile(r'(<text [^>]*x=")([\d.]+)("[^>]*textLength=")[\d.]+("[^>]*>)([^<]*)</text>')
+_WORDS = re.compile(r"\S+(?: \S+)*")
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
@@ -51,8 +57,21 @@ async def screenshots(
             while picture != (picture := app.export_screenshot(title=title)):
                 await pilot.pause(0.05)
             # any monospaced font will do, so nothing is loaded from the fonts' web site
-            pictures[name] = _FONTS.sub("", picture)
+            pictures[name] = _TEXT.sub(_placed, _FONTS.sub("", picture))
     return pictures
+
+
+def _placed(text: re.Match[str]) -> str:
+    """Returns a text of a picture with a place for each piece between two blanks or more, which some
+    viewers leave out.
+    """
+    begin, x, size, style, words = text.groups()
+    words = unescape(words).replace("\xa0", " ")
+    return "".join(
+        f"{begin}{float(x) + _CELL * cells(words[: piece.start()]):g}{size}"
+        f"{_CELL * cells(piece[0]):g}{style}{escape(piece[0]).replace(' ', '&#160;')}</text>"
+        for piece in _WORDS.finditer(words)
+    )
 
 
 async def settled(app: InspectApp, pilot: Pilot[Opening | None]) -> None:

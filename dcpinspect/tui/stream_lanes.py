@@ -92,6 +92,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         self.content: Tracks | None = None
         self.waiting = ""
         """Why the vbucket is not drawn, in words: it is being read, or reading was stopped."""
+        self.has_vbuckets = False
+        """Whether there is a vbucket to choose."""
         self.axis: Axis = "seqno"
         self.scale = Scale(0, 1, TICK)
         self.stream = 0
@@ -407,7 +409,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         if self.waiting:
             return f"vb {self.vbucket}: {self.waiting}"
         if self.content is None:
-            return "choose a vbucket (2, or v on a message)"
+            return ""
         if track is None:
             return "no stream of this vbucket"
         story, shape = track.story, track.shapes[self.axis]
@@ -468,7 +470,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
                 self.size.width,
                 base,
             )
-        if self.waiting:
+        if self.waiting or not self.tracks:
             return Strip.blank(self.size.width, base)
         if y == 1:
             ticks = numbers(self.scale, self._tick).ljust(self.scale.columns)
@@ -640,7 +642,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     def _heading(self) -> str:
         if self.content is None:
-            return "no vbucket chosen"
+            has = self.has_vbuckets
+            return "choose a vbucket (2, or v on a message)" if has else "no vbucket was requested"
         if self.waiting:
             return f"vb {self.vbucket} · {self.waiting}"
         if not self.tracks:

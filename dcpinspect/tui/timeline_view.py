@@ -156,7 +156,7 @@ class TimelineView(View):
 
     def take_up(self, results: Results) -> None:
         """Reads the vbucket again, because its streams may have grown."""
-        del results
+        self.lanes.has_vbuckets = bool(results.vbuckets)
         if self._request is not None:
             self._begin(self._request._replace())
         elif self.lanes.vbucket is not None and not self.lanes.waiting:

@@ -16,6 +16,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from dcpinspect.findings.finding import Finding, ranges
+from dcpinspect.output.render.timeline_text import gaps_in_words
 from dcpinspect.output.render.verdict import stood_words
 from dcpinspect.text import counted, escape, one_line
 from dcpinspect.tui import theme
@@ -294,10 +295,8 @@ def _facts(row: Mapping[str, Any], end_reason: str | None) -> Iterator[tuple[str
     several = "s" if len(row["connections"]) != 1 else ""
     yield f"connection{several}", ranges(row["connections"])
     yield "snapshots", f"{row['snapshots']:,}"
-    seqnos = row["gap_seqnos"] or {}
-    gaps = [
-        f"{count:,} {cause} ({counted(seqnos.get(cause, 0), 'seqno')})"
-        for cause, count in (row["gaps"] or {}).items()
-        if count
-    ]
-    yield "gaps", ", ".join(gaps) or "none"
+    gaps, seqnos = row["gaps"] or {}, row["gap_seqnos"] or {}
+    yield (
+        "gaps",
+        gaps_in_words({cause: (count, seqnos.get(cause, 0)) for cause, count in gaps.items()}),
+    )

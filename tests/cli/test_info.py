@@ -57,14 +57,14 @@ def test_who_when_what_and_the_next_command_are_told(capsys: pytest.CaptureFixtu
         "files": f"{path} (pcap, 147 packets)",
         "time": "2024-04-06 12:01:00 UTC, 15 ms long",
         "traffic": "147 packets, 2 connections, 161 messages, 11 streams (8 accepted, 3 rollback)",
-        "clients": "10.11.0.1  mirror, agent mirror/7.6: connections 1–2; 4 vbuckets",
+        "clients": "10.11.0.1 mirror:1, agent mirror/7.6: connections 1–2; 4 vbuckets",
         "servers": (
             "10.11.0.2:11210  version not in the capture: connection 1 10.11.0.3:11210  "
             "version not in the capture: connection 2"
         ),
         "buckets": "travel",
         "vbuckets": "4: 7–10",
-        "complete": "yes: 100 % of 24,384 bytes decoded, no handshake is missing",
+        "complete": "yes, no handshake is missing; 100 % of 24,384 bytes decoded",
         "TLS": "none seen",
         "next": f"dcpinspect check {path}",
     }
@@ -116,19 +116,19 @@ def test_in_a_pipe_no_line_is_wrapped(capsys: pytest.CaptureFixture[str]) -> Non
     [
         (
             "q01-syn-unanswered",
-            "yes: 100 % of 42,773 bytes decoded, no handshake is missing",
+            "yes, no handshake is missing; 100 % of 42,773 bytes decoded",
             "6 connections to 10.20.0.8:11210 could not be opened (unanswered)",
         ),
         (
             "q02-syn-refused",
-            "yes: 100 % of 49,151 bytes decoded, no handshake is missing",
+            "yes, no handshake is missing; 100 % of 49,151 bytes decoded",
             "6 connections to 10.20.0.8:11210 could not be opened (refused)",
         ),
         (
             "p06-zero-window",
             (
-                "yes: 99.8 % of 56,832 bytes decoded (100 bytes in no whole message), no handshake is "
-                "missing"
+                "yes, no handshake is missing; 99.8 % of 56,832 bytes decoded (100 bytes in no whole "
+                "message)"
             ),
             "the client of connection 1 takes no bytes for 65.4 s: its TCP window is 0",
         ),
@@ -296,7 +296,7 @@ def test_a_conversation_that_is_played_again_counts_once_and_a_keepalive_before_
             f"{packets_read} packets, 1 connection, 2 messages, 0 streams; 1 connection seen twice, "
             "4 rows with copies"
         )
-        assert found["complete"] == "yes: 100 % of 48 bytes decoded, no handshake is missing"
+        assert found["complete"] == "yes, no handshake is missing; 100 % of 48 bytes decoded"
 
 
 def test_what_has_no_whole_message_is_not_called_complete(

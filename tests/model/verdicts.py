@@ -273,7 +273,7 @@ def _finish_connection(tables: Tables, connection: Connection) -> None:
     if connection.open_refused:
         verdict: Any = "refused"
     elif not connection.is_open:
-        verdict = "never-opened"
+        verdict = "without-dcp"
     elif end is not None:
         verdict = "closed"
     elif _is_starved(connection):

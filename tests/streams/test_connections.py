@@ -192,7 +192,7 @@ def test_after_a_loss_the_balance_is_not_known() -> None:
 def test_never_opened_and_refused() -> None:
     talk = Told("x")
     talk.hello("app/1", "JSON")
-    assert connection(talk)["verdict"] == "never-opened"
+    assert connection(talk)["verdict"] == "without-dcp"
     talk.open("x", "producer", status=0x24)
     assert connection(talk)["verdict"] == "refused"
 
@@ -201,7 +201,7 @@ def test_never_opened_and_refused_though_it_is_closed() -> None:
     talk = Told("x")
     talk.hello("app/1", "JSON")
     talk.close()
-    assert connection(talk)["verdict"] == "never-opened"
+    assert connection(talk)["verdict"] == "without-dcp"
     talk = Told("x")
     talk.open("x", "producer", status=0x24)
     talk.close()

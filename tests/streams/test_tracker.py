@@ -129,7 +129,7 @@ def test_a_reading_without_messages_has_tables_all_the_same(tmp_path: Path) -> N
     with Reading([str(path)], track=True) as reading:
         list(reading)
         assert [len(table) for table in reading.tables.by_name.values()] == [1, 0, 0, 0, 0, 0]
-        assert records(reading.tables, "connections")[0]["verdict"] == "never-opened"
+        assert records(reading.tables, "connections")[0]["verdict"] == "without-dcp"
 
 
 @pytest.mark.slow

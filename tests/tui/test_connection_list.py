@@ -14,7 +14,7 @@ def test_the_sick_come_first_and_all_is_counted() -> None:
     worst = told[0]
     assert dict(zip(COLUMNS, worst.texts, strict=True)) == {
         "con": "5",
-        "client → node": "10.11.0.1:50004 → 10.11.0.2:11210",
+        "client → server": "10.11.0.1:50004 → 10.11.0.2:11210",
         "messages": f"{worst.messages:,}",
         "name": "connector:1",
         "bucket": "travel",
@@ -30,7 +30,7 @@ def test_a_narrow_list_leaves_out_whole_columns() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "0", "tab", "tab")
         assert app.navigation.overview.connections.has_focus
-        heading = next(line for line in screen(app).splitlines() if "client → node" in line)
+        heading = next(line for line in screen(app).splitlines() if "client → server" in line)
         assert heading.split()[-3:] == ["messages", "name", "found"]
 
     play("loop.pcap", scene, (80, 24))
@@ -39,7 +39,7 @@ def test_a_narrow_list_leaves_out_whole_columns() -> None:
 def test_the_last_heading_is_whole_beside_a_scroll_bar() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "0")
-        heading = next(line for line in screen(app).splitlines() if "client → node" in line)
+        heading = next(line for line in screen(app).splitlines() if "client → server" in line)
         assert heading.split()[-1] == "found"
 
     play(field("p01-bucket-missing-loop"), scene, (80, 24))
@@ -50,7 +50,7 @@ def test_addresses_that_do_not_fit_into_the_line_stand_below_it() -> None:
         await press(app, pilot, "0")
         shown = app.navigation.overview.connections
         assert shown.size.width < 44
-        assert "client → node" not in screen(app)
+        assert "client → server" not in screen(app)
         first, second = (shown.render_line(line).text for line in (1, 2))
         talk = shown.talks[0]
         number, addresses, _, name, *_ = talk.texts

@@ -223,26 +223,30 @@ def _first_place(direction: DirectionCoverage, first: int | None, comma: str = "
 
 
 def nothing_found(reading: Reading, *, any_port: str = "", advises_elsewhere: bool = False) -> str:
-    """Returns one line for a capture without messages: what it has instead, and what to try.
-
-    ``any_port``: how to search all ports, if this should be mentioned beside a port number.
-    ``advises_elsewhere``: what to do about bytes of other protocols is said elsewhere.
-    """
+    """Returns one line for captures without messages: their names, and ``why_nothing``."""
     names = ", ".join(
         "standard input" if name == STDIN else escape(name) for name in reading.named[:MAX_PORTS]
     )
     if len(reading.named) > MAX_PORTS:
         names += f" and {len(reading.named) - MAX_PORTS:,} more"
+    why = why_nothing(reading, any_port=any_port, advises_elsewhere=advises_elsewhere)
+    return f"{names}: {why}"
+
+
+def why_nothing(reading: Reading, *, any_port: str = "", advises_elsewhere: bool = False) -> str:
+    """Returns what captures without messages have instead, and what to try.
+
+    ``any_port``: how to search all ports, if this should be mentioned beside a port number.
+    ``advises_elsewhere``: what to do about bytes of other protocols is said elsewhere.
+    """
     packets = reading.capture.packets
     if not packets:
         auto = "" if reading.options["find_ports"] else ", or --port auto"
         is_live = any(file.format == "live" for file in reading.capture.files)
-        return f"{names}: no packets" + (
-            f" of the ports looked at; try -i any{auto}" if is_live else ""
-        )
+        return "no packets" + (f" of the ports looked at; try -i any{auto}" if is_live else "")
     parser = reading.engine.transport.headers
     if used := int(parser.counts[USED]):
-        none = f"{names}: no DCP message in the {used:,} packets of the ports looked at"
+        none = f"no DCP message in the {used:,} packets of the ports looked at"
         return f"{none}; {_carried_instead(reading, advises_elsewhere=advises_elsewhere)}"
     ports = np.argsort(-parser.other_ports, kind="stable")[
         : np.count_nonzero(parser.other_ports)
@@ -255,16 +259,13 @@ def nothing_found(reading: Reading, *, any_port: str = "", advises_elsewhere: bo
         if packets_unread.packets
     }
     if not ports and unread:
-        return (
-            f"{names}: no DCP, since packets with link type "
-            f"{', '.join(list(unread)[:MAX_PORTS])} are not read; {OTHER_LINK}"
-        )
+        return f"no DCP beside packets with link type {', '.join(list(unread)[:MAX_PORTS])}; {OTHER_LINK}"
     if not ports:
-        return f"{names}: no DCP, and no TCP in its {packets:,} packets"
+        return f"no DCP, and no TCP in its {packets:,} packets"
     more = ", …" if len(ports) > MAX_PORTS else ""
     named = ", ".join(map(str, ports[:MAX_PORTS]))
     return (
-        f"{names}: no DCP in {packets:,} packets; it has TCP ports {named}{more}; try --port "
+        f"no DCP in {packets:,} packets; it has TCP ports {named}{more}; try --port "
         f"{ports[0]}{any_port}"
     )
 

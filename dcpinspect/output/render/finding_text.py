@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby
 
-from dcpinspect.findings.finding import Finding, MessagePlace, connections_of, ranges
+from dcpinspect.findings.finding import Finding, MessagePlace, connections_of, ranges, who_alone
 from dcpinspect.findings.recommended import Verdict
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.palette import GLYPHS
@@ -18,7 +18,7 @@ from dcpinspect.output.render.verdict import LookedAt, clock, day_of, verdict
 from dcpinspect.reading.numbering import STEP
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.times import day_and_time
-from dcpinspect.text import MOST_NAME, clip, counted, escape, escape_rest, short_names
+from dcpinspect.text import counted, escape, escape_rest, short_names
 
 TextPaint = Callable[[str, str], str]
 
@@ -224,9 +224,10 @@ class _Page:
             ]
             if folded:
                 by_rule = Counter(finding.rule for finding in folded).most_common()
-                rules = ", ".join(f"{number} {rule}" for rule, number in by_rule[:_RULES])
-                if len(by_rule) > _RULES:
-                    rules += f", and {counted(len(by_rule) - _RULES, 'more rule')}"
+                most = _RULES if len(by_rule) > _RULES + 1 else len(by_rule)
+                rules = ", ".join(f"{number} {rule}" for rule, number in by_rule[:most])
+                if len(by_rule) > most:
+                    rules += f", and {len(by_rule) - most} more rules"
                 several = (
                     f"{len(folded)} "
                     f"{'more ' if len(severity_levels) > len(folded) else ''}{severity}{'' if len(folded) == 1 else 's'}"
@@ -288,11 +289,7 @@ class _Page:
 
     def _in_short(self, finding: Finding) -> Iterator[str]:
         """Yields who it is about, where, when and whether it is over."""
-        whom = escape(
-            f"client {clip(finding.clients[0], MOST_NAME)}"
-            if len(finding.clients) == 1 and not finding.clients[0].endswith("?")
-            else finding.who
-        )
+        whom = escape(finding.who or who_alone(finding))
         place_text = self._place_text(finding, place_of(finding))
         facts = [
             ", ".join(filter(None, [whom, place_text])),

@@ -41,7 +41,8 @@ end_reason of a stream
     connection-closed: no stream end came before the connection closed
     unknown: it ended, and capture loss may hide why, or the reason cannot be read
 verdict of a connection
-    never-opened: completely captured, and never opened for DCP
+    not-connected: no TCP connection came about: its SYN was refused, or nobody answered it
+    without-dcp: nothing opened it for DCP: it carried other commands alone, or HTTP, or nothing
     refused: the open was refused
     closed: it has ended; closed_by says who closed it
     unknown-capture: the open was not captured and no message shows one, or capture loss hides the

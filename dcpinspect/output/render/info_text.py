@@ -21,21 +21,23 @@ _LABEL = 10
 
 def info_lines(info: dict[str, Any], width: int | None = _WIDE) -> Iterator[str]:
     """Yields the lines, from a record of ``INFO``. ``width``: of lines; None keeps them whole."""
-    for label, texts in info_facts(info):
+    for label, texts in info_facts(info, hint="; 'dcpinspect info --format json' has all"):
         for number, text in enumerate(texts):
             lines = [text] if width is None or label == "next" else _wrapped(text, width - _LABEL)
             for line_number, line in enumerate(lines):
                 yield f"{'' if number or line_number else label:<{_LABEL}}{line}"
 
 
-def info_facts(info: dict[str, Any]) -> Iterator[tuple[str, Iterable[str]]]:
-    """Yields labels with their texts, which are not wrapped yet."""
+def info_facts(info: dict[str, Any], *, hint: str = "") -> Iterator[tuple[str, Iterable[str]]]:
+    """Yields labels with their texts, which are not wrapped yet. ``hint``: stands behind a list that
+    is not whole.
+    """
     yield from (
-        ("files", _files(info)),
+        ("files", _files(info, hint)),
         ("time", _time(info)),
         ("traffic", [_traffic(info)]),
-        ("clients", _clients(info)),
-        ("servers", _servers(info)),
+        ("clients", _clients(info, hint)),
+        ("servers", _servers(info, hint)),
         (
             "buckets",
             [", ".join(map(escape, info["buckets"])) or "none was selected in the capture"],
@@ -60,14 +62,14 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
     yield line
 
 
-def _first_lines(lines: Sequence[str], noun: str, most: int = MOST) -> Iterator[str]:
+def _first_lines(lines: Sequence[str], noun: str, hint: str, most: int = MOST) -> Iterator[str]:
     first_lines = lines if len(lines) <= most + 1 else lines[:most]
     yield from first_lines
     if len(first_lines) < len(lines):
-        yield f"and {len(lines) - len(first_lines):,} more {noun}; 'dcpinspect info --format json' has all"
+        yield f"and {len(lines) - len(first_lines):,} more {noun}{hint}"
 
 
-def _files(info: dict[str, Any]) -> Iterator[str]:
+def _files(info: dict[str, Any], hint: str) -> Iterator[str]:
     files = info["files"]
     if len(files) == 1:
         [file] = files
@@ -84,7 +86,7 @@ def _files(info: dict[str, Any]) -> Iterator[str]:
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:3]
     lines = ["  ".join([*map(str.rjust, row[:3], widths), row[3]]) for row in rows]
-    yield from _first_lines(lines, "files", _FILES)
+    yield from _first_lines(lines, "files", hint, _FILES)
 
 
 def _time(info: dict[str, Any]) -> Iterator[str]:
@@ -127,16 +129,17 @@ def _traffic(info: dict[str, Any]) -> str:
     )
 
 
-def _clients(info: dict[str, Any]) -> Iterator[str]:
+def _clients(info: dict[str, Any], hint: str) -> Iterator[str]:
     return _first_lines(
         [
-            f"{escape(client['address'])}  {escape(client['name'] or _nameless(info, client))}"
+            f"{escape(client['address'])} {escape(client['name'] or _nameless(info, client))}"
             + (f", agent {escape(client['agent'])}" if client["agent"] else "")
             + f": {_numbers('connection', client['connections'])}"
             + (f"; {counted(client['vbuckets'], 'vbucket')}" if client["vbuckets"] else "")
             for client in sorted(info["clients"], key=lambda client: -client["vbuckets"])
         ],
         "clients",
+        hint,
     )
 
 
@@ -149,7 +152,7 @@ def _nameless(info: dict[str, Any], client: dict[str, Any]) -> str:
     )
 
 
-def _servers(info: dict[str, Any]) -> Iterator[str]:
+def _servers(info: dict[str, Any], hint: str) -> Iterator[str]:
     return _first_lines(
         [
             (
@@ -159,6 +162,7 @@ def _servers(info: dict[str, Any]) -> Iterator[str]:
             for server in info["servers"]
         ],
         "servers",
+        hint,
     )
 
 
@@ -244,7 +248,7 @@ def _complete(info: dict[str, Any]) -> str:
         return f"no: {', '.join(lacks)}; of what is there, {share}"
     if not info["messages"]:
         return f"not known, because nothing can be read: {share}; no handshake is missing"
-    return f"yes: {share}, no handshake is missing"
+    return f"yes, no handshake is missing; {share}"
 
 
 def _tls(info: dict[str, Any]) -> str:

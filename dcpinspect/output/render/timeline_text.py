@@ -5,7 +5,7 @@ with their causes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -26,7 +26,7 @@ from dcpinspect.output.render.shape import Mark, answered, by_seqno, unread
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import StreamStory
-from dcpinspect.text import clip, escape
+from dcpinspect.text import clip, counted, escape
 
 LABEL = 12
 """Width of the names of lanes in columns."""
@@ -174,12 +174,26 @@ def _snapshots_text(story: StreamStory) -> str:
 
 def _gaps_text(story: StreamStory) -> str:
     counts = np.bincount(story.cause, minlength=len(w.CAUSES)).tolist()
-    texts = [
-        f"{counts[w.CAUSES.index(cause)]} {cause}"
-        for cause in LETTERS
-        if counts[w.CAUSES.index(cause)]
-    ]
-    return ", ".join(texts) or "none"
+    widths = (story.before - story.after).astype(np.int64) - 1
+    return gaps_in_words(
+        {
+            cause: (counts[number], int(widths[story.cause == number].sum()))
+            for cause in LETTERS
+            for number in (w.CAUSES.index(cause),)
+        }
+    )
+
+
+def gaps_in_words(by_cause: Mapping[str, tuple[int, int]]) -> str:
+    """Says how many seqnos of each cause are in how many gaps. ``by_cause``: gaps and seqnos."""
+    return (
+        ", ".join(
+            f"{cause} {counted(seqnos, 'seqno')} in {counted(gaps, 'gap')}"
+            for cause, (gaps, seqnos) in by_cause.items()
+            if gaps
+        )
+        or "none"
+    )
 
 
 def _events_text(story: StreamStory, letters: Sequence[str]) -> str:

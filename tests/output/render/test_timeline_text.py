@@ -34,7 +34,7 @@ def test_a_picture_keeps_to_its_width_and_says_everything_in_words(width: int) -
         "row 5: from 0, accepted",
         "0–9 disk, 10–20 cut memory",
         "4 received, ended",
-        "3 deduplicated",
+        "deduplicated 8 seqnos in 3 gaps",
         "connection closed, 1 system event",
     ):
         assert part in whole
