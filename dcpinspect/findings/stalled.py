@@ -113,8 +113,9 @@ def _stalled(
     is_read = not snapshot.is_tainted and not stream.lost_since_marker
     if since_ns is None or tells_hidden is None or kind > _OUT_OF_ORDER or not is_read:
         return None
-    if stream.has_position and stream.position >= stream.request.end:
-        return None  # it has all that was asked for
+    end_seqno = stream.request.end if is_oso else min(stream.request.end, snapshot.end)
+    if stream.has_position and stream.position >= end_seqno:
+        return None  # it has all that was asked for, or the snapshot lies behind what came
     if (
         (context.is_filtered(number) is not False and not is_oso)
         or context.tables.seen.replicas[number]

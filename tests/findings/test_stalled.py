@@ -117,12 +117,33 @@ def test_a_client_without_collections_does_not_see_every_seqno() -> None:
     assert [one.severity for one in found(standing(talk))] == ["note"]
 
 
+def passed(*, is_marker: bool) -> Told:
+    """What a stream still waits for lies behind what came: of a marker that goes back, and of one
+    that a SeqnoAdvanced leaps over.
+    """
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 100, "disk")
+    if is_marker:
+        stream.mutation(100, "k")
+        stream.snapshot(3, 8, "disk")
+    else:
+        stream.mutation(40, "k")
+        stream.seqno_advanced(200)
+    talk.wait(41)
+    talk.noop()
+    return talk
+
+
 @pytest.mark.parametrize(
     "sound",
     [
         standing(seconds=29),
         standing(last=100),
         standing(end=40),
+        standing(start=100, last=0),
+        passed(is_marker=True),
+        passed(is_marker=False),
         standing(value={"collections": ["8"]}),
         standing(opened(connection_buffer_size="200")),
         standing(opened("test:1", "skip-deletes-in-initial-backfill")),
@@ -132,6 +153,9 @@ def test_a_client_without_collections_does_not_see_every_seqno() -> None:
         "not for long",
         "complete",
         "all that was asked for",
+        "the client had it",
+        "the marker lies behind what came",
+        "a SeqnoAdvanced beyond the snapshot",
         "a filter",
         "window full",
         "deletions",
