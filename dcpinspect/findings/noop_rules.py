@@ -21,11 +21,9 @@ from dcpinspect.streams.noop_peers import NoopRecord, Peer, patience
 from dcpinspect.streams.noops import NoopExamples, NoopFacts
 from dcpinspect.streams.records import GREATEST
 from dcpinspect.streams.server_reports import MessagePosition
-from dcpinspect.streams.tcp_facts import LateAck, TcpConnection
+from dcpinspect.streams.tcp_facts import OUTAGE_NS, LateAck, TcpConnection
 
 UNACKNOWLEDGED = "not-acknowledged"
-_OUTAGE_NS = 10_000_000_000
-"""By then, TCP has sent bytes again five times or more."""
 
 RULES = rules(
     f"""
@@ -318,7 +316,7 @@ def _overlaps(
 def _sent_again(link: TcpConnection, direction: int, until_ns: int) -> Iterator[LateAck]:
     """Yields what TCP sent again for longer than it does at times."""
     for late in link.late_acks[direction]:
-        if late.since_ns and min(late.time_ns, until_ns) - late.since_ns >= _OUTAGE_NS:
+        if late.since_ns and min(late.time_ns, until_ns) - late.since_ns >= OUTAGE_NS:
             yield late
 
 

@@ -28,7 +28,7 @@ from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams.followers import PerConnection
 from dcpinspect.streams.session import text
-from dcpinspect.streams.tcp_facts import TcpConnection
+from dcpinspect.streams.tcp_facts import OUTAGE_NS, TcpConnection, host_of
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import words_of
 
@@ -58,7 +58,8 @@ RULES = rules(
         cost: connection, was opened twice, were opened twice
     name-clash session warning client
         fires: a connection opens with the name of another open connection, and the server closes
-            the older one
+            the older one; a note if the network had carried nothing of that for 10 s, and both are
+            of one host
         unless: older connections that are already closed, or on which the server goes on to speak;
             another server or bucket; a refused open
         next: look for a second instance of this client with the same name; a client should make its
@@ -75,6 +76,9 @@ _LAST_WORDS_NS = 1_000_000_000
 """A server that closes a connection because of its name has said all that it has to say on it by
 this time after the open.
 """
+_IS_BACK = (
+    "nothing is left to do: the network had cut off the older connection, and the client came back"
+)
 CLIENT = 0
 """Direction of the side that opens, whichever side will be the producer."""
 
@@ -372,8 +376,18 @@ def _clash(newer: DcpOpen, link: TcpConnection, older: DcpOpen, held: TcpConnect
         f"it; server closed connection {held.number} {after} later, in frame "
         f"{held.closed_frame}"
     )
+    is_back = (
+        host_of(held.client) == host_of(link.client)
+        and held.outage_ns(newer.place.time_ns) >= OUTAGE_NS
+    )
     return Occurrence(
-        "name-clash", message, link.number, (newer.place, older.place), closes=held.number
+        "name-clash",
+        message,
+        link.number,
+        (newer.place, older.place),
+        next=_IS_BACK if is_back else None,
+        closes=held.number,
+        severity="note" if is_back else "warning",
     )
 
 

@@ -9,6 +9,9 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.streams.records import GREATEST
 
+OUTAGE_NS = 10_000_000_000
+"""By then, TCP has sent bytes again five times or more."""
+
 
 def host_of(address: str) -> str:
     """Returns an address without its port."""

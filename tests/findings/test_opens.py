@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -168,10 +170,17 @@ def test_a_second_open_after_one_whose_answer_was_not_captured() -> None:
 
 
 def overlapping(
-    second: str = "x:1", *, closes: bool = True, first_ends: bool = False, status: int = 0
+    second: str = "x:1",
+    *,
+    closes: bool = True,
+    first_ends: bool = False,
+    status: int = 0,
+    after_s: int = 1,
+    again_s: Sequence[float] = (),
 ) -> list[Packet]:
     """Two connections that open one after the other, the first of which the server closes then;
-    packets by time.
+    packets by time. ``again_s``: when the first one's last packet is sent again, as nobody
+    acknowledges it.
     """
     out: list[Packet] = []
     talks = [
@@ -179,7 +188,7 @@ def overlapping(
         for number in range(2)
     ]
     for number, (wire, name) in enumerate(zip(talks, ("x:1", second), strict=True)):
-        wire.time_ns += number * 1_000_000_000
+        wire.time_ns += number * after_s * 1_000_000_000
         wire.handshake()
         wire.send(0, encode("dcp_open", opaque=1, key=name, flags=["producer"]), ACK | PSH)
         wire.send(
@@ -194,6 +203,8 @@ def overlapping(
                 ),
                 ACK | PSH,
             )
+            answer = wire.packets[-1]
+            out += [replace(answer, time_ns=answer.time_ns + int(again * 1e9)) for again in again_s]
             if first_ends:
                 wire.send(0, flags=FIN | ACK)
     if closes:
@@ -222,6 +233,15 @@ def test_a_name_that_two_connections_claim_and_which_the_server_closes() -> None
         "name x:1 opened by connection 2 while connection 1 held it; server closed connection 1 "
     )
     assert [place.connection for place in whole.places] == [2, 1]
+
+
+def test_a_client_that_comes_back_after_an_outage_is_no_second_instance() -> None:
+    again_s = (0.3, 0.9, 2.1, 4.5, 9.3, 18.9)
+    (back,) = judged(overlapping(after_s=20, again_s=again_s), IDS)
+    assert (back.rule, back.severity) == ("name-clash", "note")
+    assert back.next.startswith("nothing is left to do")
+    (whole,) = judged(overlapping(after_s=20), IDS)
+    assert whole.severity == "warning"
 
 
 def test_without_the_rule_the_close_is_told() -> None:
