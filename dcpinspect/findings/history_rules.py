@@ -24,7 +24,7 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import CACHE_TRANSFER, FROM_LATEST
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
-from dcpinspect.streams.failover_logs import branch_ends
+from dcpinspect.streams.failover_logs import KnownLog, branch_ends
 from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.records import LEAST, UNREAD_SEQNO, Stream
 from dcpinspect.streams.rollback import predicted_rollback
@@ -187,6 +187,13 @@ def _ended_for_rollback(context: Context) -> BoolArray:
         & (streams.request.is_captured != 0)
     )
     return mask
+
+
+def _knows_history(context: Context, number: int, log: KnownLog) -> bool:
+    """Returns whether a log that was told before a stream's answer has the branches of a log."""
+    logs, answered = context.logs.stream_logs(number), context.streams[number].answered
+    before = logs[: logs.count_before(answered.time, answered.row)]
+    return bool(before) and before[-1].entries[:1] == log.entries[:1]
 
 
 def _wrong_entry(context: Context, number: int, previous: int) -> Occurrence | None:
@@ -366,6 +373,8 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
         with_log = [number for number in rolled if later[number]]
         if not with_log or not all(later[number].are_whole for number in with_log):
             continue
+        if any(_knows_history(context, number, later[number][0]) for number in with_log):
+            continue  # the same history as before, so these uuids are wrong
         if any(
             context.logs.names_after(number, streams[number].request.uuid & _MASK)
             for number in with_log

@@ -794,6 +794,10 @@ def _not_honoured(
         "rollback-not-honoured",
         f"asked again from seqno {start}, above the rollback seqno {to}",
         evidence,
+        next_=f"let the consumer discard what is above {to}, and ask again from there, because the "
+        "producer does not have these items; its author has to do so after each rollback"
+        if context.granted[again]
+        else None,
         seqnos=(start, to),
         explains=(number, again),
     )

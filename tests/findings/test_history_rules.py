@@ -446,3 +446,19 @@ def test_a_client_that_asks_from_0_is_never_rolled_back() -> None:
     strict = opened()
     strict.stream(7, uuid=0xA, flags=("strict-vbucket-uuid",), rollback=0)
     assert {one.rule for one in findings(strict)} == {"rollback"}
+
+
+@pytest.mark.parametrize(
+    ("log", "rule"), [(OLD, "unknown-vbucket-uuid"), (NEW, "no-common-history")]
+)
+def test_a_bucket_with_the_same_history_as_before_was_not_created_again(
+    log: int, rule: str
+) -> None:
+    first, second = opened("k:1", port=50_001), opened("k:1", port=50_002)
+    for vbucket in (7, 8):
+        first.stream(vbucket, log=((OLD, 0),))
+        second.stream(vbucket, start=9, uuid=FOREIGN, rollback=0)
+    first.close()
+    for vbucket in (7, 8):
+        second.stream(vbucket, log=((log, 0),))
+    assert {one for one, _ in rules(first, second)} == {rule}

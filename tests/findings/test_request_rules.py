@@ -997,3 +997,11 @@ def test_a_collection_named_twice_is_legal_where_the_server_takes_it() -> None:
     talk = opened()
     talk.stream(80, value={"collections": ["8", "8"]})
     assert warnings(talk) == []
+
+
+def test_what_to_do_where_a_server_granted_what_ignores_a_rollback() -> None:
+    talk = opened()
+    talk.stream(7, start=150, uuid=OLD, rollback=100)
+    talk.stream(7, start=120, uuid=OLD, log=((OLD, 0),))
+    (finding,) = [one for one in findings(talk) if one.rule == "rollback-not-honoured"]
+    assert str(finding.next).startswith("let the client discard what is above 100, and ask again")
