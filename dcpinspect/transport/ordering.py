@@ -154,7 +154,7 @@ def lacks_room(tables: TransportTables, c: int, replaced: int) -> bool:
         or len(tables.lates) // RECENT_LATES - counts.lates < 4
         or len(tables.connections) - counts.connections < 2
         or len(tables.flows) - counts.flows < 8
-        or len(tables.routes) - counts.routes < 2
+        or len(tables.routes) - counts.routes < 4
     )
 
 
@@ -797,7 +797,7 @@ def order_segments(start: int, tcp: IntArray, server_ports: ByteArray, tables: P
         side = side_of(tables, c, end)
         count_packet(tables, side)
         if is_routed:
-            note_route(tables, pair, c)
+            note_route(tables, pair, segment.network, c)
             if before >= 0 and before != c:
                 leave(tables, before)
         take_packet(tables, side)

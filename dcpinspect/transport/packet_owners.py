@@ -83,11 +83,11 @@ def latest_in(tables: TransportTables, pair: int, network: int) -> int:
 
 
 @kernel_function
-def note_route(tables: TransportTables, pair: int, c: int) -> None:
-    """Notes that the current packet, on an address pair, is of connection ``c``: the next one in
-    its network is likely to be, too.
+def note_route(tables: TransportTables, pair: int, network: int, c: int) -> None:
+    """Notes that a packet of connection ``c`` was in a network, on an address pair: the next one
+    there is likely to be of it, too.
     """
-    network, address_pair, count = tables.segment.network, tables.address_pairs[pair], 0
+    address_pair, count = tables.address_pairs[pair], 0
     if network == address_pair.network:
         address_pair.latest = c + 1
         return
@@ -115,7 +115,7 @@ def open_connection(tables: TransportTables, pair: int, client_end: int, first: 
     tables.counts.connections = c + 1
     if tables.address_pairs[pair].latest == 0 and tables.address_pairs[pair].routes == 0:
         tables.address_pairs[pair].network = tables.segment.network
-    note_route(tables, pair, c)
+    note_route(tables, pair, tables.segment.network, c)
     connection = tables.connections[c]
     connection.pair = pair
     connection.client_end = client_end
@@ -177,12 +177,13 @@ def fit_of(tables: TransportTables, c: int, end: int) -> int:
     sender, receiver = tables.sides[side], tables.sides[side ^ 1]
     flags, seq, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
     if flags & SYN:
-        if sender.has_base == 1 and distance(seq, sender.base) == 0:
-            return 0 if not flags & ACK and comes_again(tables, side) else 1
-        if sender.has_base == 1:
+        if sender.has_base == 1 and distance(seq, sender.base) != 0:
             return -1
         if flags & ACK and receiver.has_base == 1:
-            return 1 if 0 <= distance(ack, receiver.base) < 65_536 else -1
+            beyond = distance(ack, receiver.base)  # a SYN may carry data, and seldom does
+            return (1 if beyond == 0 else 0) if 0 <= beyond < 65_536 else -1
+        if sender.has_base == 1:
+            return 0 if not flags & ACK and comes_again(tables, side) else 1
         return -receiver.has_base
     for turn in range(2 if flags & ACK else 1):
         if tables.sides[side ^ turn].has_base == 1:
@@ -447,6 +448,13 @@ def open_at_strays(tables: TransportTables, side: int) -> int:
         new.jump = jump if client < 0 else 0
         new.stray = before.stray
         before.stray = -1
+        if new.stray >= 0:
+            note_route(
+                tables,
+                tables.connections[old].pair,
+                tables.nodes[new.stray].network,
+                new_connection,
+            )
     leave(tables, old)
     return new_connection
 

@@ -605,7 +605,7 @@ class Reassembler:
             size = 2 * len(tables.connections)
             tables.connections = _grown(tables.connections, size)
             tables.sides = _grown(tables.sides, 2 * size)
-        if len(tables.routes) - counts.routes < 2:
+        if len(tables.routes) - counts.routes < 4:
             tables.routes = _grown(tables.routes, 0)
         if len(tables.flows) - counts.flows < 8:
             if len(tables.flows) >= MANY_FLOWS:

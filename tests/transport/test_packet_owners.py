@@ -607,6 +607,25 @@ def test_a_connection_that_follows_in_the_same_networks_replaces_the_one_before(
     assert ends == ["replaced", ""]
 
 
+@pytest.mark.parametrize(
+    "networks", [[tagged(10, back=[20])], [tagged(10), tagged(20)], [tagged(3)]], ids=range(3)
+)
+def test_so_does_one_with_numbers_near_those_of_a_half_open_connection(
+    tmp_path: Path, networks: list[Wrap]
+) -> None:
+    old, new = talks(b"aaa", b"bbb"), talks(b"ccc", b"ddd", client_isn=2500)
+    syn, challenge, reset = new.segments[0], old.send(False), old.send(True, flags=RST)
+    new.send(False, b"eee")
+    sent = [*old.segments[:-2], syn, challenge, reset, *new.segments]
+    sent = [
+        replace(segment, time_ns=builders.START_NS + 1_000_000 * place)
+        for place, segment in enumerate(sent)
+    ]
+    streams, ends = told_in(tmp_path, seen_in(*((sent, network, 0) for network in networks)))
+    assert streams == {(1, 0): b"aaa", (1, 1): b"bbb", (2, 0): b"ccc", (2, 1): b"dddeee"}
+    assert ends == ["rst", ""]
+
+
 def test_what_bears_no_number_of_a_connection_changes_nothing_in_another_network(
     tmp_path: Path,
 ) -> None:
