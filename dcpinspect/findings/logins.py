@@ -84,6 +84,7 @@ _MEANINGS = {  # of the node
     NO_BUCKET: "no bucket is selected on the connection",
     "key-enoent": "there is no bucket of that name",
 }
+_UNNAMED = "{} does not have the bucket, whose name was not captured"
 NOT_READY = (
     "look in the server's log for why the bucket is not ready; a client should ask again with "
     "growing pauses"
@@ -366,7 +367,8 @@ def _occurrence(
         if refused.opcode == Opcode.SELECT_BUCKET
         else None
     )
-    meaning = _MEANINGS.get(cause, "").format(
+    is_unnamed = refused.opcode == Opcode.SELECT_BUCKET and not bucket and cause == "key-enoent"
+    meaning = (_UNNAMED if is_unnamed else _MEANINGS.get(cause, "")).format(
         context.by_number[connection].server
     ) or command_status_meaning(refused.opcode, refused.status)
     message = (

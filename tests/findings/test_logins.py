@@ -307,6 +307,10 @@ def test_a_bucket_whose_name_was_lost_may_be_the_one_that_the_client_had() -> No
     (one,) = found(chosen("orders", 50_000), nameless)
     assert (one.cause, one.whose) == ("key-enoent", "unknown")
     assert one.next.startswith("see in the cluster's log whether the bucket was dropped")
+    assert one.message == (
+        "select_bucket: key_enoent, 10.0.0.2:11210 does not have the bucket, whose name was not "
+        "captured"
+    )
     (one,) = found(nameless)
     assert one.whose == "client", "nobody had a bucket"
 
