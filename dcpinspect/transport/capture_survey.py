@@ -26,6 +26,7 @@ from dcpinspect.transport.headers import (
     ADDRESSES,
     CAPTURED,
     FLAGS,
+    NOT_TCP,
     PAYLOAD,
     PORTS,
     SEQ,
@@ -42,6 +43,8 @@ LOOKED_AT = 1 << 28
 """So many bytes of captures are looked at, those of each file from its start."""
 _KEPT = 1 << 12
 """Greatest number of packets that are taken of a file: in each the same ones."""
+_UNUSUAL = 512
+"""Greatest number of packets in tunnels, or in other rare forms, that are looked at in a file."""
 _LEAST = 4
 """So many packets of each direction have to be in both captures."""
 _HEAD = 32
@@ -206,11 +209,16 @@ def _sample(name: str, most: int, secrets: list[bytes]) -> _Sample:
     """Returns packets of a capture, the same ones as of others. ``most``: number of bytes that are
     read. ``secrets``: gets what the capture has.
     """
-    parser, size = HeaderParser(None), 0
+    parser, size, unusual_left = HeaderParser(None), 0, _UNUSUAL
+    unusual = UnusualPackets(parser)
     packets, heads = np.empty((_IS_CUT + 1, 0), np.int64), np.empty((0, _HEAD), np.uint8)
     with suppress(CaptureError, OSError), open_capture(name) as capture:
         for batch in capture:
-            more_packets, more_heads = _packets(parser, batch)
+            headers = parser.parse(batch)
+            headers.classes[headers.unusual[unusual_left:]] = NOT_TCP
+            unusual_left = max(0, unusual_left - len(headers.unusual))
+            headers, data, _ = unusual.resolve(batch, headers)
+            more_packets, more_heads = _packets(batch, headers, data)
             packets = np.concatenate((packets, more_packets), axis=1)
             order = np.lexsort(packets[[_SNAPLEN, _KEY]])  # of copies the first
             is_first = np.append(True, (np.diff(packets[:2][:, order]) != 0).any(axis=0))
@@ -223,12 +231,11 @@ def _sample(name: str, most: int, secrets: list[bytes]) -> _Sample:
     return _Sample(packets, heads)
 
 
-def _packets(parser: HeaderParser, batch: PacketBatch) -> tuple[IntArray, ByteArray]:
-    headers = parser.columns(batch)
+def _packets(batch: PacketBatch, headers: Headers, data: ByteArray) -> tuple[IntArray, ByteArray]:
     rows = np.flatnonzero(headers.tcp[:, WIRE] > 0)
     tcp, index = headers.tcp[rows], headers.index[rows]
-    offsets = np.minimum(tcp[:, PAYLOAD, None] + np.arange(_HEAD), len(batch.data) - 1)
-    heads = batch.data[offsets] * (np.arange(_HEAD) < tcp[:, CAPTURED, None])
+    offsets = np.minimum(tcp[:, PAYLOAD, None] + np.arange(_HEAD), len(data) - 1)
+    heads = data[offsets] * (np.arange(_HEAD) < tcp[:, CAPTURED, None])
     is_back = tcp[:, PORTS] > tcp[:, PORTS + 1]
     is_back |= (tcp[:, PORTS] == tcp[:, PORTS + 1]) & (tcp[:, 1] > tcp[:, 3])
     _, snaplen = _sources(batch, index)
