@@ -52,6 +52,16 @@ class Position:
         self.snapshot = self.seqno, self.seqno
         self.begin()
 
+    def learn(self, log: list[tuple[int, int]]) -> None:
+        """Takes a failover log that has a branch of its own, unless the items are of a branch that
+        ended before them: under the next one's uuid it would never be told to go back.
+        """
+        known = {uuid for uuid, _ in self.log}
+        if known & {uuid for uuid, _ in log} and all(
+            uuid in known or begin >= self.seqno for uuid, begin in log
+        ):
+            self.log = log
+
     def begin(self) -> None:
         """A new stream: what came without being complete is forgotten."""
         self.marker = self.out_of_order = None

@@ -593,8 +593,7 @@ class Session:
             )
             for place, position in self.client.positions.items():
                 if place[0] == vbucket.number and place not in self.streams and position.log:
-                    known = {uuid for uuid, _ in position.log}
-                    position.log = log if known & {uuid for uuid, _ in log} else position.log
+                    position.learn(log)
         else:
             yield from self.ask(
                 self.up, "dcp_get_failover_log", {"status": NOT_MY_VBUCKET}, vbucket=vbucket.number

@@ -206,6 +206,8 @@ def test_what_a_capture_lacks_makes_nothing_wrong_and_accuses_nobody(
         ("whole", 4208),
         ("whole", 4287),
         ("disturbed", 40),
+        ("disturbed", 92),
+        ("disturbed", 127),
         ("cut", 4016),
         ("cut", 4113),
         ("lossy", 4079),
