@@ -108,6 +108,12 @@ ADVICE = {
         "max_marker_version to 2.2 and resume with the purge seqno, or ask with "
         "ignore-purged-tombstones"
     ),
+    "from-zero": (
+        "find out why no stream from 0 comes to its end, as where the connection is closed each "
+        "time; a longer purge interval of the bucket lets the consumer resume; it can set "
+        "max_marker_version to 2.2 and resume with the purge seqno, or ask with "
+        "ignore-purged-tombstones"
+    ),
     "uuid": (
         "stop or update the consumer; it has to take the uuid of the newest entry of the failover "
         "log at or below the start"
@@ -617,7 +623,7 @@ def _of_loop(
         message,
         candidate_places,
         cause=cause,
-        next_=f"{ADVICE[cause]}{right}",
+        next_=f"{ADVICE['from-zero' if cause == 'purge' and not to and again else cause]}{right}",
         seqnos=(to,),
         shared="rolled back again and again to the same seqno",
         facts={

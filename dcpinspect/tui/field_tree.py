@@ -11,6 +11,7 @@ from textual import events
 from textual.geometry import Size
 from textual.message import Message as Event
 
+from dcpinspect.output.render.palette import GLYPHS
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.text import cells, clip
 from dcpinspect.tui import theme
@@ -25,6 +26,9 @@ CROWDED = 56
 """Width in columns below which offsets are left out, so that values have room."""
 _DEEPEST = 100
 """Number of levels that are searched for a byte."""
+
+_PAINTS = {GLYPHS[severity]: f"severity-{severity}" for severity in ("error", "warning")}
+"""Colours of problems, by the sign that they begin with."""
 
 
 class FieldTree(LineView, can_focus=True, inherit_bindings=False):
@@ -279,7 +283,9 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         if entry.kind == "field":
             yield from self._field_pieces(entry, fold, style, is_cursor=place == self.at)
         else:
-            paint = {"problem": "severity-error", "more": "kind-upkeep"}.get(entry.kind, "")
+            paint = "kind-upkeep" if entry.kind == "more" else ""
+            if entry.kind == "problem":
+                paint = _PAINTS.get(entry.text[:1], "")
             text = f"{'  ' * entry.depth}{fold} {entry.text}"
             yield text, style + theme.style_of(self.app, paint)
 

@@ -154,7 +154,7 @@ def test_texts_say_what_words_are_and_a_message_names_the_findings_that_it_shows
         assert "\nTimes are seconds since the first packet of the captures" in told
         told = text(await client.call_tool("findings", {**ROLLBACK, "rule": "connection-closed"}))
         assert "\n1 finding\n" in told
-        assert "who has to act is not known; recovered in row 117\n" in told
+        assert "neither side is known to be at fault; recovered in row 117\n" in told
         assert re.search(r"client [0-9a-f]{16} \(", told)
 
     talk(body, SAMPLES)

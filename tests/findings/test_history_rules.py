@@ -315,7 +315,8 @@ def test_a_snapshot_that_starts_from_0_again_and_again() -> None:
     assert one.message.startswith("rolled back 3 times to 0 in ")
     assert one.message.endswith(", 27 items sent again")
     assert one.next == (
-        "set a longer purge interval for the bucket, or start from 0; a client can set "
+        "find out why no stream from 0 comes to its end, as where the connection is closed each "
+        "time; a longer purge interval of the bucket lets the client resume; it can set "
         "max_marker_version to 2.2 and resume with the purge seqno, or ask with "
         "ignore-purged-tombstones"
     )

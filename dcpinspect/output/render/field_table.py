@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from dcpinspect.output.render.palette import GLYPHS
 from dcpinspect.protocol.fields import FieldKind
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.text import escape
@@ -70,10 +71,9 @@ def row_line(row: FieldRow, width: int) -> str:
 
 def problem_lines(message: Message) -> list[str]:
     """Returns a line for each problem of the message, and each part that was not captured."""
-    glyphs = {"error": "✖", "warning": "!", "note": "·"}
     lines = [
         (
-            f"{glyphs[problem.severity]} {escape(problem.field)} at byte {problem.offset}: "
+            f"{GLYPHS[problem.severity]} {escape(problem.field)} at byte {problem.offset}: "
             f"{escape(problem.reason)}"
         )
         for problem in message.problems

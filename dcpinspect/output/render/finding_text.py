@@ -30,7 +30,7 @@ WHO_ACTS = {
     "server": "the server has to act",
     "capture": "a fuller capture is needed",
     "normal": "nobody is at fault",
-    "unknown": "who has to act is not known",
+    "unknown": "neither side is known to be at fault",
 }
 """In words, who has to do something about a finding."""
 EXAMPLES = 3
