@@ -78,8 +78,8 @@ _WHAT = {
 RULES = rules(
     f"""
     flow-control-stall flow warning
-        fires: the window is full, and nothing is sent or acknowledged for 5 s after what fills it
-            arrived; an error if this lasts to the end of the capture and what fills it arrived, a
+        fires: the window is full, and no acknowledgement makes room for 5 s after what fills it
+            arrived; an error if this lasts to the end of the capture and nothing is acknowledged, a
             note from 1 s on. It is
             also a note if the window is full for half of 30 s or more, however short each time is.
             The finding names the time limit of
@@ -298,7 +298,9 @@ def _stall(
     worst_arrived_ns = _arrived_ns(context, link, worst.at, worst.used)
     # what never arrived is the network's
     is_lost = worst is last and worst_arrived_ns == GREATEST
-    is_open = last is not None and last.time_ns >= LONG_NS and not is_lost
+    # a consumer that acknowledges, and makes no room, is slow, as far as anyone knows
+    is_slow = last is not None and 0 <= last.since_ack_ns < LONG_NS
+    is_open = last is not None and last.time_ns >= LONG_NS and not is_lost and not is_slow
     closes = link.number if is_open and is_closed else None
     advice = _GIVEN_UP if closes and last is not None and last.time_ns < STUCK_NS else None
     return Occurrence(
@@ -321,8 +323,9 @@ def _stall_message(
     context: Context, link: TcpConnection, watched: WindowWatcher, worst: Pressure, *, is_last: bool
 ) -> str:
     """``is_last``: the worst stall had not ended."""
+    made = ", without making room" if worst.since_ack_ns < worst.time_ns else ""
     last_ack = (
-        f"last acknowledgement {duration(worst.since_ack_ns)} before"
+        f"last acknowledgement {duration(worst.since_ack_ns)} before{made}"
         if worst.since_ack_ns >= 0
         else "never acknowledged before"
     )

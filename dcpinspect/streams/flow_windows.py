@@ -156,7 +156,7 @@ class Window(Struct[T]):
     has_fallen: T = number("That was less than after the one before, once.")
     past_half: T = number("Acknowledgements that came when more than half of the window was used.")
     past_half_at: MessageRow[T] = nested(MessageRow, "The first of them.")
-    quiet_since: T = number("Time since when nothing was counted nor acknowledged.")
+    quiet_since: T = number("Time since when nothing was counted, and no room was made.")
     granted_at: T = number("When it was granted first.")
     full: T = number("Nanoseconds for which it was full before acknowledgements, in all.")
     times_full: T = number("How often it was.")
@@ -348,11 +348,19 @@ def settle_overrun(tables: FlowTables, message: FlowMessage) -> None:
 
 
 @kernel_function
+def stays_full(window: Window, balance: int) -> bool:
+    """Returns whether an acknowledgement leaves the window full: the producer still sends nothing.
+    Where more was in use than a producer may send, acknowledgements take it down first.
+    """
+    return bool(balance >= window.size and window.is_exempt == 0 and window.overrun.peak == 0)
+
+
+@kernel_function
 def settle_stall(tables: FlowTables, message: FlowMessage) -> None:
     """Handles a stall at an acknowledgement, which ends the time that the window was full."""
     window = tables.window
     stalled = message.place.time - window.quiet_since
-    if window.balance < window.size:
+    if window.balance < window.size or stays_full(window, message.balance):
         return
     window.full += max(0, stalled)
     window.times_full += 1
@@ -392,7 +400,8 @@ def on_ack(tables: FlowTables, message: FlowMessage) -> None:
             window.is_followed = 0
             window.waiting = 0
     window.latest_ack = message.place
-    window.quiet_since = max(window.quiet_since, message.place.time)
+    if not stays_full(window, balance):
+        window.quiet_since = max(window.quiet_since, message.place.time)
     window.balance = balance
 
 

@@ -514,6 +514,25 @@ def test_what_waits_only_grows_up_to_a_full_window() -> None:
     )
 
 
+@pytest.mark.parametrize("room", [False, True])
+def test_an_acknowledgement_that_makes_no_room_ends_no_stall(room: bool) -> None:
+    talk, stream = windowed(800)
+    for seqno in range(1, 6):
+        mutate(stream, seqno)
+    for number in range(8):
+        talk.wait(1)
+        ack(talk, 1)
+        if room and number == 3:
+            ack(talk, 100)
+    stalls = [one for one in check(talk) if one.rule == "flow-control-stall"]
+    assert [(one.severity, one.over) for one in stalls] == [
+        ("note", "recovered") if room else ("warning", "open")
+    ]
+    assert stalls[0].message.startswith(
+        "flow-control window full for 4.0 s" if room else "flow-control window full for 8.0 s"
+    )
+
+
 def test_three_acknowledgements_before_a_full_window_prove_nothing() -> None:
     talk, stream = windowed(400)
     for seqno in range(1, 4):
