@@ -250,22 +250,7 @@ class Teller:
         """Tells these cases, merged into findings where they belong together, unless there were
         many such lines lately.
         """
-        count_before: dict[tuple[Case, str], int] = {}
-        for finding in news:
-            lines = self._kinds.setdefault(_kind(finding), _Lines())
-            if lines.has_room(now_ns):
-                count_before[self._known.case_of(finding), finding.severity] = self._known.before(
-                    finding
-                )
-            else:
-                lines.left_out += 1
-            self._known.add(finding)
-        if len(self._kinds) > MOST_KINDS:
-            self._kinds = {
-                kind: lines
-                for kind, lines in self._kinds.items()
-                if lines.left_out or not lines.is_old(now_ns)
-            }
+        count_before = self._with_room(news, now_ns)
         if not count_before:
             return
         findings = _findings(
@@ -309,6 +294,28 @@ class Teller:
             self.is_over |= not self._manner.stops.isdisjoint((finding.rule, finding.severity))
             if finding.effect_of not in ids:
                 self._hand_over(reading, finding, *words[finding.id], now_ns)
+
+    def _with_room(self, news: Sequence[Finding], now_ns: int) -> dict[tuple[Case, str], int]:
+        """Returns the cases that are told, with their severity, and how often each had happened
+        when it was told before; the others are only counted.
+        """
+        count_before: dict[tuple[Case, str], int] = {}
+        for finding in news:
+            lines = self._kinds.setdefault(_kind(finding), _Lines())
+            if lines.has_room(now_ns):
+                count_before[self._known.case_of(finding), finding.severity] = self._known.before(
+                    finding
+                )
+            else:
+                lines.left_out += 1
+            self._known.add(finding)
+        if len(self._kinds) > MOST_KINDS:
+            self._kinds = {
+                kind: lines
+                for kind, lines in self._kinds.items()
+                if lines.left_out or not lines.is_old(now_ns)
+            }
+        return count_before
 
     def _write_finding(self, reading: CheckedReading, finding: Finding, line: str) -> None:
         from dcpinspect.output.render.finding_text import STYLES

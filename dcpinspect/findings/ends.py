@@ -91,7 +91,7 @@ def _is_reached(context: Context, number: int) -> bool:
 
 def _is_complete(context: Context, number: int) -> bool:
     """Returns whether the last snapshot of a stream has come to its end."""
-    snapshot = int(context.streams.snapshot[number])
+    snapshot = context.streams[number].snapshot
     return snapshot >= 0 and bool(
         COMPLETE <= context.snapshots.state[snapshot] <= COMPLETE_ADVANCED
     )

@@ -94,7 +94,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     )
     after = _followers(snapshots) if is_incomplete.any() else None
     for number in context.in_order(is_first | is_incomplete | is_unended):
-        stream = int(snapshots.stream[number])
+        stream = snapshots[number].stream
         if is_unended[number]:
             yield _unended(context, number, stream)
         if is_first[number]:
@@ -220,7 +220,7 @@ def _unended(context: Context, number: int, stream: int) -> Occurrence:
         seqnos=reached(row),
         shared=message,
     )
-    return replace(unended, whose=SIDES[context.producer(int(row.connection))])
+    return replace(unended, whose=SIDES[context.producer(row.connection)])
 
 
 def _has_sync_writes(context: Context, stream: int) -> bool:

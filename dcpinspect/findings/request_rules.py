@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.client_requests import EmptySnapshots, OpenedInOrder, filter_fault
 from dcpinspect.findings.context import Context, occurrence, plain, reached
-from dcpinspect.findings.finding import MessagePlace, Occurrence
+from dcpinspect.findings.finding import SEVERITY_OF, MessagePlace, Occurrence, captured
 from dcpinspect.findings.history_rules import loops
 from dcpinspect.findings.positions import CAUSES as WRONG
 from dcpinspect.findings.positions import WrongPosition, wrong_position
@@ -426,75 +426,80 @@ def _refused(
     the client goes on asking a node that does not have the vbucket.
     """
     stream = context.streams[number]
-    status = stream.status
-    connection = stream.connection
-    session = context.session(connection)
-    evidence: list[MessagePlace | None] = [context.request(number), context.answer(number)]
-    facts: dict[str, int | str] = (
-        {"requested start": plain(stream.request.start)} if stream.request.is_captured else {}
+    start = plain(stream.request.start) if stream.request.is_captured else None
+    refused = occurrence(
+        context,
+        number,
+        "stream-refused",
+        "",
+        [context.request(number), context.answer(number)],
+        seqnos=() if start is None else (start,),
+        facts={} if start is None else {"requested start": start},
     )
-    seqnos = (plain(stream.request.start),) if stream.request.is_captured else ()
-    make_occurrence = partial(occurrence, context, number, seqnos=seqnos, facts=facts)
-    if status == Status.KEY_EEXISTS:
-        since = ""
-        if live is not None and (live_request := context.request(live)) is not None:
-            evidence.append(live_request)
-            since = f" since row {live_request.row}"
-        return make_occurrence(
-            "duplicate-stream-request", f"requested again while open{since}", evidence
-        )
-    if status == Status.COLLECTIONS_MANIFEST_IS_AHEAD:
-        return make_occurrence(
-            "manifest-ahead",
-            context.by_side(number, "the consumer's manifest is ahead of the producer's"),
-            evidence,
-        )
-    if status in (Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE):
-        known_uid = hex_uid((context.value(number) or {}).get("uid"))
-        told_uid = hex_uid(session.manifest_uids.get(stream.vbucket))
-        if known_uid is not None and told_uid is not None and known_uid > told_uid:
-            return make_occurrence(
-                "manifest-ahead",
-                context.by_side(
-                    number,
-                    f"the consumer knows manifest 0x{known_uid:x}, the producer 0x{told_uid:x}",
-                ),
-                evidence,
-            )
-    wants_noop = bool((session.open_flags or 0) & INCLUDE_XATTRS) or "Collections" in (
-        session.features or ()
-    )
-    if status == Status.NOT_SUPPORTED and wants_noop and _is_noop_off(context, connection):
-        return make_occurrence("noop-required", "noop must be enabled first", evidence)
+    known_fault = _known_fault(context, number, live)
+    if known_fault is not None:
+        rule, message, more = known_fault
+        places = captured((*refused.places, *more))
+        severity = SEVERITY_OF[rule]
+        return replace(refused, rule=rule, message=message, places=places, severity=severity)
+    status, session = stream.status, context.session(stream.connection)
     passed = status in _MAY_PASS and is_granted_later
     may_have_passed = status in _MAY_PASS and is_granted_later is not False
-    severity: Severity = "note" if may_have_passed else _STATUS_SEVERITY.get(status, "warning")
     meaning = command_status_meaning(Opcode.DCP_STREAM_REQ, status)
-    message = f"stream request refused: {status_name(status)}, {meaning[:1].lower()}{meaning[1:]}"
-    cause = status_name(status).replace("_", "-")
+    reason, cause = meaning[:1].lower() + meaning[1:], status_name(status).replace("_", "-")
     advice = _AFTER_REFUSAL.get(status)
     if status == Status.EINVAL and (fault := filter_fault(context.value(number) or {})) is not None:
-        fault_text, advice = fault
-        message = f"stream request refused: {status_name(status)}, {fault_text}"
+        reason, advice = fault
     if status == Status.NOT_MY_VBUCKET:
         advice = _elsewhere(context, number)
         names = session.redirects.get(stream.vbucket, "")
-        link = context.by_number[connection]
+        link = context.by_number[stream.connection]
         is_told_to = names is None or (names != "" and link.node(names) == link.server)
         cause = STALE_MAP if is_stale and not is_told_to else cause
     if passed and cause != STALE_MAP:
         advice = "nothing is left to do, a later request was granted"
     elif may_have_passed and cause != STALE_MAP:
         advice = f"look whether the vbucket has a stream now, the capture may lack a later request; {advice}"
-    return make_occurrence(
-        "stream-refused", message, evidence, cause=cause, next_=advice, severity=severity
+    return replace(
+        refused,
+        message=f"stream request refused: {status_name(status)}, {reason}",
+        cause=cause,
+        next=advice,
+        severity="note" if may_have_passed else _STATUS_SEVERITY.get(status, "warning"),
     )
+
+
+def _known_fault(
+    context: Context, number: int, live: int | None
+) -> tuple[str, str, tuple[MessagePlace | None, ...]] | None:
+    """Returns the more specific rule of a refusal, its message and more evidence; None for none."""
+    stream = context.streams[number]
+    status, session = stream.status, context.session(stream.connection)
+    if status == Status.KEY_EEXISTS:
+        live_request = context.request(live) if live is not None else None
+        since = f" since row {live_request.row}" if live_request is not None else ""
+        return "duplicate-stream-request", f"requested again while open{since}", (live_request,)
+    if status == Status.COLLECTIONS_MANIFEST_IS_AHEAD:
+        message = "the consumer's manifest is ahead of the producer's"
+        return "manifest-ahead", context.by_side(number, message), ()
+    if status in (Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE):
+        known_uid = hex_uid((context.value(number) or {}).get("uid"))
+        told_uid = hex_uid(session.manifest_uids.get(stream.vbucket))
+        if known_uid is not None and told_uid is not None and known_uid > told_uid:
+            message = f"the consumer knows manifest 0x{known_uid:x}, the producer 0x{told_uid:x}"
+            return "manifest-ahead", context.by_side(number, message), ()
+    wants_noop = bool((session.open_flags or 0) & INCLUDE_XATTRS) or "Collections" in (
+        session.features or ()
+    )
+    if status == Status.NOT_SUPPORTED and wants_noop and _is_noop_off(context, stream.connection):
+        return "noop-required", "noop must be enabled first", ()
+    return None
 
 
 def _elsewhere(context: Context, number: int) -> str:
     """Returns where the vbucket is, as the answer says it."""
     stream = context.streams[number]
-    connection, vbucket = int(stream.connection), int(stream.vbucket)
+    connection, vbucket = stream.connection, stream.vbucket
     redirects = context.session(connection).redirects
     if vbucket not in redirects:
         return (

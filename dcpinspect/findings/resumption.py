@@ -192,15 +192,15 @@ def _stood_until_ns(context: Context, old: int, new: int) -> int:
     """
     streams = context.streams
     before, start = streams[old], streams.request.start[new]
-    link = context.by_number[int(before.connection)]
-    closed_ns = int(before.closed_time) if before.closed_row >= 0 else link.last_ns
-    ends = [int(before.finished.time) or closed_ns]
+    link = context.by_number[before.connection]
+    closed_ns = before.closed_time if before.closed_row >= 0 else link.last_ns
+    ends = [before.finished.time or closed_ns]
     ends += [
-        int(streams.answered.time[between])
+        streams[between].answered.time
         for between in context.of_client.before(new, MOST_EARLIER)
         if streams.answer[between] == w.A_ROLLBACK and streams.request.start[between] >= start
     ]
-    return min(max(ends), int(streams.opened.time[new]))
+    return min(max(ends), streams[new].opened.time)
 
 
 def _of_programs(context: Context) -> Gaps:

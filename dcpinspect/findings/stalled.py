@@ -106,7 +106,7 @@ def _stalled(
     ``until_ns``: time of the server's latest message on its connection.
     """
     stream = context.streams[number]
-    connection, snapshot = int(stream.connection), context.snapshots[current]
+    connection, snapshot = stream.connection, context.snapshots[current]
     since_ns, kind = _since_ns(context, number), int(types(context.snapshots[[current]])[0])
     is_oso = kind == _OUT_OF_ORDER  # it has no seqno of its end, and always says where it ends
     tells_hidden = is_oso or context.tells_hidden(connection)
