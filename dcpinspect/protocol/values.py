@@ -136,27 +136,12 @@ def document(
     is_value = own_datatype is None
     datatype = _datatype(annotation) if own_datatype is None else own_datatype
     field = FieldValue(spec.name, spec.title, at, len(raw), raw, depth=depth, spec=spec)
-    inner_fields: list[FieldValue] = []
     meanings: list[str] = []
-    content = raw
-    nmeta = next(
-        (
-            item.value
-            for item in annotation.message.fields
-            if item.name in ("nmeta", "metadata_size")
-        ),
-        0,
-    )
-    if isinstance(nmeta, int) and nmeta > len(raw):
-        reason = f"extended metadata of {nmeta} bytes exceeds the value of {len(raw)}"
-        annotation.problem("length-mismatch", path, at, reason)
-    elif isinstance(nmeta, int) and nmeta:
-        # 3.x to 6.6 with enable_ext_metadata, and mutate with meta: the end is no part of the
-        # document.
-        content = raw[: len(raw) - nmeta]
-        metadata = text_or_bytes(raw[len(content) :])
-        inner_fields.append(field.part("extended_metadata", len(content), len(raw), metadata))
-    wrapped = content
+    wrapped = raw[: len(raw) - _metadata_size(annotation, len(raw), path, at)]
+    inner_fields: list[FieldValue] = []
+    if len(wrapped) < len(raw):
+        metadata = text_or_bytes(raw[len(wrapped) :])
+        inner_fields.append(field.part("extended_metadata", len(wrapped), len(raw), metadata))
     content, section, body, is_json, _ = _unwrapped(annotation, spec, at, wrapped, path, datatype)
     is_inflated = content is not wrapped
     if is_inflated:
@@ -190,6 +175,21 @@ def document(
     field.meaning = ", ".join(meanings) or None
     field.fields = tuple(inner_fields)
     return field
+
+
+def _metadata_size(annotation: Annotation, size: int, path: str, at: int) -> int:
+    """Returns how many bytes at the end of a value are no part of the document: extended metadata,
+    of 3.x to 6.6 with enable_ext_metadata, and of mutate with meta.
+    """
+    fields = annotation.message.fields
+    nmeta = next((item.value for item in fields if item.name in ("nmeta", "metadata_size")), 0)
+    if not isinstance(nmeta, int):
+        return 0
+    if nmeta > size:
+        reason = f"extended metadata of {nmeta} bytes exceeds the value of {size}"
+        annotation.problem("length-mismatch", path, at, reason)
+        return 0
+    return nmeta
 
 
 def _xattr_field(unwrapped: FieldValue, end: int, pairs: Sequence[Xattr]) -> FieldValue:

@@ -161,22 +161,15 @@ def by_time(
     first = since(bars.time)
     # a snapshot lasts until its last item, or until the end of the stream if more of it was
     # promised
-    received = np.maximum(
-        first,
-        since(
-            story.last_before(
-                np.append(bars.row[1:], np.iinfo(np.int64).max)[: len(bars.row)], bars.time
-            )
-        ),
-    )
+    next_rows = np.append(bars.row[1:], np.iinfo(np.int64).max)[: len(bars.row)]
+    received = np.maximum(first, since(story.last_before(next_rows, bars.time)))
     is_promised = (bars.received < bars.last) & (np.arange(len(first)) == len(first) - 1)
     marks = [Mark(begin, "Q", stream["open_row"] or 0, begun(story)), *noted]
     if stream["rollback_seqno"] is not None:
         marks.append(Mark(last, "R", _answer_row(story), answered(story)))
-    advanced = _advanced(story)
     marks += [
         Mark(int(gaps[gap]), "^", row, f"seqno advanced to {int(story.before[gap]) - 1}")
-        for gap, row in advanced
+        for gap, row in _advanced(story)
     ]
     for seqno, text in _crossed(story):
         later = np.flatnonzero(story.item_last > np.uint64(seqno))
