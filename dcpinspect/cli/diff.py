@@ -20,9 +20,12 @@ from dcpinspect.text import short_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dcpinspect.diff.differences import Differences
     from dcpinspect.diff.reading_side import ComparisonSide
+    from dcpinspect.output.export.target import Target
     from dcpinspect.reading.reading import Reading
     from dcpinspect.reading.store.spool import Spool
+    from dcpinspect.tables.record_tables import Records
     from dcpinspect.tables.select import Selection
 
 DIFFERENT = 1
@@ -103,7 +106,6 @@ def diff(
     from dcpinspect.diff import difference_columns
     from dcpinspect.diff.differences import SideComparison
     from dcpinspect.diff.network_paths import paths as paths_of
-    from dcpinspect.output.render import difference_text as render
     from dcpinspect.reading.reading import Reading
     from dcpinspect.reading.store.spool import Spool
     from dcpinspect.tables.select import Selection
@@ -137,16 +139,7 @@ def diff(
         comparison_result = comparison.compare(read[0], read[1])
         ways = paths_of(read[0].tap, read[1].tap)
         if format_.is_text:
-            named = iter(short_names([file for side in read for file in side.files]))
-            sources = [", ".join(islice(named, len(side.files))) for side in read]
-            lines = render.summary(comparison_result, ways.records(), sources, target.painter())
-            target.write_piece(
-                "".join(
-                    f"{piece}\n"
-                    for line in lines
-                    for piece in folded(line, table.width or target.width())
-                )
-            )
+            _summarize(comparison_result, ways, read, target, table.width)
         selected = view.selection.matching(ways if paths else comparison_result.records())
         if not format_.is_text:
             view.write_rows(target, selected, format_)
@@ -161,6 +154,23 @@ def diff(
             complain(f"nothing could be compared: {comparison_result.why_nothing}")
         return UsageError.exit_status
     return max(statuses)
+
+
+def _summarize(
+    comparison_result: Differences,
+    ways: Records,
+    read: Sequence[ComparisonSide],
+    target: Target,
+    width: int | None,
+) -> None:
+    """Writes the summary for people."""
+    from dcpinspect.output.render import difference_text as render  # deferred, as above
+
+    named = iter(short_names([file for side in read for file in side.files]))
+    sources = [", ".join(islice(named, len(side.files))) for side in read]
+    lines = render.summary(comparison_result, ways.records(), sources, target.painter())
+    pieces = (piece for line in lines for piece in folded(line, width or target.width()))
+    target.write_piece("".join(f"{piece}\n" for piece in pieces))
 
 
 def _side(
