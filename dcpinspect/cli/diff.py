@@ -20,7 +20,7 @@ from dcpinspect.text import short_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dcpinspect.diff.differences import Differences
+    from dcpinspect.diff.difference_columns import Differences
     from dcpinspect.diff.reading_side import ComparisonSide
     from dcpinspect.output.export.target import Target
     from dcpinspect.reading.reading import Reading
