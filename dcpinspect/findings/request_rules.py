@@ -436,12 +436,12 @@ def _refused(
         seqnos=() if start is None else (start,),
         facts={} if start is None else {"requested start": start},
     )
-    known_fault = _known_fault(context, number, live)
-    if known_fault is not None:
-        rule, message, more = known_fault
-        places = captured((*refused.places, *more))
+    specific_fault = _specific_fault(context, number, live)
+    if specific_fault is not None:
+        rule, message, more = specific_fault
+        evidence = captured((*refused.places, *more))
         severity = SEVERITY_OF[rule]
-        return replace(refused, rule=rule, message=message, places=places, severity=severity)
+        return replace(refused, rule=rule, message=message, places=evidence, severity=severity)
     status, session = stream.status, context.session(stream.connection)
     passed = status in _MAY_PASS and is_granted_later
     may_have_passed = status in _MAY_PASS and is_granted_later is not False
@@ -469,7 +469,7 @@ def _refused(
     )
 
 
-def _known_fault(
+def _specific_fault(
     context: Context, number: int, live: int | None
 ) -> tuple[str, str, tuple[MessagePlace | None, ...]] | None:
     """Returns the more specific rule of a refusal, its message and more evidence; None for none."""
@@ -483,10 +483,12 @@ def _known_fault(
         message = "the consumer's manifest is ahead of the producer's"
         return "manifest-ahead", context.by_side(number, message), ()
     if status in (Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE):
-        known_uid = hex_uid((context.value(number) or {}).get("uid"))
-        told_uid = hex_uid(session.manifest_uids.get(stream.vbucket))
-        if known_uid is not None and told_uid is not None and known_uid > told_uid:
-            message = f"the consumer knows manifest 0x{known_uid:x}, the producer 0x{told_uid:x}"
+        consumer_uid = hex_uid((context.value(number) or {}).get("uid"))
+        producer_uid = hex_uid(session.manifest_uids.get(stream.vbucket))
+        if consumer_uid is not None and producer_uid is not None and consumer_uid > producer_uid:
+            message = (
+                f"the consumer knows manifest 0x{consumer_uid:x}, the producer 0x{producer_uid:x}"
+            )
             return "manifest-ahead", context.by_side(number, message), ()
     wants_noop = bool((session.open_flags or 0) & INCLUDE_XATTRS) or "Collections" in (
         session.features or ()
