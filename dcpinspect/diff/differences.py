@@ -78,6 +78,8 @@ def evidence(kind: str, lacks: str | None, row: Mapping[str, Any]) -> str:
         return f"{gap}, and nothing explains the gap"
     if row["high"] is None:
         return gap
+    if row["gap_before"] is not None and row["gap_before"] > row["high"]:
+        return f"{gap}, beyond the end of its snapshot at {row['high']}"
     return f"{gap} in a snapshot that ends at {row['high']}"
 
 

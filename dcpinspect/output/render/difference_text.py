@@ -198,8 +198,9 @@ def _caveats(comparison: Differences) -> Iterator[str]:
 def _examples(rows: Sequence[DifferenceRow]) -> str:
     """Names the first records, by vbucket and seqno."""
     examples = []
-    for row in rows[:EXAMPLES]:
+    for row in rows if len(rows) <= EXAMPLES + 1 else rows[:EXAMPLES]:
         first, last = row["first_seqno"], row["last_seqno"]
         seqnos = "" if first is None else f" {first}" if first == last else f" {first}–{last}"
         examples.append(f"vb {row['vbucket']}{seqnos}")
-    return ", ".join(examples) + (" …" if len(rows) > EXAMPLES else "")
+    more = len(rows) - len(examples)
+    return ", ".join(examples) + (f" and {more:,} more" if more else "")
