@@ -291,7 +291,7 @@ word of dcpinspect
     traffic: of info: how many packets, connections, messages and streams there are
     schema: the name and version of the contract of a JSON record; dcpinspect schema prints the
         contract
-    recovered: of a finding: the client has all again that it had lost
+    recovered: of a finding: the client has the streams or answers again that it had lost
     visible: of a snapshot marker, the greatest seqno that a client which does not know prepares can
         get
     normal: of a finding: nobody is at fault, because this happens where nothing is wrong
