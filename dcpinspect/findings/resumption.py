@@ -123,13 +123,15 @@ def _on_other_branches(context: Context, opened_streams: _Opened) -> Iterator[Oc
     resumes = (before >= 0) & (request.is_captured != 0) & (request.start > LEAST)
     resumes &= (request.uuid != 0) & (request.flags & (FROM_LATEST | CACHE_TRANSFER) == 0)
     resumes[resumes] = streams.log[resumes] != streams.log[before[resumes]]
+    # the seqnos behind the request count, too, if no item has them
+    begins = np.where(request.is_captured != 0, request.start, GREATEST)
     for number in np.flatnonzero(resumes).tolist():
         stream, start = streams[number], int(request.start[number])
         source = next(
             (
                 earlier
                 for earlier in groups.before(number, MOST_EARLIER)
-                if streams.seen[earlier] and streams.first[earlier] <= start
+                if streams.seen[earlier] and min(streams.first[earlier], begins[earlier]) <= start
             ),
             None,
         )

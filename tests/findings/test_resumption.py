@@ -69,6 +69,23 @@ def test_a_client_that_resumes_on_another_branch_than_that_of_its_items() -> Non
     assert on_another_branch(start=5) == []
 
 
+def test_what_came_on_the_new_branch_counts_whatever_its_first_seqno_is() -> None:
+    """From 5 to 10 there is nothing that the client may see; then it goes back to 8."""
+    first = opened("c:1", port=50_001)
+    stream = first.stream(7, log=[(OLD, 0)])
+    stream.snapshot(0, 8, "memory")
+    stream.mutation(8, "k")
+    first.close()
+    second = opened("c:1", port=50_002)
+    stream = second.stream(7, start=5, uuid=NEW, log=NEW_LOG)
+    stream.snapshot(5, 10, "memory")
+    stream.seqno_advanced(10)
+    second.close()
+    third = opened("c:1", port=50_003)
+    third.stream(7, start=8, uuid=NEW + 1, log=((NEW + 1, 8), *NEW_LOG))
+    assert skipped(first, second, third) == []
+
+
 def test_a_client_that_reads_only_what_is_new() -> None:
     """Kafka connectors and go-dcp can begin at the high seqno each time."""
     for high, is_asked_before, severity in (
