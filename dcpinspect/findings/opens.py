@@ -72,6 +72,8 @@ RULES = rules(
 
 MOST, MOST_EARLY = 1 << 14, 1 << 10
 """Greatest numbers of opens and early commands remembered, and of these on a connection."""
+_CLOCKS_NS = 10_000_000
+"""Clocks of captures may be so far apart."""
 _LAST_WORDS_NS = 1_000_000_000
 """A server that closes a connection because of its name has said all that it has to say on it by
 this time after the open.
@@ -366,6 +368,9 @@ def _is_closed_for(context: Context, newer: DcpOpen, held: TcpConnection) -> boo
     """
     latest_ns = context.tracker.state.connections[held.number].time[1 - CLIENT]
     is_closed = held.closed in ("fin", "rst") and held.closed_by == 1 - CLIENT
+    # packets of two captures show which came first if they are further apart than the clocks
+    has_one_clock = held.closed_file == newer.place.file
+    is_closed &= has_one_clock or held.closed_ns - newer.place.time_ns > _CLOCKS_NS
     return is_closed and bool(latest_ns <= newer.place.time_ns + _LAST_WORDS_NS)
 
 

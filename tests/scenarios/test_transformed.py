@@ -115,6 +115,24 @@ def test_two_recordings_that_each_lack_packets_accuse_nobody_else(
     assert "name-clash" not in found
 
 
+@pytest.mark.parametrize("by_ns", [-1_000_000, 0, 1_000_000])
+@pytest.mark.parametrize("path", FILES[:3], ids=lambda path: path.name)
+def test_each_direction_in_a_capture_of_its_own_accuses_nobody_else(
+    path: Path, by_ns: int, tmp_path: Path
+) -> None:
+    """As a tap with two ports gives them, whose clocks differ a little."""
+    packets = packets_of(path)
+    asked = [
+        replace(packet, time_ns=packet.time_ns + by_ns)
+        for packet in packets
+        if tcp_of(packet).to_server()
+    ]
+    answered = [packet for packet in packets if not tcp_of(packet).to_server()]
+    both = written(tmp_path, asked, "asked.pcap"), written(tmp_path, answered, "answered.pcap")
+    rules = [{one[0] for one in said_of(*paths)[0]} for paths in (both, (path,))]
+    assert rules[0] <= rules[1]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_all_connections_of_a_client_count_on_one_side_of_a_translation(
     seed: int, tmp_path: Path
