@@ -89,8 +89,8 @@ RULES = rules(
         of_client: {OWN_FAULT}
         cost: unasked
     seqno-advanced-without-collections session warning producer
-        fires: SeqnoAdvanced on a connection without collections
-        unless: an unknown HELLO
+        fires: SeqnoAdvanced, or a system event, on a connection without collections
+        unless: an unknown HELLO; system events of the collections of 5.0
         next: {FAULT}
         of_client: {OWN_FAULT}
         cost: unasked
@@ -142,6 +142,8 @@ _OF_DCP = opcodes_with(Trait.DCP)
 _EXTRAS_WITH_TIME, _EXTRAS_WITHOUT_TIME = 21, 18
 _EXTRAS_OF_EXPIRY = 20
 """Expirations of earlier generations are others, and nothing would enable them."""
+_EVENT_EXTRAS = 13
+"""System events of the prototype of 5.0 have 12 bytes, and a flag of the open enables them."""
 _MARKERS = {
     number: layout.generation
     for number, layout in enumerate(LAYOUTS)
@@ -173,14 +175,19 @@ class Negotiation(Watcher):
         conditions += _of_any(batch, of_dcp & decoded.is_answer)
         yield from _without(batch, facts, conditions)
         yield from _markers(batch, facts, requests & sent)
-        is_off = decoded.collections == CollectionsState.OFF
-        yield Candidates(
-            "seqno-advanced-without-collections",
-            np.flatnonzero(
-                requests & sent & (decoded.opcode == Opcode.DCP_SEQNO_ADVANCED) & is_off
-            ),
-            "SeqnoAdvanced without collections",
+        is_off = requests & sent & (decoded.collections == CollectionsState.OFF)
+        events = (decoded.opcode == Opcode.DCP_SYSTEM_EVENT) & (
+            decoded.extras_size == _EVENT_EXTRAS
         )
+        for mask, name in (
+            (decoded.opcode == Opcode.DCP_SEQNO_ADVANCED, "SeqnoAdvanced"),
+            (events, "a system event"),
+        ):
+            yield Candidates(
+                "seqno-advanced-without-collections",
+                np.flatnonzero(is_off & mask),
+                f"{name} without collections",
+            )
         asks = decoded.is_request & (decoded.opcode == Opcode.SASL_AUTH)
         in_clear = [row for row in np.flatnonzero(asks).tolist() if _is_plain(batch, row)]
         yield Candidates(

@@ -372,6 +372,19 @@ def test_seqno_advanced_to_a_client_without_collections() -> None:
     assert [one for one in told(late) if one[0] != "note"] == []
 
 
+@pytest.mark.parametrize("has_collections", [True, False])
+def test_a_system_event_is_for_clients_with_collections(has_collections: bool) -> None:
+    talk = Told("x:1")
+    talk.hello("test/1.0", "JSON", *(["Collections"] if has_collections else []))
+    talk.open("x:1", "producer")
+    stream = talk.stream(7)
+    stream.snapshot(0, 1, "memory")
+    stream.system_event(1, "begin-collection", "c", manifest_uid=1, collection_id=8)
+    assert [one for one in told(talk) if one[0] != "note"] == (
+        [] if has_collections else [("warning", "seqno-advanced-without-collections", None)]
+    )
+
+
 def test_expirations_of_the_first_generations_need_no_setting() -> None:
     talk, stream = conversation(CASES[0])
     stream.send(
