@@ -66,18 +66,6 @@ def happenings(findings: Sequence[Finding], glyphs: Glyphs) -> list[Happened]:
     return sorted(happened, key=attrgetter("time_ns"))
 
 
-def fitted(values: IntArray, width: int) -> Values:
-    """Fits values to ``width`` columns: repeats each value, or takes the greatest of several
-    neighbours, so that no peak is lost.
-    """
-    if not len(values) or width < 1:
-        return np.zeros(0)
-    fitted_values: Values = np.maximum.reduceat(
-        values, np.arange(width) * len(values) // width
-    ).astype(np.float64)
-    return fitted_values
-
-
 def columns(values: Values, height: int, *, limit: float | None = None) -> list[str]:
     """Returns lines from the top down, with one column per value. A column is as high as the share
     of its value in ``limit``.
@@ -200,8 +188,3 @@ def axis(length_ns: int, width: int) -> str:
         if label.end() + APART <= scale.columns - len(last):
             line = line.ljust(label.start()) + label[0]
     return line.ljust(scale.columns - len(last)) + last
-
-
-def spark(values: IntArray, width: int) -> str:
-    """Returns a chart that is one line high."""
-    return columns(fitted(values, width), 1)[0] if len(values) else ""

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import Any
 
+import numpy as np
+
 from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.lazy_dataclass import dataclass
@@ -20,8 +22,10 @@ from dcpinspect.tui.charts import (
     Happened,
     Line,
     chart,
+    columns,
+    over,
     short,
-    spark,
+    time_scale,
 )
 
 HEIGHT = 4
@@ -79,8 +83,8 @@ def _commands(charts: Charts, width: int) -> Iterator[Line]:
         max(len(f"{command.name} {command.side}") for _, command in counted),
         max(1, min(40, width - 17)),
     )
-    sparks = [command.messages[: charts.used] for _, command in counted[:COMMANDS]]
-    spark_width = max(0, min(len(sparks[0]) * 4, width - name - 20))
+    spark_width = max(0, width - name - 20)
+    scale = time_scale(charts.ends[1] - charts.ends[0], spark_width)
     title = "messages by command"
     over_time = "over time, each up to its own most"
     over_time = over_time if len(over_time) <= spark_width else "over time"
@@ -88,11 +92,13 @@ def _commands(charts: Charts, width: int) -> Iterator[Line]:
         f"{title:<{name}}  {'count':>7} {'share':>7}  {over_time if len(over_time) <= spark_width else ''}".rstrip(),
         "heading",
     )
-    for (count, command), values in zip(counted, sparks, strict=False):
+    for count, command in counted[:COMMANDS]:
+        amounts = over(scale, command.messages, charts.start_ns - charts.ends[0], charts.span_ns)
+        spark = columns(np.repeat(amounts, scale.wide), 1)[0][:spark_width]
         yield (
             (
                 clip(f"{escape(command.name)} {command.side}", name).ljust(name)
-                + f"  {_count_text(count):>7} {share_text(count / total):>7}  {spark(values, spark_width)}"
+                + f"  {_count_text(count):>7} {share_text(count / total):>7}  {spark}"
             ).rstrip(),
             "chart",
         )

@@ -13,8 +13,9 @@ from dcpinspect.tui.charts import (
     axis,
     chart,
     columns,
-    fitted,
+    over,
     short,
+    time_scale,
 )
 
 VALUES = st.lists(st.integers(0, 2**40), max_size=130).map(
@@ -22,13 +23,14 @@ VALUES = st.lists(st.integers(0, 2**40), max_size=130).map(
 )
 
 
-@given(VALUES, st.integers(0, 300))
-def test_as_many_columns_as_fit_and_the_greatest_is_among_them(
-    values: np.ndarray[tuple[int], np.dtype[np.int64]], width: int
+@given(VALUES, st.integers(1, 300), st.integers(0, 50))
+def test_the_greatest_value_is_in_a_cell_of_its_time(
+    values: np.ndarray[tuple[int], np.dtype[np.int64]], width: int, start_ns: int
 ) -> None:
-    found = fitted(values, width)
-    assert len(found) == (width if len(values) else 0), "all the room there is"
-    assert found.max(initial=0) == (values.max(initial=0) if width else 0)
+    scale = time_scale(start_ns + 7 * len(values), width)
+    found = over(scale, values, start_ns, 7)
+    assert len(found) == scale.cells
+    assert found.max(initial=0) == values.max(initial=0)
 
 
 @given(VALUES, st.integers(1, 9))
