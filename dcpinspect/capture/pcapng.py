@@ -253,7 +253,7 @@ class PcapNg:
                     interface.link_type,
                     interface.resolution,
                     interface.offset_s,
-                    interface.snaplen or MAX_BLOCK,
+                    min(interface.snaplen or MAX_PACKET, MAX_PACKET),
                 )
                 for interface in self.interfaces
             ]

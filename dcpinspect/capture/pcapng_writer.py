@@ -106,9 +106,7 @@ class PcapNgWriter:
         count = len(rows)
         if not count:
             return
-        blocks, _ = packet_blocks(
-            packets, rows, self._numbers(packets.link_type[rows], packets.captured[rows]), comments
-        )
+        blocks, _ = packet_blocks(packets, rows, self._numbers(packets, rows), comments)
         self._sink.write(blocks.data)
 
     def secrets(self, key_log: bytes) -> None:
@@ -136,12 +134,18 @@ class PcapNgWriter:
             struct.pack("<III", interface, time_ns >> 32, time_ns & 0xFFFF_FFFF) + counts + _END,
         )
 
-    def _numbers(self, link_type: IntArray, captured: IntArray) -> IntArray:
+    def _numbers(self, packets: PacketBatch, rows: IntArray) -> IntArray:
         """Returns the interface of each packet. A packet longer than usual has an interface that
-        announces such packets: readers refuse it otherwise.
+        announces such packets: readers refuse it otherwise. One with a snapshot length of its own
+        keeps it.
         """
-        kinds, inverse = np.unique(link_type * 2 + (captured > MAX_PACKET), return_inverse=True)
-        keys = [(kind // 2, MAX_BLOCK if kind % 2 else MAX_PACKET) for kind in kinds.tolist()]
+        longest = np.where(packets.captured[rows] > MAX_PACKET, MAX_BLOCK, MAX_PACKET)
+        if packets.snaplen is not None:
+            snaplen = packets.snaplen[rows]
+            is_own = (packets.captured[rows] <= snaplen) & (snaplen < MAX_PACKET)
+            longest = np.where(is_own, snaplen, longest)
+        kinds, inverse = np.unique(packets.link_type[rows] << 32 | longest, return_inverse=True)
+        keys = [(kind >> 32, kind & 0xFFFF_FFFF) for kind in kinds.tolist()]
         numbers = [
             self._interfaces[key]
             if key in self._interfaces

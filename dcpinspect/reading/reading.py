@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -156,7 +157,7 @@ class Reading(AbstractContextManager["Reading", None]):
         for text in secrets:
             self.engine.keys.add(text)
         if surveyed is not None:
-            self.engine.transport.copies = surveyed.copies
+            self.engine.transport.copies = copy(surveyed.copies)  # another reading begins anew
         self.first_time_ns: int | None = None
         """Capture time of the first packet, once one was read; lists count times from there."""
         self.earliest_ns: int | None = None

@@ -243,6 +243,12 @@ def test_of_a_pipe_what_was_read_says_which_interface_has_more(tmp_path: Path) -
             assert sum(len(batch.row) for batch in reading) == 107
             assert reading.coverage.packets["cut copy"] == 98  # but the first of each direction
         writer.join()
+    writer = threading.Thread(target=pipe.write_bytes, args=(merged,))
+    writer.start()
+    subset = tmp_path / "subset.pcapng"
+    main(["check", str(pipe), "-w", str(subset)])
+    writer.join()
+    assert said_of(subset) == said_of(written(tmp_path, packets))
 
 
 def test_copies_are_counted_and_not_written(
