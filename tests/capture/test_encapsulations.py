@@ -60,7 +60,7 @@ def test_a_link_type_that_is_not_read_is_named(
     assert main(["check", str(path)]) == 2
     err = capsys.readouterr().err
     assert "no TCP" not in err
-    assert f"packets with link type {name} are not read" in err
+    assert f"no DCP beside packets with link type {name}" in err
     assert "editcap -T ether" in err
 
 
