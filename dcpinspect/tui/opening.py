@@ -33,7 +33,13 @@ MOST = 100
 """Number of lines of a section of the list."""
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 """Folder of the samples, where the package is beside them."""
-HINT = "Enter opens   ↑ ↓ choose   Tab completes the path   ? help   Esc leaves"
+HINT = "Enter opens   ↑ ↓ choose   Tab completes the path   Esc leaves"
+HINT_WITH_HELP = HINT.replace("Esc", "? help   Esc")
+"""The last line while nothing is typed; later a question mark is a part of the path."""
+HELP = (
+    "A path opens a file, or a folder of captures; a part of a name chooses one that is offered. "
+    "An interface is captured live. 'dcpinspect --help' tells everything else."
+)
 
 
 class Offer(Option):
@@ -53,10 +59,11 @@ class OpenScreen(ModalScreen[Opening | None]):
     """
 
     BINDINGS: ClassVar[list[Any]] = [
-        Binding("escape,ctrl+o", "dismiss(None)", "Leave", priority=True),
-        Binding("up", "move('up')", priority=True),
-        Binding("down", "move('down')", priority=True),
-        Binding("tab", "complete", priority=True),
+        Binding("escape,ctrl+o", "leave", "Leave", priority=True),
+        # without priority, so that these keys come after what was typed or pasted before them
+        Binding("up", "move('up')"),
+        Binding("down", "move('down')"),
+        Binding("tab", "complete"),
     ]
 
     def __init__(self, recent: Sequence[str], *, message: str = "") -> None:
@@ -68,6 +75,7 @@ class OpenScreen(ModalScreen[Opening | None]):
         self._interfaces: dict[str, str] = {}
         """Addresses of each interface."""
         self._note = "looking for interfaces"
+        self._is_helping = False
         self._path = Input(
             placeholder="path of a capture, or of a folder of captures",
             compact=True,
@@ -83,7 +91,7 @@ class OpenScreen(ModalScreen[Opening | None]):
             yield self._path
             yield self._list
             yield self._word
-            yield Static(Text(HINT), classes="open-note")
+            yield Static(id="open-keys", classes="open-note")
 
     def on_mount(self) -> None:
         """Gives the focus to the path, and looks for interfaces."""
@@ -105,12 +113,14 @@ class OpenScreen(ModalScreen[Opening | None]):
         """Fills the list with what the typed text may mean; the cursor stays on its line."""
         if self._path.value == "?":  # a question mark alone is no path
             self._path.value = ""
-            self._show_hint(
-                "A path opens a file, or a folder of captures; a part of a name chooses one that is "
-                "offered. An interface is captured live. 'dcpinspect --help' tells everything else.",
-                is_error=False,
-            )
+            self._show_hint(HELP, is_error=False)
+        typed = self._path.value.strip()
+        self.query_one("#open-keys", Static).update(Text(HINT if typed else HINT_WITH_HELP))
         before, offers = self._target, [*self._made()]
+        if not offers:
+            is_path = os.path.exists(os.path.expanduser(typed))
+            words = "Enter opens what is typed" if is_path else "nothing here matches what is typed"
+            offers = [Offer(Text(words, "dim"))]
         self._list.clear_options().add_options(offers)
         targets = [number for number, offer in enumerate(offers) if offer.target]
         same = [number for number in targets if offers[number].target == before]
@@ -165,8 +175,16 @@ class OpenScreen(ModalScreen[Opening | None]):
         """Moves the cursor of the list."""
         getattr(self._list, f"action_cursor_{how}")()
 
+    def action_leave(self) -> None:
+        """Closes the help if it is shown, and else the screen."""
+        if self._is_helping:
+            self._show_hint("", is_error=False)
+        else:
+            self.dismiss(None)
+
     def action_complete(self) -> None:
         """Writes the chosen file or folder into the path."""
+        self._offer()  # the list may not have what was typed last
         target = self._target
         text = target if isinstance(target, str) else "".join(target.captures[:1])
         if text:
@@ -204,6 +222,7 @@ class OpenScreen(ModalScreen[Opening | None]):
             self.dismiss(target)
 
     def _show_hint(self, text: str, *, is_error: bool = True) -> None:
+        self._is_helping = text == HELP
         self._word.update(Text(text))
         self._word.set_class(is_error, "error")
 

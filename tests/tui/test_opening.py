@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.events import Key, Paste
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
@@ -103,10 +104,38 @@ def test_a_question_mark_helps_and_is_part_of_a_path_that_is_begun() -> None:
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
         await pilot.press("question_mark")
         assert "An interface is captured live" in str(app.screen.query_one("#open-said").render())
+        assert "? help" in str(app.screen.query_one("#open-keys").render())
+        await pilot.press("escape")
+        assert str(app.screen.query_one("#open-said").render()) == "", "Esc closes only the help"
         await pilot.press("x", "question_mark")
         assert app.screen.query_one(Input).value == "x?"
+        assert "? help" not in str(app.screen.query_one("#open-keys").render())
+        assert shown(app) == ["nothing here matches what is typed"]
+        await pilot.press("escape")
 
     assert opened(scene, Memory()) is None
+
+
+def test_tab_completes_what_was_pasted_at_the_same_moment() -> None:
+    async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
+        for event in (Paste(f"{SAMPLES}/orph"), Key("tab", None)):
+            app.post_message(event)
+        await until(pilot, lambda: app.screen.query_one(Input).value == f"{SAMPLES}/orphans.pcap")
+        await pilot.press("enter")
+
+    assert opened(scene, Memory()) == Opening([str(SAMPLES / "orphans.pcap")])
+
+
+def test_a_file_with_a_name_of_its_own_is_opened_as_it_is_typed(tmp_path: Path) -> None:
+    (tmp_path / "dump.txt").touch()
+
+    async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
+        app.screen.query_one(Input).value = str(tmp_path / "dump.txt")
+        await pilot.pause()
+        assert shown(app) == ["Enter opens what is typed"]
+        await pilot.press("enter")
+
+    assert opened(scene, Memory()) == Opening([str(tmp_path / "dump.txt")])
 
 
 def test_a_path_is_typed_and_one_that_is_none_is_said(
