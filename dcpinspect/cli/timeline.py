@@ -276,10 +276,9 @@ class _Picture:
         from dcpinspect.output.render.lanes import ASCII, ITEMS, UNICODE, legend, legend_lines
 
         glyphs, width, history = ASCII if self._is_ascii else UNICODE, self._width, self._history
-        scale = drawing.scale_of(
-            history.streams, width=max(drawing.NARROWEST, width or drawing.WIDTH), seqnos=span
-        )
-        self._write_line(self._heading(scale), "bold")
+        seqnos = drawing.seqnos_of(history.streams, span)
+        scale = drawing.scale_of(seqnos, width=max(drawing.NARROWEST, width or drawing.WIDTH))
+        self._write_line(self._heading(seqnos, scale), "bold")
         seen = set[tuple[str, str]]()  # the legend explains only what is drawn
         for number, row in history.connections.items():
             name = f"  {escape_rest(row['name'])}" if row["name"] else ""
@@ -332,11 +331,14 @@ class _Picture:
         if explained := len(told) - levels.total():
             wrong = f"{wrong or 'no errors or warnings'}, {explained} explained by others"
         does = "says what to do" if levels else "says more"
-        self._write_line(
-            f"{wrong or 'no errors or warnings'}; check --vbucket {history.vbucket} {does}", "dim"
+        only = (
+            ""
+            if any(event.finding in history.of_connections for event in history.events)
+            else f" --vbucket {history.vbucket}"
         )
+        self._write_line(f"{wrong or 'no errors or warnings'}; check{only} {does}", "dim")
 
-    def _heading(self, scale: Scale) -> str:
+    def _heading(self, seqnos: tuple[int, int], scale: Scale) -> str:
         from dcpinspect.output.render.event_lines import seqnos_text
         from dcpinspect.tables.times import in_words
 
@@ -345,7 +347,7 @@ class _Picture:
             f"vb {history.vbucket}",
             counted(len(history.connections), "connection"),
             counted(len(history.streams), "stream"),
-            seqnos_text(scale.first, scale.last),
+            seqnos_text(*seqnos),
             f"a cell is {counted(scale.step, 'seqno')}",
             *([in_words(history.bounds)] if history.bounds is not None else []),
         ]

@@ -95,8 +95,8 @@ RULES = rules(
             uuid
         unless: another request was accepted in between; the flag ignore-purged-tombstones, which
             the first request did not have; capture loss that may hide a request
-        next: stop or update the consumer, because it loops; it has to discard what is above the
-            rollback seqno before it asks again
+        next: stop or update the consumer; it has to discard what is above the rollback
+            seqno before it asks again
         cost: vbucket, ignored a rollback, ignored a rollback
     end-zero-reopen stream error consumer
         fires: a stream is accepted with end 0, although the consumer asked for more before

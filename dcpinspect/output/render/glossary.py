@@ -243,6 +243,13 @@ word of dcpinspect
     Con: the connection, by its number
     Summary: of read: what a message says, in short
     throughput: how many bytes were sent in a time
+    block: of charts, stats and io: a stretch of time whose messages or bytes are counted together
+    server has: the greatest seqno that the server said the vbucket has
+    did not come: of seqnos: the stream did not deliver them; the cause of the gap says why
+    end reached: of a stream: the seqno came up to which the client had asked
+    straddles: of a snapshot: it begins below a branch point and ends above, so part of it is lost
+    purge interval: how long a bucket keeps tombstones; a client that was away for longer starts
+        again from 0
     below DCP: of info: what TCP, TLS or a network did, which no message of DCP shows
     not over by the end: of a finding: the capture ends, and it goes on
     nobody is at fault: of a finding: this happens where nothing is wrong

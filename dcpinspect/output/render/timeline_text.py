@@ -37,13 +37,17 @@ _LISTED = 3
 """Number of snapshots up to which they are listed one by one."""
 
 
-def scale_of(streams: Sequence[StreamStory], *, width: int, seqnos: range | None = None) -> Scale:
-    """Returns the scale on which all streams, or ``seqnos``, fit into ``width`` columns."""
-    cells = max(TICK, width - LABEL - 2 - max(20, width // 3))
+def seqnos_of(streams: Sequence[StreamStory], seqnos: range | None) -> tuple[int, int]:
+    """Returns the least and the greatest seqno of what is drawn: of all streams, or ``seqnos``."""
     if seqnos is not None:
-        return Scale.finest(seqnos[0], seqnos[-1], cells)
-    shown_seqnos = [seqno for story in streams for seqno in story.seqnos()]
-    return Scale.finest(min(shown_seqnos, default=0), max(shown_seqnos, default=0), cells)
+        return seqnos[0], seqnos[-1]
+    all_seqnos = [seqno for story in streams for seqno in story.seqnos()]
+    return min(all_seqnos, default=0), max(all_seqnos, default=0)
+
+
+def scale_of(seqnos: tuple[int, int], *, width: int) -> Scale:
+    """Returns the scale on which these seqnos fit into ``width`` columns."""
+    return Scale.finest(*seqnos, max(TICK, width - LABEL - 2 - max(20, width // 3)))
 
 
 def picture(

@@ -60,6 +60,8 @@ class VbucketHistory:
         self._end_times: dict[int, int] = {}
         """Times of messages that end streams, by row."""
         self._first_ns: int | None = None
+        self.of_connections: set[str] = set()
+        """Ids of findings that are about connections, and not about vbuckets."""
 
     def feed(self, batch: MessageBatch) -> RowNumbers:
         """Takes the next messages. Returns the places of the vbucket's messages in the batch."""
@@ -97,6 +99,7 @@ class VbucketHistory:
         links = {link.number: link for link in reading.links}
         self.noted = by_stream(self.streams, self._noted)
         finding_events = of_findings(self.streams, findings, self.vbucket)
+        self.of_connections = {finding.id for finding in findings if not finding.vbuckets}
         all_events = [
             event._replace(time_ns=self._end_times.get(event.row))
             if event.kind == "stream-end"

@@ -99,8 +99,11 @@ def _findings(contents: Contents, room: int) -> Iterator[str]:
 
 def _verdicts(contents: Contents) -> list[str]:
     counts = Counter(contents.vbuckets.values("verdict"))
-    verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())
-    return ["## Vbuckets", "", f"{verdicts}.", ""] if verdicts else []
+    verdicts = [f"{count:,} {verdict}" for verdict, count in counts.most_common()]
+    for level in ("error", "warning"):
+        marked = sum(bool(findings[level]) for findings in contents.vbuckets.values("findings"))
+        verdicts += [f"{marked:,} with {level}s"] if marked else []
+    return ["## Vbuckets", "", f"{', '.join(verdicts)}.", ""] if verdicts else []
 
 
 def _table(title: str, records: Records) -> list[str]:

@@ -11,6 +11,7 @@ from dcpinspect.output.render.timeline_text import (
     numbers,
     picture,
     scale_of,
+    seqnos_of,
     tick_seconds,
 )
 from tests.streams.test_story import told, twice
@@ -24,7 +25,7 @@ def text_of(line: list[Painted]) -> str:
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_a_picture_keeps_to_its_width_and_says_everything_in_words(width: int) -> None:
     streams = told(*twice())
-    scale = scale_of(streams, width=width)
+    scale = scale_of(seqnos_of(streams, None), width=width)
     lines = [text_of(line) for line in picture(streams[:1], scale, [[]], width=width)]
     assert all(len(line) <= width for line in lines)
     whole = "\n".join(
@@ -42,7 +43,7 @@ def test_a_picture_keeps_to_its_width_and_says_everything_in_words(width: int) -
 
 def test_a_part_of_the_range_is_drawn_with_the_same_letters() -> None:
     streams = told(*twice())
-    scale = scale_of(streams, width=80, seqnos=range(4, 9))
+    scale = scale_of(seqnos_of(streams, range(4, 9)), width=80)
     assert (scale.first, scale.last, scale.step) == (4, 8, 1)
     assert lanes(by_seqno(streams[0]), scale).gaps == "ddddd"
 
@@ -55,7 +56,9 @@ def test_ascii_has_nothing_else() -> None:
     streams = told(talk)
     when_and_whose = [line for signs in legend(ASCII) for line in legend_lines(signs)]
     for line in (
-        *picture(streams, scale_of(streams, width=80), [[]], width=80, glyphs=ASCII),
+        *picture(
+            streams, scale_of(seqnos_of(streams, None), width=80), [[]], width=80, glyphs=ASCII
+        ),
         *when_and_whose,
     ):
         assert ascii_only(text_of(line)).isascii()
