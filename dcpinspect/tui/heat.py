@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.output.render.lanes import Sign
-from dcpinspect.output.render.verdict import LOST
+from dcpinspect.output.render.lanes import LETTERS, Sign
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
 from dcpinspect.streams.words import NO_STREAM_END
@@ -46,14 +45,17 @@ SIGNS = (
     Sign("Q", "kind-request", "request"),
     Sign("C", "kind-upkeep", "connection closed"),
     Sign("E", "kind-end", "stream end"),
-    Sign("N", "kind-refusal", "refused"),
+    Sign("N", "kind-response", "refused"),
     Sign("R", "kind-rollback", "rollback"),
-    Sign("L", "verdict-behind", "something was lost"),
+    Sign(LETTERS["capture-loss"], "cause-capture-loss", "capture-loss"),
+    Sign(LETTERS["unexplained"], "cause-capture-loss", "unexplained"),
     Sign("", "severity-warning", "warning"),
     Sign("", "severity-error", "error"),
 )
-"""Signs in rising order of importance; the last one wins a cell."""
-REQUEST, CLOSED, END, REFUSED, ROLLBACK, LOSS, WARNING, ERROR = range(1, len(SIGNS))
+"""Signs in rising order of importance; the last one wins a cell. Only those of findings have
+colours of severities.
+"""
+REQUEST, CLOSED, END, REFUSED, ROLLBACK, LOSS, UNEXPLAINED, WARNING, ERROR = range(1, len(SIGNS))
 SEVERITIES: Mapping[int, Severity] = {WARNING: "warning", ERROR: "error"}
 """Signs that stand for findings."""
 
@@ -184,9 +186,10 @@ def signs(
             add_sign(sign, vbucket[sign_rows], end[sign_rows])
     gaps = results.records.get("gaps")
     if gaps is not None and len(gaps):
-        lost = np.concatenate([gaps.rows_with("cause", cause) for cause in LOST])
-        vbucket, time = (whole_numbers(gaps, name)[lost] for name in ("vbucket", "last_time"))
-        add_sign(LOSS, vbucket, time)
+        vbucket, time = (whole_numbers(gaps, name) for name in ("vbucket", "last_time"))
+        for sign in (LOSS, UNEXPLAINED):
+            with_cause = gaps.rows_with("cause", SIGNS[sign].word)
+            add_sign(sign, vbucket[with_cause], time[with_cause])
     for sign, severity in SEVERITIES.items():
         places = [
             (number, case.places[0].time_ns)

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.output.render.verdict import LOST
+from dcpinspect.output.render import lanes, verdict
+from dcpinspect.output.render.palette import PAINTS
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tui.heat import (
     CLOSED,
@@ -13,6 +14,8 @@ from dcpinspect.tui.heat import (
     LOSS,
     REQUEST,
     ROLLBACK,
+    SEVERITIES,
+    SIGNS,
     SPANS,
     Heat,
     edges,
@@ -54,13 +57,24 @@ def test_cells_have_all_items_however_they_are_gathered() -> None:
 def test_what_was_lost_has_a_sign_at_its_time() -> None:
     heat, reading = counted("capture-loss.pcap")
     table = reading.tables.gaps
-    lost = [row for row, cause in enumerate(table.values("cause")) if cause in LOST]
+    lost = [row for row, cause in enumerate(table.values("cause")) if cause == "capture-loss"]
     assert lost
     vbuckets = [table.values("vbucket")[row] for row in lost]
     place_of = np.arange(max(vbuckets) + 1)
     found = signs(heat, Results(records={"gaps": table}), place_of, (len(place_of), heat.used), 1)
     assert sorted(set(np.nonzero(found == LOSS)[0].tolist())) == sorted(set(vbuckets))
     assert found.max() == LOSS
+
+
+def test_only_signs_of_findings_have_colours_of_severities_and_no_letter_has_two_meanings() -> None:
+    severities = {PAINTS[SIGNS[sign].paint] for sign in SEVERITIES}
+    letters = [sign for sign in SIGNS if sign.glyph]
+    assert not severities & {PAINTS[sign.paint] for sign in letters}
+    of_verdicts = {letter: word for word, letter in verdict.LETTERS.items()}
+    assert {sign.glyph for sign in letters} & {*of_verdicts} == {"N", "R"}
+    assert {of_verdicts["N"], of_verdicts["R"]} == {"refused", "rolled-back"}
+    causes = {letter: word for word, letter in lanes.LETTERS.items()}
+    assert all(causes.get(sign.glyph, sign.word) == sign.word for sign in letters)
 
 
 def test_the_worst_that_happened_wins_a_cell() -> None:

@@ -272,7 +272,7 @@ def clock(time_ns: int) -> str:
 
 LETTERS = {
     "behind": "b",
-    "lost-something": "L",
+    "lost-something": "G",
     "orphaned": "O",
     "starved-by-flow-control": "W",
     "stalled": "Z",
@@ -281,8 +281,6 @@ LETTERS = {
     "never-answered": "U",
 }
 """States that somebody would ask about, with their letters; the others are drawn as blocks."""
-LOST = ("unexplained", "capture-loss")
-"""Causes of gaps in which something may be missing."""
 NEVER_CAME = ("unexplained", "resumed")
 """Causes of gaps that the client has, too; those of the capture may have come."""
 
