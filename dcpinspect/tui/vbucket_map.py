@@ -234,12 +234,9 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             return strip([(words, self.dim_style())], self.size.width, base)
         pieces: list[Piece] = []
         if not form.has_words:
-            is_here = form.wide == 1 and self.has_focus and self.at in cells
-            first = self.vbucket if is_here else self.cells.numbers[cells[0] * form.each]
+            first = self.cells.numbers[cells[0] * form.each]
             label = f"{first:>{LABEL - 1}}" if line_of_row == 0 else " " * (LABEL - 1)
-            # a cell of one column has no room for a cursor beside its sign
-            pieces.append((label, base + self.cursor_style() if is_here else self.dim_style()))
-            pieces.append((" ", base))
+            pieces += [(label, self.dim_style()), (" ", base)]
         for cell in cells:
             if cell > cells[0] and cell % GROUP == 0 and not form.has_words:
                 pieces.append((" ", base))
@@ -262,9 +259,10 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
                 style = theme.sign_on_cursor(style, base) if style.reverse else Style()
             return [(" ", cell_style), (sign, cell_style + style), (words, cell_style), *gap]
         is_letter, is_middle = bool(style.reverse), part == (self.form.high - 1) // 2
-        if place == self.at and self.has_focus and not (is_letter and wide == 1):
-            # the cursor's colour would hide that of a letter: it stands beside it
-            sign_style = theme.sign_on_cursor(style, base) if is_letter else cell_style
+        if place == self.at and self.has_focus:
+            # the cursor's colour would hide that of a letter: it stands beside it, if there is room
+            has_room = is_letter and wide > 1
+            sign_style = theme.sign_on_cursor(style, base) if has_room else cell_style
             before = (bar_width - 1) // 2 if is_middle else wide
             after = " " * (wide - before - 1), cell_style
             return [(" " * before, cell_style), (sign * is_middle, sign_style), after]

@@ -76,13 +76,23 @@ def test_severity_wins_the_colour_and_a_close_at_the_end_hides_nothing() -> None
     play("orphans.pcap", scene)
 
 
-def test_a_map_of_one_column_cells_names_the_cursor() -> None:
+def test_the_cursor_is_seen_in_a_map_of_one_column_cells() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2")
         vbucket_map = app.navigation.vbuckets.map
         assert vbucket_map.worst() == []
         await press(app, pilot, "home", "down", "right")
         assert (vbucket_map.form.wide, vbucket_map.vbucket) == (1, vbucket_map.across + 1)
-        assert screen(app).splitlines()[2].split()[0] == str(vbucket_map.vbucket)
+        for severity in (None, "error"):
+            vbucket_map.cells._severities = dict.fromkeys(vbucket_map.cells.by_number, severity)
+            line = [
+                (letter, segment.style)
+                for segment in vbucket_map.render_line(1)
+                for letter in segment.text
+            ]
+            assert "".join(letter for letter, _ in line[:5]).split() == [str(vbucket_map.across)]
+            assert line[6][0] == line[5][0], "the sign stays"
+            cursor = [style for _, style in line if style == line[6][1]]
+            assert len(cursor) == 1, "no other cell looks like that of the cursor"
 
     play("large.pcapng.gz", scene, NARROW)
