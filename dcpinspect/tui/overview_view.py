@@ -123,6 +123,7 @@ class OverviewView(View):
         self._map_side.border_title = (
             counted(len(self.map.cells.by_number), "vbucket")
             + (f", {share} a cell" if share > 1 else "")
+            + (", the worst first" if self.map.is_worst_first else "")
         ) + (f": vb {number} {state}" if self.map.has_focus and self.map.count else "")
         alone = (
             ""

@@ -86,6 +86,8 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         """The vbucket that the cursor was moved to; it stays when cells change."""
         self._start: int | None = None
         """The vbucket that has the cursor until it is moved."""
+        self._numbers: list[int] = []
+        """Vbuckets of the cells, rising; the worst first where they are few and do not all fit."""
         self._worst: list[int] = []
         """Vbucket of each cell that has the worst state."""
 
@@ -103,7 +105,9 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             max(1, self.size.height),
             self._word_cell,
         )
-        share = self.form.each
+        if self.is_worst_first:
+            numbers = sorted(numbers, key=self.cells.rank, reverse=True)
+        share, self._numbers = self.form.each, numbers
         self._worst = [
             max(numbers[start : start + share], key=self.cells.rank)
             for start in range(0, len(numbers), share)
@@ -113,6 +117,11 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         self.at = 0 if start is None else self._place_of(start)
         self.bring()
         self.post_message(self.Moved(self))
+
+    @property
+    def is_worst_first(self) -> bool:
+        """Whether the worst vbuckets come first: what is scrolled away is well then."""
+        return self.form.has_words and self.form.lines(len(self.cells.numbers)) > self.size.height
 
     @property
     def _word_cell(self) -> int:
@@ -176,16 +185,16 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
 
     def move_to(self, vbucket: int) -> None:
         """Moves the cursor to a vbucket, or to the next one that is shown."""
-        self._vbucket = self.cells.numbers[
-            min(int(np.searchsorted(self.cells.numbers, vbucket)), len(self.cells.numbers) - 1)
-        ]
+        self._vbucket = self._next_shown(vbucket)
         super().set_cursor(self._place_of(self._vbucket))
 
+    def _next_shown(self, vbucket: int) -> int:
+        numbers = self.cells.numbers
+        return numbers[min(int(np.searchsorted(numbers, vbucket)), len(numbers) - 1)]
+
     def _place_of(self, vbucket: int) -> int:
-        return min(
-            int(np.searchsorted(self.cells.numbers, vbucket)) // self.form.each,
-            max(0, self.count - 1),
-        )
+        number = self._next_shown(vbucket)
+        return self._numbers.index(number) // self.form.each if number in self._numbers else 0
 
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the cell at a column and a line."""
@@ -204,7 +213,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         """Whether there is an error or a warning about a vbucket of the cell, or about the
         connection that stalls it.
         """
-        numbers = self.cells.numbers[place * self.form.each : (place + 1) * self.form.each]
+        numbers = self._numbers[place * self.form.each : (place + 1) * self.form.each]
         return any(
             self.cells.severity(number) is not None or self.cells.state(number) in STALLS
             for number in numbers
@@ -234,7 +243,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             return strip([(words, self.dim_style())], self.size.width, base)
         pieces: list[Piece] = []
         if not form.has_words:
-            first = self.cells.numbers[cells[0] * form.each]
+            first = self._numbers[cells[0] * form.each]
             label = f"{first:>{LABEL - 1}}" if line_of_row == 0 else " " * (LABEL - 1)
             pieces += [(label, self.dim_style()), (" ", base)]
         for cell in cells:

@@ -4,9 +4,10 @@ import pytest
 
 from dcpinspect.output.render.verdict import stood
 from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.theme import UNICODE
 from dcpinspect.tui.vbucket_map import fitting
-from tests.tui.screens import NARROW, Keys, play, press, screen
+from tests.tui.screens import NARROW, SAMPLES, Keys, play, press, screen, show
 
 pytestmark = pytest.mark.slow
 
@@ -20,6 +21,32 @@ def test_few_vbuckets_say_in_words_what_they_are() -> None:
             assert words.removesuffix(" after a rollback") in screen(app)
 
     play("rollback.pcap", scene)
+
+
+def test_few_vbuckets_that_do_not_fit_stand_with_the_worst_first() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "0")
+        overview = app.navigation.overview
+        vbucket_map, lines = overview.map, screen(app).splitlines()
+        assert vbucket_map.virtual_size.height > vbucket_map.size.height
+        title = next(place for place, line in enumerate(lines) if "vbuckets, the worst" in line)
+        seen = " ".join(lines[title + 1 : title + 1 + vbucket_map.size.height])
+        for number in (421, 42, 45, 48):
+            assert f"✖ {number} " in seen
+        assert vbucket_map.vbucket == 48
+        vbucket_map.move_to(47)
+        assert vbucket_map.vbucket == 47
+        vbucket_map.set_cursor(0)
+        vbucket_map.bad()
+        assert vbucket_map.is_bad(vbucket_map.at)
+        await pilot.resize_terminal(160, 60)
+        await press(app, pilot, "0")
+        assert not vbucket_map.is_worst_first, "all fit, so their numbers rise"
+        places = [vbucket_map._place_of(number) for number in vbucket_map.cells.numbers]
+        assert places == [*range(vbucket_map.count)]
+
+    inspection = Inspection([str(SAMPLES / name) for name in ("tour.pcapng", "orphans.pcap")])
+    show(inspection, scene, NARROW)
 
 
 def test_arrows_and_clicks_move_the_cursor() -> None:
