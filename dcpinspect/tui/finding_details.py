@@ -81,12 +81,13 @@ def about(
     effects = [effect for effect in others if effect.effect_of == finding.id]
     if effects:
         text_lines.append(f"\nExplains {effects_in_words(effects)}.\n")
-    text_lines.append("\n" if finding.cases else "")
-    for case in finding.cases[:MOST_CASES]:
+    cases = _that_differ(finding)
+    text_lines.append("\n" if cases else "")
+    for case in cases[:MOST_CASES]:
         sentence = f"{case.where}: {one_line(case.message)}"
         text_lines.append_text(labelled("", sentence, 0, width, indent=2))
-    if len(finding.cases) > MOST_CASES:
-        text_lines.append(f"and {len(finding.cases) - MOST_CASES:,} more\n")
+    if len(cases) > MOST_CASES:
+        text_lines.append(f"and {len(cases) - MOST_CASES:,} more\n")
     rule = RULES[finding.rule]
     for name, text in (
         ("Found when ", rule.fires),
@@ -97,6 +98,19 @@ def about(
             text_lines.append(f"\n{name}", "dim")
             text_lines.append(text)
     return text_lines
+
+
+def _that_differ(finding: Finding) -> Sequence[Finding]:
+    """Returns the cases; none where the parts above them say all: each case is of the same
+    connection, or of the same vbuckets, and says the same of the same stream-id.
+    """
+    connections, vbuckets, messages = (
+        {getattr(case, name) for case in finding.cases}
+        for name in ("connections", "vbuckets", "message")
+    )
+    is_said = messages == {finding.what or finding.message}
+    is_said &= all(case.sid == finding.sid for case in finding.cases)
+    return () if is_said and 1 in (len(connections), len(vbuckets)) else finding.cases
 
 
 def _cause_of(finding: Finding, others: Sequence[Finding]) -> str:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dcpinspect.protocol.column_types import NO_ROWS
 from dcpinspect.reading.store.store import Store
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.finding_details import about, in_words
+from dcpinspect.tui.finding_details import MOST_CASES, about, in_words
 from dcpinspect.tui.results import rows_of
 from dcpinspect.tui.theme import UNICODE
 from tests.tui.screens import Keys, play, press, read, settled
@@ -32,6 +32,25 @@ def test_a_request_that_works_is_shown() -> None:
         if line.strip().startswith("vbucket 31: from 0, uuid")
     )
     assert lines[at + 1].startswith("         "), "what is too long goes on with an indent"
+
+
+def test_cases_that_do_not_differ_have_no_lines() -> None:
+    texts = {}
+    for sample in ("loop.pcap", "orphans.pcap"):
+        with read(sample) as inspection:
+            for one in inspection.results.findings:
+                texts[sample, one.rule, one.where] = one, about(one, UNICODE).plain
+    one, text = next(
+        told for (_, rule, _), told in texts.items() if rule == "rollback-loop" and told[0].cases
+    )
+    assert {case.message for case in one.cases} == {one.what or one.message}
+    assert text.count(one.cases[0].message) == 1
+    differing = [
+        (one, text) for one, text in texts.values() if len({case.message for case in one.cases}) > 1
+    ]
+    assert differing
+    for one, text in differing:
+        assert all(f"{case.where}: " in text for case in one.cases[:MOST_CASES])
 
 
 def test_evidence_is_wrapped_below_itself() -> None:

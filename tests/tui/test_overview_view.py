@@ -108,7 +108,7 @@ def test_nothing_to_see_is_said(tmp_path: Path) -> None:
         await press(app, pilot, "0", "enter", "tab", "enter", "tab", "enter", "tab", "enter", "n")
         for words in (
             "no findings",
-            "no message was read",
+            "no packets",
             "no vbucket was requested",
             "no message so far",
             "no connections",
