@@ -195,8 +195,9 @@ class OverviewView(View):
             above = below_verdict - below - 1
             below += max(0, above - self.findings.needed(above))  # no row between them is empty
             beside = below
-            lines = self.map.needed(columns, max(1, below - 1 - words))
-            columns, legend = self._narrowed(columns, lines, legend)
+            room = max(1, below - 1 - words)
+            columns, legend = self._narrowed(columns, room, legend)
+            lines = self.map.needed(columns, room)
         else:
             most = min(free - CHART - 1 - words, max(3, height // 5))
             lines = self.map.needed(columns, max(1, most))
@@ -215,15 +216,21 @@ class OverviewView(View):
         self._beside.styles.height = beside
         self.rate.styles.height = max(CHART, min(beside - talking, HIGHEST_CHART))
 
-    def _narrowed(self, columns: int, lines: int, legend: Text) -> tuple[int, Text]:
+    def _narrowed(self, columns: int, room: int, legend: Text) -> tuple[int, Text]:
         """Returns the width that the map needs in so many lines, and its legend: the rest is for
         the connections.
         """
-        needed = max(columns // 2, self.map.width_in(columns, lines) + 1)
+        if self.map.cells.has_few:  # which stand in any number of columns
+            widths = range(columns // 2, columns)
+            needed = next(
+                (width for width in widths if self.map.needed(width, room + 1) <= room), columns
+            )
+        else:
+            lines = self.map.needed(columns, room)
+            needed = max(columns // 2, self.map.width_in(columns, lines) + 1)
         narrow_legend = self.map.legend(needed - 2)
         is_same = len(narrow_legend.split("\n")) == len(legend.split("\n"))
-        is_narrowed = not self.map.cells.has_few and is_same
-        return (needed, narrow_legend) if is_narrowed else (columns, legend)
+        return (needed, narrow_legend) if is_same else (columns, legend)
 
     # -- from part to part, and in
     # ------------------------------------------------------------------------

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
+import pytest
+
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.connection_list import COLUMNS, talks
 from tests.captures import field
-from tests.tui.screens import Keys, play, press, read, screen
+from tests.tui.screens import NARROW, WIDE, Keys, play, press, read, screen
 
 
 def test_the_sick_come_first_and_all_is_counted() -> None:
@@ -34,6 +38,22 @@ def test_a_narrow_list_leaves_out_whole_columns() -> None:
         assert heading.split()[-3:] == ["messages", "name", "found"]
 
     play("loop.pcap", scene, (80, 24))
+
+
+@pytest.mark.parametrize("sample", ["loop.pcap", "rollback.pcap"])
+def test_a_wider_terminal_has_no_fewer_columns(sample: str) -> None:
+    headings = []
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "0")
+        headings.append(app.navigation.overview.connections.head.replace("→ ", "").split())
+        overview = app.navigation.overview.map
+        assert overview.virtual_size.height <= overview.size.height
+
+    for size in (NARROW, WIDE, (200, 50)):
+        play(sample, scene, size)
+    for narrow, wide in pairwise(headings):
+        assert {*narrow} <= {*wide}
 
 
 def test_the_last_heading_is_whole_beside_a_scroll_bar() -> None:

@@ -54,7 +54,7 @@ def test_all_parts_are_on_one_screen(size: tuple[int, int]) -> None:
         ):
             assert words in text
         assert ("10.11.0.1:50000 → 10.11.0.2:11210" in text) == (size[0] > 80)
-        assert ("travel" in text) == (size[0] > 120)
+        assert ("travel" in text) == (size[0] > 80)
 
     play("orphans.pcap", scene, size)
 
