@@ -23,9 +23,9 @@ def test_clients_are_told_apart_by_address_name_and_agent() -> None:
     clients = of("tour.pcapng")["clients"]
     assert isinstance(clients, list)
     assert {(one["address"], one["name"]) for one in clients} >= {
-        ("10.11.0.1", "secidx"),
-        ("[fd11::1]", "eq_dcpq"),
-        ("10.11.0.1", "cbas"),
+        ("10.11.0.1", "secidx:orders-1"),
+        ("[fd11::1]", "eq_dcpq:backup-17"),
+        ("10.11.0.1", "cbas:market"),
     }
     assert sorted(number for one in clients for number in one["connections"]) == list(range(1, 8))
 
