@@ -137,41 +137,52 @@ def _on_other_branches(context: Context, opened_streams: _Opened) -> Iterator[Oc
         )
         if source is None or not _is_resumed_from(context, source, number):
             continue
-        logs = [context.logs.entries(int(streams.log[which])) for which in (source, number)]
-        common = shared_up_to(*logs)
-        branch = next((uuid for uuid, begin in logs[0] if begin < plain(start)), 0)
-        requested_uuid = int(request.uuid[number]) & _MASK
-        if common is None or common >= plain(start) or requested_uuid == branch:
-            continue
         since_ns, opened_ns = _stood_until_ns(context, source, number), int(stream.opened.time)
         if context.conduct.may_have_heard(int(stream.connection), since_ns, opened_ns) or any(
             _is_handed_over(context, source, member, number)
             for member in opened_streams.between(number, int(streams[source].at.time), opened_ns)
         ):
             continue
-        may_be_away = opened_ns - since_ns > PATIENCE_NS
-        missing = f"{common + 1}–{plain(start)}"
-        yield occurrence(
-            context,
-            number,
-            "resume-skipped",
-            f"resumed at {plain(start)} on branch 0x{requested_uuid:016x}, but the "
-            f"items {missing} that it has are of branch 0x{branch:016x}",
-            (
-                context.request(number),
-                context.answer(number),
-                context.stream_place(streams[source], streams[source].at),
-            ),
-            cause="not-captured" if may_be_away else "other-branch",
-            next_=_BRANCH
-            if may_be_away
-            else f"let the consumer ask again from {common}, because it lacks {missing} of this "
-            "branch; its author has to store the uuid of the branch that the items came on, with "
-            "which the producer rolls it back",
-            seqnos=(plain(start), common),
-            shared="resumed at seqnos up to which they have items of another branch",
-            severity="note" if may_be_away else "warning",
+        yield from _on_another_branch(
+            context, source, number, may_be_away=opened_ns - since_ns > PATIENCE_NS
         )
+
+
+def _on_another_branch(
+    context: Context, source: int, number: int, *, may_be_away: bool
+) -> Iterator[Occurrence]:
+    """Yields the occurrence of a stream on another branch than that of its ``source``, which
+    brought the items up to its start. ``may_be_away``: others may have brought more since.
+    """
+    streams, start = context.streams, plain(context.streams.request.start[number])
+    logs = [context.logs.entries(int(streams.log[which])) for which in (source, number)]
+    common = shared_up_to(*logs)
+    branch = next((uuid for uuid, begin in logs[0] if begin < start), 0)
+    requested_uuid = int(streams.request.uuid[number]) & _MASK
+    if common is None or common >= start or requested_uuid == branch:
+        return
+    missing = f"{start}" if common + 1 == start else f"{common + 1}–{start}"
+    yield occurrence(
+        context,
+        number,
+        "resume-skipped",
+        f"resumed at {start} on branch 0x{requested_uuid:016x}, but the items {missing} that it has "
+        f"are of branch 0x{branch:016x}",
+        (
+            context.request(number),
+            context.answer(number),
+            context.stream_place(streams[source], streams[source].at),
+        ),
+        cause="not-captured" if may_be_away else "other-branch",
+        next_=_BRANCH
+        if may_be_away
+        else f"let the consumer ask again from {common}, because it lacks {missing} of this "
+        "branch; its author has to store the uuid of the branch that the items came on, with "
+        "which the producer rolls it back",
+        seqnos=(start, common),
+        shared="resumed at seqnos up to which they have items of another branch",
+        severity="note" if may_be_away else "warning",
+    )
 
 
 def _is_resumed_from(context: Context, old: int, new: int) -> bool:
