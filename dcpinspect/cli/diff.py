@@ -132,9 +132,8 @@ def diff(
             selection = Selection(
                 vbuckets=tuple(view.selection.vbuckets), connections=tuple(numbers)
             )
-            read.append(
-                _side(letter, reading, spool, selection, wants_bar=wants_progress(result.output))
-            )
+            has_bar = wants_progress(result.output)
+            read.append(_side(letter, reading, spool, selection, wants_bar=has_bar))
         _refuse_nothing(read, connections)
         comparison_result = comparison.compare(read[0], read[1])
         ways = paths_of(read[0].tap, read[1].tap)

@@ -115,7 +115,7 @@ def remarks(
     connections that were counted, although they show what another one shows.
     """
     # deferred: NumPy, which --help does not need
-    from dcpinspect.output.render.coverage_text import coverage_table, nothing_found
+    from dcpinspect.output.render.coverage_text import nothing_found
 
     def complain(message: object) -> None:
         terminal.complain(f"{side}: {message}" if side else message)
@@ -129,14 +129,14 @@ def remarks(
     complain_of(problems[damage_shown:MAX_LINES], complain)
     if len(problems) > MAX_LINES:
         complain(f"{len(problems) - MAX_LINES} more damaged places")
-    if is_whole and not reading.messages and is_said:
-        pass
-    elif is_whole and not reading.messages:
-        complain(
-            f"{UNCHECKED}: {nothing_found(reading, any_port=', or --port auto', advises_elsewhere=advises_elsewhere)}"
-            if checks
-            else nothing_found(reading, advises_elsewhere=advises_elsewhere)
-        )
+    if is_whole and not reading.messages:
+        if not is_said:
+            why = nothing_found(
+                reading,
+                any_port=", or --port auto" if checks else "",
+                advises_elsewhere=advises_elsewhere,
+            )
+            complain(f"{UNCHECKED}: {why}" if checks else why)
     elif is_whole:
         for line in (
             *_selected(reading, shown, skipped),
@@ -149,20 +149,20 @@ def remarks(
     for line in _left_out(reading, stats=stats):
         complain(line)
     if stats:
-        sys.stderr.write(f"{side}:\n" if side else "")
-        sys.stderr.write(
-            "".join(
-                f"{line}\n"
-                for line in coverage_table(
-                    reading.coverage, reading.capture.files, terminal.error_width()
-                )
-            )
-        )
+        _write_coverage(reading, side)
     if (problems and not (reading.capture.packets or reading.messages)) or (
         checks and not reading.messages
     ):
         return CaptureError.exit_status
     return DamagedCapture.exit_status if problems else 0
+
+
+def _write_coverage(reading: Reading, side: str) -> None:
+    from dcpinspect.output.render.coverage_text import coverage_table  # deferred, as above
+
+    lines = coverage_table(reading.coverage, reading.capture.files, terminal.error_width())
+    heading = [f"{side}:"] if side else []
+    sys.stderr.write("".join(f"{line}\n" for line in (*heading, *lines)))
 
 
 def _selected(reading: Reading, shown: int | None, skipped: int) -> Iterator[str]:

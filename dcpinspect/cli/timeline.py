@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dcpinspect.output.render.vbucket_history import VbucketHistory
     from dcpinspect.protocol.column_types import RowNumbers
     from dcpinspect.reading.reading import Reading
+    from dcpinspect.streams.story import StreamStory
     from dcpinspect.tables.messages import MessageBatch
 
 IN_MEMORY = 16 << 20
@@ -272,6 +273,16 @@ class _Picture:
 
     def write(self, span: range | None) -> None:
         """Writes everything. ``span``: the seqnos that are drawn; None: all."""
+        self._write_lanes(span)
+        self._write_events()
+        if self._history.left_out:
+            self._write_line(
+                f"{self._history.left_out} more system events and changes of state are not shown"
+            )
+        self._write_line(_outcome(self._history), "dim")
+
+    def _write_lanes(self, span: range | None) -> None:
+        """Writes the heading, the lanes of each connection, and a legend of what they have."""
         from dcpinspect.output.render import timeline_text as drawing
         from dcpinspect.output.render.lanes import ASCII, ITEMS, UNICODE, legend, legend_lines
 
@@ -279,32 +290,14 @@ class _Picture:
         seqnos = drawing.seqnos_of(history.streams, span)
         scale = drawing.scale_of(seqnos, width=max(drawing.NARROWEST, width or drawing.WIDTH))
         self._write_line(self._heading(seqnos, scale), "bold")
-        seen = set[tuple[str, str]]()  # the legend explains only what is drawn
+        seen = set[tuple[str, str]]()
         for number, row in history.connections.items():
             name = f"  {escape_rest(row['name'])}" if row["name"] else ""
             heading = f"connection {number}  {row['client']} → {row['server']}{name}"
             for heading_line in wrap(heading, width, "    "):
                 self._write_line(heading_line)
-            stream_indices = [
-                stream_index
-                for stream_index, story in enumerate(history.streams)
-                if story.key[0] == number
-            ]
-            marks = [
-                [
-                    (event.seqno, event.letter)
-                    for event in history.noted.get(stream_index, ())
-                    if event.seqno is not None
-                ]
-                for stream_index in stream_indices
-            ]
-            for line in drawing.picture(
-                [history.streams[stream_index] for stream_index in stream_indices],
-                scale,
-                marks,
-                width=width,
-                glyphs=glyphs,
-            ):
+            streams, marks = _streams_of(history, number)
+            for line in drawing.picture(streams, scale, marks, width=width, glyphs=glyphs):
                 self._put_painted(line)
                 seen.update((glyph, paint) for text, paint in line for glyph in text)
         self._put_painted([])
@@ -320,23 +313,6 @@ class _Picture:
             for line in legend_lines(drawn, width) if drawn else ():
                 self._put_painted(line)
         self._put_painted([])
-        self._write_events()
-        if history.left_out:
-            self._write_line(
-                f"{history.left_out} more system events and changes of state are not shown"
-            )
-        told = [(event.severity, event.cause) for event in history.events if event.severity]
-        levels = Counter(severity for severity, cause in told if cause is None)
-        wrong = " and ".join(counted(number, level) for level, number in sorted(levels.items()))
-        if explained := len(told) - levels.total():
-            wrong = f"{wrong or 'no errors or warnings'}, {explained} explained by others"
-        does = "says what to do" if levels else "says more"
-        only = (
-            ""
-            if any(event.finding in history.of_connections for event in history.events)
-            else f" --vbucket {history.vbucket}"
-        )
-        self._write_line(f"{wrong or 'no errors or warnings'}; check{only} {does}", "dim")
 
     def _heading(self, seqnos: tuple[int, int], scale: Scale) -> str:
         from dcpinspect.output.render.event_lines import seqnos_text
@@ -381,6 +357,35 @@ class _Picture:
         while waiting is not None:
             self._write_line(waiting[2])
             waiting = next(messages, None)
+
+
+def _streams_of(
+    history: VbucketHistory, connection: int
+) -> tuple[list[StreamStory], list[list[tuple[int, str]]]]:
+    """Returns the streams of a connection, and the marks of each: seqnos and letters."""
+    numbers = [number for number, story in enumerate(history.streams) if story.key[0] == connection]
+    marks = [
+        [
+            (event.seqno, event.letter)
+            for event in history.noted.get(number, ())
+            if event.seqno is not None
+        ]
+        for number in numbers
+    ]
+    return [history.streams[number] for number in numbers], marks
+
+
+def _outcome(history: VbucketHistory) -> str:
+    """Returns how many findings stand among the events, and which command says more of them."""
+    causes = [(event.severity, event.cause) for event in history.events if event.severity]
+    levels = Counter(severity for severity, cause in causes if cause is None)
+    wrong = " and ".join(counted(number, level) for level, number in sorted(levels.items()))
+    wrong = wrong or "no errors or warnings"
+    if explained := len(causes) - levels.total():
+        wrong = f"{wrong}, {explained} explained by others"
+    of_connection = any(event.finding in history.of_connections for event in history.events)
+    only = "" if of_connection else f" --vbucket {history.vbucket}"
+    return f"{wrong}; check{only} {'says what to do' if levels else 'says more'}"
 
 
 _PAINTS = {

@@ -11,7 +11,7 @@ half of what both ways took together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -240,22 +240,7 @@ def _records(
     differences = [_differences(*segment_pair) for segment_pair in ways]
     if not all(len(delays_ns) for delays_ns in differences):
         return []
-    clock = (
-        "handshake"
-        if all(
-            segments_a.is_syn.any() and segments_b.is_syn.any() for segments_a, segments_b in ways
-        )
-        else "quickest-packets"
-    )
-    to_server, to_client = (
-        _of_syn(*segment_pair)
-        if clock == "handshake"
-        else int(delays_ns.min() if direction == 0 else delays_ns.max())
-        for direction, (segment_pair, delays_ns) in enumerate(zip(ways, differences, strict=True))
-    )
-    # because B is nearer to the client: the quickest packets are those with the opposite extremes
-    if clock != "handshake" and to_server < to_client:
-        to_server, to_client = int(differences[0].max()), int(differences[1].min())
+    clock, to_server, to_client = _clock(ways, differences)
     offset, error = (to_server + to_client) // 2, abs(to_server - to_client) // 2
     near_client = "a" if to_server >= to_client else "b"
     links = [
@@ -295,6 +280,21 @@ def _records(
             }
         )
     return rows
+
+
+def _clock(
+    ways: Sequence[tuple[Segments, Segments]], differences: Sequence[IntArray]
+) -> tuple[str, int, int]:
+    """Returns by which packets the clocks of two captures are compared, and their differences on
+    the way to the server and to the client, in nanoseconds.
+    """
+    if all(segments_a.is_syn.any() and segments_b.is_syn.any() for segments_a, segments_b in ways):
+        return "handshake", _of_syn(*ways[0]), _of_syn(*ways[1])
+    to_server, to_client = int(differences[0].min()), int(differences[1].max())
+    # because B is nearer to the client: the quickest packets are those with the opposite extremes
+    if to_server < to_client:
+        to_server, to_client = int(differences[0].max()), int(differences[1].min())
+    return "quickest-packets", to_server, to_client
 
 
 def _of_syn(segments_a: Segments, segments_b: Segments) -> int:

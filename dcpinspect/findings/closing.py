@@ -20,6 +20,7 @@ from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams import words as w
 from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.noops import Noops
@@ -106,27 +107,14 @@ def _closed(
     """
     if link.closed not in ("fin", "rst"):
         return
-    streams, runs = context.streams, context.open_on(link.number)
+    runs = context.open_on(link.number)
     if not len(runs):
         return
-    last = streams[runs[np.argmax(streams.latest.row[runs])]]
-    latest = context.stream_place(last, last.latest)
     side = SIDES[link.closed_by] if link.closed_by >= 0 else ""
     cause = "reset" if link.closed == "rst" else f"by-{side}" if side else None
     by = f" by the {side}" if side else ""
     message = f"{link.how_closed}{by} with {len(runs):,} stream{'s' if len(runs) != 1 else ''} open"
-    evidence = (
-        [
-            replace(
-                latest,
-                frame=link.closed_frame,
-                file=link.closed_file,
-                time_ns=link.closed_ns,
-            )
-        ]
-        if latest is not None
-        else []
-    )
+    evidence = _closing_packet(context, link, runs)
     if link.closed == "fin" and link.closed_by == link.unseen >= 0:
         cause, message = None, f"{message}: the other side acknowledged a FIN"
     explanation = (
@@ -158,6 +146,18 @@ def _closed(
         effect_of=cause_key,
         time_ns=link.closed_ns,
     )
+
+
+def _closing_packet(context: Context, link: TcpConnection, runs: RowNumbers) -> list[MessagePlace]:
+    """Returns the packet that closed a connection, as the place behind the last message of its
+    streams. ``runs``: the numbers of these.
+    """
+    streams = context.streams
+    last = streams[runs[np.argmax(streams.latest.row[runs])]]
+    latest = context.stream_place(last, last.latest)
+    if latest is None:
+        return []
+    return [replace(latest, frame=link.closed_frame, file=link.closed_file, time_ns=link.closed_ns)]
 
 
 def _rolled_back(context: Context, link: TcpConnection) -> MessagePlace | None:

@@ -352,40 +352,17 @@ def _silences(
     """
     interval = noop_interval(context.session(link.number))
     every = f", with a noop due every {interval:g} s" if interval is not None else ""
-    until, latest = context.until_ns(link), peer.latest.place
-    received_ns = _received_ns(link, peer, latest.offset, latest.time)
-    heard_ns = 0 if received_ns == GREATEST else received_ns
-    if link.unfinished[peer.producer]:
-        heard_ns = link.last_ns  # it may have brought some of these bytes
-    silence = until - max(latest.time, peer.answer_time, heard_ns)
-    is_heard = bool(latest.row) and latest.row >= peer.since and not peer.unseen
-    lost, acked = link.lost_at_end[peer.producer], link.acked[peer.producer]
-    # what the consumer's host did not acknowledge did not arrive, if its packets were captured
-    is_unread = lost is not None and (
-        not 0 < acked <= lost[0] or link.lost_at_end[1 - peer.producer] is not None
-    )
-    is_sent_again = any(late.time_ns > until for late in _sent_again(link, peer.producer, until))
-    if (
-        is_whole
-        and not is_unread
-        and not is_sent_again
-        and is_heard
-        and not peer.open.place.row
-        and not peer.is_waiting
-        and silence > peer.silence
-    ):
-        message = f"nothing came for {duration(silence)}{every}"
+    if is_whole and (silence := _silent_ns(context, link, peer)) > peer.silence:
         yield Occurrence(
             "silent-connection",
-            message,
+            f"nothing came for {duration(silence)}{every}",
             link.number,
-            (context.report_place(link.number, latest),),
-            last_time_ns=until,
+            (context.report_place(link.number, peer.latest.place),),
+            last_time_ns=context.until_ns(link),
             effect_of=cause_key,
         )
-    events = examples.occurrences
     certain = _certain(context, link, examples, peer.producer)
-    for event in events:
+    for event in examples.occurrences:
         silence = _since_arrival(context, link, peer, event, peer.producer)
         is_explained = context.may_lack(
             link.number, peer.producer, event.at.time_ns, event.other.time_ns
@@ -398,10 +375,31 @@ def _silences(
             f"nothing came for {duration(silence)}{every}",
             link.number,
             _both_places(context, link, event)[: 1 + (until_ns == event.other.time_ns)],
-            count=_times(event, events, examples.count),
+            count=_times(event, examples.occurrences, examples.count),
             last_time_ns=until_ns,
         )
         yield _with(silent, examples.rows[certain])
+
+
+def _silent_ns(context: Context, link: TcpConnection, peer: Peer) -> int:
+    """Returns how long nothing has come of the producer at the end; 0 where it was not heard
+    before, where something may have come that was not read, or where another rule says what waits.
+    """
+    until, latest = context.until_ns(link), peer.latest.place
+    is_heard = bool(latest.row) and latest.row >= peer.since and not peer.unseen
+    lost, acked = link.lost_at_end[peer.producer], link.acked[peer.producer]
+    # what the consumer's host did not acknowledge did not arrive, if its packets were captured
+    is_unread = lost is not None and (
+        not 0 < acked <= lost[0] or link.lost_at_end[1 - peer.producer] is not None
+    )
+    is_sent_again = any(late.time_ns > until for late in _sent_again(link, peer.producer, until))
+    if not is_heard or is_unread or is_sent_again or peer.open.place.row or peer.is_waiting:
+        return 0
+    received_ns = _received_ns(link, peer, latest.offset, latest.time)
+    heard_ns = 0 if received_ns == GREATEST else received_ns
+    if link.unfinished[peer.producer]:
+        heard_ns = link.last_ns  # it may have brought some of these bytes
+    return until - max(latest.time, peer.answer_time, heard_ns)
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

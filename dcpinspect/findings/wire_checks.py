@@ -59,6 +59,7 @@ def candidates(batch: MessageBatch, vbucket: int | None = None) -> Iterator[Cand
         broken_values(batch, is_read),
         _flags(batch, is_readable),
         _numbers(batch, is_readable),
+        _rollbacks(batch, is_readable),
         _logs(batch, is_readable),
         _holed(batch, is_known & ~is_readable),
     )
@@ -368,6 +369,11 @@ def _numbers(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates
         lambda row: f"seqno {seqno[row]}",
         seqnos=lambda row: (int(seqno[row]),),
     )
+
+
+def _rollbacks(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates]:
+    """Yields rollbacks whose seqno stands where UPR had it."""
+    decoded = batch.decoded
     rolled_back = is_readable & decoded.is_answer & (decoded.opcode == Opcode.DCP_STREAM_REQ)
     rolled_back &= decoded.fits & (decoded.specific == Status.ROLLBACK) & (decoded.extras_size == 8)
     seqnos = batch.column("rollback_seqno")

@@ -8,7 +8,7 @@ to exactly one outermost field.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotation import Annotation
@@ -438,8 +438,7 @@ class _Annotator(Annotation):
                 field_values += records
                 offset = end
                 continue
-            width = item.kind.size
-            if not width and isinstance(item.size, str) and item.size not in numbers:
+            if not item.kind.size and isinstance(item.size, str) and item.size not in numbers:
                 field_values.append(
                     self._raw(
                         Field("rest", 0, FieldKind.BYTES, "", "rest"),
@@ -450,14 +449,7 @@ class _Annotator(Annotation):
                     )
                 )
                 return field_values
-            if not width:
-                width = (
-                    numbers[item.size]
-                    if isinstance(item.size, str)
-                    else item.size
-                    if item.size is not None
-                    else end - offset
-                )
+            width = _width(item, numbers, end - offset)
             if width > end - offset:
                 self.problem(
                     "length-mismatch",
@@ -734,3 +726,14 @@ class _Annotator(Annotation):
             name, reason = contradiction
             offset = next((field.offset for field in self.message.fields if field.name == name), 0)
             self.problem("contradiction", name, offset, reason)
+
+
+def _width(item: Field, numbers: Mapping[str, int], room: int) -> int:
+    """Returns how many bytes a field has, by its kind or by what its layout says. ``numbers``: of
+    the fields before it. ``room``: bytes that are left.
+    """
+    if item.kind.size:
+        return item.kind.size
+    if isinstance(item.size, str):
+        return numbers[item.size]
+    return room if item.size is None else item.size

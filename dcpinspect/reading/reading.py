@@ -134,19 +134,7 @@ class Reading(AbstractContextManager["Reading", None]):
         secrets of TLS connections. ``surveyed``: what the captures told before, if that is known.
         """
         self.capture: Packets = open_capture(capture) if isinstance(capture, Sequence) else capture
-        secrets: Sequence[bytes] = ()
-        if isinstance(self.capture, Capture):
-            is_one, is_piped = len(self.files) == 1, self.capture.can_stop
-            if is_one and os.path.isfile(self.files[0]):
-                with suppress(OSError):
-                    secrets = secrets_behind(self.files[0])
-            if surveyed is None and (not is_one or is_piped or self.capture.has_snaplens):
-                from dcpinspect.transport.capture_survey import survey  # deferred: for several
-
-                surveyed = survey(self.files, is_piped=is_piped)
-                secrets = (*secrets, *surveyed.secrets)
-            if surveyed is not None:
-                self.capture.set_clocks(surveyed.ahead_ns)
+        surveyed, secrets = self._look_ahead(surveyed)
         self.named = named(capture if isinstance(capture, Sequence) else self.files)
         """What is read, as it was given: captures, and directories of captures."""
         ports = (*DEFAULT_PORTS, *extra_ports)
@@ -206,6 +194,26 @@ class Reading(AbstractContextManager["Reading", None]):
         """Replaces what tables and findings say of documents, users and names, but no messages."""
         if track:
             self.track()
+
+    def _look_ahead(self, surveyed: Survey | None) -> tuple[Survey | None, Sequence[bytes]]:
+        """Looks at files before they are read: returns the survey that they need, and the secrets
+        that stand behind their packets.
+        """
+        secrets: Sequence[bytes] = ()
+        if not isinstance(self.capture, Capture):
+            return surveyed, secrets
+        is_one, is_piped = len(self.files) == 1, self.capture.can_stop
+        if is_one and os.path.isfile(self.files[0]):
+            with suppress(OSError):
+                secrets = secrets_behind(self.files[0])
+        if surveyed is None and (not is_one or is_piped or self.capture.has_snaplens):
+            from dcpinspect.transport.capture_survey import survey  # deferred: for several
+
+            surveyed = survey(self.files, is_piped=is_piped)
+            secrets = (*secrets, *surveyed.secrets)
+        if surveyed is not None:
+            self.capture.set_clocks(surveyed.ahead_ns)
+        return surveyed, secrets
 
     def track(self, redactor: Redactor | None = None) -> None:
         """Keeps ``tables`` from now on; call it before the first batch. ``redactor``: as above."""

@@ -179,19 +179,7 @@ def session(
     is_ours = master is None and "spark.master" not in conf and not _is_submitted()
     is_local = is_ours or (master or conf.get("spark.master", "")).startswith("local")
     if is_local:
-        for name, value in (("PYSPARK_PYTHON", sys.executable), ("SPARK_LOCAL_IP", _LOOPBACK)):
-            os.environ.setdefault(name, value)
-        builder = builder.config(
-            map={**LOCAL, "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))}
-        )
-        if os.environ["PYSPARK_PYTHON"] == sys.executable and "spark.pyspark.python" not in conf:
-            builder = builder.config(
-                map={
-                    **daemon.settings(
-                        conf.pop(daemon.PYTHON_PATH, os.environ.get("PYTHONPATH", ""))
-                    )
-                }
-            )
+        builder = builder.config(map={**_local_settings(conf)})
     _check_answers(master or conf.get("spark.master", ""))
     if master is not None and is_remote(master):
         builder = builder.remote(master)
@@ -226,6 +214,19 @@ def session(
         finally:
             with suppress(Exception):  # an interrupted gateway may be gone
                 aside(lambda: _stop(spark_session), lambda: None)
+
+
+def _local_settings(conf: dict[str, str]) -> dict[str, str]:
+    """Returns the settings of a session on this machine, and sets its environment. ``conf``: those
+    of the user, of which the path of Python becomes a part of ours.
+    """
+    for name, value in (("PYSPARK_PYTHON", sys.executable), ("SPARK_LOCAL_IP", _LOOPBACK)):
+        os.environ.setdefault(name, value)
+    settings = {**LOCAL, "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))}
+    if os.environ["PYSPARK_PYTHON"] == sys.executable and "spark.pyspark.python" not in conf:
+        python_path = conf.pop(daemon.PYTHON_PATH, os.environ.get("PYTHONPATH", ""))
+        settings.update(daemon.settings(python_path))
+    return settings
 
 
 def is_remote(master: str) -> bool:

@@ -5,7 +5,7 @@ asked for the next one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
@@ -74,19 +74,9 @@ def networks_apart(
     )
     for name, namesakes in _beside_each_other(names, server_links, tables).items():
         strangers[names.words[name][1]].update(names.words[number][1] for number in namesakes)
-    same_ends: dict[tuple[str, str], list[TcpConnection]] = defaultdict(list)
-    for link in server_links.values():
-        before = same_ends[link.client, link.server]
-        for namesake in before[-MOST_EARLIER:]:
-            pair = {int(networks.of[number]) for number in (link.number, namesake.number)}
-            if (
-                len(pair) > 1
-                and namesake.first_ns <= link.last_ns
-                and link.first_ns <= namesake.last_ns
-            ):
-                for network in pair:
-                    strangers[network] |= pair - {network}
-        before.append(link)
+    for pair in _with_same_ends(server_links.values(), networks):
+        for network in pair:
+            strangers[network] |= pair - {network}
     number_of = {
         network: number
         for of_number in _members(networks, strangers).values()
@@ -99,6 +89,22 @@ def networks_apart(
         else link
         for link in links
     ]
+
+
+def _with_same_ends(links: Iterable[TcpConnection], networks: NameNumbers) -> Iterator[set[int]]:
+    """Yields pairs of networks that each have a connection with the same ends at one time."""
+    same_ends: dict[tuple[str, str], list[TcpConnection]] = defaultdict(list)
+    for link in links:
+        before = same_ends[link.client, link.server]
+        for namesake in before[-MOST_EARLIER:]:
+            pair = {int(networks.of[number]) for number in (link.number, namesake.number)}
+            if (
+                len(pair) > 1
+                and namesake.first_ns <= link.last_ns
+                and link.first_ns <= namesake.last_ns
+            ):
+                yield pair
+        before.append(link)
 
 
 def _joined_networks(links: Sequence[TcpConnection], connections: int) -> NameNumbers:

@@ -145,25 +145,7 @@ class Conversation(Portable):
         is_refused = decoded.is_answer & np.isin(decoded.specific, _REFUSALS)
         is_said |= is_refused & (decoded.opcode == Opcode.DCP_STREAM_REQ) & (decoded.value.size > 0)
         rows = np.flatnonzero(is_said & is_readable)
-        is_unclear = (
-            is_said & ~is_readable & (decoded.opcode == Opcode.DCP_CONTROL) & ~decoded.is_response
-        )
-        unclear: list[Fact] = [
-            (row, FACT_WINDOW, -1) for row in np.flatnonzero(is_unclear).tolist()
-        ]  # nobody knows what it sets
-        for row in np.flatnonzero(is_said & ~is_readable).tolist():
-            opcode, vbucket = int(decoded.opcode[row]), batch.vbucket.value_at(row)
-            if opcode in _ASKS:
-                self.session_of(int(batch.connection[row])).is_cut = True
-            is_log = (
-                opcode in FAILOVER_LOGS
-                and decoded.is_response[row]
-                and decoded.specific[row] == Status.SUCCESS
-            )
-            if is_log and vbucket is not None:
-                self.session_of(int(batch.connection[row])).reports.setdefault(
-                    int(vbucket), ServerReport()
-                ).miss_log(place_of(batch, row))
+        unclear = self._feed_unreadable(batch, np.flatnonzero(is_said & ~is_readable))
         facts: list[Fact] = []
         self.news = [
             SessionRecord(row, int(batch.connection[row]), Opcode.DCP_CONTROL, None, None)
@@ -199,6 +181,26 @@ class Conversation(Portable):
                 self.news.append(SessionRecord(row, connection, opcode, status, features))
         self.news.sort(key=lambda message_event: message_event.index)
         return sorted(facts + unclear)
+
+    def _feed_unreadable(self, batch: MessageBatch, rows: RowNumbers) -> list[Fact]:
+        """Notes what cannot be known, as these messages cannot be read. Returns facts as above."""
+        decoded, unclear = batch.decoded, list[Fact]()
+        for row in rows.tolist():
+            opcode, vbucket = int(decoded.opcode[row]), batch.vbucket.value_at(row)
+            if opcode == Opcode.DCP_CONTROL and not decoded.is_response[row]:
+                unclear.append((row, FACT_WINDOW, -1))  # nobody knows what it sets
+            if opcode in _ASKS:
+                self.session_of(int(batch.connection[row])).is_cut = True
+            is_log = (
+                opcode in FAILOVER_LOGS
+                and decoded.is_response[row]
+                and decoded.specific[row] == Status.SUCCESS
+            )
+            if is_log and vbucket is not None:
+                self.session_of(int(batch.connection[row])).reports.setdefault(
+                    int(vbucket), ServerReport()
+                ).miss_log(place_of(batch, row))
+        return unclear
 
     def filter_of(self, value: bytes, redactor: Redactor | None = None) -> int:
         """Number among ``filters`` of a stream request's value. ``redactor``: what it replaces is

@@ -624,22 +624,23 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
     delay = int(np.median(delays[0])) if len(delays[0]) else begins
     is_inside = any(map(_is_inside, (delays, [-delays_of_way for delays_of_way in delays])))
     count = min(map(len, delays))
-    is_next = (
-        has_handshakes
-        and bool(count)
-        and all(
-            abs(int(delays_of_way.min())) > 0
-            and abs(int(delays_of_way.max())) < _NEXT_NS
-            and delays_of_way.min() * delays_of_way.max() > 0
-            for delays_of_way in delays
-        )
-    )
+    is_next = has_handshakes and bool(count) and _are_next(delays)
     if is_translated and (has_port or is_next or (is_inside and count) or is_shown):
         is_recorded = has_same_ends or (not is_inside and abs(delay) > _NEXT_NS)
         return RECORDED if is_recorded else TRANSLATION, delay, True
     # a proxy connects once somebody connected to it
     is_sure = count > ENOUGH or (count == ENOUGH and begins * delay > 0)
     return (PROXY, delay, is_sure) if is_inside else None
+
+
+def _are_next(delays: Sequence[IntArray]) -> bool:
+    """Whether all of each direction came a moment later, or all a moment earlier."""
+    return all(
+        abs(int(delays_of_way.min())) > 0
+        and abs(int(delays_of_way.max())) < _NEXT_NS
+        and delays_of_way.min() * delays_of_way.max() > 0
+        for delays_of_way in delays
+    )
 
 
 def _is_inside(delays: Sequence[IntArray]) -> bool:

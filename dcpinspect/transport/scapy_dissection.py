@@ -186,18 +186,13 @@ class UnusualPackets:
                     network_of(view, frame, inside, _ETHERNET),  # type: ignore[arg-type] # see above
                 )
                 return _Inner(view[inside:end].tobytes(), wire_end - inside, inside, network)
-            if network_offset >= 0:
-                layer = self._layers.ip(batch.data[network_offset:end].tobytes())
-            else:
-                packet = batch.data[start:end].tobytes()
-                if link_type in _COOKED:
-                    kind, above = _COOKED[link_type]
-                    packet = bytes(12) + packet[kind : kind + 2] + packet[above:]
-                    link_type = _ETHERNET
-                first = self._layers.link(link_type)
-                if first is None:
-                    return UNUSUAL
-                layer = self._layers.dissected(first, packet)
+            layer = (
+                self._layers.ip(batch.data[network_offset:end].tobytes())
+                if network_offset >= 0
+                else self._link_layer(batch.data[start:end].tobytes(), link_type)
+            )
+            if layer is None:
+                return UNUSUAL
             inner = self._walk(
                 layer, max(0, int(batch.wire[packet_index] - batch.captured[packet_index])), network
             )
@@ -230,6 +225,15 @@ class UnusualPackets:
         except Exception:  # whatever the bytes made Scapy do, the packet is at fault
             return MALFORMED
         return MALFORMED
+
+    def _link_layer(self, packet: bytes, link_type: int) -> Any | None:
+        """Returns the layers of a packet from its link on; None if Scapy has no such link type."""
+        if link_type in _COOKED:
+            kind, above = _COOKED[link_type]
+            packet = bytes(12) + packet[kind : kind + 2] + packet[above:]
+            link_type = _ETHERNET
+        first = self._layers.link(link_type)
+        return None if first is None else self._layers.dissected(first, packet)
 
     def _walk(self, layer: Any, cut: int, network: int) -> _Inner | Fragment | int:
         """Follows the layers inwards. ``cut``: bytes that snaplen took from the end. ``network``:

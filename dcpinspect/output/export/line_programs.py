@@ -139,12 +139,8 @@ def line_program(
     start, end, seqno, prepared = map(
         positions.get, ("start_seqno", "end_seqno", "by_seqno", "prepared_seqno")
     )
-    range_of_marker = ""
-    if (
-        decoded.opcode[index] == Opcode.DCP_SNAPSHOT_MARKER
-        and start is not None
-        and end is not None
-    ):
+    range_of_marker, is_marker = "", decoded.opcode[index] == Opcode.DCP_SNAPSHOT_MARKER
+    if is_marker and start is not None and end is not None:
         range_of_marker = f"{number(start)}–{number(end)}{mark((rt.RIGHT, widths.seqno))}"
     beside = rt.BESIDE if key_of == ASKED_BEFORE else 0
     longest = 0 if key_of == OWN else REQUEST_KEY_WIDTH

@@ -254,6 +254,14 @@ class Subset:
         ]
         return file_names + names[len(file_names) :]
 
+    def _notes(self) -> list[bytes]:
+        """Returns the notes of the captures, none of which comes through redaction, and our own."""
+        captures = self._reading.capture.files if self._wishes.redactor is None else ()
+        notes = [note for file in captures for note in file.notes]
+        if self._plain is not None and self._plain.note is not None:
+            notes.append(self._plain.note)
+        return list(dict.fromkeys(notes))
+
     def write(self, sink: Sink, *, check: Callable[[], None] = lambda: None) -> int:
         """Writes the wanted packets as pcapng, and returns their number. ``check`` is called now
         and then, and may raise an error.
@@ -294,15 +302,7 @@ class Subset:
         handshakes = Handshakes(transport, begun, bare=made) if len(begun) else None
         looks = handshakes is not None or len(pairs) > 0 or len(self._moments) > 0
         again = HeadersAgain(transport) if looks else None
-        captures = self._reading.capture.files
-        notes = (
-            [note for file in captures for note in file.notes]
-            if self._wishes.redactor is None
-            else []
-        )
-        if self._plain is not None and self._plain.note is not None:
-            notes.append(self._plain.note)
-        writer = PcapNgWriter(sink, list(dict.fromkeys(notes)))
+        writer = PcapNgWriter(sink, self._notes())
         if self._wishes.with_secrets:
             writer.secrets(self._reading.engine.keys.lines(about.secrets for about in open_tls))
         written = 0

@@ -293,13 +293,22 @@ def _of_stream(
             event.text,
             event.time_ns,
         )
+    last = max(last_rows.get(stream_ids[0], 0), stream["open_row"])
+    yield from _ends(stream, stream_ids, links[stream_ids[0]], last)
+
+
+def _ends(
+    stream: Mapping[str, Any],
+    stream_ids: tuple[int, int, int | None],
+    link: TcpConnection,
+    last: int,
+) -> Iterator[VbucketEvent]:
+    """Yields how a stream ended, or stands when the capture ends. ``last``: the last row."""
     end = (
         f"after seqno {stream['last_seqno']}"
         if stream["last_seqno"] is not None
         else "before any seqno"
     )
-    last = max(last_rows.get(stream_ids[0], 0), stream["open_row"])
-    link = links[stream_ids[0]]
     until_ns = lasted_until(stream, link)
     if stream["end_row"] is None and stream["end_reason"] in NO_STREAM_END:
         by = _SIDES[link.closed_by] if link.closed_by >= 0 else ""

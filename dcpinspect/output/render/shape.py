@@ -159,8 +159,7 @@ def by_time(
     end = max(last, end)
     bars, gaps = story.bars, since(story.times_of(story.gap_rows))
     first = since(bars.time)
-    # a snapshot lasts until its last item, or until the end of the stream if more of it was
-    # promised
+    # a snapshot lasts until its last item, or to the stream's end if more of it was promised
     next_rows = np.append(bars.row[1:], np.iinfo(np.int64).max)[: len(bars.row)]
     received = np.maximum(first, since(story.last_before(next_rows, bars.time)))
     is_promised = (bars.received < bars.last) & (np.arange(len(first)) == len(first) - 1)
