@@ -39,19 +39,18 @@ class Charts:
 
     ends: tuple[int, int] = (0, 0)
     """When the capture began and ended, in nanoseconds since 1970."""
-    start_ns: int = 0
-    """Begin of the first span, in nanoseconds since 1970."""
     span_ns: int = 1
+    """Length of the spans of messages. The first span of all begins with the capture."""
     used: int = 0
     """Number of spans."""
     commands: Sequence[CommandRate] = ()
     """Commands, those that were said most first."""
-    windows: Sequence[tuple[int, int, int, int, IntArray]] = ()
-    """Connection, bytes of its window, start and length of its spans, most bytes outstanding."""
-    round_trips: Sequence[tuple[int, int, int, IntArray]] = ()
-    """Connection, start and length of its spans, nanoseconds of the slowest answer in each span."""
-    noops: Sequence[tuple[int, int, int, IntArray]] = ()
-    """Connection, start and length of its spans, nanoseconds of each span's slowest noop."""
+    windows: Sequence[tuple[int, int, int, IntArray]] = ()
+    """Connection, bytes of its window, length of its spans, most bytes outstanding."""
+    round_trips: Sequence[tuple[int, int, IntArray]] = ()
+    """Connection, length of its spans, nanoseconds of the slowest answer in each span."""
+    noops: Sequence[tuple[int, int, IntArray]] = ()
+    """Connection, length of its spans, nanoseconds of each span's slowest noop."""
     answers: Sequence[tuple[str, IntArray]] = ()
     """Command, and numbers of its answers by the power of two at or below their nanoseconds."""
     by_connection: IntArray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
@@ -60,11 +59,10 @@ class Charts:
 
 def charts_of(counted: MessageStats, ends: tuple[int, int]) -> Charts:
     """Returns what can be drawn of messages that were counted. ``ends``: of the capture."""
-    counted.reach(ends[1])
+    counted.reach(ends[1] - ends[0])
     messages, sizes = counted.messages_by_time, counted.bytes_by_time
     return Charts(
         ends=ends,
-        start_ns=messages.start_ns or 0,
         span_ns=messages.span_ns,
         used=messages.used,
         commands=[
@@ -103,7 +101,7 @@ class Statistics:
         counted. ``tables``: its own, if made already.
         """
         if self._of_all and reading.last_time_ns is not None:
-            self._counted.reach(reading.last_time_ns)
+            self._counted.reach(reading.ends[1] - reading.ends[0])
         of_streams = (
             _of_streams(tables or reading.tables, self._of_connections.most_outstanding)
             if self._of_all
@@ -118,9 +116,12 @@ class Statistics:
             return charts
         last_times = tables.connections.rows("connection", "last_time")
         # what is outstanding stays so while nothing comes
-        series.outstanding.hold({number: last_ns or 0 for number, last_ns in last_times})
+        first_ns, end_ns = reading.ends
+        series.outstanding.hold(
+            {number: (last_ns or 0) - first_ns for number, last_ns in last_times}
+        )
         for row in (series.outstanding, series.answers, series.noops):
-            row.reach(reading.ends[1])
+            row.reach(end_ns - first_ns)
         return replace(
             charts,
             windows=list(_windows(tables, series.outstanding)),
@@ -129,18 +130,18 @@ class Statistics:
         )
 
 
-def _windows(tables: Tables, series: Series) -> Iterator[tuple[int, int, int, int, IntArray]]:
+def _windows(tables: Tables, series: Series) -> Iterator[tuple[int, int, int, IntArray]]:
     """Yields ``Charts.windows`` for connections that have a window and lost nothing."""
     names = ("connection", "window_bytes", "outstanding_bytes")
     for connection, window, outstanding in tables.connections.rows(*names):
         if outstanding is not None and connection in series.rows:
-            yield connection, window, series.start_ns or 0, series.span_ns, series.rows[connection]
+            yield connection, window, series.span_ns, series.rows[connection]
 
 
-def _by_connection(series: Series) -> Iterator[tuple[int, int, int, IntArray]]:
+def _by_connection(series: Series) -> Iterator[tuple[int, int, IntArray]]:
     """Yields the entries of ``Charts.round_trips``."""
     for connection in sorted(series.rows):
-        yield connection, series.start_ns or 0, series.span_ns, series.rows[connection]
+        yield connection, series.span_ns, series.rows[connection]
 
 
 def _of_streams(tables: Tables, most_outstanding: Mapping[int, int]) -> Iterator[StatisticsRow]:

@@ -103,6 +103,7 @@ def _facts(manifest: Manifest) -> list[tuple[str, list[str]]]:
 
 def _charts(messages: Any, connections: Records) -> Charts:
     counted = MessageStats()
+    first_ns = min(filter(None, connections.values("first_time")), default=0)
     for batch in messages.to_batches(
         columns=["opcode", "side", "magic", "time_ns", "length", "rtt_ns"]
     ):
@@ -116,9 +117,12 @@ def _charts(messages: Any, connections: Records) -> Charts:
         is_server = np.isin(magic, (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE))
         answered = is_response & batch.column("rtt_ns").is_valid().to_numpy(zero_copy_only=False)
         counted.count(
-            command_of(opcode, is_response, is_server), time_ns, length, answered, rtt[answered]
+            command_of(opcode, is_response, is_server),
+            time_ns - first_ns,
+            length,
+            answered,
+            rtt[answered],
         )
-    first_ns = min(filter(None, connections.values("first_time")), default=0)
     return charts_of(
         counted, (first_ns, max(filter(None, connections.values("last_time")), default=0))
     )

@@ -65,11 +65,13 @@ class ConnectionCharts:
             most[connection] = max(most.get(connection, 0), int(balance.max()))
             series = self.outstanding
             if connection in series.rows or len(series.rows) < CHARTED:
-                series.add(batch.connection[rows], batch.time_ns[rows], np.maximum(balance, 0))
+                since = batch.time_ns[rows] - batch.origin_ns
+                series.add(batch.connection[rows], since, np.maximum(balance, 0))
 
 
 def _feed_waits(series: Series, batch: MessageBatch, is_measured: BoolArray) -> None:
     """Takes how long some answers of the batch took."""
     rows = np.flatnonzero(is_measured)
     wait_ns = batch.rtt_ns.values[rows].astype(np.int64)
-    series.add(batch.connection[rows], batch.time_ns[rows], np.maximum(wait_ns, 1))
+    since = batch.time_ns[rows] - batch.origin_ns
+    series.add(batch.connection[rows], since, np.maximum(wait_ns, 1))

@@ -98,6 +98,8 @@ class MessageStats:
         self.messages_by_time = Series()
         """Messages and bytes over time, by command as in ``commands``."""
         self.bytes_by_time = Series()
+        self.origin_ns = 0
+        """Begin of the capture."""
 
     def feed(self, batch: MessageBatch, rows: RowNumbers) -> None:
         """Counts these messages of a batch."""
@@ -109,13 +111,14 @@ class MessageStats:
         self._statuses += np.bincount(
             decoded.specific[rows][is_response].astype(np.int64), minlength=len(self._statuses)
         )
+        self.origin_ns = batch.origin_ns
         self._count_connections(batch.connection[rows], batch.length[rows])
         self._count_collections(batch, rows)
         rtt = batch.rtt_ns
         answered = is_response & rtt.is_known[rows]
         self.count(
             command,
-            batch.time_ns[rows],
+            batch.time_ns[rows] - batch.origin_ns,
             batch.length[rows],
             answered,
             rtt.values[rows[answered]].astype(np.int64),
@@ -124,29 +127,29 @@ class MessageStats:
     def count(
         self,
         command: RowNumbers,
-        time_ns: RowNumbers,
+        since_ns: RowNumbers,
         length: RowNumbers,
         answered: BoolArray,
         rtt_ns: RowNumbers,
     ) -> None:
         """Counts messages without statuses and collections.
 
-        ``command``: from ``command_of``. ``length``: in bytes. ``rtt_ns``: waiting time of the
-        messages that are ``answered``.
+        ``command``: from ``command_of``. ``since_ns``: times since the capture began.
+        ``length``: in bytes. ``rtt_ns``: waiting time of the messages that are ``answered``.
         """
         self.messages += len(command)
         self._counts += np.bincount(command, minlength=len(self._counts))
         np.add.at(self._bytes, command, length)
         self._sizes.add(command, length)
-        self.messages_by_time.add(command, time_ns, np.ones(len(command), dtype=np.int64))
-        self.bytes_by_time.add(command, time_ns, length)
+        self.messages_by_time.add(command, since_ns, np.ones(len(command), dtype=np.int64))
+        self.bytes_by_time.add(command, since_ns, length)
         if len(rtt_ns):
             self._answers.add(command[answered], rtt_ns)
 
-    def reach(self, time_ns: int) -> None:
-        """Makes rates go on until a time, in nanoseconds since 1970."""
-        self.messages_by_time.reach(time_ns)
-        self.bytes_by_time.reach(time_ns)
+    def reach(self, since_ns: int) -> None:
+        """Makes rates go on until a time since the capture began."""
+        self.messages_by_time.reach(since_ns)
+        self.bytes_by_time.reach(since_ns)
 
     def rows(self) -> Iterator[StatisticsRow]:
         """Yields the counts, the greatest first, as rows of ``STATS`` with the keys that apply."""
@@ -241,8 +244,7 @@ class MessageStats:
         for index in range(self.messages_by_time.used):
             yield {
                 "section": "throughput",
-                "time": (self.messages_by_time.start_ns or 0)
-                + index * self.messages_by_time.span_ns,
+                "time": self.origin_ns + index * self.messages_by_time.span_ns,
                 "seconds": self.messages_by_time.span_ns / 1e9,
                 "count": int(messages[index]),
                 "bytes": int(sizes[index]),

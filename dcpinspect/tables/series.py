@@ -1,4 +1,6 @@
-"""Numbers over time for some groups, in spans that become longer as the reading needs it."""
+"""Numbers over time for some groups, in spans that become longer as the reading needs it. The first
+one begins with the capture, so all charts and tables divide time at the same places.
+"""
 
 from __future__ import annotations
 
@@ -35,24 +37,21 @@ class Series:
 
     def __init__(self, *, kind: SeriesKind = "sum", limit: int = 1 << 10) -> None:
         """``limit``: number of groups that are kept, the first ones to come; others are ignored."""
-        self.start_ns: int | None = None
         self.span_ns = FIRST_SPAN_NS
         self.rows: dict[int, IntArray] = {}
         self._is_level, self._is_sum = kind == "level", kind == "sum"
         self._most = limit
-        # for levels: nanoseconds since the start, and value
+        # for levels: nanoseconds since the capture began, and value
         self._last: dict[int, tuple[int, int]] = {}
         self._until = -1
 
-    def add(self, groups: RowNumbers, time_ns: RowNumbers, values: RowNumbers) -> None:
-        """Adds values with their groups and times, in nanoseconds since 1970. Values before the
-        first one count at its time.
+    def add(self, groups: RowNumbers, since_ns: RowNumbers, values: RowNumbers) -> None:
+        """Adds values with their groups and times, in nanoseconds since the capture began. Those
+        before that count there.
         """
         if not len(groups):
             return
-        if self.start_ns is None:
-            self.start_ns = int(time_ns.min())
-        since: IntArray = np.maximum(time_ns - self.start_ns, 0)
+        since: IntArray = np.maximum(since_ns, 0)
         self._lengthen(int(since.max()))
         present, number = np.unique(groups, return_inverse=True)
         number = number.reshape(-1)
@@ -71,14 +70,14 @@ class Series:
             old = self.rows[group]
             self.rows[group] = old + rows[index] if self._is_sum else np.maximum(old, rows[index])
 
-    def reach(self, time_ns: int) -> None:
-        """Makes the spans go on until a time, in nanoseconds since 1970, also without values."""
-        if self.start_ns is not None:
-            self._until = max(self._until, time_ns - self.start_ns)
+    def reach(self, since_ns: int) -> None:
+        """Makes the spans go on until a time since the capture began, also without more values."""
+        if self.rows:
+            self._until = max(self._until, since_ns)
             self._lengthen(self._until)
 
     def _lengthen(self, since: int) -> None:
-        """Makes spans longer until one has the time so many nanoseconds after the start."""
+        """Makes spans longer until one has the time so many nanoseconds after the begin."""
         while since >= SPANS * self.span_ns:
             self.span_ns *= 2
             for group, row in self.rows.items():
@@ -97,10 +96,10 @@ class Series:
         row[1 : until + 1] = np.maximum(row[1 : until + 1], carried[:until])
 
     def hold(self, until_ns: Mapping[int, int]) -> None:
-        """Makes the level of each group last until a time, in nanoseconds since 1970."""
+        """Makes the level of each group last until a time since the capture began."""
         for group, (since, value) in list(self._last.items()):
-            time_ns = max(until_ns.get(group, 0), (self.start_ns or 0) + since)
-            self.add(*(np.array([number]) for number in (group, time_ns, value)))
+            last = max(until_ns.get(group, 0), since)
+            self.add(*(np.array([number]) for number in (group, last, value)))
 
     @property
     def used(self) -> int:

@@ -90,15 +90,13 @@ def short(number: float) -> str:
     raise AssertionError
 
 
-def over(scale: Scale, values: IntArray, start_ns: int, span_ns: int) -> Values:
-    """Returns the greatest value in each cell of an axis of time. ``start_ns``: when the span of the
-    first value begins.
-    """
+def over(scale: Scale, values: IntArray, span_ns: int) -> Values:
+    """Returns the greatest value in each cell of an axis of time."""
     times = scale.first + np.arange(scale.cells) * scale.step
     drawn = np.zeros(scale.cells)
-    has_values = (times + scale.step > start_ns) & (times < start_ns + len(values) * span_ns)
-    if len(values) and has_values.any():
-        spans = np.maximum(times[has_values] - start_ns, 0) // span_ns
+    has_values = times < len(values) * span_ns
+    if has_values.any():
+        spans = times[has_values] // span_ns
         drawn[has_values] = np.maximum.reduceat(values, spans)
     return drawn
 
@@ -106,7 +104,6 @@ def over(scale: Scale, values: IntArray, start_ns: int, span_ns: int) -> Values:
 def chart(
     title: str,
     values: IntArray,
-    start_ns: int,
     span_ns: int,
     length_ns: int,
     *,
@@ -120,13 +117,12 @@ def chart(
     """Yields a heading, ``height`` lines of columns with numbers beside them, a sign below each
     column that has findings, and the axis of time, from the begin of the capture to its end.
 
-    ``start_ns`` and ``span_ns``: begin of the first value's span since the capture began at
-    ``first_ns``, and length of each. ``length_ns``: length of the capture. ``write``: writes the
-    greatest value. ``limit``: the greatest value that should occur; a line marks it where no column
-    covers it.
+    ``span_ns``: length of each value's span since the capture began at ``first_ns``.
+    ``length_ns``: length of the capture. ``write``: writes the greatest value. ``limit``: the
+    greatest value that should occur; a line marks it where no column covers it.
     """
     scale = time_scale(length_ns, width - LABEL)
-    drawn = np.repeat(over(scale, values, start_ns, span_ns), scale.wide)
+    drawn = np.repeat(over(scale, values, span_ns), scale.wide)
     top = max(float(drawn.max(initial=0)), limit or 0)
     lines = columns(drawn, height, limit=top)
     if limit is not None and top:

@@ -106,7 +106,7 @@ class Heat:
         if not len(batch):
             return
         if not self.used:
-            self.start_ns = int(batch.time_ns.min())
+            self.start_ns = batch.origin_ns
         decoded, vbucket = batch.decoded, batch.vbucket
         is_own = (
             _IS_EVENT[decoded.opcode]

@@ -49,7 +49,7 @@ class Rate(Widget):
         happened = (
             happenings(self._results.findings, theme.glyphs_of(self.app)) if height > 2 else []
         )
-        series = row, charts.start_ns - first_ns, charts.span_ns, last_ns - first_ns
+        series = row, charts.span_ns, last_ns - first_ns
         high = max(1, height - 1 - bool(happened))
         form: dict[str, Any] = {"width": width - 1, "height": high, "first_ns": first_ns}
         _, *lines = chart("", *series, events=happened, **form)

@@ -93,7 +93,7 @@ def _commands(charts: Charts, width: int) -> Iterator[Line]:
         "heading",
     )
     for count, command in counted[:COMMANDS]:
-        amounts = over(scale, command.messages, charts.start_ns - charts.ends[0], charts.span_ns)
+        amounts = over(scale, command.messages, charts.span_ns)
         spark = columns(np.repeat(amounts, scale.wide), 1)[0][:spark_width]
         yield (
             (
@@ -107,7 +107,7 @@ def _commands(charts: Charts, width: int) -> Iterator[Line]:
 
 
 def _windows(charts: Charts, drawn: _Drawn) -> Iterator[Line]:
-    for connection, window, start_ns, span_ns, values in charts.windows[:WINDOWS]:
+    for connection, window, span_ns, values in charts.windows[:WINDOWS]:
         if not values.any():
             continue
         most = int(values.max())
@@ -115,26 +115,23 @@ def _windows(charts: Charts, drawn: _Drawn) -> Iterator[Line]:
         title = f"connection {connection}: bytes not acknowledged, at most {most:,}{share}"
         if len(title) > drawn.width:
             title = title.replace("connection", "con").replace("its window of", "window")
-        series = connection, start_ns, span_ns, values
-        yield from _of_connection(drawn, title, series, limit=window)
+        yield from _of_connection(drawn, title, (connection, span_ns, values), limit=window)
     if len(charts.windows) > WINDOWS:
         yield f"and {len(charts.windows) - WINDOWS} more connections with windows, see below", ""
 
 
 def _round_trips(
-    series: Sequence[tuple[int, int, int, IntArray]],
+    series: Sequence[tuple[int, int, IntArray]],
     what: str,
     drawn: _Drawn,
 ) -> Iterator[Line]:
     """Yields charts of how long connections took to answer, the slowest first."""
-    slowest = sorted(series, key=lambda one: -int(one[3].max(initial=0)))
-    for connection, start_ns, span_ns, values in slowest[:WINDOWS]:
+    slowest = sorted(series, key=lambda one: -int(one[2].max(initial=0)))
+    for connection, span_ns, values in slowest[:WINDOWS]:
         if not values.any():
             continue
         title = f"connection {connection}: {what}, at most {duration(int(values.max()))}"
-        yield from _of_connection(
-            drawn, title, (connection, start_ns, span_ns, values), write=duration
-        )
+        yield from _of_connection(drawn, title, (connection, span_ns, values), write=duration)
     if len(slowest) > WINDOWS:
         yield f"and {len(slowest) - WINDOWS} more, which took less", ""
 
@@ -142,7 +139,7 @@ def _round_trips(
 def _of_connection(
     drawn: _Drawn,
     title: str,
-    series: tuple[int, int, int, IntArray],
+    series: tuple[int, int, IntArray],
     *,
     write: Callable[[float], str] = short,
     limit: int | None = None,
@@ -150,7 +147,7 @@ def _of_connection(
     """Yields a chart with signs of the connection's findings. Below its first chart, the first
     finding of each rule stands in words.
     """
-    (connection, start_ns, span_ns, values), ends = series, drawn.ends
+    (connection, span_ns, values), ends = series, drawn.ends
     findings = [happened for happened in drawn.events if happened.connection == connection]
     form: dict[str, Any] = {
         "width": drawn.width,
@@ -158,7 +155,7 @@ def _of_connection(
         "limit": limit,
         "first_ns": ends[0],
     }
-    placed = values, start_ns - ends[0], span_ns, ends[1] - ends[0]
+    placed = values, span_ns, ends[1] - ends[0]
     yield from chart(title, *placed, write=write, events=findings, **form)
     new = [happened for happened in findings if happened not in drawn.worded]
     drawn.worded.update(new)

@@ -66,8 +66,8 @@ def test_of_nothing_there_is_nothing() -> None:
 
 def test_charts_of_a_connection_mark_when_something_was_found() -> None:
     charts, rows = of("rollback.pcap")
-    connection, start_ns, span_ns, values = charts.round_trips[0]
-    at = start_ns + span_ns // 2
+    connection, span_ns, values = charts.round_trips[0]
+    at = charts.ends[0] + int(values.nonzero()[0][0]) * span_ns + span_ns // 2
     found = [
         Happened(connection, at, "!", "warning", "slow: it took long"),
         Happened(99, at, "!", "warning", "of another connection"),

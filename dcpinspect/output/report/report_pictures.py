@@ -338,7 +338,7 @@ def over_time(
     svg = _svg(170, f"{unit} over time, by command", kind="chart")
     total = np.sum([layer for _, layer in layers], axis=0)
     base = np.zeros(charts.used)
-    edges = _edges(charts, charts.start_ns, charts.span_ns, charts.used)
+    edges = _edges(charts, charts.span_ns, charts.used)
     for number, (title, layer) in enumerate(layers):
         top = base + layer
         line = _area(base, top, float(total.max()) or 1.0, edges)
@@ -354,11 +354,11 @@ def windows(charts: Charts, limit: int = 8) -> Iterator[tuple[int, Element]]:
     """Yields a chart for each connection with a flow-control window: the bytes that were not
     acknowledged, against the window.
     """
-    for connection, window, start_ns, span_ns, values in charts.windows[:limit]:
+    for connection, window, span_ns, values in charts.windows[:limit]:
         label = f"bytes of connection {connection} that were not acknowledged, over time"
         svg = _svg(170, label, kind="chart")
         highest = max(window, int(values.max()), 1)
-        edges = _edges(charts, start_ns, span_ns, len(values))
+        edges = _edges(charts, span_ns, len(values))
         line = _area(np.zeros(len(values)), values.astype(float), highest, edges)
         area = _add(svg, "path", d=line, class_="fill-layer-0")
         _add(area, "title", f"at most {int(values.max()):,} of {window:,} bytes")
@@ -435,10 +435,10 @@ def _round(first: int, end: int, apart: int) -> list[int]:
     return [tick for tick in ticks if 8 * (tick - first) < 7 * (end - first)]
 
 
-def _edges(charts: Charts, start_ns: int, span_ns: int, used: int) -> npt.NDArray[np.float64]:
+def _edges(charts: Charts, span_ns: int, used: int) -> npt.NDArray[np.float64]:
     """Returns where ``used`` spans begin, and the last ends, on the axis of the whole capture."""
     begin_ns, end_ns = charts.ends
-    since = start_ns - begin_ns + np.arange(used + 1) * span_ns
+    since = np.arange(used + 1) * span_ns
     edges: npt.NDArray[np.float64] = np.clip(since / max(1, end_ns - begin_ns), 0, 1)
     return _PLOT + (_RIGHT - _PLOT) * edges
 
