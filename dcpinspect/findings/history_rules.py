@@ -223,8 +223,11 @@ def _wrong_entry(context: Context, number: int, previous: int) -> Occurrence | N
         None,
     )
     right = log.newest_below(start) if log is not None else None
-    if log is None or right is None or right == uuid:
+    of_server = context.rollbacks.stream_rollback(previous).log
+    if log is None or right in (None, uuid):
         return None
+    if of_server is not None and of_server.newest_below(start) != right:
+        return None  # the consumer's log is older, and 'rollbacks' names another uuid
     before = context.streams[previous]
     is_same = before.request.uuid == stream.request.uuid
     if is_same and plain(before.rollback) > branch_ends(log.entries).get(uuid, _MASK):

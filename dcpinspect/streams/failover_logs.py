@@ -15,7 +15,7 @@ from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.grouping import VBUCKET_BITS, NameNumbers
 from dcpinspect.streams.records import Streams
-from dcpinspect.streams.rollback import Log
+from dcpinspect.streams.rollback import Log, newest_below
 from dcpinspect.streams.server_reports import LOG, MessagePosition, Reports
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.tcp_facts import TcpConnection
@@ -37,11 +37,7 @@ class KnownLog:
 
     def newest_below(self, seqno: int) -> int | None:
         """Returns the uuid of the newest branch that began at or below a seqno."""
-        return max(
-            (entry for entry in self.entries if entry[1] <= seqno),
-            key=lambda entry: entry[1],
-            default=(None, 0),
-        )[0]
+        return newest_below(self.entries, seqno)
 
     def has(self, uuid: int) -> bool:
         """Returns whether the log names a branch."""

@@ -49,6 +49,8 @@ class VbucketFacts:
     """The purge seqno that a marker told; None: no marker told it."""
     greatest: int | None = None
     """The greatest seqno, or end of a marker, on the newest branch; None: not known."""
+    high: int | None = None
+    """The high seqno that the server told when it answered; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,13 @@ class Explanation:
         return _SHARED[self.cause]
 
 
+def newest_below(log: Log, seqno: int) -> int | None:
+    """Returns the uuid of the newest branch that began at or below a seqno."""
+    return max(
+        (entry for entry in log if entry[1] <= seqno), key=lambda entry: entry[1], default=(None, 0)
+    )[0]
+
+
 def explain_rollback(
     request: RequestedRange | None,
     rollback: int | None,
@@ -80,26 +89,12 @@ def explain_rollback(
     """
     if rollback is None:
         return Explanation("unknown", "the rollback seqno is not in the capture", None)
-    start = rollback if received is None else received
-    resume = max(
-        (entry for entry in log or () if entry[1] <= start),
-        key=lambda entry: entry[1],
-        default=(None, 0),
-    )[0]
+    resume = newest_below(log or (), rollback if received is None else received)
     if request is None:
         return Explanation("unknown", "what the request asked for is not in the capture", resume)
     if not log:
         return Explanation("unknown", "the capture has no failover log of the vbucket", None)
-    low, high = request.snapshot_start, request.snapshot_end
-    if request.start == high:
-        low = high
-    if request.start == low:
-        high = low
-    entry_number = next(
-        (number for number, (uuid, _) in enumerate(log) if uuid == request.uuid), None
-    )
-    upper = None if not entry_number else log[entry_number - 1][1]
-    cause, text = _cause(request, rollback, (low, high), entry_number, upper, seen)
+    cause, text = _cause(request, rollback, log, seen)
     if cause == "leading-consumer" and received is None:
         text += ", so resume there with that branch's uuid"
     return Explanation(cause, text, resume)
@@ -145,47 +140,53 @@ def predicted_rollback(
     return (upper, "leading-consumer") if upper < low else (low, "snapshot-mismatch")
 
 
-def _cause(
-    request: RequestedRange,
-    rollback: int,
-    span: tuple[int, int],
-    entry_number: int | None,
-    upper: int | None,
-    seen: VbucketFacts,
-) -> tuple[str, str]:
-    low, high = span
-    if request.start == 0 and request.flags & STRICT and request.uuid and entry_number is None:
-        return "strict-uuid", _SHARED["strict-uuid"]
-    if rollback == 0 and entry_number is None and not request.uuid:
-        return (
-            "no-uuid",
-            f"seqno {request.start} was asked for without a vbucket uuid, so the producer "
-            "cannot know its history",
-        )
-    if rollback == 0 and entry_number is None:
-        return (
-            "unknown-uuid",
-            f"no history in common, uuid 0x{request.uuid:016x} is not in the producer's log",
-        )
-    if entry_number is not None:
-        is_newest = entry_number == 0
-        if (upper is not None and rollback == upper < low) or (is_newest and 0 < rollback < low):
+def _cause(request: RequestedRange, rollback: int, log: Log, seen: VbucketFacts) -> tuple[str, str]:
+    """Returns the cause, and what the capture shows of it: what a server would do with the high
+    seqno that it told, else with the rollback seqno as its high seqno.
+    """
+    uuids = [uuid for uuid, _ in log]
+    is_newest, is_known = request.uuid == uuids[0], request.uuid in uuids
+    high, cause = next(
+        (
+            (high, predicted[1])
+            for high in ((seen.high, rollback or None) if is_newest else (rollback,))
+            if high is not None
+            and (predicted := predicted_rollback(request, log, high=high))
+            and predicted[0] == rollback
+        ),
+        (None, "purge" if rollback == 0 and is_known else "unknown"),
+    )
+    low, end = request.snapshot_start, request.snapshot_end
+    if request.start in (low, end):
+        low = end = request.start
+    match cause:
+        case "leading-consumer":
+            where = "producer's high seqno" if is_newest else "branch point"
+            return cause, f"the consumer is ahead of the {where} {rollback}"
+        case "snapshot-mismatch":
             where = (
-                f"the branch point {rollback}"
-                if not is_newest
-                else f"the producer's high seqno {rollback}"
+                "goes beyond the producer's high seqno"
+                if is_newest
+                else "straddles the branch point"
             )
-            return "leading-consumer", f"the consumer is ahead of {where}"
-        if (upper is not None and rollback == low <= upper < high) or (
-            is_newest and rollback == low > 0
-        ):
+            told = f" {high}" if is_newest and high == seen.high else ""
+            return cause, f"the snapshot {low}–{end} {where}{told}, so roll back to its start"
+        case "purge":
+            return cause, _purge(low, end, seen, is_newest=is_newest)
+        case "unknown-uuid":
             return (
-                "snapshot-mismatch",
-                f"the snapshot {low}–{high} straddles the branch point, so roll back to its start",
+                cause,
+                f"no history in common, uuid 0x{request.uuid:016x} is not in the producer's log",
             )
-        if rollback == 0 and ((upper is not None and high <= upper) or is_newest):
-            return "purge", _purge(low, high, seen, is_newest=is_newest)
-    return "unknown", "the producer's log does not explain it"
+        case "no-uuid":
+            return (
+                cause,
+                f"seqno {request.start} was asked for without a vbucket uuid, so the producer "
+                "cannot know its history",
+            )
+        case "unknown":
+            return cause, "the producer's log does not explain it"
+    return cause, _SHARED[cause]
 
 
 def _purge(low: int, high: int, seen: VbucketFacts, *, is_newest: bool) -> str:

@@ -20,8 +20,10 @@ from dcpinspect.streams.grouping import GroupedRows, Groups
 from dcpinspect.streams.record_codes import HAS_PURGE, UPR_LAYOUT
 from dcpinspect.streams.records import FILE_SHIFT, LEAST, UNREAD_SEQNO, Snapshots, Stream, Streams
 from dcpinspect.streams.rollback import Explanation, RequestedRange, VbucketFacts, explain_rollback
+from dcpinspect.streams.server_reports import HIGH, LATEST, Reports
 from dcpinspect.streams.state import plain, unbiased
 from dcpinspect.streams.table_columns import ROLLBACKS
+from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.tables.record_tables import ColumnValues, Records
 
 _MASK = 2**64 - 1
@@ -59,8 +61,14 @@ class Rollbacks:
     """All rollbacks of a reading."""
 
     def __init__(
-        self, streams: Streams, snapshots: Snapshots, logs: FailoverLogs, consumers: Consumers
+        self,
+        streams: Streams,
+        snapshots: Snapshots,
+        logs: FailoverLogs,
+        consumers: Consumers,
+        reports: Reports,
     ) -> None:
+        """``reports``: what servers said of seqnos."""
         self._streams, self._snapshots, self._logs = streams, snapshots, logs
         is_rolled = streams.answer == w.A_ROLLBACK
         self._consumers = consumers
@@ -69,6 +77,11 @@ class Rollbacks:
         self._purge: dict[int, int] = {}
         self._greatest: dict[tuple[int, int], int] = {}
         self._collect_branches(is_wanted & (self._keys >= 0))
+        highs = reports[np.isin(reports.kind, (HIGH, LATEST))]
+        highs = highs[np.isin(highs.connection, list(logs.origins))]
+        keys = logs.key(highs.connection, highs.vbucket)
+        order = np.argsort(keys, kind="stable")
+        self._highs, self._high_keys = highs[order], keys[order]
         self._of_stream = GroupedRows(snapshots.stream, len(streams))
         self._found = {
             number: self._explain(number)
@@ -142,7 +155,16 @@ class Rollbacks:
         is that of branch ``uuid``.
         """
         key = int(self._keys[number])
-        return VbucketFacts(self._purge.get(key), self._greatest.get((key, uuid)))
+        begin, end = np.searchsorted(self._high_keys, [key, key + 1])
+        highs = self._highs[begin:end]
+        apart_ns = np.abs(highs.place.time - self._streams.answered.time[number])
+        nearest = int(apart_ns.argmin()) if len(highs) else -1
+        is_known = nearest >= 0 and apart_ns[nearest] <= PATIENCE_NS
+        return VbucketFacts(
+            self._purge.get(key),
+            self._greatest.get((key, uuid)),
+            plain(highs.value[nearest]) if is_known else None,
+        )
 
     def _resumable(
         self, number: int, to: int, uuid: int | None, log: KnownLog | None

@@ -305,7 +305,9 @@ class Tracker(Portable):
         streams, snapshots, sessions = tables.streams, tables.snapshots, self.conversation.sessions
         in_order = number_streams(streams)
         logs = cache(lambda: FailoverLogs(streams, seen.sight, self.conversation, links))
-        explained = cache(lambda: Rollbacks(streams, snapshots, logs(), seen.consumers))
+        explained = cache(
+            lambda: Rollbacks(streams, snapshots, logs(), seen.consumers, self.conversation.reports)
+        )
         made: dict[str, Callable[[], Any]] = {
             "logs": logs,
             "explained": explained,

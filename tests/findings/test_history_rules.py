@@ -12,7 +12,7 @@ import pytest
 
 from dcpinspect.findings.finding import Finding
 from tests.findings.checked import findings, found_in
-from tests.streams.told import Told, opened, packets
+from tests.streams.told import Told, opened, packets, tables
 
 NEW, OLD, FOREIGN = 0xB, 0xA, 0xF
 LOG = ((NEW, 100), (OLD, 0))
@@ -82,6 +82,18 @@ def test_who_was_sent_no_log_cannot_know() -> None:
 def test_the_right_entry_is_rolled_back_for_another_reason() -> None:
     assert rules(retried(NEW)) == []
     assert rules(retried(0)) == []
+
+
+def test_who_asks_as_rollbacks_says_is_not_told_another_uuid() -> None:
+    """The consumer's log is of before the failover, and the table goes by the one behind it."""
+    talk = opened()
+    talk.stream(7, start=120, uuid=OLD, log=[(OLD, 0)]).end("state-changed")
+    talk.stream(7, start=150, uuid=OLD, rollback=100)
+    talk.stream(7, start=100, uuid=NEW, rollback=0)
+    talk.stream(7, log=LOG)
+    first, _ = tables(talk).rollbacks
+    assert (first["resume_start"], first["resume_uuid"]) == (100, f"0x{NEW:016x}")
+    assert rules(talk) == []
 
 
 def test_a_first_request_names_the_branch_of_its_data() -> None:

@@ -103,6 +103,27 @@ def test_a_purge_is_told_with_its_seqno_and_with_what_excludes_a_lost_end() -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("high", "wait", "cause"),
+    [(55, 0, "snapshot-mismatch"), (60, 0, "purge"), (55, 60, "purge"), (None, 0, "purge")],
+)
+def test_a_server_that_has_less_than_the_snapshot_purged_nothing(
+    high: int | None, wait: float, cause: str
+) -> None:
+    """It told its high seqno when it answered; an older one may have risen."""
+    talk = opened()
+    if high is not None:
+        talk.high_seqnos({7: high, 8: 10})
+    talk.wait(wait)
+    talk.stream(7, start=50, snapshot=(0, 60), uuid=OLD, rollback=0)
+    talk.stream(7, log=[(OLD, 0)])
+    (found,) = tables(talk).rollbacks
+    assert found["cause"] == cause
+    assert ("goes beyond the server's high seqno 55" in found["explanation"]) == (
+        cause == "snapshot-mismatch"
+    )
+
+
 def test_the_log_of_another_vbucket_explains_nothing() -> None:
     talk = opened()
     talk.stream(7, start=50, uuid=OLD, rollback=0)

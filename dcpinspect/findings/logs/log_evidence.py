@@ -221,7 +221,12 @@ class LogEvidence:
             return None
         to, cause = prediction
         explained: Explanation = explain_rollback(
-            requested, to, history.log, VbucketFacts(history.purge or None, history.high)
+            requested,
+            to,
+            history.log,
+            VbucketFacts(
+                history.purge or None, history.high, history.high if history.is_exact else None
+            ),
         )
         return ResumeForecast(
             checkpoint, to, cause, explained.text, explained.resume_uuid, history.source
