@@ -21,7 +21,6 @@ from dcpinspect.output.render.event_lines import (
     folded,
     lasted_until,
     noted,
-    of_findings,
 )
 from dcpinspect.output.render.shape import Mark, Shape, by_seqno, by_time
 from dcpinspect.output.render.timeline_text import name, words
@@ -182,8 +181,7 @@ def tracks_of(
         own_marks = _placed(marks.get(story_number, ()), tracks[-1], story_number)
         tracks[-1] = replace(tracks[-1], marks=own_marks)
     connections = _connections(inspection, {track.connection for track in tracks})
-    finding_events = of_findings(stream_stories, findings, vbucket, evidence)
-    vbucket_events = events(stream_stories, notes, links, items.last_rows, finding_events)
+    vbucket_events = events(stream_stories, notes, links, items.last_rows, findings, evidence)
     track_events = _events(inspection, tracks, vbucket_events, first_ns)
     return Tracks(vbucket, tracks, track_events, dict(connections))
 

@@ -5,7 +5,7 @@ with their evidence, and ends.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ import orjson
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.findings.finding import Finding, MessagePlace
+from dcpinspect.findings.finding_records import told_verdict
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.message_lines import seconds_text, summary
 from dcpinspect.output.render.palette import GLYPHS
@@ -150,17 +151,15 @@ def by_stream(
     return noted_by_stream
 
 
-def of_findings(
+def _of_findings(
     streams: Sequence[StreamStory],
     findings: Sequence[Finding],
-    vbucket: int,
-    places_of: Callable[[Finding], Sequence[MessagePlace]] = attrgetter("places"),
+    places_of: Callable[[Finding], Sequence[MessagePlace]],
 ) -> Iterator[VbucketEvent]:
     """Yields errors and warnings about the vbucket, and about connections of its streams, each
     where its first message is. What explains others comes before them.
-
-    ``places_of``: returns the messages that show a case.
     """
+    vbucket = streams[0].stream["vbucket"] if streams else -1
     rules = {finding.id: finding.rule for finding in findings}
     effects, first_effects = list[VbucketEvent](), dict[str, VbucketEvent]()
     for finding in sorted(findings, key=lambda finding: finding.effect_of is None):
@@ -228,16 +227,20 @@ def events(
     noted: Mapping[int, Sequence[MessageEvent]],
     links: Mapping[int, TcpConnection],
     last_rows: Mapping[int, int],
-    findings: Iterable[VbucketEvent] = (),
+    findings: Sequence[Finding] = (),
+    places_of: Callable[[Finding], Sequence[MessagePlace]] = attrgetter("places"),
 ) -> list[VbucketEvent]:
-    """Returns all events in order of rows; what no message shows comes in order of time.
+    """Returns all events of a vbucket in order of rows; what no message shows comes in order of
+    time.
 
     ``noted``: noted messages of each stream, by place. ``links``: the connections, by number.
-    ``last_rows``: row of the vbucket's last message on each connection. ``findings``: findings.
+    ``last_rows``: row of the vbucket's last message on each connection. ``findings``: errors and
+    warnings of them are among the events. ``places_of``: returns the messages that show a case.
     """
     all_events: list[VbucketEvent] = []
     for stream_index, story in enumerate(streams):
-        all_events += _of_stream(story, noted.get(stream_index, ()), links, last_rows)
+        verdict = told_verdict(story.stream, findings)
+        all_events += _of_stream(story, noted.get(stream_index, ()), links, last_rows, verdict)
     if streams and all(story.stream["verdict"] in _OVER for story in streams):
         latest = max(all_events, key=lambda event: event.row)
         link = links[latest.connection]
@@ -246,7 +249,7 @@ def events(
             all_events.append(
                 latest._replace(place=5, kind="state", text=text, time_ns=link.last_ns, gap=None)
             )
-    all_events += findings
+    all_events += _of_findings(streams, findings, places_of)
     timed = sorted((event.time_ns, event.row) for event in all_events if event.time_ns is not None)
     times, rows = [time_ns for time_ns, _ in timed], [*accumulate((row for _, row in timed), max)]
 
@@ -264,6 +267,7 @@ def _of_stream(
     noted: Sequence[MessageEvent],
     links: Mapping[int, TcpConnection],
     last_rows: Mapping[int, int],
+    verdict: str,
 ) -> Iterator[VbucketEvent]:
     stream = story.stream
     stream_ids: tuple[int, int, int | None] = stream["connection"], stream["stream"], stream["sid"]
@@ -294,7 +298,7 @@ def _of_stream(
             event.time_ns,
         )
     last = max(last_rows.get(stream_ids[0], 0), stream["open_row"])
-    yield from _ends(stream, stream_ids, links[stream_ids[0]], last)
+    yield from _ends(stream, stream_ids, links[stream_ids[0]], last, verdict)
 
 
 def _ends(
@@ -302,8 +306,11 @@ def _ends(
     stream_ids: tuple[int, int, int | None],
     link: TcpConnection,
     last: int,
+    verdict: str,
 ) -> Iterator[VbucketEvent]:
-    """Yields how a stream ended, or stands when the capture ends. ``last``: the last row."""
+    """Yields how a stream ended, or stands when the capture ends. ``last``: the last row.
+    ``verdict``: on the stream, as findings tell it.
+    """
     end = (
         f"after seqno {stream['last_seqno']}"
         if stream["last_seqno"] is not None
@@ -327,7 +334,7 @@ def _ends(
             stream["end_row"], 4, *stream_ids, "stream-end", f"stream end: {reason}, {end}"
         )
     elif until_ns is not None:
-        text = f"the capture ends: {stream['verdict']}, {end}"
+        text = f"the capture ends: {verdict}, {end}"
         yield VbucketEvent(last, 5, *stream_ids, "state", text, until_ns)
 
 

@@ -15,7 +15,6 @@ from dcpinspect.output.render.event_lines import (
     events,
     folded,
     noted,
-    of_findings,
 )
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.items import VbucketItems
@@ -98,15 +97,12 @@ class VbucketHistory:
         }
         links = {link.number: link for link in reading.links}
         self.noted = by_stream(self.streams, self._noted)
-        finding_events = of_findings(self.streams, findings, self.vbucket)
         self.of_connections = {finding.id for finding in findings if not finding.vbuckets}
         all_events = [
             event._replace(time_ns=self._end_times.get(event.row))
             if event.kind == "stream-end"
             else event
-            for event in events(
-                self.streams, self.noted, links, self._items.last_rows, finding_events
-            )
+            for event in events(self.streams, self.noted, links, self._items.last_rows, findings)
         ]
         self.events = [
             event

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+import dcpinspect
 from dcpinspect.output.render.vbucket_history import VbucketHistory
 from dcpinspect.reading.reading import Reading
+from tests.findings.test_stalled import standing
 from tests.peers.truth import SAMPLES
 from tests.scenarios.test_real_servers import RECORDINGS
+from tests.streams.told import capture
 
 
 def told(
@@ -37,6 +40,19 @@ def test_events_outside_of_a_span_of_time_are_left_out() -> None:
     assert request is not None
     within = told(path, VbucketHistory(7), (request, request + 1))
     assert [event.row for event in within.events] == [112]
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(20, "advancing"), (41, "stalled")])
+def test_the_state_at_the_end_is_the_verdict_of_the_table_of_vbuckets(
+    seconds: int, verdict: str, tmp_path: Path
+) -> None:
+    """It stands still by a finding, of which the table of streams knows nothing."""
+    path = tmp_path / "standing.pcap"
+    path.write_bytes(capture(standing(kind="memory", seconds=seconds)))
+    with dcpinspect.open(path) as recording:
+        (vbucket,) = recording.records("vbuckets").values("verdict")
+        *_, last = recording.timeline(7).events
+    assert (vbucket, last.text) == (verdict, f"the capture ends: {verdict}, after seqno 40")
 
 
 def test_system_events_beyond_the_most_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
