@@ -108,6 +108,61 @@ def story_parts(batch: MessageBatch, index: int) -> tuple[StoryPart, ...] | None
     return tuple(story_pieces)
 
 
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    """What stands in a line for what other messages of its kind have in its place."""
+
+    builder: rt.ProgramBuilder
+    batch: MessageBatch
+    index: int
+
+    def column(self, name: str, width: int = 0) -> str:
+        """Stands for the value of a column."""
+        return self.builder.mark((rt.UNSIGNED, COLUMN[name], width))
+
+    def number(self, position: FieldPosition, width: int = 0) -> str:
+        """Stands for a number of the message."""
+        decoded, index = self.batch.decoded, self.index
+        section = decoded.value.start[index] if position.is_in_value else decoded.extras_at[index]
+        offset = int(section - self.batch.start[index]) + position.offset
+        return self.builder.mark((rt.NUMBER, offset, position.size, width))
+
+    def summary(
+        self, present: int, parts: tuple[StoryPart, ...], prepared: FieldPosition | None
+    ) -> str:
+        """Stands for the summary. ``prepared``: where the seqno of a prepare is."""
+        mark, batch, index = self.builder.mark, self.batch, self.index
+        key_of = present >> KEY_BITS
+        beside = rt.BESIDE if key_of == ASKED_BEFORE else 0
+        longest = 0 if key_of == OWN else REQUEST_KEY_WIDTH
+        key = (
+            (rt.FRAGMENT, COLUMN["prefix"]),
+            (rt.SPAN_PLAIN | beside, COLUMN["key_start"], longest),
+        )
+        message = batch.annotate(index) if parts else None
+        story = [
+            f"{story_part.label} {self.number(position)}"
+            if isinstance(story_part, NumberField) and position is not None
+            else text
+            for story_part, position in parts
+            if message is not None and (text := story_part.text_of(message))
+        ]
+        side_text = (
+            mark((rt.SPAN_COPY | rt.BESIDE, COLUMN["story_start"])) if present & HAS_STORY else ""
+        )
+        return summary_of(
+            {
+                "sid": self.column("sid") if present & HAS_SID else None,
+                "key": mark(*key) if key_of != NO_KEY else None,
+                "datatypes": datatypes(int(batch.decoded.datatype[index])),
+                "prepared": None if prepared is None else self.number(prepared),
+                "story": side_text or ", ".join(story),
+                "rtt": mark((rt.MILLIS, COLUMN["rtt_ns"])) if present & HAS_RTT else None,
+                "problem": batch.problem_of(index),
+            }
+        )
+
+
 def line_program(
     builder: rt.ProgramBuilder,
     lines: Lines,
@@ -120,62 +175,28 @@ def line_program(
     """Builds the program for the lines of messages that are like this one. ``style``: what is
     around the line. ``present``: bits of what not all lines have. ``parts``: the story.
     """
-    mark, widths, decoded = builder.mark, lines.columns, batch.decoded
-    key_of = present >> KEY_BITS
-
-    def column(name: str, width: int = 0) -> str:
-        return mark((rt.UNSIGNED, COLUMN[name], width))
-
-    def number(position: FieldPosition, width: int = 0) -> str:
-        section = decoded.value.start[index] if position.is_in_value else decoded.extras_at[index]
-        offset = int(section - batch.start[index]) + position.offset
-        return mark((rt.NUMBER, offset, position.size, width))
-
+    mark, widths, marks = builder.mark, lines.columns, _Marks(builder, batch, index)
     time = {
         "epoch": ((rt.EPOCH, COLUMN["time_ns"]), (rt.RIGHT, lines.time_width)),
         "absolute": ((rt.DATE_NS, COLUMN["time_ns"], lines.time_width),),
     }.get(lines.time_format, ((rt.ELAPSED, COLUMN["time_ns"], lines.time_width),))
     positions = number_places(batch, index)
-    start, end, seqno, prepared = map(
-        positions.get, ("start_seqno", "end_seqno", "by_seqno", "prepared_seqno")
-    )
-    range_of_marker, is_marker = "", decoded.opcode[index] == Opcode.DCP_SNAPSHOT_MARKER
+    start, end, seqno = map(positions.get, ("start_seqno", "end_seqno", "by_seqno"))
+    seqno_text = "" if seqno is None else marks.number(seqno, widths.seqno)
+    is_marker = batch.decoded.opcode[index] == Opcode.DCP_SNAPSHOT_MARKER
     if is_marker and start is not None and end is not None:
-        range_of_marker = f"{number(start)}–{number(end)}{mark((rt.RIGHT, widths.seqno))}"
-    beside = rt.BESIDE if key_of == ASKED_BEFORE else 0
-    longest = 0 if key_of == OWN else REQUEST_KEY_WIDTH
-    key = (rt.FRAGMENT, COLUMN["prefix"]), (rt.SPAN_PLAIN | beside, COLUMN["key_start"], longest)
-    message = batch.annotate(index) if parts else None
-    story = [
-        f"{story_part.label} {number(position)}"
-        if isinstance(story_part, NumberField) and position is not None
-        else text
-        for story_part, position in parts
-        if message is not None and (text := story_part.text_of(message))
-    ]
-    side_text = (
-        mark((rt.SPAN_COPY | rt.BESIDE, COLUMN["story_start"])) if present & HAS_STORY else ""
-    )
-    summary = summary_of(
-        {
-            "sid": column("sid") if present & HAS_SID else None,
-            "key": mark(*key) if key_of != NO_KEY else None,
-            "datatypes": datatypes(int(decoded.datatype[index])),
-            "prepared": None if prepared is None else number(prepared),
-            "story": side_text or ", ".join(story),
-            "rtt": mark((rt.MILLIS, COLUMN["rtt_ns"])) if present & HAS_RTT else None,
-            "problem": batch.problem_of(index),
-        }
-    )
+        right = mark((rt.RIGHT, widths.seqno))
+        seqno_text = f"{marks.number(start)}–{marks.number(end)}{right}"
     cells = {
-        "Row": column("row", widths.row),
+        "Row": marks.column("row", widths.row),
         "Time": mark(*time),
-        "Con": f"{column('connection', widths.connection)}{ARROWS[int(batch.direction[index])]}",
-        "vb": column("vbucket", widths.vbucket) if present & HAS_VBUCKET else "",
+        "Con": f"{marks.column('connection', widths.connection)}"
+        f"{ARROWS[int(batch.direction[index])]}",
+        "vb": marks.column("vbucket", widths.vbucket) if present & HAS_VBUCKET else "",
         "Opaque": f"0x{mark((rt.HEX, 12, 4))}",
-        "Seqno": range_of_marker or ("" if seqno is None else number(seqno, widths.seqno)),
-        "Bytes": column("length", 8),
-        "Summary": summary,
+        "Seqno": seqno_text,
+        "Bytes": marks.column("length", 8),
+        "Summary": marks.summary(present, parts, positions.get("prepared_seqno")),
     }
     builder.example(style[0] + lines.line_of(cells, lines.title_column(batch, index)))
     if lines.width:
