@@ -34,7 +34,7 @@ _HIDDEN: Mapping[str, Whose] = {"key-enoent": "client", ELSEWHERE: "server"}
 blamed.
 """
 
-_SEVERE = (
+SEVERE = (
     "It is a note if the client comes in with a later connection. It is an error if no connection "
     f"of the client's host gets in and the client goes on: it asks {LOOP} times over 5 s"
 )
@@ -44,7 +44,7 @@ _CLIENTS_LOGIN = f"auth-error auth-stale {CLIENTS}"
 RULES = rules(
     f"""
     login-refused session warning
-        fires: SASL is answered with an error, and none succeeds on the connection. {_SEVERE}
+        fires: SASL is answered with an error, and none succeeds on the connection. {SEVERE}
         unless: an attempt that is followed by one that succeeds, as with another mechanism; a hole
             that may hide that one
         next: check user, password and mechanism; a client should tell its user the status, and
@@ -55,7 +55,7 @@ RULES = rules(
         cost: connection, could not log in, could not log in, usual
     bucket-refused session warning
         fires: SELECT_BUCKET is answered with an error, or other commands with NO_BUCKET because no
-            bucket was selected, and none is selected on the connection. {_SEVERE}, or for no bucket
+            bucket was selected, and none is selected on the connection. {SEVERE}, or for no bucket
         unless: a hole that may hide that a bucket was selected; requests for the cluster map, which
             need no bucket
         next: check the name of the bucket, and the rights of the user on it; a client should tell
@@ -187,7 +187,7 @@ class Logins(Watcher):
                 refused.status,
             ].append(refused)
         chosen_buckets, latest_open = _Chosen(context, self._chosen), _latest_open(context)
-        admitted_hosts = _admitted_hosts(context)
+        hosts = admitted_hosts(context)
         for connection, refused in with_session:
             is_over = latest_open.get(context.owners[connection].name, -1) >= refused.place.time_ns
             bucket = context.session(connection).refused_bucket
@@ -205,7 +205,7 @@ class Logins(Watcher):
                 "note"
                 if is_over
                 else "error"
-                if client[0] not in admitted_hosts and _goes_on(alike, cause)
+                if client[0] not in hosts and _goes_on(alike, cause)
                 else "warning"
             )
             case = _occurrence(context, connection, refused, cause, alike, severity)
@@ -313,15 +313,15 @@ def _client_text(context: Context, connection: int) -> tuple[str, str, str]:
     return host_of(link.client), context.session(connection).agent or "", link.server
 
 
-def _admitted_hosts(context: Context) -> set[str]:
+def admitted_hosts(context: Context, *, has_bucket: bool = True) -> set[str]:
     """Returns the hosts of clients of which a connection got in, or may have: its beginning was not
-    captured, or nobody can read it.
+    captured, or nobody can read it. ``has_bucket``: a bucket is enough; else DCP has to be open.
     """
     admitted = set[str]()
     for number, link in context.by_number.items():
         session = context.session(number)
         if (
-            session.bucket is not None
+            (has_bucket and session.bucket is not None)
             or session.open_status == Status.SUCCESS
             or not link.has_handshake
             or (link.tls is not None and not link.is_decrypted)

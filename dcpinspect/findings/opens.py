@@ -4,7 +4,7 @@ connections claim.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -16,9 +16,10 @@ from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Candidates, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.history_rules import MOST_ROUNDS
-from dcpinspect.findings.logins import CLIENTS, NOT_READY, SERVERS
+from dcpinspect.findings.logins import CLIENTS, NOT_READY, SERVERS, SEVERE, admitted_hosts
+from dcpinspect.findings.recommended import LONGEST_NAME
 from dcpinspect.findings.reconnecting import LEAST_TIMES, PAUSE_NS, way_of
-from dcpinspect.findings.rule import rules
+from dcpinspect.findings.rule import LONG_NS, LOOP, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.command_statuses import command_status_meaning
@@ -44,9 +45,9 @@ RULES = rules(
         cost: connection, was not opened for DCP, were not opened for DCP
         silences: stream-refused missing-response
     open-refused session warning
-        fires: DCP open is answered with a status other than success
-        next: check the user's privileges and the client's settings; a client has to change what the
-            status names, the flags of the open or the name
+        fires: DCP open is answered with a status other than success. {SEVERE}
+        next: check the client's settings; a client has to change what the status names, the flags
+            of the open or the name
         causes: {CLIENTS} {SERVERS}
         whose: client for {CLIENTS}, server for {SERVERS}
         cost: connection, could not open DCP, could not open DCP
@@ -80,6 +81,17 @@ this time after the open.
 """
 _IS_BACK = (
     "nothing is left to do: the network had cut off the older connection, and the client came back"
+)
+_ADVICE = {
+    **dict.fromkeys(words_of(SERVERS), NOT_READY),
+    "eaccess": (
+        "give the user a role that may read the bucket over DCP; a client should tell its user the "
+        "status, and pause before it asks again"
+    ),
+}
+_SHORTER = (
+    "shorten what the client makes its name of, such as the name of a group or a connector; a "
+    "client should refuse names that are too long"
 )
 CLIENT = 0
 """Direction of the side that opens, whichever side will be the producer."""
@@ -253,6 +265,7 @@ class Opens(Watcher):
             yield Occurrence(
                 "dcp-before-open", message, link.number, tuple(evidence), early.vbucket
             )
+        severe = self._severe(context)
         for connection, opens_of_connection in self._of.items():
             is_over = any(dcp_open.status == Status.SUCCESS for dcp_open in opens_of_connection)
             first: DcpOpen | None = None
@@ -262,8 +275,27 @@ class Opens(Watcher):
                 elif dcp_open.status == Status.SUCCESS:
                     first = dcp_open
                 elif dcp_open.status is not None:
-                    refused = _refusal(dcp_open, is_over=is_over)
+                    severity: Severity = "error" if connection in severe else "warning"
+                    refused = _refusal(dcp_open, "note" if is_over else severity)
                     yield replace(refused, effect_of=unbound.get(connection))
+
+    def _severe(self, context: Context) -> set[int]:
+        """Returns connections of clients that are refused so long that waiting will not help."""
+        hosts = admitted_hosts(context, has_bucket=False)
+        alike: dict[tuple[str, str, int], list[DcpOpen]] = defaultdict(list)
+        for connection, opens_of_connection in self._of.items():
+            link = context.by_number.get(connection)
+            if link is None or (client := host_of(link.client)) in hosts:
+                continue
+            for dcp_open in opens_of_connection:
+                if _cause(dcp_open) in words_of(CLIENTS):
+                    alike[client, link.server, dcp_open.status or 0].append(dcp_open)
+        return {
+            dcp_open.place.connection
+            for opens in alike.values()
+            for dcp_open in opens
+            if len(opens) >= LOOP and opens[-1].place.time_ns - opens[0].place.time_ns >= LONG_NS
+        }
 
     def _clashes(self, context: Context) -> Iterator[Occurrence]:
         """Yields name clashes: the server lets the older connection be silent, and closes it."""
@@ -303,23 +335,29 @@ def _again(context: Context, first: DcpOpen, again: DcpOpen) -> Iterator[Occurre
     yield Occurrence("open-twice", message, connection, (again.place, first.place), closes=closes)
 
 
-def _refusal(dcp_open: DcpOpen, *, is_over: bool) -> Occurrence:
-    """``is_over``: a later open of the connection was granted."""
+def _cause(dcp_open: DcpOpen) -> str:
+    """Returns the status of an open as a cause; empty if it was not answered."""
+    return "" if dcp_open.status is None else status_name(dcp_open.status).replace("_", "-")
+
+
+def _refusal(dcp_open: DcpOpen, severity: Severity) -> Occurrence:
+    """``severity``: a note if a later open of the connection was granted."""
     assert dcp_open.status is not None
     name = status_name(dcp_open.status)
     meaning = command_status_meaning(Opcode.DCP_OPEN, dcp_open.status)
     message = f"DCP open{f' {dcp_open.name}' if dcp_open.name else ''}: {name}, {meaning}"
-    severity: Severity = "note" if is_over else "warning"
-    is_known_over = True if is_over else None
-    cause = name.replace("_", "-")
+    cause, size = _cause(dcp_open), len(dcp_open.name.encode())
+    is_long = dcp_open.status == Status.EINVAL and size > LONGEST_NAME
+    if is_long:
+        message += f"; the name has {size} bytes, and may have {LONGEST_NAME}"
     return Occurrence(
         "open-refused",
         message,
         dcp_open.place.connection,
         (dcp_open.place,),
         cause=cause,
-        next=NOT_READY if cause in words_of(SERVERS) else None,
-        is_over=is_known_over,
+        next=_SHORTER if is_long else _ADVICE.get(cause),
+        is_over=True if severity == "note" else None,
         severity=severity,
     )
 

@@ -49,10 +49,10 @@ def test_an_open_that_is_refused() -> None:
 @pytest.mark.parametrize(
     ("status", "whose", "advice"),
     [
-        (Status.EACCESS, "client", "check the user's privileges"),
+        (Status.EACCESS, "client", "give the user a role"),
         (Status.ETMPFAIL, "server", "look in the server's log for why"),
         (Status.ENOMEM, "server", "look in the server's log for why"),
-        (Status.UNKNOWN_COMMAND, "unknown", "check the user's privileges"),
+        (Status.UNKNOWN_COMMAND, "unknown", "check the client's settings"),
     ],
 )
 def test_who_has_to_act_on_a_refused_open(status: Status, whose: str, advice: str) -> None:
@@ -62,6 +62,51 @@ def test_who_has_to_act_on_a_refused_open(status: Status, whose: str, advice: st
     (found,) = findings(talk)
     assert found.whose == whose
     assert found.next.startswith(advice)
+
+
+def refused_again(times: int, pause: float, *, status: Status = Status.EACCESS) -> list[Told]:
+    """A client whose opens are refused, on a new connection after each pause."""
+    talks = list[Told]()
+    for number in range(times):
+        talk = Told(f"x:{number}", port=50_000 + number)
+        talk.wait(pause)
+        talk.hello("test/1.0", "JSON")
+        talk.open(f"x:{number}", "producer", status=status)
+        talk.close()
+        talks.append(talk)
+    return talks
+
+
+@pytest.mark.parametrize(
+    ("times", "pause", "status", "severity"),
+    [
+        (3, 4.0, Status.EACCESS, "error"),
+        (2, 8.0, Status.EACCESS, "warning"),
+        (4, 1.0, Status.EACCESS, "warning"),
+        (3, 4.0, Status.ETMPFAIL, "warning"),
+    ],
+)
+def test_a_client_that_no_node_lets_in(
+    times: int, pause: float, status: Status, severity: str
+) -> None:
+    (refused,) = findings(*refused_again(times, pause, status=status), rules=["open-refused"])
+    assert (refused.severity, refused.count) == (severity, times)
+
+
+def test_a_client_of_which_another_connection_is_open_gets_in() -> None:
+    good = opened("x:9", port=50_100)
+    good.stream(7)
+    (refused,) = findings(good, *refused_again(3, 4.0), rules=["open-refused"])
+    assert refused.severity == "warning"
+
+
+def test_a_name_that_is_too_long_is_why_an_open_is_refused() -> None:
+    talk = Told("x:1")
+    talk.hello("test/1.0", "JSON")
+    talk.open("x" * 214, "producer", status=Status.EINVAL)
+    (refused,) = findings(talk, rules=["open-refused"])
+    assert refused.message.endswith("; the name has 214 bytes, and may have 200")
+    assert refused.next.startswith("shorten what the client makes its name of")
 
 
 # -- dcp-before-open
