@@ -67,7 +67,7 @@ RULES = rules(
             uuid may be older than the capture
         unless: uuid 0; no failover log of the vbucket is in the capture; consumers that already
             have a failover log; consumers of which something was not captured; no vbucket of the
-            connection has a common history
+            connection has a common history; replicas, which try every uuid of their own log
         next: find out whether the checkpoint is from another bucket, or from a branch that the
             producer has lost; the consumer has to start again from 0
         causes: {" ".join(WRONG_UUIDS)}
@@ -313,6 +313,8 @@ def _unknown_uuid(context: Context, number: int) -> Iterator[Occurrence]:
     uuid = stream.request.uuid & _MASK
     if plain(stream.rollback) or not uuid or context.logs.names(stream.vbucket, uuid):
         return
+    if context.producer(stream.connection) == 0:
+        return  # the consumer is a node, which keeps a log of its own
     logs = context.logs.stream_logs(number)
     if (
         not logs

@@ -560,11 +560,10 @@ def _followed(context: Context, requests_in_order: OpenedInOrder, index: int) ->
             return again if context.granted[again] else None
         if _follows(context, number, again):
             return again
-        if (
-            streams.answer[again] == w.A_ROLLBACK
-            and streams.request.start[again] <= to
-            and streams.rollback[again] < to
-        ):
+        is_rollback = streams.answer[again] == w.A_ROLLBACK
+        if is_rollback and _names_older_branch(context, streams[number], streams[again]):
+            falls += 1
+        elif is_rollback and streams.request.start[again] <= to and streams.rollback[again] < to:
             to, falls = streams[again].rollback, falls + 1
         elif streams.answer[again] != w.A_REFUSED or streams.status[again] not in _MAY_PASS:
             return None  # else it asks the same again later
@@ -580,7 +579,9 @@ def _follows(context: Context, number: int, again: int) -> bool:
         return False
     is_accepted = bool(context.granted[again])
     if next_row.request.start > row.rollback:
-        return is_accepted and _does_without_tombstones(row, next_row)
+        return is_accepted and (
+            _does_without_tombstones(row, next_row) or _names_older_branch(context, row, next_row)
+        )
     if is_accepted:
         return True
     rollback = context.rollbacks.stream_rollback(number)
@@ -605,6 +606,18 @@ def _does_without_tombstones(row: Stream, later: Stream) -> bool:
     return bool(
         flags & IGNORE_PURGED
         and later.request.uuid == row.request.uuid
+        and later.request.start == row.request.start
+    )
+
+
+def _names_older_branch(context: Context, row: Stream, later: Stream) -> bool:
+    """Returns whether a replica asks from the same seqno with another uuid of its own log, as nodes
+    do until one is known to the producer. If that is granted, nothing has to be discarded.
+    """
+    return bool(
+        context.producer(row.connection) == 0  # the node that has the vbucket connects to it
+        and later.connection == row.connection
+        and later.request.uuid != row.request.uuid
         and later.request.start == row.request.start
     )
 
@@ -689,6 +702,9 @@ def _outcome(context: Context, number: int, followed: int | None, how: str) -> _
     if _does_without_tombstones(context.streams[number], context.streams[followed]):
         advice = "nothing is left to do, the consumer asked again with ignore-purged-tombstones"
         return _Outcome("; granted without them later", ", and granted later", advice)
+    if _names_older_branch(context, context.streams[number], context.streams[followed]):
+        advice = "nothing is left to do, the consumer's log has an older uuid that is known"
+        return _Outcome("; granted with another uuid later", ", and granted later", advice)
     again = context.request(followed)
     if again is not None:
         names = context.names.of[context.streams.connection[[number, followed]]]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -307,6 +307,28 @@ def test_nothing_is_left_to_do_for_a_client_that_does_without_tombstones() -> No
         "nothing is left to do, the client asked again with ignore-purged-tombstones",
     )
     assert found.message.endswith(" are gone; granted without them later")
+
+
+def tried(producer: Literal["client", "server"], unknown: int) -> list[Finding]:
+    """Rollbacks of a consumer that is granted what it asks for with one of its uuids."""
+    talk = Told("replication:ns_1@a->ns_1@b:shop", producer=producer)
+    talk.open("replication:ns_1@a->ns_1@b:shop", *(["producer"] if producer == "server" else []))
+    request: dict[str, Any] = {"start": 150, "snapshot": (150, 150)}
+    for number in range(unknown):
+        talk.stream(7, rollback=0, uuid=0x7700 + number, **request)
+    talk.stream(7, log=LOG, uuid=NEW, **request)
+    return rollbacks(talk)
+
+
+@pytest.mark.parametrize("unknown", [1, 2])
+def test_a_replica_tries_each_uuid_of_its_own_log(unknown: int) -> None:
+    advice = "nothing is left to do, the server's log has an older uuid that is known"
+    (whole,) = tried("client", unknown)
+    assert (whole.severity, whole.next, whole.count) == ("note", advice, unknown)
+
+
+def test_another_client_has_to_discard_what_it_has_under_an_unknown_uuid() -> None:
+    assert [one.severity for one in tried("server", 1)] == ["warning"]
 
 
 def test_who_took_another_uuid_for_what_it_had_to_discard_is_told_to_discard_it() -> None:
