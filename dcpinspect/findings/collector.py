@@ -23,7 +23,7 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import case_of, shape, together
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Candidates, Finding, FindingKey, MessagePlace, Occurrence
-from dcpinspect.findings.heaps import SHOWN, Heap, as_rows
+from dcpinspect.findings.heaps import SHOWN, Heap, as_rows, explains_time
 from dcpinspect.findings.rule import SEVERITIES, Rule
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
@@ -651,16 +651,15 @@ class Collector(Portable):
             silent: np.concatenate([as_rows(heap.rows) for heap in heaps])
             for silent, heaps in speakers.items()
         }
-        quiet: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        quiet: dict[tuple[str, int], list[Heap]] = {}
         for heap in self._heaps.values():
             for silent in of_connection.get(heap.first.rule, ()):
-                quiet.setdefault((silent, heap.first.connection), []).append(heap.span)
+                quiet.setdefault((silent, heap.first.connection), []).append(heap)
         heard = []
         for heap in self._heaps.values():
-            start, end = heap.span
             if any(
-                start <= last and first <= end
-                for first, last in quiet.get((heap.first.rule, heap.first.connection), ())
+                explains_time(louder, heap)
+                for louder in quiet.get((heap.first.rule, heap.first.connection), ())
             ):
                 continue
             rows = spoken.get(heap.first.rule)

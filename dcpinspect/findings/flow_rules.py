@@ -243,7 +243,9 @@ def _stalls(
         count += 1
     if events:
         stall, evidence = _stall(context, link, watched, events, last)
-        yield from _occurrences(stall, evidence, count, watched.stalls.rows)
+        occurrences = _occurrences(stall, evidence, count, watched.stalls.rows)
+        for occurrence, event in zip(occurrences, events, strict=True):
+            yield replace(occurrence, last_time_ns=event.at.time_ns + event.time_ns)
     elif in_all := _mostly_full(watched.window):
         latest_ack = MessagePosition.from_record(watched.window.latest_ack)
         yield Occurrence(
@@ -308,7 +310,6 @@ def _stall(
         _stall_message(context, link, watched, worst, is_last=worst is last),
         link.number,
         (),
-        last_time_ns=until,
         closes=closes,
         next=LOST if is_lost else advice,
         is_over=True if last is None else None if was_closed else False,

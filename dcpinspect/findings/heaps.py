@@ -13,6 +13,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
+from dcpinspect.findings.rule import LONG_NS
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 
@@ -163,6 +164,22 @@ class Heap:
         ), self.last_time_ns
 
     @property
+    def times(self) -> list[tuple[int, int]]:
+        """When each occurrence began and ended, in nanoseconds; as one time if there are more than
+        are kept.
+        """
+        if self.count > len(self.shown):
+            return [(self.first_time_ns or self.span[0], self.last_time_ns)]
+        return [
+            (
+                occurrence.began_ns,
+                occurrence.last_time_ns
+                or max((place.time_ns for place in occurrence.places), default=0),
+            )
+            for occurrence in self.shown
+        ]
+
+    @property
     def named(self) -> list[tuple[MessagePlace, ...]]:
         """The messages of each kept occurrence that has some; the offending message comes first."""
         return [
@@ -177,6 +194,19 @@ class Heap:
         return tuple(
             dict.fromkeys(message_place for evidence in self.named for message_place in evidence)
         )
+
+
+def explains_time(louder: Heap, heap: Heap) -> bool:
+    """Returns whether a heap begins in the time of another one, and does not go on for ``LONG_NS``
+    after that one is over.
+    """
+    began_ns, ended_ns = heap.first_time_ns or heap.span[0], heap.last_time_ns
+    return any(
+        first_ns <= ended_ns
+        and began_ns <= last_ns
+        and (louder.first.is_over is not True or ended_ns - last_ns < LONG_NS)
+        for first_ns, last_ns in louder.times
+    )
 
 
 def as_rows(rows: array[int] | None) -> RowNumbers:

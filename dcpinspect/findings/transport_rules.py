@@ -160,9 +160,11 @@ class Pauses(Watcher):
 
     def around(self, connection: int, shut: ZeroWindow) -> tuple[StreamMessage, ...]:
         """Returns the last event before a connection stopped, and the waiting one, if it came."""
+        until_ns = shut.since_ns + shut.time_ns
         for before, after in self._stops.get(connection, ()):
             if before.place.time_ns <= shut.since_ns + shut.time_ns // 2 <= after.place.time_ns:
-                return before, after
+                is_waiting = after.place.time_ns - until_ns < LONG_NS  # else it came of itself
+                return (before, after) if is_waiting else (before,)
         last = self._last.get(connection)
         return () if last is None or last.place.time_ns > shut.since_ns + shut.time_ns else (last,)
 

@@ -116,31 +116,40 @@ def test_a_connections_trouble_silences_what_follows_from_it_in_that_time() -> N
         for name in ("cause", "effect")
     }
 
-    def told(rule: str, connection: int, time_ns: int) -> Occurrence:
+    def told(
+        rule: str, connection: int, begins: float, ends: float = 0, *, over: bool | None = None
+    ) -> Occurrence:
+        begin_ns = int(begins * 1e9)
         return Occurrence(
             rule,
             rule,
             connection,
-            (MessagePlace(time_ns, connection, "s2c", 0, 0, 1, time_ns),),
+            (MessagePlace(begin_ns, connection, "s2c", 0, 0, 1, begin_ns),),
             7,
+            last_time_ns=int(ends * 1e9),
+            is_over=over,
             severity="warning",
         )
 
-    collector = Collector(rules)
-    for occurrence in (
-        told("cause", 1, 10),
-        told("cause", 1, 20),
-        told("effect", 1, 15),
-        told("effect", 2, 15),
-    ):
-        collector.add(occurrence)
-    assert [
-        (one.rule, one.connections) for one in collector.findings({}, {"cause": ("effect",)})
-    ] == [("cause", (1,)), ("effect", (2,))]
-    late = Collector(rules)
-    for occurrence in (told("cause", 1, 10), told("effect", 1, 15)):
-        late.add(occurrence)
-    assert len(late.findings({}, {"cause": ("effect",)})) == 2
+    def heard(*occurrences: Occurrence) -> list[tuple[str, tuple[int, ...]]]:
+        collector = Collector(rules)
+        for occurrence in occurrences:
+            collector.add(occurrence)
+        found = collector.findings({}, {"cause": ("effect",)})
+        return [(one.rule, one.connections) for one in found if one.rule == "effect"]
+
+    cause = told("cause", 1, 10, 20)
+    assert heard(cause, told("effect", 1, 15), told("effect", 2, 15)) == [("effect", (2,))]
+    assert heard(told("cause", 1, 10), told("effect", 1, 15)) == [("effect", (1,))]
+    # between two times, and long after one that was over, it has another reason
+    assert heard(cause, told("cause", 1, 60, 70), told("effect", 1, 40)) == [("effect", (1,))]
+    assert heard(cause, told("effect", 1, 15, 400)) == []
+    over = replace(cause, is_over=True)
+    assert heard(over, told("effect", 1, 15, 22)) == []
+    assert heard(over, told("effect", 1, 15, 400)) == [("effect", (1,))]
+    # of many times only the first and the last are known
+    many = [told("cause", 1, 100 * number, 100 * number + 1) for number in range(1, 6)]
+    assert heard(*many, told("effect", 1, 350)) == []
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from tests.builders import (
     recorded,
 )
 from tests.damage import Packet
+from tests.encode import encode
 from tests.findings.checked import found_in
 from tests.parted import findings
 from tests.streams.told import opened, packets
@@ -413,6 +414,27 @@ def test_a_reader_that_goes_on_later_is_a_warning_of_all_vbuckets_that_waited(
     assert one.message == (
         "the client's TCP window is 0 for 20.0 s: it takes no bytes; its last message is of vbucket 8"
     )
+
+
+def test_what_happens_a_minute_after_a_stop_that_was_over_is_told() -> None:
+    talk = opened(enable_noop="true", set_noop_interval="20")
+    stream = talk.stream(7)
+    stream.snapshot(0, 100, "memory")
+    stream.mutation(1, "a")
+    stop = len(packets(talk))
+    talk.wait(2)
+    talk.noop()
+    taken = len(packets(talk))
+    talk.wait(60)
+    talk.send("server", encode("dcp_noop", opaque=9))
+    talk.wait(200)
+    stream.mutation(2, "b")
+    captured = packets(talk)
+    found = found_in(taking_nothing(captured, stop - 2, taken - 2))
+    assert "noop-unanswered" in {one.rule for one in found}
+    (shut,) = (one for one in found if one.rule == "tcp-window-zero")
+    assert shut.severity == "note"
+    assert shut.last_time_ns - shut.first_time_ns < 3_000_000_000
 
 
 def test_a_reader_that_is_slow_for_a_moment_is_none_of_interest() -> None:
