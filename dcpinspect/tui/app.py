@@ -26,13 +26,12 @@ from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.text import clip, counted, escape, wrap
 from dcpinspect.tui import frame
-from dcpinspect.tui.base_app import ThemedApp
+from dcpinspect.tui.base_app import TYPING, ThemedApp
 from dcpinspect.tui.commands import commands
 from dcpinspect.tui.exporting import Exporting
 from dcpinspect.tui.history import Memory
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.key_bindings import KEYS
-from dcpinspect.tui.key_queue import TypeAhead
 from dcpinspect.tui.navigation import Navigation
 from dcpinspect.tui.notes import Notes
 from dcpinspect.tui.place_syntax import FORMS
@@ -51,8 +50,6 @@ MANY = 1_000_000
 """Number of messages from which a capture is large."""
 LARGE = 100 * MANY
 """Size of a file, in bytes, that has about so many messages."""
-TYPING = "typing"
-"""Group of the workers that wait for keys; they never end by themselves."""
 
 
 class InspectApp(ThemedApp):
@@ -118,7 +115,6 @@ class InspectApp(ThemedApp):
         """When reading began."""
         self._said = ""
         self._notices = 0
-        self._type_ahead = TypeAhead(self, super().on_event, self._is_shown)
 
     def _new_packets(self) -> PacketsView:
         from dcpinspect.tui.filter_bar import FilterBar
@@ -147,7 +143,6 @@ class InspectApp(ThemedApp):
     def on_mount(self) -> None:
         """Starts reading, and the workers and timers."""
         self.call_after_refresh(self._load)
-        self.run_worker(self._listen(), group=TYPING)
         self.set_interval(BEAT, self.beat)
         self._choose_first()
         self.draw_frame()
@@ -160,9 +155,7 @@ class InspectApp(ThemedApp):
         self._loader.start()
 
     async def on_event(self, event: events.Event) -> None:
-        """Handles an event as Textual does, but puts keys and pasted text into a queue, so that
-        each waits for those before it.
-        """
+        """Handles an event; the first key or click of the user chooses the first view."""
         if isinstance(
             event,
             events.Key
@@ -173,18 +166,11 @@ class InspectApp(ThemedApp):
         ):
             self._is_untouched = False
             self._choose_first()
-        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
-            self._type_ahead.add(event)
-        else:
-            await super().on_event(event)
+        await super().on_event(event)
 
-    async def _listen(self) -> None:
-        """Handles keys from the queue until the application ends."""
-        try:
-            await self.navigation.has_view.wait()
-            await self._type_ahead.run()
-        except Exception as error:
-            self._handle_exception(error)
+    async def can_type(self) -> None:
+        """Waits until there is a view, which takes keys."""
+        await self.navigation.has_view.wait()
 
     def exit(self, *arguments: Any, **options: Any) -> None:
         """Ends the application as Textual does, and also stops the work in the background."""
@@ -227,7 +213,7 @@ class InspectApp(ThemedApp):
     @property
     def is_at_rest(self) -> bool:
         """Whether no work in the background will change the screen any more."""
-        is_idle = self._type_ahead.is_empty and not (
+        is_idle = self.type_ahead.is_empty and not (
             self.navigation.has("packets") and self.packets.is_waiting
         )
         return (
@@ -238,7 +224,7 @@ class InspectApp(ThemedApp):
             and all(worker.is_finished for worker in self.workers if worker.group != TYPING)
         )
 
-    def _is_shown(self) -> bool:
+    def is_shown(self) -> bool:
         """Whether the view that was asked for is there, with the first rows of a file."""
         inspection = self.inspection
         has_rows = self._shown_rows or inspection.is_live
@@ -370,7 +356,7 @@ class InspectApp(ThemedApp):
 
     def action_press(self, key: str) -> None:
         """Acts as if the key was pressed."""
-        self._type_ahead.add(events.Key(key, None))
+        self.type_ahead.add(events.Key(key, None))
 
     def action_severity(self, severity: str) -> None:
         """Shows the first finding of this severity."""

@@ -13,11 +13,16 @@ from functools import partial
 from rich.console import Console
 from textual.app import App
 from textual.driver import Driver
+from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.tui import theme
 from dcpinspect.tui.history import Memory
+from dcpinspect.tui.key_queue import TypeAhead
+
+TYPING = "typing"
+"""Group of the workers that wait for keys; they never end by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,35 @@ class ThemedApp(App[Opening | None]):
         )
         self.crash: Exception | None = None
         """The exception that ended the application."""
+        self.type_ahead = TypeAhead(self, super().on_event, self.is_shown)
+
+    def is_shown(self) -> bool:
+        """Whether the latest key has taken effect, besides messages."""
+        return True
+
+    async def can_type(self) -> None:
+        """Waits until something takes keys."""
+
+    def on_mount(self) -> None:
+        """Starts to take keys."""
+        self.run_worker(self._listen(), group=TYPING)
+
+    async def on_event(self, event: Event) -> None:
+        """Handles an event as Textual does, but puts keys and pasted text into a queue, so that
+        each waits for those before it.
+        """
+        if isinstance(event, Key | Paste) and not event.is_forwarded:
+            self.type_ahead.add(event)
+        else:
+            await super().on_event(event)
+
+    async def _listen(self) -> None:
+        """Handles keys from the queue until the application ends."""
+        try:
+            await self.can_type()
+            await self.type_ahead.run()
+        except Exception as error:
+            self._handle_exception(error)
 
     def get_driver_class(self) -> type[Driver]:
         """Returns what reads the terminal. Typed bytes that are no UTF-8 are passed over: Textual

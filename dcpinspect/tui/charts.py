@@ -20,7 +20,7 @@ from textual.app import App
 from dcpinspect.arrays import IntArray
 from dcpinspect.findings.finding import Finding
 from dcpinspect.output.render.lanes import Scale
-from dcpinspect.output.render.timeline_text import numbers, tick_seconds
+from dcpinspect.output.render.timeline_text import end_of, numbers
 from dcpinspect.text import clip, one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.theme import Glyphs
@@ -165,7 +165,7 @@ def time_scale(length_ns: int, width: int) -> Scale:
     """Returns the scale that bars, marks and labels of a chart over time share: from the begin of
     the capture to its end.
     """
-    return Scale.filling(0, max(1, length_ns), max(1, width))
+    return Scale.filling(0, max(1, length_ns), max(1, width), is_time=True)
 
 
 def axis(length_ns: int, width: int) -> str:
@@ -173,13 +173,11 @@ def axis(length_ns: int, width: int) -> str:
     end.
     """
     scale = time_scale(length_ns, width)
-    tick = tick_seconds(scale)
-    last = f"{max(f'{length_ns / 1e9:.3f}', tick(length_ns), key=len)} s"
-    text = numbers(scale, lambda at: f"{tick(at)} s")
+    last, text = end_of(scale, length_ns), numbers(scale)
     if len(last) > scale.columns:
         return text.ljust(scale.columns)
     line = ""
-    for label in re.finditer(r"[\d.]+ s", text):
+    for label in re.finditer(r"[\d.]+ \w+", text):
         # the end of the capture has its place, so a label too close to it is left out
         if label.end() + APART <= scale.columns - len(last):
             line = line.ljust(label.start()) + label[0]

@@ -16,7 +16,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui.charts import short
 from dcpinspect.tui.line_view import LineView, Piece
-from dcpinspect.tui.results import Results
+from dcpinspect.tui.results import Results, connections_of
 
 COLUMNS = {
     "con": True,
@@ -41,7 +41,9 @@ class Talk(NamedTuple):
     """What stands in each of ``COLUMNS``; safe for a terminal."""
     messages: int
     severities: Counter[Severity]
-    """Number of findings of each severity; effects of other findings are not counted."""
+    """Number of findings of each severity, of which some may be about what they explain; effects
+    are not counted.
+    """
 
 
 def talks(results: Results) -> list[Talk]:
@@ -52,8 +54,9 @@ def talks(results: Results) -> list[Talk]:
     if table is None:
         return []
     severities_of: dict[int, Counter[Severity]] = {}
+    connections = connections_of(results.findings)
     for finding in results.findings:
-        for connection in finding.connections if finding.effect_of is None else ():
+        for connection in connections[finding.id] if finding.effect_of is None else ():
             severities_of.setdefault(connection, Counter())[finding.severity] += 1
     counts = results.charts.by_connection
     secret = {} if results.coverage is None else results.coverage.tls

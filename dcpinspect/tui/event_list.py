@@ -48,6 +48,12 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         event = self._events[place].event
         return event.severity is not None and event.cause is None
 
+    @property
+    def worst(self) -> int:
+        """Place of the worst error or warning; 0 without one."""
+        bad = [place for place in range(self.count) if self.is_bad(place)]
+        return min(bad, key=lambda place: self._events[place].finding or 0, default=0)
+
     def is_gap(self, place: int) -> bool:
         """Whether the event is a gap."""
         return self._events[place].event.kind == "gap"

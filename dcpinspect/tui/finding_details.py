@@ -137,7 +137,7 @@ def _evidence(
         lines.append(f"  {first:,} before\n", "dim")
     for number, row in enumerate(rows[first : first + 2 * AROUND + 1].tolist(), first):
         is_here = number == current
-        words = " · ".join(filter(None, (f"row {row:,}", summaries.get(row))))
+        words = " · ".join(filter(None, (f"row {row}", summaries.get(row))))
         evidence_text = labelled(glyphs.folded if is_here else "", words, 2, width - 2, indent=2)
         evidence_text.stylize("bold" if is_here else "")
         lines.append_text(evidence_text)

@@ -89,24 +89,31 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self._lay_out()
         super().set_cursor(place)
 
-    def needed(self, limit: int) -> int:
-        """Returns how many of ``limit`` lines all findings take if each is told in full."""
-        lines = self.count
-        for item in range(self.count):
+    def needed(self, limit: int, *, is_bad_only: bool = False) -> int:
+        """Returns how many of ``limit`` lines all findings take if each is told in full, or the
+        errors and warnings.
+        """
+        items = filter(self.is_bad, range(self.count)) if is_bad_only else range(self.count)
+        lines = 0
+        for item in items:
             if lines >= limit:
-                return limit
-            lines += len(self._lines_in_full(item))
+                break
+            lines += 1 + len(self._lines_in_full(item))
         return min(limit, max(1, lines))
 
     def _lay_out(self) -> None:
         """Makes the lines that tell findings in full: the chosen one, and from the top on as many
-        as there is room for.
+        as there is room for. All errors and warnings have a line before; notes may be scrolled.
         """
         self.more = {}
         if self._is_alone and self.count:
             chosen_lines = self._lines_in_full(self.at)
-            free = self.size.height - self.count - len(chosen_lines)
+            bad = sum(map(self.is_bad, range(self.count)))
+            notes = self.count - bad if bad else 0
+            free = self.size.height - (self.count - notes) - len(chosen_lines)
             for item in range(self.count if free > 0 else 0):
+                if notes and not self.is_bad(item):
+                    free, notes = free - notes, 0
                 text = self._lines_in_full(item) if item != self.at else []
                 if len(text) > free:
                     break

@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.lanes import Scale
-from dcpinspect.output.render.timeline_text import numbers, seconds, tick_seconds
+from dcpinspect.output.render.timeline_text import numbers, time_since
 from dcpinspect.text import clip, counted
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
@@ -280,12 +280,12 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             self._spans * self._heat.span_ns,
             max(1, self.amounts.shape[1]),
             self._wide,
+            is_time=True,
         )
 
     def _time(self, dim: Style, base: Style) -> Strip:
         scale = self._scale()
-        tick = tick_seconds(scale)
-        text = numbers(scale, lambda at: f"{tick(at)} s").ljust(scale.columns)
+        text = numbers(scale).ljust(scale.columns)
         low, high = max(0, self.column * self._wide), (self.column + 1) * self._wide
         cursor_style = base + self.cursor_style()
         pieces = [
@@ -350,7 +350,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         most = f", most of them in vbucket {self._fullest}" if first < last and amount else ""
         phrases = [
             here,
-            f"{duration(scale.step)} from {seconds(scale.step, self.span[0])} s on",
+            f"{duration(scale.step)} from {time_since(scale.step, self.span[0])} on",
             f"{counted(amount, 'item')}{most}" if amount else "no item",
         ]
         if sign := int(self._signs[self.row, self.column]):
@@ -374,7 +374,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             for level, edge in enumerate(self._edges, 8 - len(self._edges))
             if level + 1 in seen
         ]
-        title = "items, behind the signs:" if self._edges else "no items"
+        title = "items are hidden behind these signs:" if self._edges else "no items"
         title = "items a cell:" if entries else title
         for sign in np.unique(self._signs[self._signs > 0]).tolist():
             letter = self._letter(sign), self._paint_of_sign(sign)

@@ -65,11 +65,12 @@ class MessagePanes(Vertical):
         """Shows the findings about the message, and the note on it."""
         self._row = row
         finding = self._inspection.results.finding(row)
-        for severity in ("error", "warning", "note"):
-            self._why.set_class(finding is not None and finding.severity == severity, severity)
+        is_effect = finding is not None and finding.effect_of is not None
+        severity = "" if finding is None else "note" if is_effect else finding.severity
+        self._why.set_classes(severity)
         more = len(self._inspection.results.marked.finding_numbers(row)) - 1
         glyphs, width = theme.glyphs_of(self.app), self.size.width - 1
-        sign = glyphs.of_severity(finding.severity if finding is not None else None)
+        sign = glyphs.of_finding(finding)
         text = "" if finding is None else f"{finding.rule}: {one_line(finding.message)}"
         hint = f" (and {more} more; e shows them)" if more > 0 else ""
         lines = wrap(f"   {sign} {text}{hint}", width, " " * 5)

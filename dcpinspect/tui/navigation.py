@@ -152,14 +152,12 @@ class Navigation(ContentSwitcher):
         """Marks a message, or removes its mark."""
         notes = self.inspection.notes
         if notes.text(row):
-            self.show_status(
-                f"row {row:,} has a note: ; changes it, or removes it where it is empty"
-            )
+            self.show_status(f"row {row} has a note: ; changes it, or removes it where it is empty")
             return
         notes.mark(row, self._time_of(row))
         self.packets.list.refresh()
         self.show_status(
-            f"row {row:,} is {'marked' if row in notes.of else 'not marked'}: "
+            f"row {row} is {'marked' if row in notes.of else 'not marked'}: "
             f"{len(self.marks):,} in all; x exports them{_why_not_saved(notes)}"
         )
 
@@ -175,11 +173,11 @@ class Navigation(ContentSwitcher):
                 self.packets.list.refresh()
                 self.packets.redraw_row(row)
                 self.show_status(
-                    f"row {row:,} "
+                    f"row {row} "
                     f"{'has a note' if notes.text(row) else 'has no note'}{_why_not_saved(notes)}"
                 )
 
-        self.app.push_screen(Prompt(f"note on row {row:,}", notes.text(row)), write)
+        self.app.push_screen(Prompt(f"note on row {row}", notes.text(row)), write)
 
     def _time_of(self, row: int) -> int:
         return int(self.inspection.store.batch_of([row], ["time_ns"]).column(0)[0].as_py())
@@ -292,17 +290,14 @@ class Navigation(ContentSwitcher):
             elif vbucket == vbucket_before:  # its cursor stays
                 vbucket = None
         if vbucket is not None:
-            row = self.inspection.results.row_of_worst(vbucket)
-            then = partial(self.timeline.show, vbucket, row=row)
+            then = partial(self.timeline.show, vbucket)
         self._switch(view, then)
 
     def to_row(self, row: int, *fields: str) -> None:
         """Goes to a message in the view of packets, and to the first of ``fields`` that it has."""
         store = self.inspection.store
         if not store.first_row <= row <= store.rows:
-            self.show_status(
-                f"there is no row {row:,}; rows are {store.first_row:,} to {store.rows:,}"
-            )
+            self.show_status(f"there is no row {row}; rows are {store.first_row} to {store.rows}")
             return
         self.leave()
         go = partial(self.packets.show_row, row, *fields)

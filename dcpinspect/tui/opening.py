@@ -60,7 +60,7 @@ class OpenScreen(ModalScreen[Opening | None]):
 
     BINDINGS: ClassVar[list[Any]] = [
         Binding("escape,ctrl+o", "leave", "Leave", priority=True),
-        # without priority, so that these keys come after what was typed or pasted before them
+        # without priority: what is typed comes first
         Binding("up", "move('up')"),
         Binding("down", "move('down')"),
         Binding("tab", "complete"),
@@ -144,15 +144,24 @@ class OpenScreen(ModalScreen[Opening | None]):
             else []
         )
         sections = [("Recent captures", self._recent), ("Samples", samples)]
+        offered = set[str]()
         if typed:
-            yield from _files(os.path.expanduser(typed), width)
+            for offer in _files(os.path.expanduser(typed), width):
+                if isinstance(offer.target, Opening):
+                    offered.update(map(os.path.abspath, offer.target.captures))
+                yield offer
         else:
             names = sorted(
                 str(path) for path in Path.cwd().iterdir() if _is_shown(path) and not path.is_dir()
             )
             sections.insert(1, ("Captures here", names))
         for title, paths in sections:
-            matching_paths = [path for path in paths if typed.lower() in path.lower()]
+            matching_paths = [
+                path
+                for path in paths
+                if typed.lower() in path.lower() and os.path.abspath(path) not in offered
+            ]
+            offered.update(map(os.path.abspath, matching_paths))
             if matching_paths:
                 yield Offer(Text(title, "bold"))
                 yield from (

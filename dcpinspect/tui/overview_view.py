@@ -161,8 +161,8 @@ class OverviewView(View):
         self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
-        """Gives each part the room that it needs: first the findings, then the map, the chart and
-        the connections.
+        """Gives each part the room that it needs: first the errors and warnings, then a few lines
+        of the map, the chart and the connections.
         """
         width, height = self.size
         is_wide = width >= WIDE
@@ -187,7 +187,11 @@ class OverviewView(View):
         self._said.styles.max_height = verdict_lines
         below_verdict = height - verdict_lines
         least = min(self.findings.lines, max(4, height // 3) if is_wide else 7)
-        free = below_verdict - max(advice, min(1 + least, below_verdict - 2 - words))
+        lines = max(3, height // 5)
+        mapped = 1 + self.map.needed(columns, lines) + words
+        most = below_verdict - (max(mapped, CHART + 3) if is_wide else mapped)
+        bad = min(most, 1 + self.findings.needed(most, is_bad_only=True))
+        free = below_verdict - max(advice, bad, min(1 + least, below_verdict - 2 - words))
         talking = 1 + self.connections.needed(width - columns - 1 if is_wide else width, MOST_TALKS)
         if is_wide:
             lines = self.map.needed(columns, max(1, free - 1 - words))
@@ -199,8 +203,9 @@ class OverviewView(View):
             columns, legend = self._narrowed(columns, room, legend)
             lines = self.map.needed(columns, room)
         else:
-            most = min(free - CHART - 1 - words, max(3, height // 5))
-            lines = self.map.needed(columns, max(1, most))
+            has_chart = free >= CHART + 2 + words
+            lines = min(free - CHART * has_chart - 1 - words, lines)
+            lines = self.map.needed(columns, max(1, lines))
             mapped = 1 + lines + words
             beside = min(max(0, free - mapped), CHART + talking)
             beside = beside if beside >= CHART + 3 else CHART if beside >= CHART else 0

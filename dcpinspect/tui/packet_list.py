@@ -32,8 +32,8 @@ PAGES = 64
 """Number of pages that are kept in memory."""
 _KINDS = list(KINDS)
 GUTTER = 3
-SEQNO = 9
-"""Columns before the summary that the name of a rule may cover."""
+SUMMARY = 16
+"""Columns of a summary that the name of a rule does not cover: a number that is cut is another."""
 NARROW = 140
 """Width in columns below which opaque and size are left out, to give summaries more room; the
 fields show both.
@@ -327,23 +327,22 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         del part
         row, text, kind, color = self._line(place)
         finding = self._inspection.results.finding(row)
-        severity = None if finding is None else finding.severity
         is_here = place == self.at
         style = self.rich_style + Style(dim=row == self.guest or None)
         style += Style(color=color) if color else theme.style_of(self.app, f"kind-{kind}")
         style += self.cursor_style() if is_here else Style()
         sign_style = style
-        if severity is not None:
-            sign_style = self.sign_style(severity, style, is_here=is_here)
+        if finding is not None and finding.effect_of is None:
+            sign_style = self.sign_style(finding.severity, style, is_here=is_here)
         notes = self._inspection.notes
         note = notes.text(row)
         mark = self._glyphs.remark if note else self._glyphs.mark if row in notes.of else " "
         mark_style = style if is_here else style + theme.style_of(self.app, "chart-bar")
-        yield self._glyphs.of_severity(severity), sign_style
+        yield self._glyphs.of_finding(finding), sign_style
         yield mark, mark_style
         rule = f" {finding.rule} " if finding is not None and finding.severity != "note" else ""
         width, at_end = visible_width(self) - GUTTER, ("", style)
-        if rule and width - len(rule) >= self._lines.summary_at - SEQNO:
+        if rule and width - len(rule) >= min(cells(text), self._lines.summary_at + SUMMARY):
             at_end = rule, sign_style
         elif note and width > self._lines.summary_at:
             remark = f" {self._glyphs.remark} {note} "

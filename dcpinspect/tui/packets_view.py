@@ -157,7 +157,7 @@ class PacketsView(View):
             batch = self._inspection.store.messages([row])
             if int(batch.length[0]) > LARGE:
                 self.panes.show(
-                    row, None, {}, f"{int(batch.length[0]):,} bytes, being read … · row {row:,}"
+                    row, None, {}, f"{int(batch.length[0]):,} bytes, being read … · row {row}"
                 )
                 self._read_behind(row, batch)
             else:
@@ -174,8 +174,8 @@ class PacketsView(View):
         if row != self.list.row:
             return
         title = (
-            f"{message_title(message)} · {message.size:,} bytes · row {row:,} · frame "
-            f"{int(batch.last_frame[0]):,}"
+            f"{message_title(message)} · {message.size:,} bytes · row {row} · frame "
+            f"{int(batch.last_frame[0])}"
         )
         if self.list.columns:
             title += f" · {self._count}"
@@ -466,7 +466,7 @@ class PacketsView(View):
             return
         if not form:
             self.app.push_screen(
-                ChoiceDialog(f"copy row {row:,} as", FORMS),
+                ChoiceDialog(f"copy row {row} as", FORMS),
                 lambda form: self.action_copy_as(form) if form else None,
             )
             return

@@ -46,18 +46,20 @@ class Marked:
             np.arange(len(rows_of_each), dtype=np.uint32),
             [len(finding_rows) for finding_rows in rows_of_each],
         )
-        order = np.argsort(
-            rows, kind="stable"
-        )  # a stable sort keeps the worst finding of a row first
+        is_bad = np.array(
+            [finding.severity != "note" and finding.effect_of is None for finding in findings],
+            np.bool_,
+        )
+        # of a row the worst finding comes first, and what another finding explains after it
+        order = np.lexsort((numbers, ~is_bad[numbers], rows))
         self.rows: RowNumbers = rows[order]
         """Rows, rising; a row occurs once for each finding that it shows."""
         self.numbers: npt.NDArray[np.uint32] = numbers[order]
         """Number of the finding that each element of ``rows`` shows."""
-        is_bad = np.array([finding.severity != "note" for finding in findings], np.bool_)
         self.bad: RowNumbers = (
             np.unique(self.rows[is_bad[self.numbers]]) if len(rows_of_each) else NO_ROWS
         )
-        """Rows that show an error or a warning."""
+        """Rows that show an error or a warning that is no effect."""
 
     def finding_numbers(self, row: int) -> list[int]:
         """Returns the numbers of the findings that a row shows, the worst first."""
@@ -122,14 +124,6 @@ class Results:
                 return min(finding.vbuckets)
         return min(self.vbuckets, default=None)
 
-    def row_of_worst(self, vbucket: int) -> int:
-        """Returns the row that shows the worst error or warning of a vbucket; 0 without."""
-        for finding in self.findings:
-            for case in finding.case_of_each if finding.severity != "note" else ():
-                if vbucket in case.vbuckets and case.places:
-                    return case.places[0].row
-        return 0
-
     def findings_of(self, vbucket: int) -> list[int]:
         """Returns the numbers of the findings about a vbucket, and of those that stall it because
         they stall its connection; the worst first.
@@ -189,7 +183,8 @@ def of_connection(results: Results, connection: int) -> Results:
     Records of vbuckets still count what their client received on all connections. Findings keep
     their texts about all connections.
     """
-    findings = [finding for finding in results.findings if connection in finding.connections]
+    connections = connections_of(results.findings)
+    findings = [finding for finding in results.findings if connection in connections[finding.id]]
     records = {
         name: table.take(_rows_of(table, connection)) for name, table in results.records.items()
     }
@@ -214,6 +209,16 @@ def of_connection(results: Results, connection: int) -> Results:
         looked=None if coverage is None else _looked(coverage, messages, records),
         marked=Marked(findings),
     )
+
+
+def connections_of(findings: Sequence[Finding]) -> Mapping[str, set[int]]:
+    """Returns the connections of each finding, by its id, with those of the findings that it
+    explains.
+    """
+    connections = {finding.id: set(finding.connections) for finding in findings}
+    for finding in findings:
+        connections.get(finding.effect_of or "", set()).update(finding.connections)
+    return connections
 
 
 def _series_of(series: Sequence[Series], connection: int) -> list[Series]:

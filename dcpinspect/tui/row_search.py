@@ -159,7 +159,7 @@ class Search:
                 if len(rows):
                     again = (start < place) != is_back
                     turn = f" · from the {'last' if is_back else 'first'} row again" * again
-                    words = f"{escape(self.text)} is in row {rows[-1 if is_back else 0]:,}{turn}"
+                    words = f"{escape(self.text)} is in row {rows[-1 if is_back else 0]}{turn}"
                     end(words, int(rows[-1 if is_back else 0]))
                     return
                 done += stop - start

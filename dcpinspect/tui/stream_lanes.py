@@ -36,7 +36,7 @@ from dcpinspect.output.render.lanes import (
     lanes,
     paints_of,
 )
-from dcpinspect.output.render.timeline_text import LABEL, apart, numbers, seconds, tick_seconds
+from dcpinspect.output.render.timeline_text import LABEL, apart, numbers, time_since
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
@@ -216,7 +216,9 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     def _arrange(self) -> None:
         """Works out which lines there are; each is drawn when it becomes visible."""
-        self.scale = Scale.filling(*(self._part or self._bounds), self._picture_width)
+        self.scale = Scale.filling(
+            *(self._part or self._bounds), self._picture_width, is_time=self.axis == "time"
+        )
         self._drawn.clear()
         self.refresh()
         # a cell of one seqno is full or empty, which one line can say
@@ -444,14 +446,11 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         low, high = self.span
         if self.axis == "time":
             return (
-                f"{self._number(low)} s"
+                time_since(self.scale.step, low)
                 if low == high
-                else f"{duration(high - low + 1)} from {self._number(low)} s on"
+                else f"{duration(high - low + 1)} from {time_since(self.scale.step, low)} on"
             )
         return _seqnos(low, high)
-
-    def _number(self, at: int) -> str:
-        return seconds(self.scale.step, at) if self.axis == "time" else str(at)
 
     # -- drawing
     # ------------------------------------------------------------------------------------------
@@ -473,7 +472,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         if self.waiting or not self.tracks:
             return Strip.blank(self.size.width, base)
         if y == 1:
-            ticks = numbers(self.scale, self._tick).ljust(self.scale.columns)
+            ticks = numbers(self.scale).ljust(self.scale.columns)
             return self._line("", [(ticks, base)], -1, base)
         line = int(self.scroll_offset.y) + y - self.HEAD
         if line >= len(self._rows):
@@ -523,7 +522,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
                 self.tracks[place].shapes[self.axis],
                 self.scale,
                 glyphs=self.lane_glyphs,
-                apart=apart(self.scale, self._tick),
+                apart=apart(self.scale),
                 high=self._high,
             )
         return drawn
@@ -547,9 +546,6 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             if track.words and any(glyph in lane for glyph in sign.glyph):
                 return True
         return False
-
-    def _tick(self, at: int) -> str:
-        return tick_seconds(self.scale)(at) if self.axis == "time" else str(at)
 
     def _painted(self, row: Row, cells: str, base: Style) -> list[Piece]:
         """Returns a lane over all columns. An event's letter stands only in the first column of a
@@ -655,8 +651,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         phrases = {
             "vbucket": f"vb {self.vbucket}",
             "streams": counted(len(self.tracks), "stream"),
-            "span": f"{seconds(scale.step * TICK, scale.first)}–"
-            f"{seconds(scale.step * TICK, scale.last + 1)} s"
+            "span": f"{time_since(scale.step * TICK, scale.first).partition(' ')[0]}–"
+            f"{time_since(scale.step * TICK, scale.last + 1)}"
             if is_time
             else _seqnos(scale.first, scale.last),
             "cell": "a cell is "

@@ -21,6 +21,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.text import cells, did_you_mean, escape
 
 if TYPE_CHECKING:
+    from dcpinspect.findings.finding import Finding
     from dcpinspect.tui.base_app import ThemedApp
 
 
@@ -54,6 +55,12 @@ class Glyphs:
                 strict=True,
             )
         )
+
+    def of_finding(self, finding: Finding | None) -> str:
+        """Returns the character for a finding: an effect, which is not counted, has its own."""
+        if finding is not None and finding.effect_of is not None:
+            return self.effect
+        return self.of_severity(None if finding is None else finding.severity)
 
     def of_severity(self, severity: Severity | None) -> str:
         """Returns the character for the severity of a finding; a blank for None."""

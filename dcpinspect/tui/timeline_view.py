@@ -222,7 +222,7 @@ class TimelineView(View):
             self.events.show(tracks.events, self.host.inspection.reading.first_time_ns or 0)
             self._fit()
             if is_first and request == _Request(request.vbucket):
-                self.events.point(0)
+                self.events.point(self.events.worst)
                 self._event_chosen()
             if request.since_ns is not None:
                 self.lanes.go_to_time(request.since_ns)

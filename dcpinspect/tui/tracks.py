@@ -41,8 +41,8 @@ _READ = ("_kind", "connection", "sid", "by_seqno", "time_ns")
 
 
 class TrackEvent(NamedTuple):
-    """An event, and where it is drawn: a finding at its own first message, though the list of
-    events has it before those that it explains.
+    """An event, and where it is drawn: a finding at its own first message in the stream where the
+    list of events has it, which may be before, at what it explains.
     """
 
     event: VbucketEvent
@@ -183,7 +183,23 @@ def tracks_of(
     connections = _connections(inspection, {track.connection for track in tracks})
     vbucket_events = events(stream_stories, notes, links, items.last_rows, findings, evidence)
     track_events = _events(inspection, tracks, vbucket_events, first_ns)
-    return Tracks(vbucket, tracks, track_events, dict(connections))
+    return Tracks(vbucket, _with_events(tracks, track_events), track_events, dict(connections))
+
+
+def _with_events(tracks: Sequence[Track], events: Sequence[TrackEvent]) -> list[Track]:
+    """Returns the tracks with marks of all findings that the list has of them: of one about their
+    connection, and of one whose effects came before it.
+    """
+    marked = {(mark.track, mark.finding) for track in tracks for mark in track.marks}
+    others = [
+        event
+        for event in events
+        if event.finding is not None and (event.track, event.finding) not in marked
+    ]
+    return [
+        replace(track, marks=[*track.marks, *(event for event in others if event.track == number)])
+        for number, track in enumerate(tracks)
+    ]
 
 
 def _evidence(store: Store, rows: RowNumbers, case: Finding) -> Sequence[MessagePlace]:
@@ -228,7 +244,7 @@ def _events(
             gap = events[number].gap
             seqnos[number] = seqno if gap is None else gap["after_seqno"] + 1
     number_of = {finding.id: rank for rank, finding in enumerate(inspection.results.findings)}
-    first = {mark.finding: mark for track in tracks for mark in reversed(track.marks)}
+    first = {(mark.track, mark.finding): mark for track in tracks for mark in reversed(track.marks)}
     track_events = [
         TrackEvent(
             event._replace(time_ns=time_ns),
@@ -242,8 +258,8 @@ def _events(
         for time_ns in (row_ns if event.time_ns is None else event.time_ns,)
     ]
     return [
-        first[event.finding]._replace(event=event.event)
-        if event.finding in first and event.event.cause is None
+        first[event.track, event.finding]._replace(event=event.event)
+        if (event.track, event.finding) in first and event.event.cause is None
         else event
         for event in track_events
     ]
@@ -255,23 +271,6 @@ def _noted(inspection: Inspection, rows: RowNumbers) -> list[MessageEvent]:
         return []
     batch = inspection.store.messages(rows)
     return list(noted(batch, np.arange(len(batch))))
-
-
-def _end(streams: Sequence[StreamStory], story_number: int) -> int:
-    """Returns the first row after a stream: the row after its end, or the row of the next request
-    for the same stream.
-    """
-    story = streams[story_number]
-    if story.stream["end_row"] is not None:
-        return int(story.stream["end_row"]) + 1
-    return min(
-        (
-            int(stream.stream["open_row"])
-            for stream in streams[story_number + 1 :]
-            if stream.key[:2] == story.key[:2]
-        ),
-        default=1 << 62,
-    )
 
 
 def _finding_marks(
@@ -324,24 +323,19 @@ def _finding_marks(
 def _of_streams(
     marks: Sequence[TrackEvent], streams: Sequence[StreamStory]
 ) -> Mapping[int, Sequence[TrackEvent]]:
-    """Returns the marks by place of their stream: a stream on their connection that goes on there,
-    and has their stream-id if one has it.
+    """Returns the marks by place of their stream: the latest on their connection that was asked for
+    by then, and has their stream-id if one has it.
     """
-    spans = [
-        (*story.key[:2], range(story.stream["open_row"], _end(streams, number)))
-        for number, story in enumerate(streams)
-    ]
     by_stream: dict[int, list[TrackEvent]] = {}
     for mark in marks:
-        going_on = [
-            number
-            for number, (connection, _, rows) in enumerate(spans)
-            if connection == mark.event.connection and mark.row in rows
-        ]
         own_sid = -1 if mark.event.sid is None else mark.event.sid
-        same_sid = [number for number in going_on if spans[number][1] == own_sid]
-        for number in same_sid or going_on:
-            by_stream.setdefault(number, []).append(mark)
+        begun = [
+            (story.key[1] == own_sid, story.stream["open_row"], number)
+            for number, story in enumerate(streams)
+            if story.key[0] == mark.event.connection and story.stream["open_row"] <= mark.row
+        ]
+        if begun:
+            by_stream.setdefault(max(begun)[2], []).append(mark)
     return by_stream
 
 

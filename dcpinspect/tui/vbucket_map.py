@@ -115,6 +115,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         self.virtual_size = Size(self.size.width, self.form.lines(len(numbers)))
         start = self._start if self._vbucket is None else self._vbucket
         self.at = 0 if start is None else self._place_of(start)
+        self.scroll_to(y=0, animate=False, immediate=True, force=True)
         self.bring()
         self.post_message(self.Moved(self))
 

@@ -178,10 +178,8 @@ class VbucketsView(View):
 
     def _sign_of(self, finding: Finding) -> tuple[str, Style]:
         """Returns the sign of a finding; that of an effect is of no severity."""
-        if finding.effect_of is not None:
-            return self._glyphs.effect, Style()
-        severity = finding.severity
-        return self._glyphs.of_severity(severity), theme.style_of(self.app, f"severity-{severity}")
+        paint = f"severity-{finding.severity}" if finding.effect_of is None else ""
+        return self._glyphs.of_finding(finding), theme.style_of(self.app, paint)
 
     def on_resize(self) -> None:
         """Fits the details to the new size."""

@@ -28,6 +28,8 @@ def test_the_sick_come_first_and_all_is_counted() -> None:
         "TLS": "plain",
     }
     assert worst.severities == {"error": 1, "note": 2}
+    # three others were rolled back in the loop, too, which the error of this one explains
+    assert [one.severities["error"] for one in told] == [1, 1, 1, 1, 0]
 
 
 def test_a_narrow_list_leaves_out_whole_columns() -> None:

@@ -147,7 +147,7 @@ def test_going_to_a_rule() -> None:
 
 def test_what_is_not_there_is_said() -> None:
     nowhere = {
-        "9999": "there is no row 9,999",
+        "9999": "there is no row 9999",
         "bananas": "no place bananas; give 1047, f988",
         "f99999": "no message at or after",
     }

@@ -100,6 +100,17 @@ def test_samples_are_offered_and_a_part_of_a_name_finds_one() -> None:
     assert opened(scene, Memory()) == Opening([str(SAMPLES / "orphans.pcap")])
 
 
+def test_a_capture_is_offered_once() -> None:
+    async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
+        for typed in ("", f"{SAMPLES}/orph", "orph"):
+            app.screen.query_one(Input).value = typed
+            await pilot.pause()
+            assert len([line for line in shown(app) if line.startswith(" orphans.pcap")]) == 1
+        await pilot.press("escape")
+
+    assert opened(scene, remembering(str(SAMPLES / "orphans.pcap"))) is None
+
+
 def test_a_question_mark_helps_and_is_part_of_a_path_that_is_begun() -> None:
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
         await pilot.press("question_mark")
@@ -124,6 +135,17 @@ def test_tab_completes_what_was_pasted_at_the_same_moment() -> None:
         await pilot.press("enter")
 
     assert opened(scene, Memory()) == Opening([str(SAMPLES / "orphans.pcap")])
+
+
+def test_enter_opens_nothing_but_what_was_typed_just_before() -> None:
+    async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
+        for key in (*"nosuch", "enter", "ctrl+u", *"nowhere"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        said = app.screen.query_one("#open-said")
+        await until(pilot, lambda: "nosuch: there is no such file" in str(said.render()))
+        await pilot.press("escape")
+
+    assert opened(scene, Memory()) is None
 
 
 def test_a_file_with_a_name_of_its_own_is_opened_as_it_is_typed(tmp_path: Path) -> None:

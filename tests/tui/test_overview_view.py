@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.tui.app import MANY, InspectApp
-from tests.tui.screens import NARROW, SAMPLES, WIDE, Keys, play, press, screen, settled
+from dcpinspect.tui.inspection import Inspection
+from tests.tui.screens import NARROW, SAMPLES, WIDE, Keys, play, press, screen, settled, show
 
 pytestmark = pytest.mark.slow
 
@@ -80,6 +81,23 @@ def test_the_worst_finding_has_room_for_all_of_its_advice(size: tuple[int, int])
         assert "messages" in text
 
     play(SAMPLES / "real-server" / "stuck.pcap.gz", scene, size)
+
+
+@pytest.mark.parametrize("size", [NARROW, (120, 36)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_errors_and_warnings_come_before_the_chart_and_before_notes(size: tuple[int, int]) -> None:
+    captures = [str(SAMPLES / name) for name in ("tour.pcapng", "orphans.pcap", "loop.pcap")]
+
+    async def scene(app: InspectApp, _: Keys) -> None:
+        text, findings = screen(app), app.inspection.results.findings
+        for finding in findings:
+            if finding.severity == "error" and finding.effect_of is None:
+                assert f"{app.glyphs.error} {finding.rule}" in text
+        assert "messages over time" in text if size[0] > 80 else "messages over time" not in text
+        told = 'ended "state-changed", never reopened (6 other vbuckets'
+        assert told in text if size[0] > 80 else "✖ 42   orphaned" in text
+        assert "✖ 30   ended" in text, "the map begins with the worst"
+
+    show(Inspection(captures), scene, size)
 
 
 def test_the_keyboard_walks_from_part_to_part_and_goes_in() -> None:

@@ -64,4 +64,4 @@ def test_bars_signs_and_labels_stand_at_their_time_up_to_the_last_packet(
             at = label.end() if label.end() == columns else label.start()
             assert abs(at - column(seconds)) <= 1
 
-    play(capture, scene, (width, 50))
+    play(capture, scene, (width, 80))

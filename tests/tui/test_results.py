@@ -63,9 +63,20 @@ def test_each_finding_of_a_row_is_told_the_worst_first(inspection: Inspection) -
     }
     marked = Marked(findings)
     assert {row: marked.finding_numbers(row) for row in told} == told
+    effects = [number for number, one in enumerate(findings) if one.effect_of is not None]
+    behind = Marked([findings[number] for number in effects])
+    assert len(behind.rows)
+    assert not len(behind.bad), "what another finding explains is not counted"
     assert max(map(len, told.values())) > 1
     (loop,) = [one for one in findings if one.rule == "rollback-loop"]
     assert len(rows_of(loop)) == 2 * 2 * 4, "request and answer of four rounds of two vbuckets"
+
+
+def test_a_connection_alone_has_what_explains_its_findings(inspection: Inspection) -> None:
+    alone = of_connection(inspection.results, 3)
+    assert [(one.rule, one.connections) for one in alone.findings if one.severity == "error"] == [
+        ("rollback-loop", (5,))
+    ]
 
 
 def faulty(folder: Path) -> Path:

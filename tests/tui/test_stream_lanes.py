@@ -293,6 +293,7 @@ def test_a_narrow_title_has_the_end_of_the_stream_and_cuts_what_came() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(9)
         await settled(app, pilot)
+        await press(app, pilot, "home")
         titles = [line for line in screen(app).splitlines() if "row 29" in line]
         assert "accepted · stream end: lost-privileges, 6 " in titles[1]
 

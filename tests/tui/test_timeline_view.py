@@ -5,7 +5,7 @@ from rich.style import Style
 
 from dcpinspect.tui import theme
 from dcpinspect.tui.app import InspectApp
-from tests.tui.screens import Keys, lanes_of, play, press, screen, settled, until
+from tests.tui.screens import Keys, lanes_of, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
 
@@ -167,25 +167,23 @@ def test_events_are_wrapped_where_there_is_room_and_all_have_a_time() -> None:
 
 def test_an_error_stands_among_the_events_with_its_sign_and_colour() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        ((number, row),) = [
-            (number, case.places[0].row)
+        number = next(
+            number
             for number, finding in enumerate(app.inspection.results.findings)
-            for case in finding.case_of_each
-            if finding.rule == "rollback-loop" and 31 in case.vbuckets
-        ]
-        app.navigation.to_vbucket(31, row=row)
-        await settled(app, pilot)
+            if finding.rule == "rollback-loop"
+        )
+        await press(app, pilot, "3", "full_stop")
         timeline = app.navigation.timeline
-        await until(pilot, lambda: timeline.events.at > 0 and timeline.lanes.chosen_row == row)
-        await pilot.pause()
         chosen = timeline.events.event
         assert chosen is not None
-        assert (chosen.finding, chosen.event.severity) == (number, "error")
+        assert (chosen.finding, chosen.event.severity) == (number, "error"), "the worst comes first"
         assert f"{app.glyphs.error} rollback-loop: " in screen(app)
         track = timeline.lanes.track
         assert track is not None
-        assert [mark.event.row for mark in track.marks if mark.finding == number] == [row], (
-            "one sign, at the message that the error is about"
+        assert track.connection == chosen.event.connection, "the cursor of the streams goes along"
+        assert timeline.lanes.chosen_row == chosen.row
+        assert [mark.row for mark in track.marks if mark.finding == number] == [chosen.row], (
+            "one sign, at the first message that the list has of the error"
         )
         assert f"{app.glyphs.error} error" in screen(app), "the legend"
         sign = _style_of(app, app.glyphs.error, f"{app.glyphs.error} rollback-loop: ")

@@ -8,6 +8,7 @@ from dcpinspect.output.render.event_lines import folded
 from dcpinspect.output.render.vbucket_history import VbucketHistory
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tui.tracks import Tracks, tracks_of
+from tests.captures import field
 from tests.streams.told import capture, opened
 from tests.tui.screens import SAMPLES, read
 
@@ -29,8 +30,9 @@ def test_what_was_found_is_in_the_stream_that_shows_it() -> None:
     told = of("loop.pcap", 31)
     first, refused, second, *_ = told.tracks
     assert [(one.event.row, one.seqno, one.event.severity) for one in refused.marks] == [
-        (79, 60, "warning")
-    ]
+        (79, 60, "warning"),
+        (79, 60, "error"),
+    ], "an effect, and the error that the list has before it"
     assert ([*first.marks], [*second.marks]) == ([], [])
     last = told.tracks[-2]
     assert last.found_at("time") == [(last.shapes["time"].begin, "error")]
@@ -42,6 +44,13 @@ def test_an_effect_has_no_place_on_an_axis() -> None:
     marks = [(mark.event.row, mark.event.cause is None) for mark in track.marks]
     assert marks == [(32, True), (31, False)]
     assert track.found_at("seqno") == [(50, "error")]
+
+
+def test_a_finding_about_the_connection_has_a_sign() -> None:
+    with read(field("p06-zero-window")) as inspection:
+        told = tracks_of(inspection, 6)
+    (track,) = told.tracks
+    assert [severity for _, severity in track.found_at("seqno")] == ["error"]
 
 
 def test_a_vbucket_without_streams_has_no_tracks() -> None:

@@ -5,7 +5,7 @@ gaps and events; and their colours and legend.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import count, groupby, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -71,9 +71,27 @@ ASCII = Glyphs(":;", "#%", "~~", "xX", "hh", ".", "12345678", "-", "+", "|", "<"
 """For terminals without line drawing; the density is in eighths."""
 
 
+MINUTE, HOUR, DAY = 60 * 10**9, 3600 * 10**9, 86_400 * 10**9
+"""In nanoseconds."""
+
+
+def _round_steps(unit: int) -> Iterator[int]:
+    """Yields 1, 2, 5, 10, 20, 50 and so on of a unit."""
+    return (unit * step * 10**power for power in count() for step in (1, 2, 5))
+
+
+def _round_times() -> Iterator[int]:
+    """Yields lengths of time that are round for people, in nanoseconds."""
+    yield from takewhile(lambda step: step < MINUTE // 2, _round_steps(1))
+    yield MINUTE // 2
+    yield from (MINUTE * step for step in (1, 2, 5, 10, 30))
+    yield from (HOUR * step for step in (1, 2, 6, 12))
+    yield from _round_steps(DAY)
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The seqnos, or nanoseconds, that each cell of a line stands for."""
+    """The seqnos or nanoseconds that each cell of a line stands for."""
 
     first: int
     """First seqno of the first cell."""
@@ -82,27 +100,27 @@ class Scale:
     cells: int
     wide: int = 1
     """Width of a cell in columns: all have the same, as uneven ones would look like gaps."""
+    is_time: bool = False
+    """Whether cells stand for nanoseconds."""
 
     @staticmethod
     def finest(first: int, last: int, cells: int) -> Scale:
         """Returns the finest scale on which ``first`` to ``last`` take ``cells`` cells at most."""
-        power = 1
-        while True:
-            for step in (power, 2 * power, 5 * power):
-                low = first // step * step
-                used = (last - low) // step + 1
-                if used <= cells:
-                    return Scale(low, step, used)
-            power *= 10
+        return next(
+            Scale(low, step, used)
+            for step in _round_steps(1)
+            for low in (first // step * step,)
+            if (used := (last - low) // step + 1) <= cells
+        )
 
     @staticmethod
-    def filling(first: int, last: int, columns: int) -> Scale:
+    def filling(first: int, last: int, columns: int, *, is_time: bool = False) -> Scale:
         """Returns a scale as ``finest`` does, but with any step, and with cells as wide as there is
         room for in ``columns``.
         """
         step = max(1, -(-(last - first + 1) // columns))
         cells = max(1, -(-(last - first + 1) // step))
-        return Scale(first, step, cells, columns // cells)
+        return Scale(first, step, cells, columns // cells, is_time)
 
     @property
     def columns(self) -> int:
@@ -110,13 +128,12 @@ class Scale:
         return self.cells * self.wide
 
     def ticks(self, apart: int = TICK) -> range:
-        """Returns the round seqnos that are marked, with at least ``apart`` columns between two."""
-        power = 1
-        while True:
-            for step in (power, 2 * power, 5 * power):
-                if step * self.wide >= self.step * apart:
-                    return range(-(-self.first // step) * step, self.last + 1, step)
-            power *= 10
+        """Returns the round seqnos or times that are marked, with at least ``apart`` columns between
+        two.
+        """
+        steps = _round_times() if self.is_time else _round_steps(1)
+        step = next(step for step in steps if step * self.wide >= self.step * apart)
+        return range(-(-self.first // step) * step, self.last + 1, step)
 
     @property
     def last(self) -> int:

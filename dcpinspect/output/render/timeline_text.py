@@ -12,7 +12,10 @@ from itertools import groupby
 import numpy as np
 
 from dcpinspect.output.render.lanes import (
+    DAY,
+    HOUR,
     LETTERS,
+    MINUTE,
     TICK,
     UNICODE,
     Glyphs,
@@ -122,30 +125,47 @@ def ascii_only(text: str) -> str:
     return text.translate(_ASCII).encode("ascii", "backslashreplace").decode()
 
 
-def apart(scale: Scale, form: Callable[[int], str] = str) -> int:
-    """Returns the number of columns between two ticks that gives their numbers room."""
-    return max(TICK, len(form(scale.last)) + 1, len(form(scale.first)) + 1)
+def apart(scale: Scale) -> int:
+    """Returns the number of columns between two ticks that gives their labels room."""
+    write = _writer(scale, TICK)
+    return max(TICK, len(write(scale.last)) + 1, len(write(scale.first)) + 1)
 
 
-def numbers(scale: Scale, form: Callable[[int], str] = str) -> str:
-    """Returns the line with the seqnos at the ticks. ``form``: writes a seqno."""
-    text = ""
-    for tick in scale.ticks(apart(scale, form)):
-        number, column = form(tick), (tick - scale.first) // scale.step * scale.wide
+def numbers(scale: Scale) -> str:
+    """Returns the line with the seqnos or times at the ticks."""
+    text, write = "", labels(scale)
+    for tick in scale.ticks(apart(scale)):
+        number, column = write(tick), (tick - scale.first) // scale.step * scale.wide
         if column + len(number) <= scale.columns:
             text = text.ljust(column) + number
     return text
 
 
-def seconds(step_ns: int, time_ns: int) -> str:
-    """Writes nanoseconds as seconds, with the digits that distinguish times so far apart."""
+def labels(scale: Scale) -> Callable[[int], str]:
+    """Returns what writes the labels of a scale: seqnos, or times since the capture began."""
+    return _writer(scale, apart(scale))
+
+
+def _writer(scale: Scale, columns_apart: int) -> Callable[[int], str]:
+    return partial(time_since, scale.ticks(columns_apart).step) if scale.is_time else str
+
+
+_UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"))
+
+
+def time_since(step_ns: int, time_ns: int) -> str:
+    """Writes nanoseconds in the unit, and with the digits, that distinguish times so far apart."""
+    for unit, name_of_unit in _UNITS:
+        if step_ns >= unit:
+            return f"{time_ns / unit:.{int(time_ns % unit > 0)}f} {name_of_unit}"
     digits = max(0, 9 - (len(str(step_ns)) - 1))
-    return f"{time_ns / 1e9:.{digits}f}"
+    return f"{time_ns / 1e9:.{digits}f} s"
 
 
-def tick_seconds(scale: Scale) -> Callable[[int], str]:
-    """Returns what writes the times at the ticks of a scale."""
-    return partial(seconds, scale.ticks().step)
+def end_of(scale: Scale, length_ns: int) -> str:
+    """Writes the end of an axis of time: in the unit of its ticks, to the millisecond in seconds."""
+    text = labels(scale)(length_ns)
+    return max(f"{length_ns / 1e9:.3f} s", text, key=len) if text.endswith(" s") else text
 
 
 def request_text(story: StreamStory) -> str:

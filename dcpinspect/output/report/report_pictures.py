@@ -21,7 +21,7 @@ from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.lanes import Scale, events_legend
 from dcpinspect.output.render.palette import GLYPHS, PAINTS
 from dcpinspect.output.render.shape import Shape, by_seqno
-from dcpinspect.output.render.timeline_text import tick_seconds
+from dcpinspect.output.render.timeline_text import end_of, labels
 from dcpinspect.output.render.verdict import LETTERS, stood, stood_words, worst_severity
 from dcpinspect.output.report.report_contents import Timeline
 from dcpinspect.output.statistics import Charts, CommandRate
@@ -413,26 +413,25 @@ def _y(value: float, highest: float) -> float:
 
 def _frame(svg: Element, highest: int, unit: str, length_ns: int) -> None:
     """Adds grid lines and numbers to a chart. ``length_ns``: length of the capture."""
-    for level in [*_round(0, highest, 30), highest]:
+    for level in [*_round(Scale.filling(0, highest, 100), highest, 30), highest]:
         y = _y(level, highest)
         _add(svg, "line", x1=_PLOT, x2=_RIGHT, y1=y, y2=y, class_="grid")
         _add(svg, "text", f"{level:,}", x=_PLOT - 4, y=y + 3, class_="level end")
     _add(svg, "text", unit, x=_PLOT, y=_TOP - 5, class_="level")
-    write = tick_seconds(Scale.filling(0, length_ns, 100))
-    for tick in _round(0, length_ns, 12):
+    scale = Scale.filling(0, length_ns, 100, is_time=True)
+    write = labels(scale)
+    for tick in _round(scale, length_ns, 12):
         x = _PLOT + (_RIGHT - _PLOT) * tick / max(1, length_ns)
-        _add(svg, "text", f"{write(tick)} s", x=x, y=_BOTTOM + 14, class_="tick")
-    last = max(f"{length_ns / 1e9:.3f}", write(length_ns), key=len)
-    _add(svg, "text", f"{last} s", x=_RIGHT, y=_BOTTOM + 14, class_="tick end")
+        _add(svg, "text", write(tick), x=x, y=_BOTTOM + 14, class_="tick")
+    _add(svg, "text", end_of(scale, length_ns), x=_RIGHT, y=_BOTTOM + 14, class_="tick end")
 
 
-def _round(first: int, end: int, apart: int) -> list[int]:
-    """Returns round numbers from ``first`` on, at least ``apart`` in a hundred of the way to ``end``
-    from one to the next, and not so near to it that labels would touch.
+def _round(scale: Scale, end: int, apart: int) -> list[int]:
+    """Returns round numbers of a scale, at least ``apart`` in a hundred of the way to ``end`` from
+    one to the next, and not so near to it that labels would touch.
     """
-    scale = Scale.filling(first, end, 100)
     ticks = scale.ticks(max(1, scale.columns * apart // 100))
-    return [tick for tick in ticks if 8 * (tick - first) < 7 * (end - first)]
+    return [tick for tick in ticks if 8 * (tick - scale.first) < 7 * (end - scale.first)]
 
 
 def _edges(charts: Charts, span_ns: int, used: int) -> npt.NDArray[np.float64]:

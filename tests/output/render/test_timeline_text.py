@@ -8,11 +8,11 @@ from dcpinspect.output.render.lanes import ASCII, Painted, Scale, lanes, legend,
 from dcpinspect.output.render.shape import by_seqno
 from dcpinspect.output.render.timeline_text import (
     ascii_only,
+    end_of,
     numbers,
     picture,
     scale_of,
     seqnos_of,
-    tick_seconds,
 )
 from tests.streams.test_story import told, twice
 from tests.streams.told import opened
@@ -67,15 +67,27 @@ def test_ascii_has_nothing_else() -> None:
 
 def test_an_axis_of_time_has_as_many_digits_as_its_ticks_differ_in() -> None:
     for step, shown in (
-        (50_000_000, "0.0       0.5       1.0"),
-        (10_000_000, "0.0       0.1       0.2"),
-        (200_000, "0.000     0.002     0.004"),
-        (10**9, "0         10        20"),
+        (50_000_000, "0.0 s     0.5 s     1.0 s"),
+        (10_000_000, "0.0 s     0.1 s     0.2 s"),
+        (200_000, "0.000 s   0.002 s   0.004 s"),
+        (10**9, "0 s       10 s      20 s"),
     ):
-        scale = Scale(0, step, 30)
-        assert numbers(scale, tick_seconds(scale)) == shown
-    wide = Scale(0, 10_000_000, 3, 10)
-    assert numbers(wide, tick_seconds(wide)) == "0.00      0.01      0.02"
+        assert numbers(Scale(0, step, 30, is_time=True)) == shown
+    wide = Scale(0, 10_000_000, 3, 10, is_time=True)
+    assert numbers(wide) == "0.00 s    0.01 s    0.02 s"
+
+
+def test_long_times_are_in_minutes_hours_and_days_at_round_times() -> None:
+    hour = 3600 * 10**9
+    for length_ns, shown, end in (
+        (66 * 10**9, "0 s         20 s        40 s        60 s", "66.000 s"),
+        (hour, "0 min              30 min", "60 min"),
+        (25 * hour, "0 h                12 h", "25 h"),
+        (76 * hour + 1, "0 d         1 d          2 d         3 d", "3.2 d"),
+    ):
+        scale = Scale.filling(0, length_ns, 40, is_time=True)
+        assert numbers(scale) == shown
+        assert end_of(scale, length_ns) == end
 
 
 def test_no_line_ends_in_blanks() -> None:
