@@ -191,13 +191,15 @@ def _with_events(tracks: Sequence[Track], events: Sequence[TrackEvent]) -> list[
     connection, and of one whose effects came before it.
     """
     marked = {(mark.track, mark.finding) for track in tracks for mark in track.marks}
-    others = [
+    unmarked = [
         event
         for event in events
         if event.finding is not None and (event.track, event.finding) not in marked
     ]
     return [
-        replace(track, marks=[*track.marks, *(event for event in others if event.track == number)])
+        replace(
+            track, marks=[*track.marks, *(event for event in unmarked if event.track == number)]
+        )
         for number, track in enumerate(tracks)
     ]
 

@@ -254,27 +254,27 @@ def about_vbucket(
     ``is_short``: only the findings have lines of their own, they come before all but how the vbucket
     is, and what is not there is left out.
     """
-    out = Text().append(f"vb {number}", "bold")
+    text_lines = Text().append(f"vb {number}", "bold")
     if not rows:
-        return out.append("  not requested in this capture")
+        return text_lines.append("  not requested in this capture")
     facts_of_rows = [list(_facts(row, end_reason_of(row))) for row in rows]
     for number_of_row, (client, state, *others) in enumerate(facts_of_rows):
         if is_short:
-            out.append(f"{chr(10) if number_of_row else '  '}{client[1]} · {state[1]}")
+            text_lines.append(f"{chr(10) if number_of_row else '  '}{client[1]} · {state[1]}")
         else:
-            out.append("\n")
+            text_lines.append("\n")
             for name, text in (client, state, *others):
-                out.append_text(labelled(name, text, _NAME, width, "dim"))
-    out.append("\n" if findings else "")
+                text_lines.append_text(labelled(name, text, _NAME, width, "dim"))
+    text_lines.append("\n" if findings else "")
     for finding in findings:
         sign, style = sign_of(finding)
         text = f"{finding.rule}: {one_line(finding.message)}"
-        out.append_text(labelled(sign, text, 2, width, style))
-    out.rstrip()
+        text_lines.append_text(labelled(sign, text, 2, width, style))
+    text_lines.rstrip()
     for _, _, *others in facts_of_rows if is_short else ():
         facts = [f"{name} {text}" for name, text in others if text != "none"]
-        out.append(f"\n{' · '.join(facts)}")
-    return out
+        text_lines.append(f"\n{' · '.join(facts)}")
+    return text_lines
 
 
 def _facts(row: Mapping[str, Any], end_reason: str | None) -> Iterator[tuple[str, str]]:

@@ -220,9 +220,9 @@ class Lines:
         text, width = self._title(batch, index), self.columns.title
         if self.is_narrow and len(text) > width:
             command, space, status = text.rpartition(" ")
-            room = width - len(status) - 1
+            width_left = width - len(status) - 1
             if space:  # a letter or two of a command say nothing
-                text = f"{clip(command, room)} {status}" if room > 2 else status
+                text = f"{clip(command, width_left)} {status}" if width_left > 2 else status
         return f"{clip(text, width):<{width}}" if self.is_narrow else f"{text:<{width}}"
 
     def shown_times(self, times_ns: RowNumbers) -> RowNumbers:

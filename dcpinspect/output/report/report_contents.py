@@ -276,8 +276,9 @@ def _messages(
 
 def _byte_lines(message: Message, limit: int) -> Iterator[str]:
     cells = byte_cells(message, limit=limit)
-    for at in range(0, len(cells), 16):
-        yield f"{at:>6}  {' '.join(cells[at : at + 8])}  {' '.join(cells[at + 8 : at + 16])}".rstrip()
+    for offset in range(0, len(cells), 16):
+        halves = (" ".join(cells[start : start + 8]) for start in (offset, offset + 8))
+        yield f"{offset:>6}  {'  '.join(halves)}".rstrip()
     if len(cells) < message.size:
         yield f"        {message.size - len(cells):,} more bytes"
 
