@@ -25,7 +25,7 @@ from dcpinspect.capture.open import FileDamage
 from dcpinspect.coverage import Coverage
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.findings.finding import Finding
-from dcpinspect.findings.finding_records import CHECKED, CONTRACTS
+from dcpinspect.findings.finding_records import CONTRACTS, needs_rules
 from dcpinspect.findings.registry import RULES
 from dcpinspect.output.export.json import ValueLimit, dump, message_object
 from dcpinspect.output.overview import Overview, overview, overview_records
@@ -335,16 +335,16 @@ class Recording:
         """
         return self.records(name).arrow()
 
-    def records(self, name: str) -> Records:
+    def records(self, name: str, columns: Sequence[str] | None = None) -> Records:
         """Returns the table of this name as records, with the keys of its JSON contract. Raises
-        UsageError.
+        UsageError. ``columns``: those that are wanted; others may have no values.
         """
         if name not in CONTRACTS:
             raise UsageError(
                 f"table {escape(str(name))}: there is "
                 f"none{did_you_mean(str(name), CONTRACTS) or '; there are ' + ', '.join(CONTRACTS)}"
             )
-        return self._made(check=name in CHECKED)[1][name]
+        return self._made(check=needs_rules(name, columns))[1][name]
 
     def findings(self, rule: str | None = None) -> list[Finding]:
         """Returns what is wrong, worst first: what ``dcpinspect check`` says. ``places`` are the
@@ -472,7 +472,7 @@ class Recording:
                     np.arange(first, min(first + _READ_AT_ONCE, store.rows + 1)), columns
                 )
 
-        return Query(text, messages, lambda name: self.records(name).arrow)
+        return Query(text, messages, lambda name, wanted: self.records(name, wanted).arrow(wanted))
 
     # -- one message
 

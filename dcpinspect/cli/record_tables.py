@@ -33,10 +33,10 @@ def _by_table(text: str) -> dict[str, tuple[str, ...]]:
 
 READABLE = _by_table(
     """
-    connections: connection client server name role verdict closed_by streams copy_of window_bytes
+    connections: connection client server name role verdict findings closed_by streams copy_of window_bytes
         outstanding_bytes holes skipped_bytes tls
     streams: connection vbucket sid stream requested_start requested_end answer status verdict
-        end_reason items first_seqno last_seqno snapshots gap_seqnos open_row end_row
+        findings end_reason items first_seqno last_seqno snapshots gap_seqnos open_row end_row
     snapshots: connection vbucket sid stream index start_seqno end_seqno type layout convention
         items first_seqno last_seqno state row
     gaps: connection vbucket sid stream cause width after_seqno before_seqno evidence
@@ -52,15 +52,15 @@ READABLE = _by_table(
     log_events: time event vbucket sid name start_seqno rollback_seqno last_seqno high_seqno
         snapshot_start snapshot_end vbucket_uuid end_seqno purge_seqno failover_log state level
         bucket role conn_id versions file line reason
-    vbuckets: client vbucket verdict findings connections streams first_seqno last_seqno high_seqno
+    vbuckets: client vbucket verdict before_end findings connections streams first_seqno last_seqno high_seqno
         behind items bytes gap_seqnos snapshots rollbacks
     """
 )
 """Columns of text output in order, but those without a value. Other formats have all."""
 FIRST = _by_table(
     """
-    connections: connection name verdict closed_by copy_of client server streams
-    streams: connection vbucket verdict status end_reason requested_start last_seqno items
+    connections: connection name verdict findings closed_by copy_of client server streams
+    streams: connection vbucket verdict findings status end_reason requested_start last_seqno items
         requested_end answer
     snapshots: connection vbucket state start_seqno end_seqno type items index
     gaps: connection vbucket cause width after_seqno before_seqno evidence
@@ -70,7 +70,7 @@ FIRST = _by_table(
     paths: a_connection b_connection direction delay_median_ns delay_max_ns lost answers
         network_median_ns
     log_events: time event vbucket rollback_seqno state start_seqno last_seqno name reason
-    vbuckets: client vbucket verdict findings last_seqno high_seqno behind gap_seqnos rollbacks
+    vbuckets: client vbucket verdict findings before_end last_seqno high_seqno behind gap_seqnos rollbacks
     """
 )
 """The most important of these columns; others are left out for them if not all fit the width."""
@@ -133,6 +133,14 @@ class TableView:
     columns: list[str] | None
     choices: TableChoices
 
+    def columns_read(self, *, is_text: bool) -> list[str]:
+        """Returns the columns that the view has, and those that it chooses rows by. Without any
+        asked for, findings are counted for people only: programs shall not wait for what few need.
+        """
+        asked = READABLE[self.name] if self.columns is None and is_text else self.columns or ()
+        filter_ = self.selection.filter
+        return [*asked, *self.selection.sort, *(filter_.columns if filter_ else ())]
+
     def write(self, out: Target, records: Records, format_: Format) -> int:
         """Writes the rows that are asked for, and returns how many met the conditions."""
         selected = self.selection.matching(records)
@@ -183,6 +191,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
         connection: options.Connections = None,
     ) -> int:
         # deferred: NumPy and the decoder, which --help and completion do not need
+        from dcpinspect.findings.finding_records import needs_rules
         from dcpinspect.reading.reading import Reading
         from dcpinspect.streams.table_columns import BY_TABLE
 
@@ -191,8 +200,8 @@ def command(name: str, doc: str) -> Callable[..., int]:
         view = table.view(of_table, name, context.obj, vbucket=vbucket, connection=connection)
         span, redactor = times.span_of_whole(), redaction.redactor()
         with Reading(captures, **input_.ports.reading_arguments()) as reading:
-            if name == "vbuckets":
-                reading.check(redactor=redactor)  # this table counts findings
+            if needs_rules(name, view.columns_read(is_text=format_.is_text)):
+                reading.check(redactor=redactor)
             else:
                 reading.track(redactor)
             with result.target(format_, captures) as target:

@@ -376,16 +376,33 @@ def _streams_of(
 
 
 def _outcome(history: VbucketHistory) -> str:
-    """Returns how many findings stand among the events, and which command says more of them."""
-    causes = [(event.severity, event.cause) for event in history.events if event.severity]
-    levels = Counter(severity for severity, cause in causes if cause is None)
-    wrong = " and ".join(counted(number, level) for level, number in sorted(levels.items()))
-    wrong = wrong or "no errors or warnings"
-    if explained := len(causes) - levels.total():
-        wrong = f"{wrong}, {explained} explained by others"
-    of_connection = any(event.finding in history.of_connections for event in history.events)
+    """Returns how many findings stand among the events, those of the vbucket as the table of
+    vbuckets counts them, and which command says more of them.
+    """
+    causes = {
+        event.finding: event.severity
+        for event in history.events
+        if event.severity and event.cause is None
+    }
+    of_vbucket, of_connection = (
+        Counter(
+            level for name, level in causes.items() if (name in history.of_connections) == is_other
+        )
+        for is_other in (False, True)
+    )
+    explained = sum(event.cause is not None for event in history.events)
+    facts = [
+        " and ".join(counted(number, level) for level, number in sorted(of_vbucket.items())),
+        *(
+            f"{counted(number, level)} about its connection"
+            for level, number in sorted(of_connection.items())
+        ),
+        "" if causes else "no errors or warnings",
+        f"{explained} explained by others" if explained else "",
+    ]
     only = "" if of_connection else f" --vbucket {history.vbucket}"
-    return f"{wrong}; check{only} {'says what to do' if levels else 'says more'}"
+    says = "says what to do" if causes else "says more"
+    return f"{', '.join(filter(None, facts))}; check{only} {says}"
 
 
 _PAINTS = {

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from dcpinspect.arrays import IntArray
 from dcpinspect.findings.finding import OVER, WHOSE, Finding, MessagePlace
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Rule
 from dcpinspect.streams.grouping import VBUCKET_BITS
 from dcpinspect.streams.table_columns import BY_TABLE
+from dcpinspect.streams.words import STOOD
 from dcpinspect.tables.column_kinds import columns
 from dcpinspect.tables.record_tables import (
+    LazyColumn,
     Records,
     RecordTable,
     WordColumn,
@@ -74,8 +76,15 @@ _BECOME: Mapping[str, tuple[str, Collection[str]]] = {
 """Rules that know more of a vbucket than its newest stream shows: the verdict on it, and those that
 it replaces.
 """
-CHECKED = ("findings", "vbuckets")
-"""Tables that need the rules to be asked."""
+
+
+def needs_rules(name: str, columns: Collection[str] | None = None) -> bool:
+    """Returns whether these columns of a table, or all, need the rules to be asked."""
+    if name in ("findings", "vbuckets"):
+        return True
+    asked = [column.name for column in CONTRACTS[name].columns] if columns is None else columns
+    return any(column.partition(".")[0] == "findings" for column in asked)
+
 
 _AT = [column.name for column in FINDINGS.columns].index("frames") + 1
 _FILES = columns("files words: capture of each of the frames, if several captures are read")
@@ -140,47 +149,149 @@ def told_verdict(stream: Mapping[str, Any], findings: Sequence[Finding]) -> str:
 
 
 def with_counts(
-    vbuckets: Records, findings: Sequence[Finding], clients: Mapping[int, str]
-) -> Records:
-    """Returns the table of vbuckets with the number of findings that speak of each vbucket.
+    tables: Mapping[str, Records], findings: Sequence[Finding], clients: Mapping[int, str]
+) -> dict[str, Records]:
+    """Returns the tables, where vbuckets, streams and connections have the number of findings that
+    speak of them.
 
-    Findings about a whole connection do not count, nor those that another one about the vbucket
-    explains. Verdicts are those that findings tell.
-    ``clients``: the consumer of each connection, as the table names it.
+    Findings about a whole connection count there only. What another one explains counts for a
+    vbucket that the other one does not name. Verdicts on vbuckets are those that findings tell.
+    ``clients``: the consumer of each connection, as the table of vbuckets names it.
     """
-    if not len(vbuckets):
-        return vbuckets
-    client, verdict = (worded(vbuckets.columns[name]) for name in ("client", "verdict"))
-    keys = client.codes << VBUCKET_BITS | np.array(vbuckets.values("vbucket"), dtype=np.int64)
-    order = np.argsort(keys, kind="stable")
-    in_order = keys[order]
+    vbuckets = tables["vbuckets"]
+    rows_of = _rows_of_vbuckets(vbuckets, clients)
+    told = {
+        "vbuckets": _with_verdicts(vbuckets, findings, rows_of),
+        "streams": tables["streams"],
+        "connections": tables["connections"],
+    }
+    row_of = {number: row for row, number in enumerate(told["connections"].values("connection"))}
+    rows_by_table: dict[str, Callable[[Finding], Iterable[int]]] = {
+        "vbuckets": rows_of,
+        "streams": _rows_of_streams(told["streams"]),
+        "connections": lambda finding: {
+            row_of[number] for number in finding.connections if number in row_of
+        },
+    }
+    told = {
+        name: records.with_column("findings", _counts(records, findings, rows_by_table[name]))
+        for name, records in told.items()
+        if len(records)
+    }
+    if "vbuckets" in told:
+        told["vbuckets"] = _with_end(told["vbuckets"])
+    return {**tables, **told}
+
+
+def _counts(
+    records: Records, findings: Sequence[Finding], rows_of: Callable[[Finding], Iterable[int]]
+) -> LazyColumn:
+    """Returns the number of findings of each severity, by row of a table."""
+    vbuckets = np.array(records.values("vbucket") if "vbucket" in records.columns else ())
+    counts = np.zeros((len(records), len(SEVERITIES)), dtype=np.int64)
+    named = {finding.id: finding.vbuckets for finding in findings}
+    for finding in findings:
+        rows = np.array([*rows_of(finding)], np.int64)
+        if finding.effect_of in named:
+            rows = (
+                rows[~np.isin(vbuckets[rows], named[finding.effect_of])]
+                if len(vbuckets)
+                else rows[:0]
+            )
+        counts[rows, SEVERITIES.index(finding.severity)] += 1
+    return counted(counts, SEVERITIES, with_zeros=True)
+
+
+def _rows_of_vbuckets(
+    vbuckets: Records, clients: Mapping[int, str]
+) -> Callable[[Finding], Iterable[int]]:
+    """Returns what finds the vbuckets that a finding names."""
+    client = worded(vbuckets.columns["client"])
     codes = {word: number for number, word in enumerate(client.words)}
-    counts = np.zeros((len(keys), len(SEVERITIES)), dtype=np.int64)
-    words, verdict_codes = [*verdict.words], verdict.codes.copy()
-    counted_rows: dict[str | None, IntArray] = {}
-    for finding in sorted(findings, key=lambda finding: finding.effect_of is not None):
-        pairs = {
-            codes[clients[number]] << VBUCKET_BITS | vbucket
+    keys = zip(client.codes.tolist(), vbuckets.values("vbucket"), strict=True)
+    row_of = {key: row for row, key in enumerate(keys)}
+
+    def rows_of(finding: Finding) -> set[int]:
+        names = {
+            (codes.get(clients.get(number, ""), -1), vbucket)
             for case in finding.case_of_each
             for number in case.connections
-            if clients.get(number) in codes
             for vbucket in case.vbuckets
         }
-        wanted = np.array(list(pairs), dtype=np.int64)
-        positions = np.minimum(np.searchsorted(in_order, wanted), len(in_order) - 1)
-        rows = order[positions[in_order[positions] == wanted]]
-        counted_rows[finding.id] = rows
-        explained = counted_rows.get(finding.effect_of, np.empty(0, np.int64))
-        counts[rows[~np.isin(rows, explained)], SEVERITIES.index(finding.severity)] += 1
+        return {row_of[name] for name in names if name in row_of}
+
+    return rows_of
+
+
+def _rows_of_streams(streams: Records) -> Callable[[Finding], Iterable[int]]:
+    """Returns what finds the streams of a finding's cases: of each connection and vbucket the one
+    that had begun when the first of the messages there came that show it.
+    """
+    connection, vbucket, open_row = (
+        np.array(streams.values(name), np.int64) for name in ("connection", "vbucket", "open_row")
+    )
+    keys = connection << VBUCKET_BITS | vbucket
+    order = np.lexsort((open_row, keys))
+    keys, sids = keys[order], streams.values("sid")
+
+    def rows_of(finding: Finding) -> Iterator[int]:
+        for case in finding.case_of_each:
+            for number, vbucket in product(case.connections, case.vbuckets):
+                key = number << VBUCKET_BITS | vbucket
+                first, end = np.searchsorted(keys, [key, key + 1]).tolist()
+                shown = next((place.row for place in case.places if place.connection == number), 0)
+                rows = [row for row in order[first:end].tolist() if case.sid in (None, sids[row])]
+                begun = [row for row in rows if open_row[row] <= shown]
+                yield from (begun or rows)[-1:]
+
+    return lambda finding: set(rows_of(finding))
+
+
+def _with_verdicts(
+    vbuckets: Records, findings: Sequence[Finding], rows_of: Callable[[Finding], Iterable[int]]
+) -> Records:
+    """Returns the table of vbuckets with the verdicts that findings tell."""
+    verdict = worded(vbuckets.columns["verdict"])
+    words, codes = [*verdict.words], verdict.codes.copy()
+    for finding in findings:
         if finding.rule in _BECOME:
             word, replaced = _BECOME[finding.rule]
             words += [word] if word not in words else []
             codes_replaced = [number for number, one in enumerate(words) if one in replaced]
-            rows = rows[np.isin(verdict.codes[rows], codes_replaced)]
-            verdict_codes[rows] = words.index(word)
-    return vbuckets.with_column(
-        "findings", counted(counts, SEVERITIES, with_zeros=True)
-    ).with_column("verdict", WordColumn(verdict_codes, words))
+            rows = np.array([*rows_of(finding)], np.int64)
+            codes[rows[np.isin(verdict.codes[rows], codes_replaced)]] = words.index(word)
+    return vbuckets.with_column("verdict", WordColumn(codes, words))
+
+
+_NEVER_CAME = ("unexplained", "resumed")
+"""Causes of gaps that the client has, too; those of the capture may have come."""
+_OF_END = words_of("verdict last_seqno requested_end gaps behind rollbacks findings")
+
+
+def _with_end(vbuckets: Records) -> Records:
+    """Returns the table of vbuckets with what those were before that ended."""
+    made = [_before_end(row) for row in vbuckets.row_dicts(*_OF_END)]
+    codes = np.array([-1 if word is None else STOOD.index(word) for word in made], np.int64)
+    return vbuckets.with_column("before_end", WordColumn(codes, STOOD))
+
+
+def _before_end(vbucket: Mapping[str, Any]) -> str | None:
+    """Returns how a vbucket stood before it ended. Where nothing came, a finding may say why it
+    ended.
+    """
+    last, end = vbucket["last_seqno"], vbucket["requested_end"]
+    if vbucket["verdict"] != "ended" or (last is not None and end is not None and last >= end):
+        return None
+    if any((vbucket["gaps"] or {}).get(cause) for cause in _NEVER_CAME):
+        return "lost-something"
+    if vbucket["behind"]:
+        return "behind"
+    if vbucket["behind"] is None and vbucket["rollbacks"]:
+        return "rolled-back"
+    if last is None:
+        counts = vbucket["findings"]
+        return None if counts["error"] or counts["warning"] else "silent"
+    return None if vbucket["behind"] is None else "caught-up"
 
 
 def with_findings(
@@ -190,11 +301,13 @@ def with_findings(
     clients: Mapping[int, str],
     files: Sequence[str],
 ) -> dict[str, Records]:
-    """Returns the tables of a reading by name, with the table of findings, which the table of
-    vbuckets then counts. ``files``: all of the reading.
+    """Returns the tables of a reading by name, with the table of findings, which others then count.
+    ``files``: all of the reading.
     """
-    vbuckets = with_counts(tables["vbuckets"], findings, clients)
-    return {**tables, "vbuckets": vbuckets, "findings": finding_records(findings, rules, files)}
+    return {
+        **with_counts(tables, findings, clients),
+        "findings": finding_records(findings, rules, files),
+    }
 
 
 def _case(case: Finding) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import pyarrow.dataset
 
 from dcpinspect.capture.byte_source import STDIN
 from dcpinspect.errors import UsageError
-from dcpinspect.findings.finding_records import CHECKED, CONTRACTS
+from dcpinspect.findings.finding_records import CONTRACTS, needs_rules
 from dcpinspect.findings.logs.log_events import event_records
 from dcpinspect.findings.logs.log_reading import LogReading
 from dcpinspect.protocol.redact import Redactor
@@ -106,7 +106,7 @@ class QueriedCaptures(AbstractContextManager["QueriedCaptures", None]):
         or all. Raises UsageError as ``messages`` does.
         """
         with self._one_makes_tables:
-            checks = name in CHECKED and not self._has_findings
+            checks = needs_rules(name, columns) and not self._has_findings
             if not self._tables or checks:
                 reading = self._reading()
                 if checks or not self.can_repeat:
@@ -237,10 +237,10 @@ class Query(DuckQuery):
         self,
         text: str,
         messages: Callable[[Sequence[str]], Iterator[Any]],
-        table: Callable[[str], Callable[..., Any]],
+        table: Callable[[str, Sequence[str]], Any],
     ) -> None:
-        """``messages``: yields record batches of these columns. ``table``: returns the function
-        that makes columns of a table.
+        """``messages``: yields record batches of these columns. ``table``: returns columns of a
+        table, by its name.
         """
         super().__init__(text, TABLES)
         self.register("messages", ScannedTable(arrow_schema(list(BY_NAME)), messages))
@@ -253,9 +253,9 @@ class Query(DuckQuery):
 
 
 def _rows(
-    table: Callable[[str], Callable[..., Any]], name: str, columns: Sequence[str]
+    table: Callable[[str, Sequence[str]], Any], name: str, columns: Sequence[str]
 ) -> Iterator[Any]:
-    yield from table(name)(columns).to_batches(SLICE)
+    yield from table(name, columns).to_batches(SLICE)
 
 
 class ScannedQuery(Query):
@@ -263,7 +263,7 @@ class ScannedQuery(Query):
 
     def __init__(self, text: str, captures: QueriedCaptures) -> None:
         self._captures = captures
-        super().__init__(text, captures.messages, lambda name: partial(captures.records, name))
+        super().__init__(text, captures.messages, captures.records)
 
     @property
     def failure(self) -> Exception | None:

@@ -46,9 +46,7 @@ def write_tables(
     assert everything.checker is not None
     checker = everything.checker.only(ORDINARY)
     findings = checker.findings(everything.links, everything.coverage)
-    tables["vbuckets"] = with_counts(
-        tables["vbuckets"], findings, checker.clients(everything.links)
-    )
+    tables = with_counts(tables, findings, checker.clients(everything.links))
     tables["findings"] = finding_records(findings, RULES, everything.files)
     arrow = {name: pieces(name, records) for name, records in tables.items()}
     arrow["connections"] = iter([_connections(pa.concat_tables(arrow["connections"]), found_in)])

@@ -223,6 +223,7 @@ def connection_records(
                 link.first_ns,
                 link.last_ns,
                 None,
+                None,  # this layer knows no findings
             )
         )
     names = [column.name for column in CONNECTIONS.columns]

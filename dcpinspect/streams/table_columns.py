@@ -17,6 +17,10 @@ sid i64: DCP stream-id; null where the connection has none
 stream i64: which stream of the connection, vbucket and stream-id, from 1
 """
 
+_FINDINGS = """
+findings counts: findings by severity, without those that another one explains; null without a check
+"""
+SEVERITIES = ("error", "warning", "note")
 NO_END = ("no end",)
 """The word for the greatest seqno, where it stands for no end."""
 
@@ -50,9 +54,11 @@ CONNECTIONS = RecordTable(
         copy_of i64: connection that shows the same conversation, and counts in its place; null if
             this one counts
         """,
+        _FINDINGS,
         role=w.ROLES,
         verdict=w.CONNECTION_VERDICTS,
         closed_by=("client", "server"),
+        findings=SEVERITIES,
         starts=("handshake", "mid-stream"),
     ),
 )
@@ -89,7 +95,9 @@ STREAMS = RecordTable(
         first_time time: time of the request, or of the first message
         last_time time: time of the latest message
         """,
+        _FINDINGS,
         requested_end=NO_END,
+        findings=SEVERITIES,
         answer=w.ANSWERS,
         verdict=w.STREAM_VERDICTS,
     ),
@@ -190,6 +198,8 @@ VBUCKETS = RecordTable(
         verdict word: verdict of its newest stream, without requests that were refused because it
             has a stream; orphaned if it ended or was refused, and the client did not request it
             again; stalled if a finding says so
+        before_end word: how a vbucket stood that ended, as maps show it; null without a check, if
+            it has not ended, or reached the requested end, and if it is not known
         connections numbers: connections that asked for it
         streams i64: all streams, also refused ones
         requested_end u64: of the newest stream
@@ -204,15 +214,18 @@ VBUCKETS = RecordTable(
         gap_seqnos counts: seqnos in gaps, by cause
         snapshots i64: snapshots
         rollbacks i64: requests answered with a rollback
-        findings counts: findings by severity, without those that another one explains; null without a check
+        """,
+        _FINDINGS,
+        """
         first_time time: time of the first request, or of the first message
         last_time time: time of the latest message
         """,
         verdict=w.VBUCKET_VERDICTS,
+        before_end=w.STOOD,
         requested_end=NO_END,
         gaps=w.CAUSES,
         gap_seqnos=w.CAUSES,
-        findings=("error", "warning", "note"),
+        findings=SEVERITIES,
     ),
     version=2,
 )

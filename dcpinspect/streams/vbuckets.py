@@ -78,6 +78,9 @@ def vbucket_records(
         "client": WordColumn(client[numbers[begin]], names.words),
         "vbucket": NumberColumn(streams.vbucket[numbers[begin]]),
         "verdict": WordColumn(verdicts[newest], w.STREAM_VERDICTS),
+        "before_end": WordColumn(
+            np.full(len(groups), -1), w.STOOD
+        ),  # findings may say why it ended
         "connections": _connections(groups, streams.connection),
         "streams": NumberColumn(count),
         "requested_end": NumberColumn(

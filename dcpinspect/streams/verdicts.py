@@ -306,6 +306,7 @@ def stream_records(
         "end_row": NumberColumn(streams.finished.row, has_end),
         "first_time": NumberColumn(streams.opened.time),
         "last_time": NumberColumn(streams.latest.time),
+        "findings": WordColumn(np.full(len(streams), -1), ()),  # this layer knows no findings
     }
     return Records(STREAMS, columns, len(streams), file=streams.opened.frame >> FILE_SHIFT)
 

@@ -73,6 +73,9 @@ VBUCKET_VERDICTS = words_of(
 )
 """Worst verdict first."""
 
+STOOD = words_of("lost-something behind caught-up rolled-back silent")
+"""How a vbucket stood before it ended: the first that holds counts."""
+
 ROLES = ("producer", "consumer")
 """Role of the TCP server."""
 SIDES = ("client", "server")

@@ -16,7 +16,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui.charts import short
 from dcpinspect.tui.line_view import LineView, Piece
-from dcpinspect.tui.results import Results, connections_of
+from dcpinspect.tui.results import Results
 
 COLUMNS = {
     "con": True,
@@ -53,17 +53,12 @@ def talks(results: Results) -> list[Talk]:
     table = results.records.get("connections")
     if table is None:
         return []
-    severities_of: dict[int, Counter[Severity]] = {}
-    connections = connections_of(results.findings)
-    for finding in results.findings:
-        for connection in connections[finding.id] if finding.effect_of is None else ():
-            severities_of.setdefault(connection, Counter())[finding.severity] += 1
     counts = results.charts.by_connection
     secret = {} if results.coverage is None else results.coverage.tls
     talks = []
     texts_of = table.rows("client", "server", "name", "agent", "bucket", "tls")
-    numbers_of = table.rows("connection", "streams", "copy_of")
-    for values, (number, streams, copy_of) in zip(texts_of, numbers_of, strict=True):
+    numbers_of = table.rows("connection", "streams", "copy_of", "findings")
+    for values, (number, streams, copy_of, found) in zip(texts_of, numbers_of, strict=True):
         client, server, name, agent, bucket, tls = (escape(text or "") for text in values)
         messages, size = counts[number].tolist() if number < len(counts) else (0, 0)
         texts = (
@@ -77,7 +72,7 @@ def talks(results: Results) -> list[Talk]:
             clip(agent, 30),
             tls or ("TLS, not decrypted" if number in secret else "plain"),
         )
-        talks.append(Talk(number, texts, messages, severities_of.get(number, Counter())))
+        talks.append(Talk(number, texts, messages, +Counter(found)))
     return sorted(
         talks,
         key=lambda talk: (

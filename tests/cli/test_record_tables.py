@@ -41,13 +41,19 @@ def ndjson(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str
 @pytest.mark.parametrize("name", BY_TABLE)
 @pytest.mark.parametrize("capture", [ROLLBACK, LOSSY])
 def test_json_is_the_contract(name: str, capture: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with Reading([capture]) as reading:
-        reading.check()
-        for _ in reading:
-            pass
-        expected = json.loads(json.dumps(reading.by_name()[name].records()))
+    expected = {}
+    for checks in (False, True):
+        with Reading([capture], track=True) as reading:
+            if checks:
+                reading.check()
+            for _ in reading:
+                pass
+            expected[checks] = json.loads(json.dumps(reading.by_name()[name].records()))
     found = ndjson(capsys, name, capture)
-    assert found == expected
+    assert found == expected[name == "vbuckets"]
+    columns = ",".join(column.name for column in BY_TABLE[name].columns)
+    asked = ndjson(capsys, name, capture, "--columns", columns)
+    assert asked == expected[True], "findings are counted for who asks for them"
     assert found or (name, capture) in (
         ("gaps", LOSSY),
         ("rollbacks", LOSSY),
@@ -138,16 +144,17 @@ def test_at_80_columns_what_matters_most_is_shown_and_nothing_is_cut(
 ) -> None:
     lines = text(capsys, name, str(SAMPLES / sample), "--width", "80")
     assert max(map(len, lines)) <= 80
-    if (name, sample) not in (("connections", "tour.pcapng"), ("vbuckets", "tour.pcapng")):
+    if (name, sample) not in (("vbuckets", "tour.pcapng"), ("vbuckets", "upr.pcap")):
         assert "…" not in "".join(lines)  # names of 27 letters
     assert set(headings(lines)) >= {
-        "connections": {"connection", "name", "verdict", "closed_by"},
-        "streams": {"vbucket", "status", "verdict", "end_reason"},
+        "connections": {"connection", "name", "verdict", "findings", "closed_by"},
+        "streams": {"vbucket", "status", "verdict", "findings"}
+        | (set() if sample == "tour.pcapng" else {"end_reason"}),  # status of 21 letters,
         "snapshots": {"vbucket", "start_seqno", "end_seqno", "type", "items", "state"},
         "gaps": {"vbucket", "cause", "width", "after_seqno", "before_seqno"},
         "rollbacks": {"vbucket", "requested_start", "rollback_seqno", "resume_start"}
         | {"resume_snapshot_end", "resume_uuid"},
-        "vbuckets": {"vbucket", "verdict", "last_seqno"},
+        "vbuckets": {"vbucket", "verdict", "findings", "last_seqno"},
     }[name] - ({"start_seqno", "end_seqno", "last_seqno"} if sample == "upr.pcap" else set())
 
 
@@ -236,6 +243,29 @@ def test_seqnos_of_gaps_are_counted_by_stream_and_by_vbucket_and_cause(
             if gap["vbucket"] == vbucket["vbucket"]:
                 by_cause[gap["cause"]] = by_cause.get(gap["cause"], 0) + int(str(gap["width"]))
         assert vbucket["gap_seqnos"] == by_cause
+
+
+def test_connections_and_streams_have_findings_and_their_colours(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    orphans, resent = (str(SAMPLES / "orphans.pcap"), str(field("r05-nmvb-not-retried")))
+    streams = ndjson(capsys, "streams", orphans, "--columns", "vbucket,stream,findings")
+    found = {(row["vbucket"], row["stream"]): row["findings"] for row in streams}
+    assert found[42, 1] == {"error": 1, "warning": 0, "note": 1}
+    assert found[47, 2] == {"error": 0, "warning": 0, "note": 0}
+    assert ndjson(capsys, "connections", orphans, "--filter", "findings.error = 2")
+    main(["streams", resent, "--color", "always"])
+    red = "\x1b[91m"
+    wrong, moved, *_ = (
+        line for line in capsys.readouterr().out.splitlines() if "not_my_vbucket" in line
+    )
+    assert red in wrong
+    assert "✖ 1" in wrong
+    assert red not in moved, "granted by another node, which is a note"
+    main(["connections", orphans, "--color", "always"])
+    told = capsys.readouterr().out
+    assert f"{red}closed" in told
+    assert f"{red}✖ 2" in told
 
 
 def test_a_vbucket_that_its_client_forgot_is_orphaned(capsys: pytest.CaptureFixture[str]) -> None:

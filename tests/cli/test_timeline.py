@@ -17,6 +17,7 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
 from dcpinspect.output.export.table_schema import timeline_schema
 from tests.builders import Recorded, pcap
+from tests.captures import real_server
 from tests.peers.truth import SAMPLES
 from tests.schemas import validate
 
@@ -70,6 +71,26 @@ def test_messages_stand_under_their_events_as_read_prints_them(
         if line.split()[0].isdecimal() and "." in line.split()[1]
     ]
     assert rows == sorted(rows)
+
+
+def test_the_last_line_counts_findings_as_the_table_of_vbuckets_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = str(real_server("6.0.5-dcp1"))
+    assert main(["vbuckets", path, "--format", "ndjson"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    warnings = {row["vbucket"]: row["findings"]["warning"] for row in map(json.loads, lines)}
+    ends = {
+        vbucket: shown(capsys, path, "--vbucket", f"{vbucket}").splitlines()[-1]
+        for vbucket in (0, 1, 3)
+    }
+    of_connection = "1 warning about its connection"
+    assert ends == {
+        0: f"1 warning, {of_connection}; check says what to do",
+        1: f"{of_connection}; check says what to do",
+        3: f"2 warnings, {of_connection}, 1 explained by others; check says what to do",
+    }
+    assert [warnings[vbucket] for vbucket in ends] == [1, 0, 2]
 
 
 def test_what_no_message_shows_has_no_row_and_stands_behind_the_messages_before_it(

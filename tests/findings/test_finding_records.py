@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from typing import Any
 
 import pytest
 
 from dcpinspect.errors import PlacedError
-from dcpinspect.findings.finding_records import FINDINGS, finding_records, with_counts
+from dcpinspect.findings.finding_records import (
+    CONTRACTS,
+    FINDINGS,
+    finding_records,
+    needs_rules,
+    with_counts,
+)
 from dcpinspect.findings.registry import RULES
 from dcpinspect.output.export.table_schema import table_schema
-from dcpinspect.streams.table_columns import VBUCKETS
+from dcpinspect.reading.reading import Reading
+from dcpinspect.streams.table_columns import BY_TABLE, VBUCKETS
 from dcpinspect.tables.record_rows import parse_record_filter
 from dcpinspect.tables.record_tables import Records
 from tests.findings.checked import findings
+from tests.peers.truth import SAMPLES
 from tests.schemas import validate
-from tests.streams.told import opened
+from tests.streams.told import opened, tables
 
 
 @pytest.mark.parametrize("files", [["a.pcap"], ["a.pcap", "b\x1b.pcap"]])
@@ -35,23 +45,95 @@ def test_records_are_the_contract(files: list[str]) -> None:
     assert found["evidence"][0]["stream_offset"] > 0
 
 
-def test_vbuckets_count_what_speaks_of_them() -> None:
+def test_vbuckets_streams_and_connections_count_what_speaks_of_them() -> None:
     talk = opened()
     for vbucket in range(3):
         stream = talk.stream(vbucket)
         stream.snapshot(0, 9, "memory")
         for seqno in (9, 9, 2)[: vbucket + 1]:
             stream.mutation(seqno, f"k{seqno}")
-    table = Records(
+        stream.end("closed")
+        talk.stream(vbucket, start=9)
+    vbuckets = Records(
         VBUCKETS,
-        {"client": ["a", "a", "a", "b"], "vbucket": [0, 1, 2, 2], "verdict": ["ended"] * 4},
+        {column.name: [None] * 4 for column in VBUCKETS.columns}
+        | {"client": ["a", "a", "a", "b"], "vbucket": [0, 1, 2, 2], "verdict": ["ended"] * 4},
         4,
     )
-    counted = with_counts(
-        table, findings(talk, rules=["seqno-not-increasing", "mid-stream-start"]), {1: "a"}
-    )
-    assert [one["error"] for one in counted.values("findings")] == [0, 1, 1, 0]
-    assert counted.values("vbucket") == [0, 1, 2, 2]
+    told = tables(talk).tables.by_name
+    told_findings = findings(talk, rules=["seqno-not-increasing", "mid-stream-start"])
+    counted = with_counts({**told, "vbuckets": vbuckets}, told_findings, {1: "a"})
+    assert errors(counted["vbuckets"]) == [0, 1, 1, 0]
+    assert counted["vbuckets"].values("vbucket") == [0, 1, 2, 2]
+    assert counted["streams"].values("vbucket") == [0, 0, 1, 1, 2, 2]
+    assert errors(counted["streams"]) == [0, 0, 1, 0, 1, 0], "those that began before, not after"
+    assert errors(counted["connections"]) == [1], "one finding on two vbuckets"
+    assert {*told["streams"].values("findings")} == {None}, "unknown without a check"
+
+
+def errors(records: Records) -> list[int]:
+    return [counts["error"] for counts in records.values("findings")]
+
+
+def test_what_another_finding_explains_counts_only_for_a_vbucket_that_it_does_not_name() -> None:
+    with Reading([str(SAMPLES / "loop.pcap")]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        counted = reading.by_name()
+    for name in ("vbuckets", "streams", "connections"):
+        severities = Counter[str]()
+        for counts in counted[name].values("findings"):
+            severities.update(counts)
+        assert severities["error"] == {"connections": 1}.get(name, 2)
+        assert not severities["warning"], "all are effects of the loop"
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        ({"behind": 3}, "behind"),
+        ({"behind": 0}, "caught-up"),
+        ({"gaps": {"unexplained": 1}}, "lost-something"),
+        ({"gaps": {"resumed": 1}}, "lost-something"),
+        ({"gaps": {"capture-loss": 1}, "behind": 0}, "caught-up"),
+        ({"last_seqno": None}, "silent"),
+        ({"rollbacks": 1}, "rolled-back"),
+        ({"rollbacks": 1, "behind": 0}, "caught-up"),
+        ({"requested_end": 9}, None),
+        ({"verdict": "orphaned", "behind": 3}, None),
+    ],
+)
+def test_a_vbucket_that_ended_says_how_it_stood_before(
+    change: dict[str, Any], state: str | None
+) -> None:
+    row = {"client": "a", "vbucket": 7, "verdict": "ended", "last_seqno": 9, "requested_end": None}
+    row |= {"behind": None, "gaps": {}, "rollbacks": 0, **change}
+    vbuckets = Records(VBUCKETS, {name: [value] for name, value in row.items()}, 1)
+    others = {
+        name: Records(BY_TABLE[name], {column.name: [] for column in BY_TABLE[name].columns}, 0)
+        for name in ("streams", "connections")
+    }
+    told = with_counts({"vbuckets": vbuckets, **others}, [], {})["vbuckets"]
+    assert told.values("before_end") == [state]
+
+
+def test_of_a_vbucket_without_items_a_finding_says_why_it_ended() -> None:
+    with Reading([str(SAMPLES / "tour.pcapng")]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        rows = reading.by_name()["vbuckets"].rows("vbucket", "verdict", "before_end", "last_seqno")
+    assert (423, "ended", None, None) in [*rows], "its backfill failed"
+
+
+def test_only_who_wants_counts_of_findings_waits_for_rules() -> None:
+    assert [name for name in CONTRACTS if needs_rules(name)] == [
+        *("connections", "streams", "vbuckets", "findings"),
+    ]
+    assert needs_rules("streams", ["vbucket", "findings.error"])
+    assert not needs_rules("streams", ["vbucket"])
+    assert needs_rules("vbuckets", ["vbucket"])
 
 
 def test_a_side_that_findings_call_otherwise_is_suggested() -> None:

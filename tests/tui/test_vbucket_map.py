@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.output.render.verdict import stood
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.theme import UNICODE
@@ -85,20 +84,6 @@ def test_severity_wins_the_colour_and_a_close_at_the_end_hides_nothing() -> None
             if (sign, paint) == ("✖", "severity-error")
         } == {42, 45, 48}
         assert all(f"✖ {number}   " in screen(app) for number in (42, 45, 48))
-        row = dict(cells.by_number[40][0])
-        for change, state in (
-            ({"behind": 3}, "behind"),
-            ({"behind": 0}, "caught-up"),
-            ({"gaps": {"unexplained": 1}}, "lost-something"),
-            ({"gaps": {"resumed": 1}}, "lost-something"),
-            ({"gaps": {"capture-loss": 1}, "behind": 0}, "caught-up"),
-            ({"last_seqno": None}, "silent"),
-            ({"last_seqno": None, "findings": {"warning": 1}}, "ended"),
-            ({"rollbacks": 1}, "rolled-back"),
-            ({"rollbacks": 1, "behind": 0}, "caught-up"),
-            ({"requested_end": row["last_seqno"]}, "ended"),
-        ):
-            assert stood({**row, "behind": None, "gaps": {}, **change}) == state
 
     play("orphans.pcap", scene)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcpinspect.output.render.glossary import CONVENTION_TEXTS
-from dcpinspect.output.render.palette import PAINTS
+from dcpinspect.output.render.palette import GLYPHS, PAINTS
 from dcpinspect.text import cells, clip, counted, escape, escape_rest, wrap
 
 Safe = Callable[[str], str]
@@ -287,11 +287,18 @@ def _texts(column: Any, safe: Safe, name: str) -> Any:
         words = pa.array([*CONVENTION_TEXTS])
         texts = pa.array([*CONVENTION_TEXTS.values()]).take(pc.index_in(column, words))
         column = pc.coalesce(texts, column)
+    if name == "findings" and pa.types.is_map(column.type):
+        return pa.array([_signs(counts or ()) for counts in column.to_pylist()], pa.string())
     if pa.types.is_string(column.type) and _is_plain(column):
         return pc.fill_null(column, "")
     return pa.array(
         ["" if value is None else _text(value, safe) for value in column.to_pylist()], pa.string()
     )
+
+
+def _signs(counts: Iterable[tuple[str, int]]) -> str:
+    """Returns numbers of findings, each with the sign of its severity."""
+    return " ".join(f"{GLYPHS[level]} {count}" for level, count in counts if count)
 
 
 def _text(value: Any, safe: Safe) -> str:
@@ -333,9 +340,9 @@ two.
 _INDENT = "    "
 _GROUPS = {
     "verdict": ("verdict",),
+    "before_end": ("verdict",),
     "answer": ("verdict",),
     "cause": ("cause",),
-    "findings": ("severity",),
 }
 """Groups of the palette by the columns whose words they colour."""
 _QUIET = frozenset({"0", "ended", "closed", "ok", "complete", "accepted", "success"})
@@ -352,12 +359,15 @@ _LOUD = {
 """Colours of words that the palette has under another name."""
 
 
-_BAD = {level: PAINTS[f"severity-{level}"].text for level in ("error", "warning")}
+_OF_SIGNS = {sign: PAINTS[f"severity-{level}"].text for level, sign in GLYPHS.items()}
+"""Colours of signs of severities; the first one in a cell is the worst."""
 
 
 def style_of(name: str, text: str) -> str:
     """Returns the style of a table's cell, by its column and what it says; empty: the usual."""
     word = text.partition(" ")[0].strip(",")
+    if name == "findings":
+        return _OF_SIGNS.get(word, "")
     if text in _QUIET and not (text == "0" and _NUMBERED.search(name)):
         return "dim"
     for group in _GROUPS.get(name, ()):
@@ -391,12 +401,17 @@ def record_lines(
 
     def paint_row(names: Sequence[str], row: Sequence[str]) -> Iterator[str]:
         assert paint is not None
-        findings = dict(zip(names, row, strict=False)).get("findings", "")
-        level = findings.partition(" ")[0]
+        findings = dict(zip(names, row, strict=False)).get("findings")
+        bad = (
+            "" if not findings or findings[0] == GLYPHS["note"] else style_of("findings", findings)
+        )
         for name, text in zip(names, row, strict=False):
-            # what a finding says of a vbucket counts for more than how it is
-            is_bad = name == "verdict" and level in _BAD
-            yield paint(text, _BAD[level] if is_bad else style_of(name, text.strip()))
+            style = style_of(name, text.strip())
+            # what findings say counts for more than how something is
+            is_red = style == _OF_SIGNS[GLYPHS["error"]]
+            if findings is not None and name in ("verdict", "answer"):
+                style = bad if is_red or (bad and name == "verdict") else style
+            yield paint(text, style)
 
     text = TextTable(
         table.select(shown_columns).schema,

@@ -281,29 +281,16 @@ LETTERS = {
     "never-answered": "U",
 }
 """States that somebody would ask about, with their letters; the others are drawn as blocks."""
-NEVER_CAME = ("unexplained", "resumed")
-"""Causes of gaps that the client has, too; those of the capture may have come."""
 
 
 def stood(vbucket: Mapping[str, Any]) -> str:
     """Returns the verdict on a vbucket, a row of their table; of one that ended, how it stood
-    before, if that is known. Where nothing came, a finding may say why: then it ended.
+    before, if that is known.
 
     Where a client closed everything at the end, ``ended`` is true of each vbucket, and tells
     nothing.
     """
-    verdict, last, end = vbucket["verdict"], vbucket["last_seqno"], vbucket["requested_end"]
-    if verdict != "ended" or (last is not None and end is not None and last >= end):
-        return str(verdict)
-    if any((vbucket["gaps"] or {}).get(cause) for cause in NEVER_CAME):
-        return "lost-something"
-    if vbucket["behind"]:
-        return "behind"
-    if vbucket["behind"] is None and vbucket["rollbacks"]:
-        return "rolled-back"
-    if last is None:
-        return "ended" if worst_severity(vbucket) else "silent"
-    return "caught-up" if vbucket["behind"] is not None else "ended"
+    return str(vbucket["before_end"] or vbucket["verdict"])
 
 
 def stood_words(vbucket: Mapping[str, Any]) -> str:

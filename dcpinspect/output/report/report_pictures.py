@@ -89,10 +89,7 @@ def _box(
     return box
 
 
-_COLUMNS = (
-    *("client", "vbucket", "verdict", "findings", "last_seqno", "requested_end", "gaps"),
-    *("behind", "rollbacks"),
-)
+_COLUMNS = ("client", "vbucket", "verdict", "before_end", "findings", "last_seqno")
 
 
 def _paint(row: Mapping[str, Any]) -> str:

@@ -98,12 +98,15 @@ def _findings(contents: Contents, room: int) -> Iterator[str]:
 
 
 def _verdicts(contents: Contents) -> list[str]:
-    counts = Counter(contents.vbuckets.values("verdict"))
-    verdicts = [f"{count:,} {verdict}" for verdict, count in counts.most_common()]
+    counts = Counter(contents.vbuckets.rows("verdict", "before_end"))
+    verdicts = [
+        f"{count:,} {verdict}{f', {before} before' if before else ''}"
+        for (verdict, before), count in counts.most_common()
+    ]
     for level in ("error", "warning"):
         marked = sum(bool(findings[level]) for findings in contents.vbuckets.values("findings"))
         verdicts += [f"{marked:,} with {level}s"] if marked else []
-    return ["## Vbuckets", "", f"{', '.join(verdicts)}.", ""] if verdicts else []
+    return ["## Vbuckets", "", f"{'; '.join(verdicts)}.", ""] if verdicts else []
 
 
 def _table(title: str, records: Records) -> list[str]:

@@ -229,7 +229,7 @@ def test_words_have_the_colours_of_their_meaning_and_zeros_stand_back() -> None:
     table = pa.table(
         {
             "verdict": ["behind", "ended", "behind"],
-            "findings": ["error 1, note 2", "", "note 1"],
+            "findings": ["✖ 1 · 2", "", "· 1"],
             "rollbacks": [3, 0, 1],
         }
     )
@@ -239,9 +239,9 @@ def test_words_have_the_colours_of_their_meaning_and_zeros_stand_back() -> None:
             table, [], width=80, paint=lambda text, style: f"<{style}>{text}" if style else text
         )
     ]
-    assert lines[1] == "<bright_red>behind   <bright_red>error 1, note 2          3"
-    assert lines[2] == "<dim>ended                     <dim>        0"
-    assert lines[3] == "<yellow>behind   <bright_black>note 1                   1"
+    assert lines[1] == "<bright_red>behind   <bright_red>✖ 1 · 2           3"
+    assert lines[2] == "<dim>ended              <dim>        0"
+    assert lines[3] == "<yellow>behind   <bright_black>· 1               1"
     assert [style_of(name, "0") for name in ("vbucket", "last_seqno", "rollbacks")] == [
         "",
         "",
