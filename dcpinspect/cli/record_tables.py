@@ -137,9 +137,9 @@ class TableView:
         """Returns the columns that the view has, and those that it chooses rows by. Without any
         asked for, findings are counted for people only: programs shall not wait for what few need.
         """
-        asked = READABLE[self.name] if self.columns is None and is_text else self.columns or ()
+        columns = READABLE[self.name] if self.columns is None and is_text else self.columns or ()
         filter_ = self.selection.filter
-        return [*asked, *self.selection.sort, *(filter_.columns if filter_ else ())]
+        return [*columns, *self.selection.sort, *(filter_.columns if filter_ else ())]
 
     def write(self, out: Target, records: Records, format_: Format) -> int:
         """Writes the rows that are asked for, and returns how many met the conditions."""

@@ -82,8 +82,8 @@ def needs_rules(name: str, columns: Collection[str] | None = None) -> bool:
     """Returns whether these columns of a table, or all, need the rules to be asked."""
     if name in ("findings", "vbuckets"):
         return True
-    asked = [column.name for column in CONTRACTS[name].columns] if columns is None else columns
-    return any(column.partition(".")[0] == "findings" for column in asked)
+    names = [column.name for column in CONTRACTS[name].columns] if columns is None else columns
+    return any(column.partition(".")[0] == "findings" for column in names)
 
 
 _AT = [column.name for column in FINDINGS.columns].index("frames") + 1
@@ -160,27 +160,29 @@ def with_counts(
     """
     vbuckets = tables["vbuckets"]
     rows_of = _rows_of_vbuckets(vbuckets, clients)
-    told = {
+    records_of = {
         "vbuckets": _with_verdicts(vbuckets, findings, rows_of),
         "streams": tables["streams"],
         "connections": tables["connections"],
     }
-    row_of = {number: row for row, number in enumerate(told["connections"].values("connection"))}
+    row_of = {
+        number: row for row, number in enumerate(records_of["connections"].values("connection"))
+    }
     rows_by_table: dict[str, Callable[[Finding], Iterable[int]]] = {
         "vbuckets": rows_of,
-        "streams": _rows_of_streams(told["streams"]),
+        "streams": _rows_of_streams(records_of["streams"]),
         "connections": lambda finding: {
             row_of[number] for number in finding.connections if number in row_of
         },
     }
-    told = {
+    records_of = {
         name: records.with_column("findings", _counts(records, findings, rows_by_table[name]))
-        for name, records in told.items()
+        for name, records in records_of.items()
         if len(records)
     }
-    if "vbuckets" in told:
-        told["vbuckets"] = _with_end(told["vbuckets"])
-    return {**tables, **told}
+    if "vbuckets" in records_of:
+        records_of["vbuckets"] = _with_end(records_of["vbuckets"])
+    return {**tables, **records_of}
 
 
 def _counts(
@@ -239,9 +241,11 @@ def _rows_of_streams(streams: Records) -> Callable[[Finding], Iterable[int]]:
             for number, vbucket in product(case.connections, case.vbuckets):
                 key = number << VBUCKET_BITS | vbucket
                 first, end = np.searchsorted(keys, [key, key + 1]).tolist()
-                shown = next((place.row for place in case.places if place.connection == number), 0)
+                first_row = next(
+                    (place.row for place in case.places if place.connection == number), 0
+                )
                 rows = [row for row in order[first:end].tolist() if case.sid in (None, sids[row])]
-                begun = [row for row in rows if open_row[row] <= shown]
+                begun = [row for row in rows if open_row[row] <= first_row]
                 yield from (begun or rows)[-1:]
 
     return lambda finding: set(rows_of(finding))

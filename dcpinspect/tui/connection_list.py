@@ -58,7 +58,7 @@ def talks(results: Results) -> list[Talk]:
     talks = []
     texts_of = table.rows("client", "server", "name", "agent", "bucket", "tls")
     numbers_of = table.rows("connection", "streams", "copy_of", "findings")
-    for values, (number, streams, copy_of, found) in zip(texts_of, numbers_of, strict=True):
+    for values, (number, streams, copy_of, severities) in zip(texts_of, numbers_of, strict=True):
         client, server, name, agent, bucket, tls = (escape(text or "") for text in values)
         messages, size = counts[number].tolist() if number < len(counts) else (0, 0)
         texts = (
@@ -72,7 +72,7 @@ def talks(results: Results) -> list[Talk]:
             clip(agent, 30),
             tls or ("TLS, not decrypted" if number in secret else "plain"),
         )
-        talks.append(Talk(number, texts, messages, +Counter(found)))
+        talks.append(Talk(number, texts, messages, +Counter(severities)))
     return sorted(
         talks,
         key=lambda talk: (
