@@ -99,9 +99,11 @@ def timeline(
             if format_ is JSON:
                 _write_json(history, target)
             elif history.streams:
-                shown = lines if messages else None
+                messages_at = lines if messages else None
                 is_ascii = ascii_ or wants_ascii()
-                _Picture(history, shown, target, width or target.width(), is_ascii).write(drawn)
+                _Picture(history, messages_at, target, width or target.width(), is_ascii).write(
+                    drawn
+                )
         return remarks(reading, stats=input_.stats)
 
 

@@ -95,8 +95,8 @@ def report_lines(
     else:
         aside = [] if looked is None else _aside(causes, looked.without_dcp)
         last = list(page.aside(aside)) if aside else []
-        shown = [finding for finding in causes if finding not in aside]
-        yield from page.fitted(shown, limit - 2 - len(head) - len(hint) - len(last))
+        main_findings = [finding for finding in causes if finding not in aside]
+        yield from page.fitted(main_findings, limit - 2 - len(head) - len(hint) - len(last))
         yield from last
     yield ""
     yield from hint
@@ -161,8 +161,8 @@ class _Page:
 
     def all_in_full(self, causes: Sequence[Finding]) -> list[str]:
         """Returns all findings in full."""
-        said = dict[str, Finding]()
-        return _apart([self.entry(finding, _FULL, said) for finding in causes])
+        given_for = dict[str, Finding]()
+        return _apart([self.entry(finding, _FULL, given_for) for finding in causes])
 
     def fitted(self, causes: Sequence[Finding], limit: int) -> list[str]:
         """Returns as much as fits into ``limit`` lines, with a note on what is left out: first of
@@ -205,9 +205,9 @@ class _Page:
         return lines, levels
 
     def _lines_at(self, causes: Sequence[Finding], levels: Sequence[int]) -> list[str]:
-        said = dict[str, Finding]()
+        given_for = dict[str, Finding]()
         entries = [
-            self.entry(finding, level, said)
+            self.entry(finding, level, given_for)
             for finding, level in zip(causes, levels, strict=True)
             if level != _COUNTED
         ]
@@ -236,14 +236,14 @@ class _Page:
                 entries.append(list(self.wrapped(several, "", "    ")))
         return [line for entry in entries for line in entry] if self._is_dense else _apart(entries)
 
-    def entry(self, finding: Finding, level: int, said: dict[str, Finding]) -> list[str]:
-        """Returns the lines of one finding. ``said``: advice, with the finding for which
-        it was given; it is not given again.
+    def entry(self, finding: Finding, level: int, given_for: dict[str, Finding]) -> list[str]:
+        """Returns the lines of one finding. ``given_for``: advice, with the finding for which
+        it was given before; it is not given again.
         """
         if level == _COUNTED:
             return []
         lines = self._headline(finding, level)
-        first = said.setdefault(finding.next, finding) if level >= _ADVICE else finding
+        first = given_for.setdefault(finding.next, finding) if level >= _ADVICE else finding
         advice_text = (
             escape_rest(finding.next) if first is finding else f"as for {first.rule} above"
         )

@@ -75,9 +75,9 @@ def _lines(
     )
     silence = 0 if end_ns is None else end_ns - first - (int(spans.max()) + 1) * interval_ns
     if silence >= interval_ns:
-        whole = silence // interval_ns * interval_ns
+        rounded = silence // interval_ns * interval_ns
         yield (
-            f"{'…':>14}  nothing for {duration(whole, is_exact=True)}, to the end of the capture",
+            f"{'…':>14}  nothing for {duration(rounded, is_exact=True)}, to the end of the capture",
             "",
         )
     if len(heads) < len(most):

@@ -452,11 +452,11 @@ def record_lines(
 def _without_repetition(texts: Sequence[str], streams: Any) -> list[str]:
     """Returns the sentences of rows; empty where that of the stream's row before is the same."""
     latest: dict[tuple[Any, ...], str] = {}
-    shown = []
+    new_texts = []
     for stream, text in zip(zip(*table_texts(streams), strict=True), texts, strict=True):
-        shown.append("" if latest.get(stream) == text else text)
+        new_texts.append("" if latest.get(stream) == text else text)
         latest[stream] = text
-    return shown
+    return new_texts
 
 
 def _all_lines(text: TextTable, table: Any) -> Iterator[str]:

@@ -303,14 +303,14 @@ def _vbuckets_that_matter(source: Source, limit: int) -> tuple[list[int], int]:
 
 def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:
     vbucket_stories = stories(source.tables, vbucket, (), source.events_of(vbucket))
-    shown = vbucket_stories[-limits.streams :]
-    several = any(story.stream["sid"] is not None for story in shown)
+    latest = vbucket_stories[-limits.streams :]
+    several = any(story.stream["sid"] is not None for story in latest)
     return Timeline(
         vbucket,
-        shown,
-        [name(story, is_with_sid=several) for story in shown],
-        [{lane: one_line(text) for lane, text in words(story, ()).items()} for story in shown],
-        len(vbucket_stories) - len(shown),
+        latest,
+        [name(story, is_with_sid=several) for story in latest],
+        [{lane: one_line(text) for lane, text in words(story, ()).items()} for story in latest],
+        len(vbucket_stories) - len(latest),
     )
 
 

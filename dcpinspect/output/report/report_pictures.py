@@ -161,8 +161,8 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
             text = f"{vbucket} {words.removesuffix(' after a rollback')}"
             _add(parent, "text", text, x=middle, y=y + high * 0.65, class_="sign")
         elif sign:
-            place = {"x": middle, "y": y + size * 0.72}
-            _add(parent, "text", sign, **place, class_="sign", font_size=size * 0.7)
+            corner = {"x": middle, "y": y + size * 0.72}
+            _add(parent, "text", sign, **corner, class_="sign", font_size=size * 0.7)
     return svg
 
 
