@@ -154,8 +154,8 @@ def with_counts(
     """Returns the tables, where vbuckets, streams and connections have the number of findings that
     speak of them.
 
-    Findings about a whole connection count there only. What another one explains counts for a
-    vbucket that the other one does not name. Verdicts on vbuckets are those that findings tell.
+    Findings about a whole connection count there only. Where one explains others of its vbuckets,
+    it counts in their place, once. Verdicts on vbuckets are those that findings tell.
     ``clients``: the consumer of each connection, as the table of vbuckets names it.
     """
     vbuckets = tables["vbuckets"]
@@ -189,18 +189,17 @@ def _counts(
     records: Records, findings: Sequence[Finding], rows_of: Callable[[Finding], Iterable[int]]
 ) -> LazyColumn:
     """Returns the number of findings of each severity, by row of a table."""
-    vbuckets = np.array(records.values("vbucket") if "vbucket" in records.columns else ())
-    counts = np.zeros((len(records), len(SEVERITIES)), dtype=np.int64)
-    named = {finding.id: finding.vbuckets for finding in findings}
+    vbuckets = records.values("vbucket") if "vbucket" in records.columns else None
+    named = {finding.id: frozenset(finding.vbuckets) for finding in findings}
+    rows_of_each: dict[str, set[int]] = {finding.id: set() for finding in findings}
     for finding in findings:
-        rows = np.array([*rows_of(finding)], np.int64)
-        if finding.effect_of in named:
-            rows = (
-                rows[~np.isin(vbuckets[rows], named[finding.effect_of])]
-                if len(vbuckets)
-                else rows[:0]
-            )
-        counts[rows, SEVERITIES.index(finding.severity)] += 1
+        cause = finding.effect_of or ""
+        for row in rows_of(finding):
+            is_of_cause = cause in named and (vbuckets is None or vbuckets[row] in named[cause])
+            rows_of_each[cause if is_of_cause else finding.id].add(row)
+    counts = np.zeros((len(records), len(SEVERITIES)), dtype=np.int64)
+    for finding in findings:
+        counts[[*rows_of_each[finding.id]], SEVERITIES.index(finding.severity)] += 1
     return counted(counts, SEVERITIES, with_zeros=True)
 
 
