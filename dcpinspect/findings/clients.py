@@ -294,9 +294,7 @@ class Clients:
         has captured connections to that node; None if nothing tells where it moved to.
         """
         stream = self._context.streams[loss.stream]
-        if client not in self._moves:
-            self._moves[client] = self._listed_moves(client)
-        node_moves, server_of_node = self._moves[client]
+        node_moves, server_of_node = self._moves_of(client)
         time_ns, node = node_moves.get(stream.vbucket, (0, ""))
         # the refusal itself brings the map
         is_old = time_ns <= loss.time_ns and stream.answer != w.A_REFUSED
@@ -307,6 +305,18 @@ class Clients:
         ):
             return None  # not told, or told by who did not know yet that it moved
         return node, node in server_of_node
+
+    def sees_all_nodes(self, client: str) -> bool:
+        """Returns whether the capture has a connection of a client to each node that servers named,
+        and they named some.
+        """
+        moves, server_of_node = self._moves_of(client)
+        return bool(moves) and {node for _, node in moves.values()} <= server_of_node.keys()
+
+    def _moves_of(self, client: str) -> _Moves:
+        if client not in self._moves:
+            self._moves[client] = self._listed_moves(client)
+        return self._moves[client]
 
     def _listed_moves(self, client: str) -> _Moves:
         """Returns what servers said of where the vbuckets in the bucket of a client are active;

@@ -18,13 +18,15 @@ import numpy as np
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
+from dcpinspect.findings.reopening import REFUSED_NS
 from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams import words as w
 from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.noops import Noops
-from dcpinspect.streams.tcp_facts import TcpConnection
+from dcpinspect.streams.records import GREATEST
+from dcpinspect.streams.tcp_facts import TcpConnection, host_of
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.tables.messages import DIRECTIONS
 
@@ -35,14 +37,18 @@ RULES = rules(
             another finding, that rule is named; if the client closes it within 2 s after a
             rollback, and asked for no stream in between, that row is named; the row is the last
             message, the frame the packet that shows the end: FIN, RST, or the acknowledgement of a
-            FIN that was not captured
+            FIN that was not captured. It is a warning if a producer closes it, and nobody asks for
+            its vbuckets again on any node, while the consumer goes on with others for 30 s
+        unless: a warning, if the consumer connects to the node again, or a node of the cluster map
+            is not in the capture
         next: look in the logs of both sides for why it was closed; a client has to connect again,
             and to resume its streams where they were
-        causes: by-client by-server reset
-        whose: server for by-server
+        causes: by-client by-server reset not-taken-up
+        whose: server for by-server, consumer for not-taken-up
         cost: by-server: connection, was closed by the server with streams open, were closed by the
             server with streams open, usual; reset: connection, was reset with streams open, were
-            reset with streams open, usual
+            reset with streams open, usual; not-taken-up: vbucket,
+            was not asked for again, were not asked for again
     """
 )
 
@@ -63,7 +69,13 @@ long as noops are apart, and the client said nothing else.
 SERVER = 1
 """The direction of the server."""
 
+NOT_TAKEN_UP = "not-taken-up"
+"""The cause of a close after which nobody asks for its vbuckets, though the client goes on."""
 _NEXT = {
+    NOT_TAKEN_UP: (
+        "restart the client, because until then these vbuckets deliver nothing; it has to connect "
+        "again, and to resume its streams where they were"
+    ),
     "by-client": (
         "nothing, if the client was stopped, or is connected again; else its log says why it "
         "closed, and it has to resume its streams where they were"
@@ -134,6 +146,9 @@ def _closed(
         after = duration(link.closed_ns - rollback.time_ns)
         message += f", {after} after the rollback in row {rollback.row}"
         evidence.append(rollback)
+    lasts_ns = 0 if cause_key is not None else _left_ns(context, link, runs)
+    if lasts_ns:
+        cause, message = NOT_TAKEN_UP, f"{message}; never taken up again in {duration(lasts_ns)}"
     distinct_places = tuple(dict.fromkeys(evidence))
     next_ = _NEXT[cause].format(side=side or "side that sent it") if cause else None
     yield Occurrence(
@@ -145,7 +160,33 @@ def _closed(
         next=next_,
         effect_of=cause_key,
         time_ns=link.closed_ns,
+        vbuckets=tuple(context.streams.vbucket[runs].tolist()) if lasts_ns else (),
+        is_over=False if lasts_ns else None,
+        severity="warning" if lasts_ns else "note",
     )
+
+
+def _left_ns(context: Context, link: TcpConnection, runs: RowNumbers) -> int:
+    """Returns how long a client goes on with others after a producer closed a connection, in ns.
+
+    It is 0 if somebody takes up its streams, or may do so where nothing shows it.
+    """
+    streams, conduct = context.streams, context.conduct
+    client, since_ns = context.clients[link.number], link.closed_ns
+    lasts_ns = conduct.latest_ns(client) - since_ns
+    if link.closed_by != context.producer(link.number) or lasts_ns < REFUSED_NS:
+        return 0
+    is_back = any(
+        other_link.server == link.server
+        and host_of(other_link.client) == host_of(link.client)
+        and other_link.first_ns > since_ns
+        for other_link in context.links
+    )
+    again = (streams.opened.time > since_ns) & np.isin(streams.vbucket, streams.vbucket[runs])
+    is_endless = (streams.request.end[runs] == GREATEST).all()
+    if is_back or again.any() or not is_endless or not conduct.is_whole(link.number):
+        return 0
+    return lasts_ns if conduct.sees_all_nodes(client) else 0
 
 
 def _closing_packet(context: Context, link: TcpConnection, runs: RowNumbers) -> list[MessagePlace]:

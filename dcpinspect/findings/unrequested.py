@@ -27,10 +27,11 @@ RULES = rules(
     """
     vbuckets-not-requested stream note consumer
         fires: a cluster map or a list of active vbuckets, sent to the client, has vbuckets that the
-            client does not request; a warning if it had streams of them before, on connections that
-            were closed
+            client does not request; a warning if it had streams of them on connections that the
+            producer closed, and asked again for as many others
         unless: clients that request no stream, or may still go on; a hole that may hide requests;
-            captures that begin inside the connection
+            captures that begin inside the connection; a warning, if another member of the client's
+            group has them later
         next: check that other tasks or members own them, or that their nodes are not in this
             capture; else the consumer has to request them, because their changes reach nobody
         reports: couchbase-kafka-connector#13
@@ -49,8 +50,6 @@ RULES = rules(
 
 SHOWN = 4
 """Greatest number of nodes that are named."""
-MANY_MORE = 4
-"""A client that reopened so many times more vbuckets than it did not, forgot these."""
 LISTED = 2
 """Least number of vbuckets that begin at their high seqno, to show that the client means it."""
 
@@ -210,17 +209,16 @@ def _of_client(
         number,
         evidence,
         vbuckets=tuple(missing),
-        severity="warning"
-        if abandoned and MANY_MORE * len(abandoned) <= reopened_count
-        else "note",
+        severity="warning" if 0 < len(abandoned) <= reopened_count else "note",
     )
 
 
 def _abandoned(
     context: Context, requests: RowNumbers, listed_ns: Mapping[int, int]
 ) -> tuple[set[int], int]:
-    """Returns the vbuckets whose last streams ran without an end until their connections were
-    closed, and that were listed after that; and how many others had more than one request.
+    """Returns the vbuckets whose last streams ran without an end until a producer closed their
+    connections, and that were listed after that; and how many others had more than one request.
+    What another member of the client's group has later is not among them.
 
     ``listed_ns``: when each vbucket was listed last.
     """
@@ -232,7 +230,12 @@ def _abandoned(
         stream = streams[number]
         link = context.by_number[stream.connection]
         runs = ACCEPTED <= stream.state <= STREAMING and stream.request.end == GREATEST
-        if runs and link.closed and link.closed_ns < listed_ns.get(vbucket, 0):
+        is_lost = link.closed and link.closed_by == context.producer(link.number)
+        if not runs or not is_lost or link.closed_ns >= listed_ns.get(vbucket, 0):
+            continue
+        later = (streams.vbucket == vbucket) & (streams.opened.time > link.closed_ns)
+        members = np.unique(streams.connection[later]).tolist()
+        if not any(context.is_of_group(link.number, member) for member in members):
             abandoned.add(int(vbucket))
     counts = np.unique(streams.vbucket[requests], return_counts=True)[1]
     return abandoned, int(np.count_nonzero(counts > 1))

@@ -4,6 +4,8 @@ happened to be there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from dcpinspect.findings.closing import CLOSES
@@ -14,7 +16,7 @@ from dcpinspect.streams.words import by_side
 from tests.captures import field
 from tests.encode import encode
 from tests.findings.checked import findings
-from tests.peers.script import Side
+from tests.peers.script import Side, text
 from tests.streams.told import Told, opened
 
 
@@ -293,3 +295,86 @@ def test_many_open_streams_are_counted_with_separators() -> None:
     talk.close("server")
     message = "closed by the server with 1,024 streams open"
     assert closed(talk, ("connection-closed",)).message == message
+
+
+# -- what nobody takes up
+
+
+def left(
+    *,
+    by: Side = "server",
+    nodes: Sequence[str] = ("10.0.0.2:11210", "10.0.0.3:11210"),
+    seconds: float = 60,
+    back: Sequence[str] = (),
+    again: bool = False,
+    end: int | None = None,
+) -> list[Told]:
+    """A client whose connection to one node is closed, and that goes on with another node.
+
+    ``back``: nodes to which it connects once more; ``again``: it asks there for the vbucket.
+    """
+    lost = Told("x:1", server="node2", port=50_001)
+    lost.hello("test/1.0", "JSON", "Collections")
+    lost.open("x:1", "producer")
+    if end is None:
+        lost.stream(7)
+    else:
+        lost.stream(7, end=end)
+    lost.close(by)
+    goes_on = opened("x:1")
+    document = {
+        "rev": 1,
+        "vBucketServerMap": {
+            "serverList": nodes,
+            "vBucketMap": [[node] for node in range(len(nodes))],
+        },
+    }
+    goes_on.ask("get_cluster_config", {"value": text(document), "datatype": 1})
+    goes_on.stream(0)
+    talks = [lost, goes_on]
+    for number, node in enumerate(back):
+        talk = Told("x:1", server=node, port=50_002 + number)
+        talk.hello("test/1.0", "JSON", "Collections")
+        talk.open("x:1", "producer")
+        if again:
+            talk.stream(7)
+        talks.append(talk)
+    last = talks[-1]
+    last.wait(seconds)
+    last.noop()
+    return talks
+
+
+def close_of(talks: Sequence[Told]) -> Finding:
+    (one,) = (one for one in findings(*talks) if one.rule == "connection-closed")
+    return one
+
+
+def test_a_client_that_goes_on_without_what_a_closed_connection_had() -> None:
+    one = close_of(left())
+    assert (one.severity, one.cause, one.whose, one.vbuckets, one.over) == (
+        "warning",
+        "not-taken-up",
+        "client",
+        (7,),
+        "open",
+    )
+    assert one.message == "closed by the server with 1 stream open; never taken up again in 60.0 s"
+
+
+@pytest.mark.parametrize(
+    "talks",
+    [
+        pytest.param(left(seconds=20), id="it may still come back"),
+        pytest.param(left(by="client"), id="it closed the connection itself"),
+        pytest.param(left(back=["node2"]), id="it connects again"),
+        pytest.param(left(back=["node1"], again=True), id="it asks for the vbucket elsewhere"),
+        pytest.param(
+            left(nodes=["10.0.0.2:11210", "10.0.0.3:11210", "10.0.0.4:11210"]),
+            id="the vbucket may be on a node that was not captured",
+        ),
+        pytest.param(left(end=100), id="it may not need the rest"),
+    ],
+)
+def test_a_close_that_costs_nothing_as_far_as_anybody_knows(talks: Sequence[Told]) -> None:
+    assert close_of(talks).severity == "note"

@@ -109,6 +109,34 @@ def test_a_client_that_comes_back_without_one_of_its_vbuckets() -> None:
     assert found(first, goes_on(second)) == []
 
 
+def test_a_client_that_forgets_half_of_what_it_lost() -> None:
+    first, second = opened("x:1", port=50_001), opened("x:1", port=50_002)
+    for vbucket in range(4):
+        first.stream(vbucket)
+    first.close("server", abort=True)
+    listed(second, range(4))
+    for vbucket in range(2):
+        second.stream(vbucket)
+    (finding,) = findings(first, goes_on(second), rules=IDS)
+    assert (finding.severity, finding.vbuckets) == ("warning", (2, 3))
+    member = opened("x:2", port=50_003)
+    for vbucket in (2, 3):
+        member.stream(vbucket)
+    told = findings(first, second, goes_on(member), rules=IDS)
+    assert {one.severity for one in told} <= {"note"}
+
+
+def test_a_client_that_closed_its_connection_may_have_given_some_to_a_new_member() -> None:
+    first, second = opened(port=50_001), opened(port=50_002)
+    for vbucket in range(6):
+        first.stream(vbucket)
+    first.close("client")
+    listed(second, range(6))
+    for vbucket in range(5):
+        second.stream(vbucket)
+    assert found(first, goes_on(second)) == []
+
+
 def test_a_client_that_comes_back_for_a_part_may_have_given_the_rest_to_others() -> None:
     first, second = opened(port=50_001), opened(port=50_002)
     for vbucket in range(6):
