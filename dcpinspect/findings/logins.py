@@ -55,14 +55,15 @@ RULES = rules(
         cost: connection, could not log in, could not log in, usual
     bucket-refused session warning
         fires: SELECT_BUCKET is answered with an error, or other commands with NO_BUCKET because no
-            bucket was selected, and none is selected on the connection. {SEVERE}, or for no bucket
+            bucket was selected, and none is selected on the connection later. {SEVERE}, or for no
+            bucket. It is also a note if the connection keeps a bucket that it got before
         unless: a hole that may hide that a bucket was selected; requests for the cluster map, which
             need no bucket
         next: check the name of the bucket, and the rights of the user on it; a client should tell
             its user the status, and pause before it asks again
         causes: {CLIENTS} {NO_BUCKET} {SERVERS} {NOT_YET} {" ".join(_HIDDEN)} {GONE}
         whose: client for {CLIENTS} {NO_BUCKET}, server for {SERVERS}, normal for {NOT_YET}
-        cost: connection, got no bucket, got no bucket, usual
+        cost: connection, did not get a bucket, did not get a bucket, usual
     """
 )
 
@@ -130,6 +131,8 @@ class RefusedStep:
     status: int
     first: MessagePlace
     count: int = 1
+    has_none: bool = False
+    """Whether another command was answered with NO_BUCKET since."""
 
 
 class Logins(Watcher):
@@ -159,7 +162,7 @@ class Logins(Watcher):
                 if key[1] == _CHOICE and len(self._chosen) < MOST:
                     self._chosen.setdefault(connection, answer_place)
             elif before is not None and opcode != Opcode.SELECT_BUCKET == before.opcode:
-                pass  # why there is no bucket is known
+                self._refused[key] = replace(before, has_none=True)  # why there is none is known
             elif (
                 before is not None
                 and status == before.status
@@ -201,14 +204,19 @@ class Logins(Watcher):
                     cause = chosen_buckets.why_missing(connection, bucket, refused) or cause
             client = _client_text(context, connection)
             alike = alike_of[client, bucket, refused.status]
+            keeps_one = refused.opcode == Opcode.SELECT_BUCKET and not refused.has_none
+            kept = context.session(connection).bucket if keeps_one else None
             severity: Severity = (
                 "note"
-                if is_over
+                if is_over or kept
                 else "error"
                 if client[0] not in hosts and _goes_on(alike, cause)
                 else "warning"
             )
             case = _occurrence(context, connection, refused, cause, alike, severity)
+            if kept:
+                text = f"{case.message}; the connection keeps bucket {kept}"
+                case = replace(case, message=text, is_over=True if is_over else None)
             if cause in _HIDDEN:
                 # one whose name was not captured may be the one that the client had
                 may_be_had = not bucket and chosen_buckets.latest_ns(client, None) >= 0

@@ -244,6 +244,19 @@ def test_a_refused_bucket_is_why_there_is_none() -> None:
     assert [other.effect_of for other in told if other.rule == "open-refused"] == [one.id]
 
 
+@pytest.mark.parametrize(
+    ("status", "has_none"), [(Status.SUCCESS, False), (Status.NO_BUCKET, True)]
+)
+def test_a_connection_keeps_the_bucket_that_it_had(status: Status, *, has_none: bool) -> None:
+    """Where it answers that there is none, the refusal cost the client its bucket."""
+    talk = chosen("travel", 50_000)
+    talk.ask("select_bucket", key="other", status=Status.EACCESS)
+    talk.ask("collections_get_id", value=b"a.b", status=status)
+    (one,) = (finding for finding in findings(talk) if finding.rule == "bucket-refused")
+    assert (one.severity, one.over) == ("warning" if has_none else "note", "unknown")
+    assert one.message.endswith("; the connection keeps bucket travel") == (not has_none)
+
+
 def shut_out(
     pause: float = 2.0, times: int = 4, status: Status = Status.KEY_ENOENT, port: int = 50_000
 ) -> list[Told]:
