@@ -77,8 +77,6 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
         if wait is None or not _is_owing(context, number):
             continue
         stream = context.streams[number]
-        if not stream.snapshots_begun and wait.idle_ns < LONG_NS:
-            continue  # its backfill may have to wait for others
         last, side = plain(stream.position), SIDES[context.producer(stream.connection)]
         sees_all = context.tells_hidden(stream.connection)
         brought = context.is_brought(number, wait.newest)

@@ -38,6 +38,8 @@ from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.streams.visibility import Visibility
 
 _DISK = 1
+_FIRST_MARKER_NS = 5_000_000_000
+"""A stream without a marker waits at least this long: its backfill may have to wait for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +231,8 @@ class Waits:
             idle[place] = link.carried_ns(int(since[place]), int(until[place]), heard_ns)
         self._idle_ns[numbers] = idle
         self.are_long[numbers] = self._idle_ns[numbers] > np.maximum(
-            PATIENCE_NS, 10 * self._connections.slowest[row.connection]
+            np.where(row.snapshots_begun == 0, _FIRST_MARKER_NS, PATIENCE_NS),
+            10 * self._connections.slowest[row.connection],
         )
 
     def _busy_until(self, row: Streams) -> IntArray:

@@ -48,6 +48,17 @@ def test_of_answers_that_are_ever_higher_so_many_are_kept_that_the_wait_is_told(
     assert wait.is_long
 
 
+@pytest.mark.parametrize(("seconds", "verdict"), [(4, "silent"), (6, "behind")])
+def test_a_stream_without_a_marker_waits_for_its_backfill_first(seconds: int, verdict: str) -> None:
+    """As long as ``server-owes-seqno`` says nothing of it."""
+    talk = opened()
+    talk.stream(7)
+    talk.high_seqnos({7: 5})
+    talk.wait(seconds)
+    talk.noop()
+    assert [one["verdict"] for one in tables(talk).streams] == [verdict]
+
+
 def test_who_is_told_by_nobody_or_of_nothing_more_does_not_wait() -> None:
     talk = at_five()
     assert tables(talk).tables.waits.get(0) is None
