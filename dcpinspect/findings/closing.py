@@ -23,7 +23,6 @@ from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams import words as w
-from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.records import GREATEST
 from dcpinspect.streams.tcp_facts import TcpConnection, host_of
@@ -264,7 +263,7 @@ def _is_why(
     peer = noops.peers[link.number]
     if kind == UNANSWERED:
         return bool(peer.is_waiting or (peer.open.place.row and peer.undecided.place.row))
-    interval = noop_interval(context.session(link.number))
+    interval = context.session(link.number).noop_interval
     is_over = (
         interval is not None
         and link.closed_ns - max(fault_place.time_ns, peer.consumer_time) >= interval * 1e9

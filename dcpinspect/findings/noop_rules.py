@@ -15,7 +15,6 @@ from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import noop_peers as n
-from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.noop_peers import NoopRecord, Peer, patience
 from dcpinspect.streams.noops import NoopExamples, NoopFacts
@@ -175,7 +174,7 @@ def _unanswered(
     is_read = is_whole and _hears_consumer(context, link, peer)
     is_closed = link.closed in ("fin", "rst") and link.closed_by == peer.producer
     # a producer that closes before the next noop is due does it for another reason
-    due_ns = 1e9 * (noop_interval(context.session(link.number)) or 0)
+    due_ns = 1e9 * (context.session(link.number).noop_interval or 0)
     for noop, is_oldest in ((peer.open, not peer.older.place.row), (peer.older, True)):
         received_ns = _received_ns(link, peer, noop.place.offset, noop.place.time)
         waited = until - noop.place.time
@@ -350,7 +349,7 @@ def _silences(
     """Yields times without a word of the producer. ``cause_key``: what the connection was closed
     for in the end.
     """
-    interval = noop_interval(context.session(link.number))
+    interval = context.session(link.number).noop_interval
     every = f", with a noop due every {interval:g} s" if interval is not None else ""
     if is_whole and (silence := _silent_ns(context, link, peer)) > peer.silence:
         yield Occurrence(

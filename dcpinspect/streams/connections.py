@@ -110,16 +110,6 @@ def _client_of(link: TcpConnection, session: Session, sight: Visibility) -> Clie
     return Client(f"{host} connection {link.number}?", host, is_named=False)
 
 
-def noop_interval(session: Session) -> float | None:
-    """Returns the seconds between noops, as granted; None if none were."""
-    value = session.control("set_noop_interval")
-    try:
-        seconds = float(value) if value is not None else 0.0
-    except ValueError:
-        return None
-    return seconds if 0 < seconds < 1e9 else None
-
-
 def _is_opened(session: Session, row: ConnectionRow) -> bool:
     return session.open_status == Status.SUCCESS or (
         session.open_status is None and (row.streams > 0 or row.counted > 0)
@@ -165,7 +155,7 @@ def noop_limit_ns(session: Session) -> int:
     """Returns how long an answer to a noop may take before its absence is reported: the interval, 5
     s at most and 2 s at least.
     """
-    interval = noop_interval(session)
+    interval = session.noop_interval
     return max(PATIENCE_NS, min(int(interval * 1e9), NOOP_NS) if interval is not None else NOOP_NS)
 
 
@@ -210,7 +200,7 @@ def connection_records(
                 flow.outstanding,
                 flow.counted,
                 flow.acked,
-                noop_interval(session),
+                session.noop_interval,
                 verdict_of(
                     link, session, row, flow, sight, is_running=bool(is_running[link.number])
                 ),

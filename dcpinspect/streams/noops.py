@@ -17,7 +17,7 @@ import numpy as np
 from dcpinspect.arrays import IntArray
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.streams.connections import noop_interval, noop_limit_ns
+from dcpinspect.streams.connections import noop_limit_ns
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.followers import Follower, PerConnection
 from dcpinspect.streams.noop_peers import (
@@ -153,7 +153,7 @@ class Noops(Follower):
         self.peers.producer[numbers] = state.connections.producer[numbers]
         for number in [number for number in numbers.tolist() if number in sessions]:
             session, peer = sessions[number], self.peers[number]
-            interval = noop_interval(session)
+            interval = session.noop_interval
             peer.limit = noop_limit_ns(session)
             is_known = interval is not None and session.control("enable_noop") == "true"
             peer.silence = silence_ns(interval) if is_known and interval is not None else NEVER

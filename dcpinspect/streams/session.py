@@ -153,6 +153,16 @@ class Session:
         return setting.value if setting is not None and setting.status == "success" else None
 
     @property
+    def noop_interval(self) -> float | None:
+        """The seconds between noops, as granted; None if none were."""
+        value = self.control("set_noop_interval")
+        try:
+            seconds = float(value) if value is not None else 0.0
+        except ValueError:
+            return None
+        return seconds if 0 < seconds < 1e9 else None
+
+    @property
     def versions(self) -> versions.Versions:
         """The versions that the server may have, by what it said on this connection."""
         # a server that consumes asks for what it knows

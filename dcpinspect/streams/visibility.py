@@ -53,8 +53,8 @@ def with_unseen_ends(
     Another connection has their addresses: a later one of the capture, or one of later times that
     stands before them in a file that is not in order. Or their client came to the server again
     under the name that it had, and nothing is heard of them since. Or they fell silent for good
-    while packets of others were lost (``losses``): what was lost of them has nothing behind it that
-    shows a hole.
+    while packets of others were lost (``losses``), or the capture paused: what was lost of them has
+    nothing behind it that shows a hole.
     """
     came_again: dict[tuple[str, ...], int] = {}
     for link in links:
@@ -72,6 +72,7 @@ def with_unseen_ends(
     lost_then = np.searchsorted(np.sort(losses.before_time), last_ns + _ANSWER_NS, "right")
     lost_then -= np.searchsorted(np.sort(losses.after_time), last_ns, "right")
     is_cut = (lost_then >= _SEVERAL) & (last_ns < last_ns.max(initial=0) - PATIENCE_NS)
+    is_cut[_before_pauses(links, sessions)] = True
     return [
         replace(link, lost_at_end=(_BEHIND, _BEHIND))
         if link.closed == "replaced"
@@ -81,6 +82,30 @@ def with_unseen_ends(
         )
         else link
         for link, falls_silent in zip(links, is_cut.tolist(), strict=True)
+    ]
+
+
+def _before_pauses(links: Sequence[TcpConnection], sessions: Mapping[int, Session]) -> list[int]:
+    """Returns the places of connections that fell silent for good before the capture paused: for
+    two intervals of noops nobody said anything, and two servers do not hang at one time.
+    """
+    begins, ends = np.array([(link.first_ns, link.last_ns) for link in links]).reshape(-1, 2).T
+    order = np.argsort(begins)
+    begins, reached = begins[order][1:], np.maximum.accumulate(ends[order])[:-1]
+    since, until = reached[begins > reached], begins[begins > reached]
+    servers: dict[int, set[str]] = defaultdict(set)
+    silent: dict[int, list[int]] = defaultdict(list)
+    for place, link in enumerate(links):
+        interval = sessions[link.number].noop_interval if link.number in sessions else None
+        if link.closed or not interval:
+            continue
+        due_ns = link.last_ns + 1e9 * interval
+        pause = int(np.searchsorted(until, due_ns + 1e9 * interval))
+        if pause < len(since) and since[pause] < due_ns:
+            servers[pause].add(link.server)
+            silent[pause].append(place)
+    return [
+        place for pause, places in silent.items() if len(servers[pause]) > 1 for place in places
     ]
 
 

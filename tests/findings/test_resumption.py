@@ -33,6 +33,33 @@ def test_a_client_that_resumes_above_what_it_had() -> None:
     assert of("resume-skipped", first, third) == []
 
 
+@pytest.mark.parametrize(
+    ("server", "seconds", "rules"),
+    [
+        ("node2", 100, []),
+        ("node2", 30, ["resume-skipped"]),
+        ("node1", 100, ["resume-skipped", "silent-connection"]),
+    ],
+)
+def test_what_came_while_the_capture_paused_is_not_known(
+    server: str, seconds: float, rules: list[str]
+) -> None:
+    """Two servers let their noops out, and never speak again on these connections."""
+    first = opened("c:1", port=50_001)
+    stream = first.stream(7)
+    stream.snapshot(0, 8, "memory")
+    stream.mutation(8, "k")
+    first.close()
+    noops = {"enable_noop": "true", "set_noop_interval": "20"}
+    others = [opened(f"c:{port}", port=port, **noops) for port in (50_002, 50_003)]
+    others[1].server = server
+    others[1].wait(seconds)
+    later = opened("c:4", port=50_004)
+    later.stream(7, start=11)
+    told = {one.rule for one in findings(first, *others, later) if one.severity != "note"}
+    assert sorted(told) == rules
+
+
 OLD, NEW = 0xA, 0xB
 NEW_LOG = ((NEW, 5), (OLD, 0))
 
