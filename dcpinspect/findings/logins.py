@@ -204,18 +204,18 @@ class Logins(Watcher):
                     cause = chosen_buckets.why_missing(connection, bucket, refused) or cause
             client = _client_text(context, connection)
             alike = alike_of[client, bucket, refused.status]
-            keeps_one = refused.opcode == Opcode.SELECT_BUCKET and not refused.has_none
-            kept = context.session(connection).bucket if keeps_one else None
+            keeps_bucket = refused.opcode == Opcode.SELECT_BUCKET and not refused.has_none
+            kept_bucket = context.session(connection).bucket if keeps_bucket else None
             severity: Severity = (
                 "note"
-                if is_over or kept
+                if is_over or kept_bucket
                 else "error"
                 if client[0] not in hosts and _goes_on(alike, cause)
                 else "warning"
             )
             case = _occurrence(context, connection, refused, cause, alike, severity)
-            if kept:
-                text = f"{case.message}; the connection keeps bucket {kept}"
+            if kept_bucket:
+                text = f"{case.message}; the connection keeps bucket {kept_bucket}"
                 case = replace(case, message=text, is_over=True if is_over else None)
             if cause in _HIDDEN:
                 # one whose name was not captured may be the one that the client had

@@ -169,8 +169,8 @@ def _cause(request: RequestedRange, rollback: int, log: Log, seen: VbucketFacts)
                 if is_newest
                 else "straddles the branch point"
             )
-            told = f" {high}" if is_newest and high == seen.high else ""
-            return cause, f"the snapshot {low}–{end} {where}{told}, so roll back to its start"
+            up_to = f" {high}" if is_newest and high == seen.high else ""
+            return cause, f"the snapshot {low}–{end} {where}{up_to}, so roll back to its start"
         case "purge":
             return cause, _purge(low, end, seen, is_newest=is_newest)
         case "unknown-uuid":

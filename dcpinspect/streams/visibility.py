@@ -86,7 +86,7 @@ def with_unseen_ends(
 
 
 def _before_pauses(links: Sequence[TcpConnection], sessions: Mapping[int, Session]) -> list[int]:
-    """Returns the places of connections that fell silent for good before the capture paused: for
+    """Returns the indices of connections that fell silent for good before the capture paused: for
     two intervals of noops nobody said anything, and two servers do not hang at one time.
     """
     begins, ends = np.array([(link.first_ns, link.last_ns) for link in links]).reshape(-1, 2).T
@@ -95,7 +95,7 @@ def _before_pauses(links: Sequence[TcpConnection], sessions: Mapping[int, Sessio
     since, until = reached[begins > reached], begins[begins > reached]
     servers: dict[int, set[str]] = defaultdict(set)
     silent: dict[int, list[int]] = defaultdict(list)
-    for place, link in enumerate(links):
+    for index, link in enumerate(links):
         interval = sessions[link.number].noop_interval if link.number in sessions else None
         if link.closed or not interval:
             continue
@@ -103,9 +103,9 @@ def _before_pauses(links: Sequence[TcpConnection], sessions: Mapping[int, Sessio
         pause = int(np.searchsorted(until, due_ns + 1e9 * interval))
         if pause < len(since) and since[pause] < due_ns:
             servers[pause].add(link.server)
-            silent[pause].append(place)
+            silent[pause].append(index)
     return [
-        place for pause, places in silent.items() if len(servers[pause]) > 1 for place in places
+        index for pause, indices in silent.items() if len(servers[pause]) > 1 for index in indices
     ]
 
 
