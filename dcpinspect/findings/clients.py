@@ -17,6 +17,7 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.client_requests import opened_since
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.lost_streams import LostStream, LostStreams, ReopenedStreams
+from dcpinspect.findings.rule import LONG_NS
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import CACHE_TRANSFER, FROM_LATEST, TAKEOVER, TO_AN_END
 from dcpinspect.protocol.statuses import Status
@@ -211,8 +212,18 @@ class Clients:
         return bool(
             stream.status == Status.NOT_MY_VBUCKET
             if stream.answer == w.A_REFUSED
-            else not loss.is_rollback and stream.reason == MOVED
+            else not loss.is_rollback and stream.reason == MOVED and not self._stays(loss)
         ) or self._has_left(loss, losses.patience_ns(loss.received_ns))
+
+    def _stays(self, loss: LostStream) -> bool:
+        """Returns whether the server of a stream that ended is still, or again, the one that has the
+        vbucket, by what servers said long after the end.
+        """
+        stream = self._context.streams[loss.stream]
+        moves, server_of_node = self._moves_of(self._context.clients[stream.connection])
+        time_ns, node = moves.get(stream.vbucket, (0, ""))
+        server = self._context.by_number[stream.connection].server
+        return time_ns - LONG_NS > loss.received_ns and server_of_node.get(node) == server
 
     def _has_left(self, loss: LostStream, patience_ns: int) -> bool:
         """Returns whether a connection was closed, or the client closed all its other streams,
@@ -313,6 +324,28 @@ class Clients:
         moves, server_of_node = self._moves_of(client)
         return bool(moves) and {node for _, node in moves.values()} <= server_of_node.keys()
 
+    def has_all_listed(self, host: str) -> bool:
+        """Returns whether clients on a host have open streams of all vbuckets that were listed to
+        them, so that they need no further node.
+        """
+        context = self._context
+        numbers = [
+            number for number, link in context.by_number.items() if host_of(link.client) == host
+        ]
+        listed = {
+            vbucket
+            for number in numbers
+            for listing in context.session(number).listings
+            for vbucket in listing.nodes
+        }
+        vbuckets = context.streams.vbucket
+        return bool(listed) and listed <= {
+            vbucket
+            for number in numbers
+            if not context.by_number[number].closed
+            for vbucket in vbuckets[context.open_on(number)].tolist()
+        }
+
     def _moves_of(self, client: str) -> _Moves:
         if client not in self._moves:
             self._moves[client] = self._listed_moves(client)
@@ -335,11 +368,15 @@ class Clients:
             (number, listing) for number in link_numbers for listing in sessions[number].listings
         ]
         moves: dict[int, tuple[int, str]] = {}
-        for number, (nodes, nodes_listing) in sorted(listings, key=lambda item: item[1].at.time_ns):
-            moves |= {
-                vbucket: (nodes_listing.time_ns, links[number].node(named))
-                for vbucket, named in nodes.items()
-            }
+        server_of_name = {
+            links[number].node(listing.own): links[number].server
+            for number, listing in listings
+            if listing.own
+        }
+        for number, listing in sorted(listings, key=lambda item: item[1].at.time_ns):
+            for vbucket, name in listing.nodes.items():
+                node = links[number].node(name)
+                moves[vbucket] = listing.at.time_ns, server_of_name.get(node, node)
         named = {node for _, node in moves.values()}
         if len({host_of(node) for node in named}) == len(named):  # a map names the port without TLS
             by_host = {

@@ -74,7 +74,7 @@ OWNS: Mapping[str, Collection[str]] = {
     "name-clash": ("connection-closed", "silent-connection"),
     "rollback-loop": (
         *("rollback", "rollback-not-honoured", "stream-refused", "stream-end-reason"),
-        *("wrong-failover-entry", "unknown-vbucket-uuid"),
+        *("wrong-failover-entry", "unknown-vbucket-uuid", "rollback-not-followed"),
     ),
     "reconnect-loop": ("read-again",),
     **dict.fromkeys(("login-refused", "bucket-refused"), ("open-refused",)),

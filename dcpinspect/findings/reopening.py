@@ -144,9 +144,9 @@ def _not_taken_up(
     if not len(again) and is_refused and waited <= REFUSED_NS:
         return  # nobody knows how long the client waits before it asks again
     slowest = duration(int(reopened.reaction_ns[again].max(initial=0)))
+    others = len(np.unique(reopened.vbucket[again]))
     comparison = (
-        f"{counted(len(again), 'other vbucket')} "
-        f"{'was' if len(again) == 1 else 'were'}, within {slowest}"
+        f"{counted(others, 'other vbucket')} {'was' if others == 1 else 'were'}, within {slowest}"
         if len(again)
         else "others go on"
     )
@@ -235,9 +235,18 @@ def _given_up(
             f"{node or 'again'} after {name}"
         ),
         seqnos=(start,),
-        explains=[stream],
+        explains=_refused_before(context, stream),
         facts={"requested start": start},
     )
+
+
+def _refused_before(context: Context, stream: int) -> list[int]:
+    """Returns a refused request, and those before it that were refused one after the other."""
+    refused, before = [stream], int(context.of_client.previous[stream])
+    while before >= 0 and context.streams.answer[before] == w.A_REFUSED:
+        refused.append(before)
+        before = int(context.of_client.previous[before])
+    return refused
 
 
 def _goes_on(context: Context, client: str, time_ns: int) -> bool:

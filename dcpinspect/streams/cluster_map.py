@@ -4,8 +4,9 @@ for it, or that asked the wrong node.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -23,50 +24,66 @@ _SAME_HOST = "$HOST"
 """Stands for the host that was asked."""
 
 
-def active_nodes(text: bytes) -> dict[int, str]:
-    """Returns the address of the node that has each vbucket active, by vbucket; empty if ``text``
-    is no map.
+class ClusterMap(NamedTuple):
+    """Where vbuckets are active."""
+
+    nodes: Mapping[int, str]
+    """The address of the node that has each vbucket, by vbucket."""
+    own: str = ""
+    """The address by which the server that sent the map calls itself; empty if it does not say."""
+
+
+def cluster_map(text: bytes) -> ClusterMap:
+    """Returns the map that a text is; one without vbuckets if it is none.
 
     Vbuckets that no node has are left out. Source: the bucket configuration in terse form,
     ``vBucketServerMap``. It names nodes once, and lists by vbucket their numbers, the active one
-    first, -1 for none.
+    first, -1 for none. ``nodesExt`` has the same nodes first, and marks the one that answers.
     """
     if len(text) > _LONGEST:
-        return {}
+        return ClusterMap({})
     try:
-        cluster_map: Any = orjson.loads(text)
-        servers = cluster_map["vBucketServerMap"]["serverList"]
-        vbuckets = cluster_map["vBucketServerMap"]["vBucketMap"]
+        document: Any = orjson.loads(text)
+        servers = document["vBucketServerMap"]["serverList"]
+        vbuckets = document["vBucketServerMap"]["vBucketMap"]
         names = [str(server)[:_MOST_TEXT] for server in servers[:_MOST]]
         chains = [chain[0] for chain in vbuckets[:_MOST]]
-        return {
+        own = [
+            name
+            for name, node in zip(names, document.get("nodesExt", ()), strict=False)
+            if node.get("thisNode") is True
+        ]
+        nodes = {
             vbucket: names[node] for vbucket, node in enumerate(chains) if 0 <= node < len(names)
         }
-    except (ValueError, KeyError, TypeError, IndexError):
-        return {}
+        return ClusterMap(nodes, own[0] if len(own) == 1 else "")
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return ClusterMap({})
 
 
 class ClusterMaps:
     """The maps that were read last, by their texts."""
 
     def __init__(self) -> None:
-        self._kept: dict[bytes, dict[int, str]] = {}
+        self._kept: dict[bytes, ClusterMap] = {}
 
-    def nodes(self, text: bytes, redactor: Redactor | None = None) -> dict[int, str]:
-        """Returns the map as ``active_nodes`` does; callers must not change it. ``redactor``:
+    def read(self, text: bytes, redactor: Redactor | None = None) -> ClusterMap:
+        """Returns the map as ``cluster_map`` does; callers must not change it. ``redactor``:
         replaces names of hosts; always the same redactor.
         """
-        node_of = self._kept.pop(text, None)
-        if node_of is None:
-            node_of = active_nodes(text)
+        read_map = self._kept.pop(text, None)
+        if read_map is None:
+            read_map = cluster_map(text)
             if redactor is not None:
-                shown_node = {node: _shown_node(node, redactor) for node in set(node_of.values())}
-                node_of = {vbucket: shown_node[node] for vbucket, node in node_of.items()}
+                names = {*read_map.nodes.values(), read_map.own}
+                shown_node = {node: _shown_node(node, redactor) for node in names if node}
+                nodes = {vbucket: shown_node[node] for vbucket, node in read_map.nodes.items()}
+                read_map = ClusterMap(nodes, shown_node.get(read_map.own, ""))
         if len(text) <= _LONGEST:
-            self._kept[text] = node_of
+            self._kept[text] = read_map
         if len(self._kept) > _KEPT:
             del self._kept[next(iter(self._kept))]
-        return node_of
+        return read_map
 
 
 def _shown_node(node: str, redactor: Redactor) -> str:

@@ -54,6 +54,8 @@ class ActiveVbuckets(NamedTuple):
     nodes: Mapping[int, str]
     """Address of the node by vbucket; empty for the server itself."""
     at: MessagePosition
+    own: str = ""
+    """The address by which the server calls itself in ``nodes``; empty if it does not say."""
 
 
 class StateSet(NamedTuple):

@@ -250,11 +250,11 @@ def _redirected(message: SessionMessage) -> None:
     """Reads the cluster map in the answer of a node that does not have the vbucket: the map may say
     which node has it.
     """
-    nodes = message.maps.nodes(message.document, message.batch.redactor)
+    nodes, own = message.maps.read(message.document, message.batch.redactor)
     if not nodes:
         return
     session, vbucket = message.session, message.vbucket
-    session.cluster_map = ActiveVbuckets(nodes, message.message_place)
+    session.cluster_map = ActiveVbuckets(nodes, message.message_place, own)
     if vbucket is not None and (vbucket in session.redirects or len(session.redirects) < _MOST):
         session.redirects[vbucket] = nodes.get(vbucket)
 
@@ -341,8 +341,9 @@ def _failover_log(message: SessionMessage) -> None:
 
 
 def _cluster_map(message: SessionMessage) -> None:
-    if nodes := message.maps.nodes(message.document, message.batch.redactor):
-        message.session.cluster_map = ActiveVbuckets(nodes, message.message_place)
+    nodes, own = message.maps.read(message.document, message.batch.redactor)
+    if nodes:
+        message.session.cluster_map = ActiveVbuckets(nodes, message.message_place, own)
 
 
 def _manifest(message: SessionMessage) -> None:

@@ -67,6 +67,7 @@ def test_no_effect_has_effects_of_its_own() -> None:
     assert OWNS.keys() & {effect for several in OWNS.values() for effect in several} == {
         "consumer-refused",
         "rollback-not-honoured",
+        "rollback-not-followed",
         "unknown-vbucket-uuid",
     }
 
@@ -107,6 +108,15 @@ def test_no_effect_is_worse_than_its_cause_so_that_the_exit_status_is_that_of_th
 
 # -- rollback-loop
 # --------------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_gives_up_its_loop_is_told_once() -> None:
+    talk = looping()
+    other = talk.stream(8)
+    talk.wait(9)
+    other.snapshot(0, 9, "memory")
+    talk.noop()
+    assert ("rollback-loop", "rollback-not-followed", (7,)) in effects(findings(talk))
 
 
 def looping(

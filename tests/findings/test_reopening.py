@@ -296,6 +296,59 @@ def test_a_node_that_lists_a_vbucket_as_active_has_it() -> None:
     assert [one.vbuckets for one in found(*talks)] == [(1,)]
 
 
+@pytest.mark.parametrize(("marked", "is_told"), [(True, True), (False, False)])
+def test_a_node_that_marks_its_own_name_in_the_map_is_known_by_it(
+    marked: bool, is_told: bool
+) -> None:
+    talks = moved("node2", 1, 1)
+    for number, talk in enumerate(talks):
+        document = {
+            "vBucketServerMap": {
+                "serverList": ["a.example:11210", "b.example:11210"],
+                "vBucketMap": [[1], [1]],
+            },
+            "nodesExt": [{"thisNode": True} if marked and at == number else {} for at in (0, 1)],
+        }
+        talk.ask("get_cluster_config", {"value": json.dumps(document), "datatype": 1})
+    talks[1].wait(10)
+    talks[1].noop()
+    assert [one.vbuckets for one in found(*talks)] == [(1,)] * is_told
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(6, True), (1, False)])
+def test_a_vbucket_that_stays_by_a_later_map_has_to_be_reopened(
+    seconds: float, is_told: bool
+) -> None:
+    talk = opened("dcp:1")
+    lost, other = talk.stream(0), talk.stream(1)
+    lost.end("state-changed")
+    talk.wait(seconds)
+    document = {
+        "vBucketServerMap": {"serverList": [NODES["node1"]], "vBucketMap": [[0], [0]]},
+    }
+    talk.ask("get_cluster_config", {"value": json.dumps(document), "datatype": 1})
+    talk.wait(40)
+    other.snapshot(0, 5, "memory")
+    assert [one.vbuckets for one in found(talk)] == [(0,)] * is_told
+
+
+def test_each_refusal_of_a_vbucket_that_is_given_up_is_an_effect() -> None:
+    talk = opened("dcp:1")
+    for _ in range(3):
+        for vbucket in range(4):
+            talk.stream(vbucket, status=Status.ETMPFAIL)
+        talk.wait(1)
+    for vbucket in range(1, 4):
+        talk.stream(vbucket)
+    talk.wait(60)
+    talk.noop()
+    told = findings(talk, rules=["orphaned-vbucket", "stream-refused"])
+    (orphan,) = (one for one in told if one.rule == "orphaned-vbucket")
+    assert "(3 other vbuckets were, within " in orphan.message
+    refusals = [one for one in told if one.rule == "stream-refused" and 0 in one.vbuckets]
+    assert [one.effect_of for one in refusals] == [orphan.id]
+
+
 @pytest.mark.parametrize(
     ("reason", "rules"), [("backfill-failed", ["orphaned-vbucket"]), ("state-changed", [])]
 )

@@ -121,6 +121,23 @@ def test_a_syn_that_is_sent_again_was_not_answered(
     )
 
 
+@pytest.mark.parametrize(("vbuckets", "severity"), [((4, 5), "note"), ((4,), "warning")])
+def test_who_has_all_its_vbuckets_needs_no_further_node(
+    tmp_path_factory: pytest.TempPathFactory, vbuckets: Sequence[int], severity: str
+) -> None:
+    talk = opened(port=50_001)
+    talk.ask(
+        "get_all_vb_seqnos",
+        {"seqnos": [{"vbucket": vbucket, "seqno": 9} for vbucket in (4, 5)]},
+        state="active",
+    )
+    for vbucket in vbuckets:
+        talk.stream(vbucket)
+    streamed = [Recorded(one.data, one.wire, one.time_ns) for one in packets(talk)]
+    told = found([*attempt(*UNANSWERED, server="10.0.0.9"), *streamed], tmp_path_factory)
+    assert [one.severity for one in told if one.rule == "server-not-reached"] == [severity]
+
+
 def test_a_syn_that_was_sent_once_has_time_to_be_answered(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

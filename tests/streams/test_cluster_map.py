@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.streams.cluster_map import ClusterMaps, active_nodes
+from dcpinspect.streams.cluster_map import ClusterMaps, cluster_map
 
 
-def cluster_map(servers: list[str], chains: list[list[int]]) -> bytes:
+def document(servers: list[str], chains: list[list[int]], **more: object) -> bytes:
     return json.dumps(
-        {"rev": 7, "vBucketServerMap": {"serverList": servers, "vBucketMap": chains}}
+        {"rev": 7, "vBucketServerMap": {"serverList": servers, "vBucketMap": chains}, **more}
     ).encode()
 
 
 def test_the_first_of_a_chain_has_the_vbucket_active() -> None:
-    assert active_nodes(
-        cluster_map(["$HOST:11210", "b:11210"], [[0, 1], [1, 0], [-1, 0], [1]])
-    ) == {
+    assert cluster_map(
+        document(["$HOST:11210", "b:11210"], [[0, 1], [1, 0], [-1, 0], [1]])
+    ).nodes == {
         0: "$HOST:11210",
         1: "b:11210",
         3: "b:11210",
@@ -35,13 +35,13 @@ def test_the_first_of_a_chain_has_the_vbucket_active() -> None:
         b"[]",
         b"{}",
         b'{"vBucketServerMap": 3}',
-        cluster_map(["a"], [[]]),
+        document(["a"], [[]]),
         b"[" * 100_000,
         b'{"vBucketServerMap": {}}',
     ],
 )
 def test_what_is_no_map_lists_nothing(text: bytes) -> None:
-    assert active_nodes(text) == {}
+    assert cluster_map(text).nodes == {}
 
 
 @given(
@@ -51,23 +51,38 @@ def test_what_is_no_map_lists_nothing(text: bytes) -> None:
     )
 )
 def test_whatever_stands_there_is_no_exception(value: object) -> None:
-    active_nodes(json.dumps({"vBucketServerMap": value}).encode())
-    active_nodes(
-        json.dumps({"vBucketServerMap": {"serverList": value, "vBucketMap": value}}).encode()
-    )
+    cluster_map(json.dumps({"vBucketServerMap": value}).encode())
+    servers = {"serverList": value, "vBucketMap": value}
+    cluster_map(json.dumps({"vBucketServerMap": servers, "nodesExt": value}).encode())
+    cluster_map(document(["a:1"], [[0]], nodesExt=value))
+
+
+@pytest.mark.parametrize(
+    ("marked", "own"),
+    [([0], "a:1"), ([1], "b:1"), ([2], ""), ([], ""), ([0, 1], "")],
+)
+def test_a_server_says_which_name_is_its_own(marked: list[int], own: str) -> None:
+    nodes = [{"services": {"kv": 1}} for _ in range(3)]
+    extended = [
+        {**node, "thisNode": True} if number in marked else node
+        for number, node in enumerate(nodes)
+    ]
+    assert cluster_map(document(["a:1", "b:1"], [[0], [1]], nodesExt=extended)).own == own
 
 
 def test_a_map_that_is_longer_than_any_lists_nothing() -> None:
-    text = cluster_map(["a:1"], [[0]])
-    assert active_nodes(text + b" " * (1 << 22)) == {}
-    assert ClusterMaps().nodes(text + b" " * (1 << 22)) == {}
+    text = document(["a:1"], [[0]])
+    assert cluster_map(text + b" " * (1 << 22)).nodes == {}
+    assert ClusterMaps().read(text + b" " * (1 << 22)).nodes == {}
 
 
 def test_maps_that_come_again_are_the_same_and_few_are_kept() -> None:
     maps = ClusterMaps()
-    texts = [cluster_map([f"node{number}:1"], [[0]]) for number in range(9)]
-    first = maps.nodes(texts[0])
-    assert maps.nodes(texts[0]) is first
-    assert [maps.nodes(text)[0] for text in texts] == [f"node{number}:1" for number in range(9)]
-    assert maps.nodes(texts[0]) == first
-    assert maps.nodes(texts[0]) is not first
+    texts = [document([f"node{number}:1"], [[0]]) for number in range(9)]
+    first = maps.read(texts[0])
+    assert maps.read(texts[0]) is first
+    assert [maps.read(text).nodes[0] for text in texts] == [
+        f"node{number}:1" for number in range(9)
+    ]
+    assert maps.read(texts[0]) == first
+    assert maps.read(texts[0]) is not first
