@@ -23,14 +23,14 @@ KEYS = {
         "snapshot_start snapshot_end request_flags filter"
         " collections answer status rollback_seqno failover_log verdict end_reason items "
         "first_seqno last_seqno snapshots"
-        " gaps gap_seqnos open_row end_row"
+        " gaps gap_seqnos findings open_row end_row"
         " first_time last_time"
     ),
     "connection": (
         "connection copy_of client server name agent role bucket features controls "
         "window_bytes outstanding_bytes counted_bytes acked_bytes"
         " noop_interval_s verdict closed_by starts tls holes skipped_bytes streams first_time "
-        "last_time"
+        "last_time findings"
     ),
     "rollback": (
         "connection vbucket sid stream client requested_start snapshot_start snapshot_end "
@@ -40,7 +40,7 @@ KEYS = {
         " answer_row log_row time"
     ),
     "vbucket": (
-        "client vbucket verdict connections streams requested_end first_seqno last_seqno "
+        "client vbucket verdict before_end connections streams requested_end first_seqno last_seqno "
         "high_seqno behind items bytes gaps"
         " gap_seqnos snapshots rollbacks"
         " findings first_time last_time"
