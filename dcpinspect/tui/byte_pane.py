@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import ClassVar
 
 from rich.style import Style
-from textual.geometry import Size
 from textual.strip import Strip
 
 from dcpinspect.output.render.byte_grid import GridCells
@@ -98,7 +97,7 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         self._cells = GridCells(message) if message is not None else None
         self._parts = Parts(message)
         self._span = None
-        self._resize()
+        self.fit()
 
     def light(self, span: Span | None) -> None:
         """Highlights the bytes [start, end). None: the selected field has no bytes here, such as a
@@ -109,14 +108,6 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
             if not span[0] <= self.at < span[1]:
                 self.at = span[0]
             self.scroll_to_cursor(is_centred=True)
-        self.refresh()
-
-    def on_resize(self) -> None:
-        """Puts as many bytes on a line as fit."""
-        self._resize()
-
-    def _resize(self) -> None:
-        self.virtual_size = Size(visible_width(self), -(-self.count // self.columns))
         self.refresh()
 
     def place_at(self, x: int, y: int) -> int | None:

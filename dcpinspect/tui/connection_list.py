@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rich.style import Style
-from textual.geometry import Size
 
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.protocol.message import Severity
@@ -113,7 +112,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
             ),
             0,
         )
-        self._arrange()
+        self.fit()
 
     @property
     def connection(self) -> int:
@@ -148,7 +147,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         """Returns how many lines the first ``most`` connections take at a width."""
         return self.HEAD + min(max(1, self.count), most) * (1 + bool(self._fitting(width)[1]))
 
-    def _arrange(self) -> None:
+    def fit(self) -> None:
         """Chooses the columns. The line for all connections has the sums."""
         self._texts, more = self._fitting(self.size.width)
         has_room = self.HEAD + self._has_all + 2 * len(more) <= self.size.height
@@ -156,12 +155,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         self.more = {
             place: [text] for place, text in enumerate(more if has_room else (), self._has_all)
         }
-        self.virtual_size = Size(self.size.width, self.HEAD + self.lines)
         self.bring()
-
-    def on_resize(self) -> None:
-        """Chooses the columns that fit the new width."""
-        self._arrange()
 
     @property
     def count(self) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rich.style import Style
-from textual.geometry import Size
 
 from dcpinspect.output.render.event_lines import EventLines
 from dcpinspect.tui import theme
@@ -88,14 +87,13 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         self.more = {number: self._in_full(number)[1:] for number in wrapped}
         if not wrapped or self.lines > room:
             self.more = {place: self._in_full(place)[1:]} if self.count else {}
-        self.virtual_size = Size(self.size.width, self.HEAD + self.lines)
         self.bring()
 
     def _in_full(self, place: int) -> list[str]:
         return self._whole.lines_of(self._events[place].event)
 
-    def on_resize(self) -> None:
-        """Wraps the chosen event to the new width."""
+    def fit(self) -> None:
+        """Wraps the chosen event to the width."""
         self._lay_out()
         self.scroll_to(y=0, animate=False, immediate=True)
         self.point(self.at)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 from rich.style import Style
 from textual import events
-from textual.geometry import Size
 from textual.message import Message as Event
 
 from dcpinspect.output.render.palette import GLYPHS
@@ -250,15 +249,13 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
                 waiting += reversed(self._inner(entry))
         self._entries = entries
         self._places = {entry.path: line for line, entry in enumerate(entries)}
-        self.virtual_size = Size(visible_width(self), len(entries))
-        self.refresh()
 
     def _reveal(self) -> None:
         self.at = self._places.get(self.path, 0)
         self.bring()
 
-    def on_resize(self) -> None:
-        """Makes the lines for the new width."""
+    def fit(self) -> None:
+        """Makes the lines for the width."""
         self._remake()
         self._reveal()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.style import Style
-from textual.geometry import Size
 
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.rule import SEVERITIES
@@ -120,7 +119,6 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
                 self.more[item] = text
                 free -= len(text)
             self.more = dict(sorted({**self.more, self.at: chosen_lines}.items()))
-        self.virtual_size = Size(self.size.width, self.lines)
 
     def _lines_in_full(self, place: int) -> list[str]:
         """Returns what a finding says and what to do, in lines."""
@@ -160,8 +158,8 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         target = self.findings[finding].id
         self.set_cursor(ids.index(target) if target in ids else self.at)
 
-    def on_resize(self) -> None:
-        """Wraps the texts to the new width."""
+    def fit(self) -> None:
+        """Wraps the texts to the width."""
         self._lay_out()
         self.call_after_refresh(self.bring)
 

@@ -22,7 +22,7 @@ from dcpinspect.tui.export_choices import Choice, messages
 from dcpinspect.tui.finding_details import AROUND, about, in_words
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.line_view import LineView
-from dcpinspect.tui.results import Results, rows_of
+from dcpinspect.tui.results import rows_of
 from dcpinspect.tui.view import Spot, View
 
 if TYPE_CHECKING:
@@ -60,9 +60,10 @@ class FindingsView(View):
         """The list, which gets the focus."""
         return self.list
 
-    def take_up(self, results: Results) -> None:
+    def take_up(self) -> None:
         """Shows the findings so far."""
-        self.list.show(results.findings, is_final=self.host.inspection.state != "reading")
+        inspection = self.host.inspection
+        self.list.show(inspection.results.findings, is_final=inspection.state != "reading")
 
     @on(LineView.Moved)
     def arrive(self) -> None:
@@ -97,10 +98,6 @@ class FindingsView(View):
             records,
             **form,
         )
-
-    def on_resize(self) -> None:
-        """Wraps the text to the new width."""
-        self.call_after_refresh(self.arrive)
 
     def _vbucket(self, finding: Finding, row: int | None) -> int | None:
         """Returns the vbucket whose timeline shows a message of a finding; None if the finding is

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from rich.style import Style
 from rich.text import Text
-from textual.geometry import Size
 from textual.strip import Strip
 
 from dcpinspect.findings.cases import duration
@@ -96,9 +95,9 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             if cells.has_few
             else list(range(min(max(results.vbuckets, default=-1), MOST - 1) + 1))
         )
-        self._arrange()
+        self.fit()
 
-    def _arrange(self) -> None:
+    def fit(self) -> None:
         """Chooses as many cells as fit, and fills them."""
         vbuckets, lines = self._numbers, max(1, self.size.height - self.HEAD)
         self.form = fitting(len(vbuckets), lines)
@@ -126,17 +125,12 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         for line, (first, last) in enumerate(self.groups):
             place_of[first : last + 1] = line
         self._signs = signs(self._heat, self._results, place_of, self.amounts.shape, self._spans)
-        self.virtual_size = Size(self.size.width, self.HEAD + len(self.groups) * self.form.high)
         start = self._results.worst_vbucket
         self.at = (
             self._cell(*self._wanted) if self._wanted is not None else self._cell(start or 0, None)
         )
         self.bring()
         self.post_message(self.Moved(self))
-
-    def on_resize(self) -> None:
-        """Chooses the cells for the new size."""
-        self._arrange()
 
     # -- the cursor
     # ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import events
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -86,7 +86,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def lines(self) -> int:
         """Height of all places, in lines."""
-        return -(-self.count // self.across) + sum(map(len, self.more.values()))
+        return sum(self.lines_of(self.count - 1)) if self.count else 0
 
     def lines_of(self, place: int) -> tuple[int, int]:
         """Returns the first line of a place below the head, and the number of its lines."""
@@ -117,8 +117,17 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         self.bring()
         self.post_message(self.Moved(self))
 
+    def on_resize(self) -> None:
+        """Fits what is shown to the new size."""
+        self.fit()
+
+    def fit(self) -> None:
+        """Lays out what is shown, for the size of now."""
+        self.bring()
+
     def bring(self) -> None:
         """Scrolls the place of the cursor into view, and draws."""
+        self.virtual_size = Size(visible_width(self), self.HEAD + self.lines)
         self.scroll_to_cursor()
         self.refresh()
 

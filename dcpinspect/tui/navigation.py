@@ -120,7 +120,7 @@ class Navigation(ContentSwitcher):
             )
         for name in VIEWS:
             if self.has(name) and self._named(name).is_mounted:
-                self._named(name).take_up(self.inspection.results)
+                self._named(name).take_up()
 
     def from_thread(self, what: Callable[..., Any], *arguments: Any) -> None:
         """Calls a function from a background thread, as long as the application runs."""
@@ -254,7 +254,7 @@ class Navigation(ContentSwitcher):
                 if not view.is_mounted:
                     view.display = False
                     await self.mount(view)
-                    view.take_up(self.inspection.results)
+                    view.take_up()
                 then()
             finally:
                 self._mounting -= 1

@@ -84,12 +84,6 @@ class OverviewView(View):
         self._here = next((widget for widget in self._parts if widget.has_focus), self._here)
         self._name_parts()
 
-    def take_up(self, results: Results) -> None:
-        """Shows new results if the view is shown."""
-        del results
-        if self.display:
-            self.arrive()
-
     def arrive(self) -> None:
         """Shows the latest results."""
         results, inspection = self.host.inspection.results, self.host.inspection
@@ -105,14 +99,14 @@ class OverviewView(View):
         self.connections.show(
             self._talks, inspection.connection, has_all=inspection.connection is not None
         )
-        self._fit()
+        self.fit()
         self._name_parts()
 
     @on(LineView.Moved)
     def _name_parts(self) -> None:
         """Writes the titles of the parts, and gives the chosen finding the room that it needs."""
         if self.findings.lines_of(self.findings.at)[1] > self.findings.size.height:
-            self._fit()
+            self.fit()
         causes, inspection = self.findings.count, self.host.inspection
         self.findings.border_title = (
             counted(causes, "finding") + ", the worst first" if causes else "findings"
@@ -156,11 +150,7 @@ class OverviewView(View):
         )
         return text.append(sentence, "bold").append(facts, Style(bold=False, color="default"))
 
-    def on_resize(self) -> None:
-        """Fits the parts to the new size."""
-        self.call_after_refresh(self._fit)
-
-    def _fit(self) -> None:
+    def fit(self) -> None:
         """Gives each part the room that it needs: first the errors and warnings, then a few lines
         of the map, the chart and the connections.
         """

@@ -311,8 +311,8 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     # -- drawing
     # ------------------------------------------------------------------------------------------
 
-    def on_resize(self) -> None:
-        """Makes the lines for the new width."""
+    def fit(self) -> None:
+        """Makes the lines for the width."""
         self.remake()
         if self.row:
             self.scroll_to_cursor()

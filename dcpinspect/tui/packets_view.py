@@ -29,7 +29,6 @@ from dcpinspect.tui.frame import Line
 from dcpinspect.tui.line_view import visible_width
 from dcpinspect.tui.message_panes import MessagePanes
 from dcpinspect.tui.packet_list import PacketList
-from dcpinspect.tui.results import Results
 from dcpinspect.tui.row_search import Search
 from dcpinspect.tui.view import Spot, View
 
@@ -98,17 +97,13 @@ class PacketsView(View):
         """The list, which gets the focus."""
         return self.list
 
-    def take_up(self, results: Results) -> None:
+    def take_up(self) -> None:
         """Shows new findings."""
-        del results
         self.list.refresh()
         self.panes.show_finding(self.list.row)
 
-    def on_resize(self) -> None:
-        """Fits the heading and the panes to the new width."""
-        self.call_after_refresh(self._fit)
-
-    def _fit(self) -> None:
+    def fit(self) -> None:
+        """Fits the heading and the panes to the width."""
         self.panes.fit(is_beside=self.split.has_class("beside"))
         self.head()
 
@@ -353,7 +348,7 @@ class PacketsView(View):
         for pane, pane_share in ((self._upper, share), (self.panes, 1 - share)):
             pane.styles.width = f"{pane_share}fr" if is_beside else "1fr"
             pane.styles.height = "1fr" if is_beside else f"{pane_share}fr"
-        self.call_after_refresh(self._fit)
+        self.call_after_refresh(self.fit)
 
     def action_find(self) -> None:
         """Asks for a text, and searches for it."""

@@ -13,7 +13,6 @@ from textual.widgets import Static
 
 from dcpinspect.output.render.coverage_text import coverage_table
 from dcpinspect.tui.charts import happenings, painted
-from dcpinspect.tui.results import Results
 from dcpinspect.tui.stats_page import page
 from dcpinspect.tui.view import View
 
@@ -26,36 +25,17 @@ class StatsView(View, VerticalScroll, can_focus=True, inherit_bindings=False):
 
     def __init__(self, host: Navigation) -> None:
         super().__init__(host, "stats")
-        self._results = Results()
         self._text = Static(id="stats-text")
 
     def compose(self) -> ComposeResult:
         """Yields the only widget, a text that scrolls."""
         yield self._text
 
-    def take_up(self, results: Results) -> None:
-        """Shows the results so far."""
-        self._results = results
-        self._draw()
-
     def arrive(self) -> None:
-        """Draws the view when it is shown."""
-        self._draw()
-
-    def on_resize(self) -> None:
-        """Fits the lines to the new width."""
-        self._draw()
-
-    def notify_style_update(self) -> None:
-        """Redraws in the colours of another theme."""
-        super().notify_style_update()
-        self._draw()
-
-    def _draw(self) -> None:
-        """Draws only while the view is shown, so that following a capture costs nothing here."""
+        """Draws the results so far."""
         if not self.is_mounted or not self.display:
             return
-        results, text = self._results, Text(no_wrap=True)
+        results, text = self.host.inspection.results, Text(no_wrap=True)
         if results.connection is not None:
             text.append("messages of all connections\n\n")
         width = max(20, self.size.width - 3)

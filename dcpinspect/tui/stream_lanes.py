@@ -166,7 +166,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         """Shows the streams along seqnos or along time; the cursor stays at the same event."""
         if axis != self.axis:
             seqno, self.axis = self.seqno, axis
-            self.fit()
+            self.show_all()
             position = self._on_axis(seqno) if position is None else position
         self.set_cursor(self.at if position is None else self._inside(position))
 
@@ -175,7 +175,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         """Greatest width of the picture in terminal columns."""
         return max(TICK, self.size.width - LABEL - 1)
 
-    def fit(self) -> None:
+    def show_all(self) -> None:
         """Shows the whole of all streams."""
         self._part = None
         self._arrange()
@@ -455,7 +455,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     # -- drawing
     # ------------------------------------------------------------------------------------------
 
-    def on_resize(self) -> None:
+    def fit(self) -> None:
         """Chooses as many cells as fit."""
         self._arrange()
         self.set_cursor(self.at, self.chosen_row)  # its cell now covers other seqnos

@@ -22,7 +22,6 @@ from dcpinspect.tui.event_list import EventList
 from dcpinspect.tui.export_choices import Choice, of_vbucket
 from dcpinspect.tui.line_view import LineView
 from dcpinspect.tui.progress_text import Progress
-from dcpinspect.tui.results import Results
 from dcpinspect.tui.stream_lanes import Timeline
 from dcpinspect.tui.tracks import Tracks, tracks_of
 from dcpinspect.tui.view import Spot, View
@@ -65,17 +64,7 @@ class TimelineView(View):
         yield self._spoken
         yield self.events
 
-    def on_resize(self) -> None:
-        """Fits the parts to the new size."""
-        self.call_after_refresh(self._fit)
-
-    def notify_style_update(self) -> None:
-        """Redraws in the colours of another theme."""
-        super().notify_style_update()
-        if self.is_mounted:
-            self._fit()
-
-    def _fit(self) -> None:
+    def fit(self) -> None:
         """Explains the signs that are drawn, and gives the lanes what they need, at most half of the
         screen; on a low one, this half has the signs, too.
         """
@@ -154,9 +143,9 @@ class TimelineView(View):
         """The timeline, which gets the focus."""
         return self.lanes
 
-    def take_up(self, results: Results) -> None:
+    def take_up(self) -> None:
         """Reads the vbucket again, because its streams may have grown."""
-        self.lanes.has_vbuckets = bool(results.vbuckets)
+        self.lanes.has_vbuckets = bool(self.host.inspection.results.vbuckets)
         if self._request is not None:
             self._begin(self._request._replace())
         elif self.lanes.vbucket is not None and not self.lanes.waiting:
@@ -220,7 +209,7 @@ class TimelineView(View):
             self._request, is_first = None, bool(self.lanes.waiting)
             self.lanes.show(tracks, request.seqno, request.at)
             self.events.show(tracks.events, self.host.inspection.reading.first_time_ns or 0)
-            self._fit()
+            self.fit()
             if is_first and request == _Request(request.vbucket):
                 self.events.point(self.events.worst)
                 self._event_chosen()
@@ -289,7 +278,7 @@ class TimelineView(View):
         self.lanes.axis = "seqno" if spot.since_ns is None else "time"
         self.lanes.stream = spot.top
         if spot.vbucket == self.lanes.vbucket:
-            self.lanes.fit()
+            self.lanes.show_all()
             self.lanes.set_cursor(position, spot.row)
         else:
             self.show(spot.vbucket, at=position)
@@ -331,7 +320,7 @@ class TimelineView(View):
     def action_display(self) -> None:
         """Switches between time and seqnos."""
         self.lanes.show_axis("time" if self.lanes.axis == "seqno" else "seqno")
-        self._fit()
+        self.fit()
 
     def action_finding(self) -> None:
         """Goes to the finding under the cursor; if there is none, to the worst finding about the
@@ -369,8 +358,8 @@ class TimelineView(View):
         if steps:
             self.lanes.zoom(steps)
         else:
-            self.lanes.fit()
-        self._fit()
+            self.lanes.show_all()
+        self.fit()
 
     def action_neighbour(self, steps: int) -> None:
         """Shows the timeline of the next vbucket that has streams, or of the one before."""

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from rich.style import Style
 from rich.text import Text
-from textual.geometry import Size
 from textual.strip import Strip
 
 from dcpinspect.text import clip
@@ -95,9 +94,10 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         """Shows the results so far."""
         self.cells = Cells(results.records.get("vbuckets"))
         self._start = results.worst_vbucket
-        self._arrange()
+        self.fit()
 
-    def _arrange(self) -> None:
+    def fit(self) -> None:
+        """Makes the cells as large as fit now."""
         numbers = self.cells.numbers if self.cells.by_number else []
         self.form = fitting(
             max(1, len(numbers)),
@@ -112,7 +112,6 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             max(numbers[start : start + share], key=self.cells.rank)
             for start in range(0, len(numbers), share)
         ]
-        self.virtual_size = Size(self.size.width, self.form.lines(len(numbers)))
         start = self._start if self._vbucket is None else self._vbucket
         self.at = 0 if start is None else self._place_of(start)
         self.scroll_to(y=0, animate=False, immediate=True, force=True)
@@ -132,10 +131,6 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         return BESIDE_WORDS + max(
             len(self.cells.short_words(number)) for number in self.cells.numbers
         )
-
-    def on_resize(self) -> None:
-        """Makes the cells as large as fit now."""
-        self._arrange()
 
     def needed(self, width: int, limit: int) -> int:
         """Returns how many of ``limit`` lines the map takes at a width."""

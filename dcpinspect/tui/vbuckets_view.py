@@ -23,7 +23,6 @@ from dcpinspect.tui import theme
 from dcpinspect.tui.export_choices import Choice, of_vbucket
 from dcpinspect.tui.heat_map import HeatMap
 from dcpinspect.tui.line_view import LineView, labelled
-from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_map import VbucketMap
 from dcpinspect.tui.view import Spot, View
 
@@ -78,14 +77,10 @@ class VbucketsView(View):
         """The widget that is shown, which gets the focus."""
         return self.map if self.form == "map" else self.heat
 
-    def take_up(self, results: Results) -> None:
-        """Shows new results if the view is shown; following a capture costs nothing here while it
-        is hidden.
-        """
-        del results
+    def take_up(self) -> None:
+        """Shows new results if the view is shown."""
         self._is_old = True
-        if self.display:
-            self.arrive()
+        super().take_up()
 
     def arrive(self) -> None:
         """Shows the latest results, and the details of what is under the cursor."""
@@ -180,10 +175,6 @@ class VbucketsView(View):
         """Returns the sign of a finding; that of an effect is of no severity."""
         paint = f"severity-{finding.severity}" if finding.effect_of is None else ""
         return self._glyphs.of_finding(finding), theme.style_of(self.app, paint)
-
-    def on_resize(self) -> None:
-        """Fits the details to the new size."""
-        self.call_after_refresh(self._describe)
 
     def spot(self) -> Spot:
         """Returns which vbucket is under the cursor, and when on the heat map."""

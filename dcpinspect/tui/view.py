@@ -9,7 +9,6 @@ from textual.widget import Widget
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.tui import theme
-from dcpinspect.tui.results import Results
 from dcpinspect.tui.theme import Glyphs
 
 if TYPE_CHECKING:
@@ -59,11 +58,29 @@ class View(Widget):
         """The widget that gets the focus when the view is shown."""
         return self
 
-    def take_up(self, results: Results) -> None:
-        """Takes up new results."""
+    def take_up(self) -> None:
+        """Takes up new results: shows them if the view is shown, so that following a capture costs
+        nothing here while it is hidden.
+        """
+        if self.display:
+            self.arrive()
 
     def arrive(self) -> None:
         """Updates the view when it is shown."""
+
+    def fit(self) -> None:
+        """Fits the parts to the size of now, in the colours of now."""
+        self.arrive()
+
+    def on_resize(self) -> None:
+        """Fits the parts to the new size, once they have it."""
+        self.call_after_refresh(self.fit)
+
+    def notify_style_update(self) -> None:
+        """Redraws in the colours of another theme."""
+        super().notify_style_update()
+        if self.is_mounted and self.display:
+            self.fit()
 
     def spot(self) -> Spot:
         """Returns what is needed to bring this view back as it is."""

@@ -263,7 +263,7 @@ def test_more_of_a_stream_leaves_the_range_that_was_zoomed_to() -> None:
         await settled(app, pilot)
         await press(app, pilot, "minus")
         scale, seqno = lanes_of(app).scale, lanes_of(app).seqno
-        app.navigation.timeline.take_up(app.inspection.results)
+        app.navigation.timeline.take_up()
         await settled(app, pilot)
         assert (lanes_of(app).scale, lanes_of(app).seqno) == (
             scale,

@@ -67,7 +67,7 @@ def test_of_two_vbuckets_asked_for_at_once_the_latter_is_shown() -> None:
 def test_what_is_learnt_while_a_vbucket_is_read_does_not_move_its_cursor() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(8, 3)
-        app.navigation.timeline.take_up(app.inspection.results)
+        app.navigation.timeline.take_up()
         await settled(app, pilot)
         assert (lanes_of(app).vbucket, lanes_of(app).at) == (8, 3)
 
