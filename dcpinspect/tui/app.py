@@ -99,7 +99,7 @@ class InspectApp(ThemedApp):
         self.navigation = Navigation(
             inspection, self._new_packets, self.show_status, self.draw_frame
         )
-        self._exporting = Exporting(self, self.navigation)
+        self._exporting = Exporting(self.navigation)
         self._tabs, self._progress, self._keys = (
             frame.Line(id="tabs"),
             frame.Line(id="progress"),

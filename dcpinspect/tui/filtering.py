@@ -5,18 +5,17 @@ among each new one.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from functools import partial, reduce
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dcpinspect.errors import DcpInspectError
 from dcpinspect.tables.filter import Filter, both
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tui.filter_bar import FilterBar
 from dcpinspect.tui.packet_list import PacketList
-from dcpinspect.tui.progress_text import Progress
 from dcpinspect.tui.row_index import RowIndex, Rows
+from dcpinspect.tui.task import Task
 
 if TYPE_CHECKING:
     from dcpinspect.tui.navigation import Navigation
@@ -36,7 +35,7 @@ class Filtering:
         self._typed: Filter | None = None
         self._filter: FilterRows | None = None
         self._index = rows.index
-        self._scanning: FilterRows | None = None
+        self._task = Task(host)
         self.text = ""
         """The filter as it was typed; empty for none."""
         self._before: tuple[str, Filter | None, FilterRows | None, RowIndex] = (
@@ -56,6 +55,7 @@ class Filtering:
         filters = [part_filter for part_filter in (self._only, filter_) if part_filter is not None]
         self._filter = FilterRows(reduce(both, filters)) if filters else None
         self._index = RowIndex(is_filtered=self._filter is not None)
+        self._task.stop()
         if self._filter is None:
             self._grow()
             self._list.show(self._index)
@@ -101,7 +101,7 @@ class Filtering:
         if self._index is self._list.index:
             return False
         self.text, self._typed, self._filter, self._index = self._before
-        self._scanning = None
+        self._task.stop()
         self._bar.reset(self.text)
         self._bar.show_status("stopped: the rows are as before")
         return True
@@ -116,7 +116,7 @@ class Filtering:
         if self._filter is None:
             self._grow()
             self._list.grown()
-        elif self._scanning is not self._filter:
+        elif not self._task.is_running:
             self._scan(self._filter)
 
     def _grow(self) -> None:
@@ -124,48 +124,26 @@ class Filtering:
         self._index.grow(store.first_row, store.rows)
 
     def _scan(self, filter_: FilterRows) -> None:
-        self._scanning = filter_
-        self._list.run_worker(
-            partial(self._scan_behind, filter_, self._index.scanned), thread=True, group="filter"
+        store, scanned = self._host.inspection.store, self._index.scanned
+        until = store.rows  # later messages are left for the next search
+        self._task.begin(
+            lambda goes_on: store.matching(filter_, after=scanned, goes_on=goes_on),
+            lambda rows: self._scanned(
+                filter_, rows[: int(np.searchsorted(rows, until, "right"))], until
+            ),
+            say=self._goes_on,
+            failed=self._failed,
         )
 
-    def _scan_behind(self, filter_: FilterRows, scanned: int) -> None:
-        """Searches the rows in a thread. Messages that come meanwhile are left for the next
-        search.
-        """
-        store, progress = self._host.inspection.store, Progress()
-        until = store.rows
-
-        def goes_on(share: float) -> bool:
-            if progress.is_due:
-                self._host.from_thread(self._goes_on, filter_, progress.words(share))
-            return filter_ is self._filter
-
-        try:
-            rows = store.matching(filter_, after=scanned, goes_on=goes_on)
-        except InterruptedError:
-            return
-        except DcpInspectError as error:
-            self._host.from_thread(self._failed, filter_, str(error))
-        else:
-            self._host.from_thread(
-                self._scanned, filter_, rows[: int(np.searchsorted(rows, until, "right"))], until
-            )
-
-    def _goes_on(self, filter_: FilterRows, words: str) -> None:
-        if filter_ is self._filter and self._index is not self._list.index:
+    def _goes_on(self, words: str) -> None:
+        if self._index is not self._list.index:
             self._bar.show_status(f"… {words}")
 
-    def _failed(self, filter_: FilterRows, why: str) -> None:
-        if filter_ is self._filter:
-            self.release()
-            self._scanning = None
-            self._host.show_status(why)
+    def _failed(self, why: str) -> None:
+        self.release()
+        self._host.show_status(why)
 
     def _scanned(self, filter_: FilterRows, rows: Rows, until: int) -> None:
-        if filter_ is not self._filter:
-            return
-        self._scanning = None
         self._index.append(rows, until)
         if self._index is self._list.index:
             self._list.grown()

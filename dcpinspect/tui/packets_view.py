@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.text import Text
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.timer import Timer
@@ -30,6 +31,7 @@ from dcpinspect.tui.line_view import visible_width
 from dcpinspect.tui.message_panes import MessagePanes
 from dcpinspect.tui.packet_list import PacketList
 from dcpinspect.tui.row_search import Search
+from dcpinspect.tui.task import Task
 from dcpinspect.tui.view import Spot, View
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class PacketsView(View):
         self.list = PacketList(self._inspection, id="packet-list")
         self.filtering = Filtering(self.list, bar, host)
         self.search = Search(self.list, host)
+        self._reading, self._link = Task(host), Task(host)
         self.panes = MessagePanes(self._inspection)
         self.fields, self.bytes = self.panes.fields, self.panes.bytes
         self.split, self._upper = Container(id="split"), Vertical(id="upper")
@@ -154,16 +157,12 @@ class PacketsView(View):
                 self.panes.show(
                     row, None, {}, f"{int(batch.length[0]):,} bytes, being read … · row {row}"
                 )
-                self._read_behind(row, batch)
+                show = partial(self._show_read, row, batch)
+                self._reading.begin(lambda _: batch.annotate(0), show)
             else:
                 self._show_read(row, batch, batch.annotate(0))
         except (DcpInspectError, IndexError, OSError) as error:
             self.panes.show(row, None, {}, str(error))
-
-    @work(thread=True, group="read", exclusive=True)
-    def _read_behind(self, row: int, batch: MessageBatch) -> None:
-        message = batch.annotate(0)
-        self.host.from_thread(self._show_read, row, batch, message)
 
     def _show_read(self, row: int, batch: MessageBatch, message: Message) -> None:
         if row != self.list.row:
@@ -368,22 +367,15 @@ class PacketsView(View):
     @on(FieldTree.Followed)
     def _followed(self, event: FieldTree.Followed) -> None:
         self.host.show_status(f"looking for {WORDS[event.link]}")
-        self._follow(self.list.row, event.link)
-
-    @work(thread=True, group="link", exclusive=True)
-    def _follow(self, row: int, link: Link) -> None:
-        host = self.host
-        try:
-            target_row = target(self._inspection.store, row, link)
-        except DcpInspectError as error:
-            host.from_thread(host.show_status, str(error))
-            return
-        host.from_thread(
-            host.show_status,
-            "" if target_row is not None else f"{WORDS[link]} is not in this capture",
+        self._link.begin(
+            lambda _: target(self._inspection.store, self.list.row, event.link),
+            partial(self._arrived, event.link),
         )
-        if target_row is not None:
-            host.from_thread(host.to_row, target_row)
+
+    def _arrived(self, link: Link, row: int | None) -> None:
+        self.host.show_status("" if row is not None else f"{WORDS[link]} is not in this capture")
+        if row is not None:
+            self.host.to_row(row)
 
     def action_near(self, steps: int) -> None:
         """Moves to the next message, or to the one before; works from any pane."""

@@ -7,7 +7,6 @@ messages takes as long as reading them.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from dcpinspect.arrays import BoolArray, give_back
-from dcpinspect.errors import DcpInspectError, UsageError
+from dcpinspect.errors import UsageError
 from dcpinspect.output.render.message_lines import Lines
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.reading.store.store import Store
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import clip, escape
 from dcpinspect.tui.packet_list import PacketList
-from dcpinspect.tui.progress_text import Progress
 from dcpinspect.tui.row_index import RowIndex
+from dcpinspect.tui.task import GoesOn, Task
 
 if TYPE_CHECKING:
     from dcpinspect.tui.navigation import Navigation
@@ -107,17 +106,14 @@ def matching(store: Store, matcher: Matcher, rows: RowNumbers) -> RowNumbers:
 
 
 class Search:
-    """Runs one search at a time in the background, from the cursor on and then from the first row.
-    Moves to the next match.
-    """
+    """Searches from the cursor on and then from the first row. Moves to the next match."""
 
     def __init__(self, rows: PacketList, host: Navigation) -> None:
         self._list = rows
         self._host = host
+        self._task = Task(host)
         self.text = ""
         """The text that was searched for last."""
-        self._run: threading.Event | None = None
-        """Set when the running search is to stop."""
 
     def begin(self, text: str, *, back: bool = False) -> None:
         """Moves to the next row with the text, or to the last row before the cursor."""
@@ -129,54 +125,44 @@ class Search:
         except UsageError as error:
             self._host.show_status(str(error))
             return
-        self.stop()
-        self.text, self._run = text, threading.Event()
-        search = partial(self._search, self._run, matcher, self._list.index.snapshot())
+        self.text = text
         start = self._list.index.place_of(self._list.row)
         start += 0 if back else self._list.index.has(self._list.row)
-        self._list.run_worker(partial(search, start, is_back=back), thread=True, group="find")
+        search = partial(self._match, matcher, self._list.index.snapshot(), start, is_back=back)
+        show = self._host.show_status
+        self._task.begin(search, self._end, say=lambda words: show(f"searching {words}"))
 
     def stop(self) -> bool:
         """Stops a running search. Returns whether there was one."""
-        run, self._run = self._run, None
-        if run is not None:
-            run.set()
-        return run is not None
+        return self._task.stop()
 
-    def _search(
-        self, run: threading.Event, matcher: Matcher, index: RowIndex, place: int, *, is_back: bool
-    ) -> None:
-        """Searches in a thread. ``place``: the place in the list where the search begins."""
-        host, progress, done = self._host, Progress(), 0
-        end = partial(host.from_thread, self._end, run)
+    def _match(
+        self, matcher: Matcher, index: RowIndex, place: int, goes_on: GoesOn, *, is_back: bool
+    ) -> tuple[str, int]:
+        """Returns words about the next match, and its row, 0 for none. ``place``: the place in the
+        list where the search begins.
+        """
         before, behind = _pages(0, place), _pages(place, len(index))
         pages = [*reversed(before), *reversed(behind)] if is_back else [*behind, *before]
+        text, done = escape(self.text), 0
         try:
             for start, stop in pages:
-                if run.is_set():
-                    return
-                rows = matching(host.inspection.store, matcher, index.rows(start, stop))
+                if not goes_on(done / len(index)):
+                    raise InterruptedError
+                rows = matching(self._host.inspection.store, matcher, index.rows(start, stop))
                 if len(rows):
+                    row = int(rows[-1 if is_back else 0])
                     again = (start < place) != is_back
                     turn = f" · from the {'last' if is_back else 'first'} row again" * again
-                    words = f"{escape(self.text)} is in row {rows[-1 if is_back else 0]}{turn}"
-                    end(words, int(rows[-1 if is_back else 0]))
-                    return
+                    return f"{text} is in row {row}{turn}", row
                 done += stop - start
-                if progress.is_due:
-                    words = f"searching {progress.words(done / len(index))}"
-                    host.from_thread(host.show_status, words)
-            end(f"no {escape(self.text)} in the {len(index):,} rows that are shown")
-        except DcpInspectError as error:
-            end(str(error))
+            return f"no {text} in the {len(index):,} rows that are shown", 0
         finally:
             give_back()  # C and Arrow keep 40 MB for reuse
             pa.default_memory_pool().release_unused()
 
-    def _end(self, run: threading.Event, words: str, row: int = 0) -> None:
-        if run is not self._run:
-            return
-        self._run = None
+    def _end(self, words_and_row: tuple[str, int]) -> None:
+        words, row = words_and_row
         if row:
             self._host.to_row(row)
         self._host.show_status(words)

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.widgets import Static
-from textual.worker import get_current_worker
 
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.output.render.lanes import LETTERS, Sign, legend, legend_lines
@@ -21,8 +21,8 @@ from dcpinspect.tui import theme
 from dcpinspect.tui.event_list import EventList
 from dcpinspect.tui.export_choices import Choice, of_vbucket
 from dcpinspect.tui.line_view import LineView
-from dcpinspect.tui.progress_text import Progress
 from dcpinspect.tui.stream_lanes import Timeline
+from dcpinspect.tui.task import Task
 from dcpinspect.tui.tracks import Tracks, tracks_of
 from dcpinspect.tui.view import Spot, View
 
@@ -34,9 +34,7 @@ _MOST_SPOKEN = 2
 
 
 class _Request(NamedTuple):
-    """A request to read a vbucket, and where to put the cursor. Two requests are different even if
-    they are for the same vbucket.
-    """
+    """A request to read a vbucket, and where to put the cursor."""
 
     vbucket: int
     seqno: int | None = None
@@ -53,6 +51,7 @@ class TimelineView(View):
     def __init__(self, host: Navigation) -> None:
         super().__init__(host, "timeline")
         self.lanes, self.events = Timeline(id="lanes"), EventList(id="events")
+        self._reading = Task(host)
         self._request: _Request | None = None
         """The request that is being read."""
         self._spoken, self._legend = Static(id="spoken"), Static(id="lanes-legend")
@@ -147,7 +146,7 @@ class TimelineView(View):
         """Reads the vbucket again, because its streams may have grown."""
         self.lanes.has_vbuckets = bool(self.host.inspection.results.vbuckets)
         if self._request is not None:
-            self._begin(self._request._replace())
+            self._begin(self._request)
         elif self.lanes.vbucket is not None and not self.lanes.waiting:
             self.show(self.lanes.vbucket)
 
@@ -173,50 +172,35 @@ class TimelineView(View):
 
     def _begin(self, request: _Request) -> None:
         self._request = request
-        self._read(request)
+        self._reading.begin(
+            partial(tracks_of, self.host.inspection, request.vbucket),
+            partial(self._show_tracks, request),
+            say=lambda words: self._explain(f"reading … {words}"),
+            failed=self._failed,
+        )
 
-    @work(thread=True, group="timeline", exclusive=True)
-    def _read(self, request: _Request) -> None:
-        worker, progress = get_current_worker(), Progress()
+    def _explain(self, why: str) -> None:
+        """Says why the vbucket is not drawn."""
+        if self._request is not None and self.lanes.waiting:
+            self.lanes.wait(self._request.vbucket, why)
 
-        def goes_on(share: float) -> bool:
-            if progress.is_due:
-                self.host.from_thread(self._reads, request, progress.words(share))
-            return not worker.is_cancelled
-
-        try:
-            tracks = tracks_of(self.host.inspection, request.vbucket, goes_on)
-        except InterruptedError:
-            return
-        except DcpInspectError as error:
-            self.host.from_thread(self._failed, request, str(error))
-        else:
-            self.host.from_thread(self._show_tracks, request, tracks)
-
-    def _reads(self, request: _Request, words: str) -> None:
-        if request is self._request and self.lanes.waiting:
-            self.lanes.wait(request.vbucket, f"reading … {words}")
-
-    def _failed(self, request: _Request, why: str) -> None:
-        if request is self._request:
-            self._request = None
-            self.host.show_status(why)
-            if self.lanes.waiting:
-                self.lanes.wait(request.vbucket, f"it could not be read: {why}")
+    def _failed(self, why: str) -> None:
+        self.host.show_status(why)
+        self._explain(f"it could not be read: {why}")
+        self._request = None
 
     def _show_tracks(self, request: _Request, tracks: Tracks) -> None:
-        if request is self._request:
-            self._request, is_first = None, bool(self.lanes.waiting)
-            self.lanes.show(tracks, request.seqno, request.at)
-            self.events.show(tracks.events, self.host.inspection.reading.first_time_ns or 0)
-            self.fit()
-            if is_first and request == _Request(request.vbucket):
-                self.events.point(self.events.worst)
-                self._event_chosen()
-            if request.since_ns is not None:
-                self.lanes.go_to_time(request.since_ns)
-            if request.row:
-                self._go_to_row(request.row)
+        self._request, is_first = None, bool(self.lanes.waiting)
+        self.lanes.show(tracks, request.seqno, request.at)
+        self.events.show(tracks.events, self.host.inspection.reading.first_time_ns or 0)
+        self.fit()
+        if is_first and request == _Request(request.vbucket):
+            self.events.point(self.events.worst)
+            self._event_chosen()
+        if request.since_ns is not None:
+            self.lanes.go_to_time(request.since_ns)
+        if request.row:
+            self._go_to_row(request.row)
 
     def _go_to_row(self, row: int) -> None:
         inspection = self.host.inspection
@@ -234,8 +218,8 @@ class TimelineView(View):
         """Stops reading a vbucket that is not shown yet. Returns whether there was one."""
         if self._request is None or not self.lanes.waiting:
             return False
-        self.workers.cancel_group(self, "timeline")
-        self.lanes.wait(self._request.vbucket, "reading was stopped; Enter reads it")
+        self._reading.stop()
+        self._explain("reading was stopped; Enter reads it")
         self._request = None
         return True
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from dcpinspect.errors import UsageError
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.export_choices import Choice, Tell
 from dcpinspect.tui.inspection import Inspection
@@ -89,20 +88,37 @@ def test_the_messages_of_the_vbucket_under_the_cursor_are_exported(
 
 def test_escape_stops_an_export() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        told: list[str] = []
+        told: list[bool] = []
 
         def write(_: str, tell: Tell) -> str:
             app.call_from_thread(app.action_leave)
             try:
                 tell(0.5)
-            except UsageError as error:
-                told.append(str(error))
+            except InterruptedError:
+                told.append(True)
                 raise
             return "all"
 
         app._exporting.begin("/nowhere/a.csv", Choice("", (".csv",), write))
         await settled(app, pilot)
-        assert told == ["stopped: nothing was written"]
-        assert "nothing was written" in screen(app)
+        assert told == [True]
+        assert "stopped: nothing was written" in screen(app)
 
     play("rollback.pcap", scene)
+
+
+def test_an_export_that_was_complete_when_it_was_stopped_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        def write(name: str, _: Tell) -> str:
+            Path(name).touch()
+            app.call_from_thread(app.action_leave)
+            return "all"
+
+        app._exporting.begin(str(path), Choice("", (".csv",), write))
+        await settled(app, pilot)
+        assert "stopped: nothing was written" in screen(app)
+
+    play("rollback.pcap", scene)
+    assert not path.exists()

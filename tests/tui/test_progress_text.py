@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-from dcpinspect.tui.progress_text import Progress, time_left
-
-
-def test_how_much_is_done_and_how_it_is_stopped() -> None:
-    assert Progress().words(0.4) == "40% · Esc stops"
+from dcpinspect.tui.progress_text import time_left
 
 
 def test_how_long_the_rest_takes_once_that_is_known() -> None:
@@ -13,7 +9,3 @@ def test_how_long_the_rest_takes_once_that_is_known() -> None:
     assert time_left(0, 3) == time_left(0.001, 60) == time_left(0.5, 0.1) == "", (
         "what has just begun tells nothing"
     )
-
-
-def test_it_is_not_due_at_once() -> None:
-    assert not Progress().is_due
