@@ -4,7 +4,7 @@ its findings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -41,9 +41,7 @@ _READ = ("_kind", "connection", "sid", "by_seqno", "time_ns")
 
 
 class TrackEvent(NamedTuple):
-    """An event, and where it is drawn: a finding at its own first message in the stream where the
-    list of events has it, which may be before, at what it explains.
-    """
+    """An event, and where it is drawn."""
 
     event: VbucketEvent
     track: int
@@ -67,7 +65,7 @@ class Track:
     words: dict[str, str]
     """What each lane shows, in words; the first lane is the axis."""
     marks: Sequence[TrackEvent] = ()
-    """Messages that errors and warnings are about, rising."""
+    """Errors and warnings: where the list of events has them, and where they were again."""
 
     @property
     def connection(self) -> int:
@@ -78,6 +76,10 @@ class Track:
     def first_row(self) -> int:
         """Row of the first message of the stream."""
         return int(self.story.stream["open_row"])
+
+    def is_next_of(self, other: Track) -> bool:
+        """Whether this is a later stream of the same connection and stream-id."""
+        return self.story.key[:2] == other.story.key[:2] and self.first_row > other.first_row
 
     def seqnos_of(self, rows: Sequence[int]) -> list[int]:
         """Returns the seqno at which each message of the stream is drawn.
@@ -151,9 +153,6 @@ def tracks_of(
     stream_stories = stories(results.tables, vbucket, only, items)
     notes = by_stream(stream_stories, _noted(inspection, np.concatenate(apart)[:_MOST_NOTED]))
     evidence = partial(_evidence, store, rows)
-    marks = _of_streams(
-        _finding_marks(inspection, vbucket, rows, first_ns, evidence), stream_stories
-    )
     findings = inspection.results.findings
     several = any(story.stream["sid"] is not None for story in stream_stories)
     links = {link.number: link for link in inspection.reading.links}
@@ -178,30 +177,11 @@ def tracks_of(
                 words(story, [own_note.letter for own_note in own_notes]),
             )
         )
-        own_marks = _placed(marks.get(story_number, ()), tracks[-1], story_number)
-        tracks[-1] = replace(tracks[-1], marks=own_marks)
     connections = _connections(inspection, {track.connection for track in tracks})
     vbucket_events = events(stream_stories, notes, links, items.last_rows, findings, evidence)
     track_events = _events(inspection, tracks, vbucket_events, first_ns)
-    return Tracks(vbucket, _with_events(tracks, track_events), track_events, dict(connections))
-
-
-def _with_events(tracks: Sequence[Track], events: Sequence[TrackEvent]) -> list[Track]:
-    """Returns the tracks with marks of all findings that the list has of them: of one about their
-    connection, and of one whose effects came before it.
-    """
-    marked = {(mark.track, mark.finding) for track in tracks for mark in track.marks}
-    unmarked = [
-        event
-        for event in events
-        if event.finding is not None and (event.track, event.finding) not in marked
-    ]
-    return [
-        replace(
-            track, marks=[*track.marks, *(event for event in unmarked if event.track == number)]
-        )
-        for number, track in enumerate(tracks)
-    ]
+    tracks = _with_marks(inspection, rows, tracks, track_events)
+    return Tracks(vbucket, tracks, track_events, dict(connections))
 
 
 def _evidence(store: Store, rows: RowNumbers, case: Finding) -> Sequence[MessagePlace]:
@@ -246,8 +226,7 @@ def _events(
             gap = events[number].gap
             seqnos[number] = seqno if gap is None else gap["after_seqno"] + 1
     number_of = {finding.id: rank for rank, finding in enumerate(inspection.results.findings)}
-    first = {(mark.track, mark.finding): mark for track in tracks for mark in reversed(track.marks)}
-    track_events = [
+    return [
         TrackEvent(
             event._replace(time_ns=time_ns),
             track_number,
@@ -259,12 +238,6 @@ def _events(
         for event, track_number, seqno, row_ns in zip(events, owner, seqnos, times, strict=True)
         for time_ns in (row_ns if event.time_ns is None else event.time_ns,)
     ]
-    return [
-        first[event.track, event.finding]._replace(event=event.event)
-        if (event.track, event.finding) in first and event.event.cause is None
-        else event
-        for event in track_events
-    ]
 
 
 def _noted(inspection: Inspection, rows: RowNumbers) -> list[MessageEvent]:
@@ -275,84 +248,41 @@ def _noted(inspection: Inspection, rows: RowNumbers) -> list[MessageEvent]:
     return list(noted(batch, np.arange(len(batch))))
 
 
-def _finding_marks(
-    inspection: Inspection,
-    vbucket: int,
-    rows: RowNumbers,
-    first_ns: int,
-    evidence: Callable[[Finding], Sequence[MessagePlace]],
-) -> list[TrackEvent]:
-    """Returns the messages of the vbucket that errors and warnings are about, still without their
-    streams and seqnos. ``rows``: all messages of the vbucket.
+def _with_marks(
+    inspection: Inspection, rows: RowNumbers, tracks: Sequence[Track], events: Sequence[TrackEvent]
+) -> list[Track]:
+    """Returns the tracks with signs of findings: where the list of events has them, and at all
+    later messages of the same stream that show the same. ``rows``: all messages of the vbucket.
     """
-    marks = []
-    ids = {finding.id for finding in inspection.results.findings}
-    for number, finding in enumerate(inspection.results.findings):
-        cause = finding.effect_of if finding.effect_of in ids else None
-        for case in finding.case_of_each if finding.severity != "note" else ():
-            if vbucket not in case.vbuckets or not case.places:
-                continue
-            alike = case.rows if case.count > 1 else NO_ROWS
-            first_row = evidence(case)[0].row
-            marked_rows = np.intersect1d(np.append(alike, first_row), rows)[:_MOST_FOUND]
-            connections, sids, times = inspection.store.numbers(
-                marked_rows, ("connection", "sid", "time_ns")
-            )
-            fields: dict[str, Any] = {"severity": case.severity, "cause": cause}
-            marks += [
-                TrackEvent(
-                    VbucketEvent(row, 0, connection, 0, sid, "finding", "", time_ns, **fields),
-                    0,
-                    0,
-                    max(0, time_ns - first_ns),
-                    row,
-                    number,
-                )
-                for place, (row, connection, time_ns) in enumerate(
-                    zip(
-                        marked_rows.tolist(),
-                        connections.values.tolist(),
-                        times.values.tolist(),
-                        strict=True,
-                    )
-                )
-                for sid in (sids.value_at(place) if case.sid is None else case.sid,)
-                if connection in case.connections
-            ]
-    return marks
-
-
-def _of_streams(
-    marks: Sequence[TrackEvent], streams: Sequence[StreamStory]
-) -> Mapping[int, Sequence[TrackEvent]]:
-    """Returns the marks by place of their stream: the latest on their connection that was asked for
-    by then, and has their stream-id if one has it.
-    """
-    by_stream: dict[int, list[TrackEvent]] = {}
-    for mark in marks:
-        own_sid = -1 if mark.event.sid is None else mark.event.sid
-        begun = [
-            (story.key[1] == own_sid, story.stream["open_row"], number)
-            for number, story in enumerate(streams)
-            if story.key[0] == mark.event.connection and story.stream["open_row"] <= mark.row
-        ]
-        if begun:
-            by_stream.setdefault(max(begun)[2], []).append(mark)
-    return by_stream
-
-
-def _placed(marks: Sequence[TrackEvent], track: Track, number: int) -> list[TrackEvent]:
-    """Returns the marks of a stream with their seqnos."""
-    _, sid, ordinal = track.story.key
-    seqnos = track.seqnos_of([mark.row for mark in marks])
-    return [
-        mark._replace(
-            event=mark.event._replace(stream=ordinal, sid=None if sid == -1 else sid),
-            track=number,
-            seqno=seqno,
+    marks: list[list[TrackEvent]] = [[] for _ in tracks]
+    findings, first_ns = inspection.results.findings, inspection.reading.first_time_ns or 0
+    ends = [
+        min(
+            (later.first_row for later in tracks[number + 1 :] if later.is_next_of(track)),
+            default=0,
         )
-        for mark, seqno in zip(marks, seqnos, strict=True)
+        for number, track in enumerate(tracks)
     ]
+    for event in events:
+        if event.finding is None:
+            continue
+        track, end = tracks[event.track], ends[event.track]
+        cases = findings[event.finding].case_of_each
+        repeated = [case.rows for case in cases if case.count > 1]
+        alike = np.intersect1d(np.concatenate([NO_ROWS, *repeated]), rows)
+        alike = alike[(alike > event.row) & (alike < (end or 1 << 62))][:_MOST_FOUND]
+        connection, time_ns = inspection.store.numbers(alike, ("connection", "time_ns"))
+        is_own = connection.values == track.connection
+        own_rows = alike[is_own].tolist()
+        times = np.maximum(0, time_ns.values[is_own].astype(np.int64) - first_ns).tolist()
+        marks[event.track] += [
+            event,
+            *(
+                event._replace(row=row, seqno=seqno, time=time)
+                for row, seqno, time in zip(own_rows, track.seqnos_of(own_rows), times, strict=True)
+            ),
+        ]
+    return [replace(track, marks=own) for track, own in zip(tracks, marks, strict=True)]
 
 
 def _connections(inspection: Inspection, numbers: set[int]) -> Iterator[tuple[int, str]]:

@@ -30,20 +30,20 @@ def test_what_was_found_is_in_the_stream_that_shows_it() -> None:
     told = of("loop.pcap", 31)
     first, refused, second, *_ = told.tracks
     assert [(one.event.row, one.seqno, one.event.severity) for one in refused.marks] == [
-        (79, 60, "warning"),
         (79, 60, "error"),
-    ], "an effect, and the error that the list has before it"
+        (79, 60, "warning"),
+    ], "the error, as the list has it, and an effect"
     assert ([*first.marks], [*second.marks]) == ([], [])
-    last = told.tracks[-2]
-    assert last.found_at("time") == [(last.shapes["time"].begin, "error")]
+    assert refused.found_at("time") == [(refused.shapes["time"].begin, "error")]
+    assert [len(track.found_at("seqno")) for track in told.tracks].count(1) == 1
     assert list(told.connections) == [1, 2, 3, 4, 5]
 
 
 def test_an_effect_has_no_place_on_an_axis() -> None:
     (track,) = of("orphans.pcap", 48).tracks
     marks = [(mark.event.row, mark.event.cause is None) for mark in track.marks]
-    assert marks == [(32, True), (31, False)]
-    assert track.found_at("seqno") == [(50, "error")]
+    assert marks == [(31, True), (31, False)]
+    assert track.found_at("seqno") == [(77, "error")]
 
 
 def test_a_finding_about_the_connection_has_a_sign() -> None:
