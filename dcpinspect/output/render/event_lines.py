@@ -151,13 +151,14 @@ def by_stream(
     return noted_by_stream
 
 
-def _of_findings(
+def of_findings(
     streams: Sequence[StreamStory],
     findings: Sequence[Finding],
-    places_of: Callable[[Finding], Sequence[MessagePlace]],
+    places_of: Callable[[Finding], Sequence[MessagePlace]] = attrgetter("places"),
 ) -> Iterator[VbucketEvent]:
     """Yields errors and warnings about the vbucket, and about connections of its streams, each
-    where its first message is. What explains others comes before them.
+    where its first message is. What explains others comes before them. ``places_of``: returns the
+    messages that show a case.
     """
     vbucket = streams[0].stream["vbucket"] if streams else -1
     rules = {finding.id: finding.rule for finding in findings}
@@ -249,7 +250,7 @@ def events(
             all_events.append(
                 latest._replace(place=5, kind="state", text=text, time_ns=link.last_ns, gap=None)
             )
-    all_events += _of_findings(streams, findings, places_of)
+    all_events += of_findings(streams, findings, places_of)
     timed = sorted((event.time_ns, event.row) for event in all_events if event.time_ns is not None)
     times, rows = [time_ns for time_ns, _ in timed], [*accumulate((row for _, row in timed), max)]
 

@@ -44,22 +44,20 @@ _SHOWN = 8
 _ROW = re.compile(r"( in)? rows? (\d+(?:(?:,| or| and| to) \d+)*)")
 _HINT = "'dcpinspect explain RULE' explains a rule"
 _MORE = "check --all shows everything; "
-_COUNTED, _LINE, _SENTENCE, _ADVICE, _SHORT, _FULL = range(6)
-"""How much is said of a finding: only counted by rule, one line that may be cut, a sentence,
-sentence and advice, also its time, everything.
+_COUNTED, _SENTENCE, _ADVICE, _SHORT, _FULL = range(5)
+"""How much is said of a finding: only counted by rule, a sentence, sentence and advice, also its
+time, everything.
 """
 _FOLDING: tuple[dict[str, int], ...] = (
-    *({}, {"note": _LINE}, {"note": _COUNTED}, {"warning": _SHORT}, {"warning": _LINE}),
-    *({"warning": _SHORT, "error": _SHORT}, {"warning": _LINE}, {"error": _LINE}),
+    *({}, {"note": _SENTENCE}, {"note": _COUNTED}, {"warning": _SHORT}, {"warning": _SENTENCE}),
+    *({"error": _SHORT}, {"error": _ADVICE}, {"warning": _COUNTED}, {"error": _COUNTED}),
 )
 """The steps in which the report is shortened until it fits."""
 _RAISED = (
-    *(
-        (severity, level)
-        for level in (_SENTENCE, _ADVICE, _SHORT, _FULL)
-        for severity in ("error", "warning")
-    ),
-    *(("note", level) for level in (_LINE, _SENTENCE, _ADVICE, _SHORT)),
+    *(("error", level) for level in (_SENTENCE, _ADVICE)),
+    *(("warning", level) for level in (_SENTENCE, _ADVICE)),
+    *((severity, level) for level in (_SHORT, _FULL) for severity in ("error", "warning")),
+    *(("note", level) for level in (_SENTENCE, _ADVICE, _SHORT)),
 )
 """The steps in which remaining lines are used, finding by finding."""
 
@@ -151,12 +149,14 @@ class _Page:
         ) or [indent]
 
     def aside(self, notes: Sequence[Finding]) -> Iterator[str]:
-        """Yields one line for notes about connections without DCP."""
+        """Yields what is said of notes about connections without DCP."""
         numbers = ranges(sorted({number for finding in notes for number in finding.connections}))
         rules = ", ".join(dict.fromkeys(finding.rule for finding in notes))
-        yield self._clipped(
+        yield from self.wrapped(
             f"{GLYPHS['note']} {len(notes)} notes about connections without DCP: {rules} "
-            f"(connections {numbers}; --all)"
+            f"(connections {numbers}; --all)",
+            "",
+            "    ",
         )
 
     def all_in_full(self, causes: Sequence[Finding]) -> list[str]:
@@ -186,11 +186,8 @@ class _Page:
             chosen_levels = [levels[finding.severity] for finding in causes]
             lines = self._lines_at(causes, chosen_levels)
             if len(lines) <= limit or self._width is None:
-                return self._raised(causes, chosen_levels, lines, limit)
-        return [
-            *lines[: limit - 1],
-            f"and {len(lines) - limit + 1:,} more lines (--all)",
-        ], chosen_levels
+                break
+        return self._raised(causes, chosen_levels, lines, limit)
 
     def _raised(
         self, causes: Sequence[Finding], levels: list[int], lines: list[str], limit: int
@@ -265,22 +262,21 @@ class _Page:
         return ", ".join(filter(None, [self._file_of(finding), where]))
 
     def _headline(self, finding: Finding, level: int) -> list[str]:
-        """Returns what happened, and in short forms where."""
+        """Returns what happened, and in short forms where: without the connection, if that saves a
+        line.
+        """
         glyph = f"{GLYPHS[finding.severity]} {finding.rule}"
         headline = by_packets(
             f"{glyph}: {escape_rest(finding.what or finding.message)}", finding, self._files
         )
-        place_text = self._place_text(finding, place_of(finding))
-        location = f" ({place_text})" if place_text else ""
-        if level == _LINE:
-            if self._width is not None and len(headline + location) > self._width:
-                where = _vbuckets_of(finding) or connections_of(finding)
-                place_text = self._place_text(finding, where)
-                location = f" ({place_text})" if place_text else ""
-            lines = [self._clipped(headline, location)]
-        else:
-            has_location = level in (_SENTENCE, _ADVICE)
-            lines = list(self.wrapped(headline + location * has_location, "", "    "))
+        is_short = level in (_SENTENCE, _ADVICE)
+        locations = [
+            f" ({place_text})" if is_short and place_text else ""
+            for where in (place_of(finding), _vbuckets_of(finding) or place_of(finding))
+            for place_text in [self._place_text(finding, where)]
+        ]
+        forms = (list(self.wrapped(headline + text, "", "    ")) for text in locations)
+        lines = min(forms, key=len)
         heads = [lines[0][len(glyph) :], *lines[1:]]
         return [
             self._paint(glyph, STYLES[finding.severity]) + self._paint(heads[0], "bold"),
@@ -333,19 +329,6 @@ class _Page:
             return f"{len(numbers)} captures"
         return self._file_names[numbers.pop()]
 
-    def _clipped(self, line: str, place: str = "") -> str:
-        """Cuts a line that is too long after a word, unless a long one would take half of it. The
-        ``place`` behind it stays, if it leaves half of the width.
-        """
-        if self._width is None or len(line) + len(place) <= self._width:
-            return line + place
-        if 2 * len(place) > self._width:
-            return self._clipped(line + place)
-        width = self._width - len(place)
-        cut = line[:width]
-        whole_words = cut.rpartition(" ")[0].rstrip(" ,;:(")
-        return f"{whole_words if 2 * len(whole_words) > width else cut[:-1]}…{place}"
-
     def _table(self, finding: Finding) -> Iterator[str]:
         """Yields what differs between cases: numbers in columns, or sentences."""
         if len({tuple(case.facts.items()) or case.message for case in finding.cases}) < 2:
@@ -371,11 +354,8 @@ class _Page:
             last = row[-1] if not names else f"{row[-1]:>{widths[-1]}}"
             cells = [f"{cell:>{width}}" for cell, width in zip(row[:-1], widths[:-1], strict=True)]
             line = "  ".join([*cells, last])
-            if self._is_all:
-                indent = 6 + len(line) - (len(last) if "what" in heading else 0)
-                yield from self.wrapped(line, "      ", " " * max(8, indent))
-            else:
-                yield self._clipped("      " + line)
+            indent = 6 + len(line) - (len(last) if "what" in heading else 0)
+            yield from self.wrapped(line, "      ", " " * max(8, indent))
         if len(cases) < len(finding.cases):
             yield f"      and {len(finding.cases) - len(cases):,} more (--all)"
 

@@ -95,7 +95,7 @@ def page(contents: Contents) -> str:
         snapshots=report_pictures.legend("snapshot", timelines),
         causes=report_pictures.legend("cause", timelines),
         letters=report_pictures.letters(timelines),
-        has_items=any(report_pictures.has_items(drawn) for drawn in timelines),
+        others=report_pictures.drawn_in(timelines),
         tables=list(_tables(contents, linked)),
         shown=list(contents.shown.values()),
         line_columns=_LINE_COLUMNS,

@@ -13,6 +13,7 @@ from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.overview import overview
 from dcpinspect.output.render.byte_grid import byte_cells
+from dcpinspect.output.render.event_lines import VbucketEvent, of_findings
 from dcpinspect.output.render.field_table import field_table
 from dcpinspect.output.render.finding_text import with_their_effects
 from dcpinspect.output.render.info_text import info_facts
@@ -85,6 +86,8 @@ class Timeline:
     names: Sequence[str]
     words: Sequence[Mapping[str, str]]
     """For each stream, what its lanes show, in words."""
+    findings: Sequence[Sequence[VbucketEvent]]
+    """For each stream, the errors and warnings that begin there, without effects of others."""
     left_out: int = 0
     """Number of streams before these, which are not shown."""
 
@@ -232,9 +235,12 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
 
 def places_of(finding: Finding, limits: Limits) -> list[MessagePlace]:
     """Returns the messages of a finding that a report shows: some of each case, so that every case
-    has its turn.
+    has its turn; of each, those on the connections that it names come first.
     """
-    of_cases = [list(case.places) for case in finding.case_of_each[: limits.cases]]
+    of_cases = [
+        sorted(case.places, key=lambda place: place.connection not in case.connections)
+        for case in finding.case_of_each[: limits.cases]
+    ]
     turns = (
         places[turn] for turn in range(limits.of_one) for places in of_cases if turn < len(places)
     )
@@ -304,14 +310,27 @@ def _vbuckets_that_matter(source: Source, limit: int) -> tuple[list[int], int]:
 def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:
     vbucket_stories = stories(source.tables, vbucket, (), source.events_of(vbucket))
     latest = vbucket_stories[-limits.streams :]
+    events = [event for event in of_findings(latest, source.findings) if event.cause is None]
     several = any(story.stream["sid"] is not None for story in latest)
     return Timeline(
         vbucket,
         latest,
         [name(story, is_with_sid=several) for story in latest],
         [{lane: one_line(text) for lane, text in words(story, ()).items()} for story in latest],
+        [
+            [
+                event
+                for event in events
+                if (event.connection, event.sid, event.stream) == _key(story)
+            ]
+            for story in latest
+        ],
         len(vbucket_stories) - len(latest),
     )
+
+
+def _key(story: StreamStory) -> tuple[int, int | None, int]:
+    return story.stream["connection"], story.stream["sid"], story.stream["stream"]
 
 
 def title_of(files: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ from dcpinspect.output.report.report_contents import Timeline
 from dcpinspect.output.statistics import Charts, CommandRate
 from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import counted, escape
+from dcpinspect.text import clip, counted, escape
 
 Element = ElementTree.Element
 
@@ -40,8 +40,12 @@ _BINS = 240
 """Number of bins for the density of items."""
 _MARKS = 200
 """Greatest number of letters drawn for a stream."""
-_STREAM, _DELIVERED = 42, 36
-"""Height of a stream in units, and what a delivering one has besides: snapshots and items."""
+_STREAM, _DELIVERED, _LINE = 42, 36, 14
+"""Height of a stream in units, what a delivering one has besides: snapshots and items; and height of
+a line about a finding.
+"""
+_LINE_WIDTH = 150
+"""Greatest number of characters of such a line."""
 
 
 def xml(element: Element) -> str:
@@ -171,7 +175,12 @@ def timeline(drawn_timeline: Timeline) -> Element:
     shapes = [by_seqno(story) for story in drawn_timeline.streams]
     seqnos = [seqno for shape in shapes for seqno in shape.seqno_ranges()]
     scale = Scale.filling(min(seqnos, default=0), max(seqnos, default=0), 1_000_000)
-    tops = list(accumulate((_STREAM + _delivered(shape) for shape in shapes), initial=24))
+    told_of_each = drawn_timeline.findings
+    heights = (
+        _STREAM + _delivered(shape) + _LINE * len(findings)
+        for shape, findings in zip(shapes, told_of_each, strict=True)
+    )
+    tops = list(accumulate(heights, initial=24))
     svg = _svg(
         tops[-1], f"streams of vbucket {drawn_timeline.vbucket} along their seqnos", kind="timeline"
     )
@@ -185,7 +194,14 @@ def timeline(drawn_timeline: Timeline) -> Element:
     ):
         group = _add(svg, "g", transform=f"translate(0 {tops[number]})")
         where = f"{title} on connection {story.stream['connection']}"
-        _stream(group, scale, shape, f"{where}: {drawn_timeline.words[number]['axis']}")
+        axis = drawn_timeline.words[number]["axis"]
+        _add(group, "text", f"{where}: {axis}", x=_LEFT, y=9, class_="label")
+        for line, event in enumerate(told_of_each[number], 1):
+            link = _add(group, "a", href=f"#finding-{event.finding}")
+            words = clip(f"{event.sign} {event.text}", _LINE_WIDTH)
+            _add(link, "text", words, x=_LEFT, y=9 + _LINE * line, class_=f"{event.severity}")
+        drawn = _add(group, "g", transform=f"translate(0 {_LINE * len(told_of_each[number])})")
+        _stream(drawn, scale, shape)
     return svg
 
 
@@ -205,8 +221,7 @@ def _xs(scale: Scale, seqnos: npt.NDArray[np.uint64], *, past: int = 0) -> npt.N
     return _LEFT + np.clip(share, 0, 1) * (_RIGHT - _LEFT)
 
 
-def _stream(group: Element, scale: Scale, shape: Shape, title: str) -> None:
-    _add(group, "text", title, x=_LEFT, y=9, class_="label")
+def _stream(group: Element, scale: Scale, shape: Shape) -> None:
     if shape.begin is not None:
         begin, end = _x(scale, shape.begin), _x(scale, shape.end)
         _add(group, "line", x1=begin, x2=end, y1=18, y2=18, class_="axis")
@@ -214,9 +229,10 @@ def _stream(group: Element, scale: Scale, shape: Shape, title: str) -> None:
             tip = min(end + 7, begin)
             _add(group, "path", d=f"M {tip:.1f} 14 L {end:.1f} 18 L {tip:.1f} 22", class_="arrow")
     for first, last, kind, came, text in _boxes(scale, shape):
-        _box(group, (first, 26), (last - first, 16), f"promised fill-snapshot-{kind}", text)
-        if came > first:
-            _box(group, (first, 26), (came - first, 16), f"fill-snapshot-{kind}", text)
+        for begin, end, state in ((first, came, ""), (max(first, came), last, "promised ")):
+            if end > begin:
+                size = end - begin, 16
+                _box(group, (begin, 26), size, f"{state}fill-snapshot-{kind}", text)
         if last - first > 7 * len(text):
             _add(group, "text", text, x=first + 4, y=38, class_="inside")
     _density(group, scale, shape)
@@ -249,13 +265,9 @@ def _boxes(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, floa
         kind = w.SNAPSHOT_TYPES[int(bars.type[number])]
         state = "" if came >= high else ", nothing came" if came < low else f", came to {came}"
         first = float(begins[number])
-        yield (
-            first,
-            max(float(ends[number]), first + 1),
-            kind,
-            float(until[number]) if came >= low else first,
-            f"{low}–{high} {kind}{state}",
-        )
+        last = max(float(ends[number]), first + 1)
+        reached = last if came >= high else float(until[number]) if came >= low else first
+        yield first, last, kind, reached, f"{low}–{high} {kind}{state}"
 
 
 def _density(group: Element, scale: Scale, shape: Shape) -> None:
@@ -476,9 +488,17 @@ def letters(timelines: Sequence[Element]) -> list[tuple[str, str]]:
     return [(sign.glyph, sign.word) for sign in events_legend() if f"mark-{sign.glyph}" in classes]
 
 
-def has_items(timeline: Element) -> bool:
-    """Returns whether a timeline has a curve of items."""
-    return "items" in _classes([timeline])
+def drawn_in(timelines: Sequence[Element]) -> list[tuple[str, str]]:
+    """Returns class and meaning of what else these timelines have."""
+    classes = _classes(timelines)
+    return [(name, word) for name, word in _OTHER_SIGNS.items() if name in classes]
+
+
+_OTHER_SIGNS = {
+    "items": "items, more where it is higher",
+    "promised": "pale: the part of a snapshot that did not come",
+    "arrow": "arrow: to the seqno of the rollback",
+}
 
 
 def _classes(pictures: Sequence[Element]) -> set[str]:

@@ -152,4 +152,16 @@ def test_a_message_of_evidence_is_shown_whole() -> None:
 
 def test_the_legend_of_timelines_has_the_curve_of_items() -> None:
     text = page(gathered(SAMPLES / "rollback.pcap"))
-    assert 'class="fill-kind-response"></i>items' in text
+    assert 'class="items"></i>items, more where it is higher' in text
+    assert 'class="arrow"></i>arrow: to the seqno of the rollback' in text
+    assert 'class="promised"></i>pale: the part of a snapshot' in text
+    assert "pale:" not in page(gathered(real_server("6.0.5-dcp1")))
+
+
+def test_a_timeline_has_its_findings_and_links_to_them() -> None:
+    text = page(gathered(SAMPLES / "loop.pcap"))
+    timeline = text[text.index('id="vb-30"') : text.index('id="vb-31"')]
+    [(link, sign)] = re.findall(r'href="#(finding-[^"]+)"><text[^>]*>(.) rollback-loop:', timeline)
+    assert sign == "✖"
+    assert f'id="{link}"' in text
+    assert ".error { fill: var(--severity-error)" in text

@@ -19,6 +19,14 @@ def test_every_finding_has_messages_that_show_it_and_these_name_it() -> None:
             assert one.id in told.shown[place.row].findings
 
 
+def test_messages_of_the_connection_that_a_finding_names_are_shown_first() -> None:
+    told = gathered(SAMPLES / "loop.pcap")
+    loop = told.causes[0]
+    assert loop.connections == (5,)
+    connections = [place.connection for place in places_of(loop, Limits())]
+    assert connections == [2, 5, 5, 5, 5, 5]
+
+
 def test_a_message_has_its_line_its_fields_and_its_bytes() -> None:
     told = gathered(SAMPLES / "orphans.pcap")
     one = told.shown[31]
