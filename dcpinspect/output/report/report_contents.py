@@ -244,9 +244,8 @@ def places_of(finding: Finding, limits: Limits) -> list[MessagePlace]:
     turns = (
         places[turn] for turn in range(limits.of_one) for places in of_cases if turn < len(places)
     )
-    return sorted(dict.fromkeys([*finding.places[:1], *turns]), key=lambda place: place.row)[
-        : limits.of_one
-    ]
+    chosen_places = [*dict.fromkeys([*finding.places[:1], *turns])][: limits.of_one]
+    return sorted(chosen_places, key=lambda place: place.row)
 
 
 def _evidence_rows(findings: Iterable[Finding], limits: Limits) -> dict[int, list[str]]:

@@ -24,7 +24,7 @@ def test_messages_of_the_connection_that_a_finding_names_are_shown_first() -> No
     loop = told.causes[0]
     assert loop.connections == (5,)
     connections = [place.connection for place in places_of(loop, Limits())]
-    assert connections == [2, 5, 5, 5, 5, 5]
+    assert connections == [2, 2, 5, 5, 5, 5]
 
 
 def test_a_message_has_its_line_its_fields_and_its_bytes() -> None:
