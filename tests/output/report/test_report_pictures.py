@@ -126,8 +126,9 @@ def test_the_legend_has_what_is_drawn_and_no_more() -> None:
 def test_a_stream_that_delivered_nothing_takes_less_room_and_no_mark_is_cut_off() -> None:
     told = next(one for one in gathered(SAMPLES / "loop.pcap").timelines if one.vbucket == 30)
     drawn = report_pictures.timeline(told)
-    tops = [float(group.get("transform", "").split()[1].rstrip(")")) for group in drawn.iter("g")]
-    assert {below - top for top, below in pairwise(tops)} == {78, 42}
+    groups = drawn.findall("g")
+    tops = [float(group.get("transform", "").split()[1].rstrip(")")) for group in groups]
+    assert {below - top for top, below in pairwise(tops)} == {78, 42, 56}, "one has a finding"
     assert all(
         float(one.get("x", "")) >= 8 for one in drawn.iter("text") if "mark" in one.get("class", "")
     )
