@@ -112,7 +112,7 @@ def _clients(
 def _whole_name(service: str, names: Collection[str | None]) -> str | None:
     """Returns the DCP name if connections of a service have the same, such as ``service:1``."""
     whole_name = next(iter(names)) if len(names) == 1 else None
-    return whole_name if (whole_name or "").startswith(f"{service}:") else service or None
+    return whole_name if whole_name and whole_name.startswith(service) else service or None
 
 
 def _servers(

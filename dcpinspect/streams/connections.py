@@ -73,9 +73,9 @@ def clients_of(
     """Returns the consumer that each connection belongs to, over all its connections, by number of
     the connection.
 
-    Its name is its address with its DCP name up to the first colon, or with the agent if it has no
-    name. A name that stands for connections to several buckets is a consumer for each bucket,
-    because vbuckets of different buckets have nothing in common.
+    Its name is its address with ``Session.service``, or with the agent if it has no DCP name. A name
+    that stands for connections to several buckets is a consumer for each bucket, because vbuckets of
+    different buckets have nothing in common.
     """
     clients: dict[int, Client] = {}
     buckets: dict[str, dict[int, str | None]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import field
 from typing import Any, NamedTuple
 
@@ -37,6 +38,10 @@ FLATBUFFERS = "flatbuffers_system_events"
 BETWEEN_NODES = ("replication:", "rebalance:")
 """How names of connections between nodes begin."""
 _REPLICATION = "replication"
+_UUID_END = re.compile(r"(?<=.)[-_][0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE)
+"""How names without a colon end that are never used again: go-dcp's, old Java clients', and those
+of Sync Gateway.
+"""
 FAILOVER_LOGS = (Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
 
 
@@ -85,8 +90,8 @@ class Session:
     name_size: int = 0
     """Size of the name in bytes."""
     service: str = ""
-    """What the names of one client's connections share: the name up to a colon, member ``a`` of its
-    JSON, or where it replicates.
+    """What the names of one client's connections share: the name up to a colon or to a uuid at its
+    end, member ``a`` of its JSON, or where it replicates.
     """
     is_named_well: bool = False
     """Whether the name has the form service:unique, or is JSON that says as much."""
@@ -289,7 +294,9 @@ def service_of(name: bytes) -> str:
     """Returns the part of a name that a client's connections share, as ``Session.service``."""
     name_object = json_object(name)
     if name_object is None:
-        service, _, nodes = text(name).partition(":")
+        service, colon, nodes = text(name).partition(":")
+        if not colon:
+            return _UUID_END.sub("", service)
         # replication:PRODUCER->CONSUMER:BUCKET
         consumer = nodes.rpartition(":")[0].rpartition("->")[2]
         return f"{service} to {consumer}" if service == _REPLICATION and consumer else service

@@ -255,8 +255,8 @@ INFO = RecordTable(
             headers of proxies, HTTP
         streams i64: streams
         answers counts: streams by answer
-        clients objects: clients, with address, DCP name up to its first colon, whether they sent an
-            open, agent, connections, requested vbuckets
+        clients objects: clients, with address, DCP name up to its first colon or a uuid at its end,
+            whether they sent an open, agent, connections, requested vbuckets
         servers objects: servers, with address, version if it is in the capture, and connections
         buckets words: buckets that were selected
         vbuckets numbers: vbuckets with a request or a stream

@@ -60,6 +60,24 @@ def test_what_came_while_the_capture_paused_is_not_known(
     assert sorted(told) == rules
 
 
+@pytest.mark.parametrize(
+    ("name", "host", "is_found"),
+    [
+        ("orders_1a2b8f1f-f1fd-42a2-9755-d4c13a902931", "10.0.0.1", True),
+        ("refunds_1a2b8f1f-f1fd-42a2-9755-d4c13a902931", "10.0.0.1", False),
+        ("orders_1a2b8f1f-f1fd-42a2-9755-d4c13a902931", "10.0.0.9", False),
+    ],
+    ids=["the same group", "another group", "another pod"],
+)
+def test_a_process_that_starts_again_has_the_name_of_its_group_and_a_new_uuid(
+    name: str, host: str, is_found: bool
+) -> None:
+    first = received("orders_cd613e30-d8f1-4adf-91b7-584a2265b1f5", 0, 8, port=50_001)
+    first.close("client", abort=True)
+    again = received(name, 11, 12, port=50_002, host=host)
+    assert skipped(first, again) == [SKIPPED] * is_found
+
+
 OLD, NEW = 0xA, 0xB
 NEW_LOG = ((NEW, 5), (OLD, 0))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dcpinspect.output.overview import overview, overview_records
@@ -11,6 +13,7 @@ from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.table_columns import INFO
 from tests.peers.truth import SAMPLES
+from tests.streams.told import capture, opened
 
 
 def of(*samples: str) -> dict[str, object]:
@@ -28,6 +31,18 @@ def test_clients_are_told_apart_by_address_name_and_agent() -> None:
         ("10.11.0.1", "cbas:market"),
     }
     assert sorted(number for one in clients for number in one["connections"]) == list(range(1, 8))
+
+
+def test_a_client_has_its_whole_name_if_its_connections_share_it(tmp_path: Path) -> None:
+    names = [f"orders_cd613e30-d8f1-4adf-91b7-584a2265b1f{digit}" for digit in "01"]
+    for last, expected in ((names[0], names[0]), (names[1], "orders")):
+        path = tmp_path / "names.pcap"
+        talks = [opened(name, port=50_001 + number) for number, name in enumerate((names[0], last))]
+        path.write_bytes(capture(*talks))
+        with Reading([str(path)], track=True) as reading:
+            list(reading)
+            (client,) = overview(reading)["clients"]
+        assert client["name"] == expected
 
 
 def test_several_captures_are_one_overview() -> None:
