@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import accumulate
+from operator import attrgetter
 
 import numpy as np
 
@@ -33,7 +36,8 @@ RULES = rules(
         fires: a stream starts above the last seqno that the consumer received for the vbucket. It
             is a note if they may have been received where nobody captured. The consumer had closed
             the stream, or the vbucket had left the node, for more than 2 s in between; or it came
-            back to the node with a new branch. It stays a warning if SET_VBUCKET commands of the
+            back to the node with a new branch; or the consumer had closed all connections, and
+            went on without the vbucket on new ones. It stays a warning if SET_VBUCKET commands of the
             capture made that branch, and the vbucket was active again within 2 s. It is also a note
             if the same program on the same host had streamed to a finite end under another name. So
             it is if the stream starts at the high seqno that the consumer was just told. Or a
@@ -66,6 +70,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     by_place = np.argsort(streams.at.row, kind="stable")
     places_of = streams.at.row[by_place]
     opened_streams, names, listings = _Opened(streams), _Names(context), _Listings(context)
+    returns = _Returns(context)
     gaps = finished.tables.all_gaps.of_cause(w.RESUMED)
     for index, gap in enumerate((*gaps, *_of_programs(context))):
         number, after, before = gap.stream, plain(gap.after), plain(gap.before)
@@ -78,12 +83,12 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
         opened_between = opened_streams.between(
             number, streams[old].at.time, int(streams[number].opened.time)
         )
-        if any(_is_handed_over(context, old, member, number) for member in opened_between):
+        if _is_handed_over(context, old, opened_between, number):
             continue
         evidence = [context.request(number), context.stream_place(streams[old], streams[old].at)]
         start = before - 1
         width = start - after
-        advice, is_elsewhere, sets = _elsewhere(context, old, number)
+        advice, is_elsewhere, sets = _elsewhere(context, returns, old, number)
         skipped_text = (
             f"{width} seqno{'s' if width > 1 else ''} "
             f"{'not in this capture' if is_elsewhere else 'never delivered'}"
@@ -138,10 +143,10 @@ def _on_other_branches(context: Context, opened_streams: _Opened) -> Iterator[Oc
         if source is None or not _is_resumed_from(context, source, number):
             continue
         since_ns, opened_ns = _stood_until_ns(context, source, number), int(stream.opened.time)
-        if context.conduct.may_have_heard(int(stream.connection), since_ns, opened_ns) or any(
-            _is_handed_over(context, source, member, number)
-            for member in opened_streams.between(number, int(streams[source].at.time), opened_ns)
-        ):
+        opened_between = opened_streams.between(number, int(streams[source].at.time), opened_ns)
+        if context.conduct.may_have_heard(
+            int(stream.connection), since_ns, opened_ns
+        ) or _is_handed_over(context, source, opened_between, number):
             continue
         yield from _on_another_branch(
             context, source, number, may_be_away=opened_ns - since_ns > PATIENCE_NS
@@ -276,7 +281,7 @@ _BRANCH = (
     "what the consumer received there"
 )
 _GROUP = (
-    "look at the group's other members: the consumer had closed the stream, and one of them "
+    "look at the group's other members: the consumer had given up the vbucket, and one of them "
     "may have received these seqnos meanwhile"
 )
 
@@ -288,13 +293,15 @@ _HERE = (
 _AWAY = "look where the vbucket was active in between; it changed its state on this node {}"
 
 
-def _elsewhere(context: Context, old: int, new: int) -> tuple[str | None, bool, list[MessagePlace]]:
+def _elsewhere(
+    context: Context, returns: _Returns, old: int, new: int
+) -> tuple[str | None, bool, list[MessagePlace]]:
     """Returns what to look at, whether seqnos between two streams of a client may have been
     received where nobody captures, and the messages that moved the vbucket.
     """
     before, after = context.streams[old], context.streams[new]
     is_later = after.opened.time - before.finished.time > PATIENCE_NS
-    if is_later and before.closed_row >= 0:
+    if (is_later and before.closed_row >= 0) or returns.went_without(old, new):
         return _GROUP, True, []
     if context.by_number[before.connection].server != context.by_number[after.connection].server:
         return None, False, []
@@ -429,6 +436,52 @@ class _Opened:
         return first_streams
 
 
+class _Returns:
+    """When clients came back, and for what."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._of_client: dict[str, tuple[list[int], list[int]]] = {}
+
+    def went_without(self, old: int, new: int) -> bool:
+        """Returns whether a client came back between two of its streams of a vbucket, had what it
+        asked for, and went on for a while without it.
+        """
+        before, after = (self._context.streams[number] for number in (old, new))
+        client = self._context.clients[after.connection]
+        if client not in self._of_client:
+            self._of_client[client] = self._starts_and_pauses(client)
+        starts_ns, pauses_ns = self._of_client[client]
+        start = bisect_left(starts_ns, before.latest.time)
+        if start == len(starts_ns):
+            return False
+        pause = bisect_left(pauses_ns, starts_ns[start])
+        return pause < len(pauses_ns) and pauses_ns[pause] < after.opened.time
+
+    def _starts_and_pauses(self, client: str) -> tuple[list[int], list[int]]:
+        """Returns when a client began a connection, and had no other; and when it was granted a
+        stream, and asked for no other for a while.
+        """
+        context, streams = self._context, self._context.streams
+        numbers = context.consumers.of_name[client]
+        links = sorted(map(context.by_number.__getitem__, numbers), key=attrgetter("first_ns"))
+        until_ns = list(accumulate((link.heard_until_ns for link in links), max))
+        starts_ns = [
+            link.first_ns
+            for link, others_until_ns in zip(links[1:], until_ns, strict=False)
+            if others_until_ns < link.first_ns
+        ]
+        asked = np.concatenate([context.streams_of(number) for number in numbers])
+        asked = asked[np.argsort(streams.opened.time[asked], kind="stable")]
+        until_of = {link.number: link.heard_until_ns for link in links}
+        times = streams.opened.time[asked]
+        heard_ns = np.array([until_of[number] for number in streams.connection[asked].tolist()])
+        is_pause = np.diff(times) > PATIENCE_NS
+        is_pause &= (heard_ns - times > PATIENCE_NS)[:-1] & context.granted[asked[:-1]]
+        pauses_ns: list[int] = times[:-1][is_pause].tolist()
+        return starts_ns, pauses_ns
+
+
 class _Listings:
     """High seqnos that clients were told, by vbucket and seqno."""
 
@@ -464,26 +517,35 @@ class _Listings:
         return None
 
 
-def _is_handed_over(context: Context, old: int, between_number: int, new: int) -> bool:
-    """Returns whether another member of the client's group received all that ``new`` leaves out, on
-    a stream that it opened in between.
+def _is_handed_over(context: Context, old: int, opened_between: Sequence[int], new: int) -> bool:
+    """Returns whether other members of the client's group received all that ``new`` leaves out, on
+    the streams that they opened in between. A connection without a beginning may be a member's.
     """
-    before, between, after = (context.streams[number] for number in (old, between_number, new))
-    if context.names.of[between.connection] == context.names.of[after.connection]:
-        return False
-    is_of_group = context.is_of_group(int(after.connection), int(between.connection))
-    is_accepted = context.granted[between_number]
-    has_all = (
-        between.request.start <= before.position
-        and between.has_position
-        and between.position >= after.request.start
-    )
-    return bool(
-        is_of_group
-        and is_accepted
-        and has_all
-        and context.logs.newest(between_number) == context.logs.newest(new)
-    )
+    streams, sight, logs = context.streams, context.sight, context.logs
+    before, after = streams[old], streams[new]
+    start, log = after.request.start, logs.entries(after.log)
+    # on another branch, the client has nothing that it could resume from
+    reached = before.position if before.position < start else LEAST
+    for number in sorted(opened_between, key=streams.request.start.__getitem__):
+        member = streams[number]
+        is_named, connection = context.owners[member.connection].is_named, member.connection
+        if (
+            context.names.of[connection] == context.names.of[after.connection]
+            or (is_named and not context.is_of_group(after.connection, connection))
+            or not context.granted[number]
+            or not member.has_position
+            or (member.request.is_captured and member.request.start > max(before.position, reached))
+        ):
+            continue
+        may_have_more = connection in sight.incomplete and sight.may_move(
+            connection, member, context.snapshots
+        )
+        position = GREATEST if may_have_more else member.position
+        if len({logs.newest(number), logs.newest(new)} - {None}) > 1:
+            common = shared_up_to(logs.entries(member.log), log)
+            position = LEAST if common is None else min(position, common + LEAST)
+        reached = max(reached, position)
+    return bool(reached >= start)
 
 
 RULE_SET = RuleSet(RULES, findings=findings)
