@@ -471,13 +471,13 @@ class _Returns:
             for link, others_until_ns in zip(links[1:], until_ns, strict=False)
             if others_until_ns < link.first_ns
         ]
-        asked = np.concatenate([context.streams_of(number) for number in numbers])
-        asked = asked[np.argsort(streams.opened.time[asked], kind="stable")]
+        requests = np.concatenate([context.streams_of(number) for number in numbers])
+        requests = requests[np.argsort(streams.opened.time[requests], kind="stable")]
         until_of = {link.number: link.heard_until_ns for link in links}
-        times = streams.opened.time[asked]
-        heard_ns = np.array([until_of[number] for number in streams.connection[asked].tolist()])
+        times = streams.opened.time[requests]
+        heard_ns = np.array([until_of[number] for number in streams.connection[requests].tolist()])
         is_pause = np.diff(times) > PATIENCE_NS
-        is_pause &= (heard_ns - times > PATIENCE_NS)[:-1] & context.granted[asked[:-1]]
+        is_pause &= (heard_ns - times > PATIENCE_NS)[:-1] & context.granted[requests[:-1]]
         pauses_ns: list[int] = times[:-1][is_pause].tolist()
         return starts_ns, pauses_ns
 
