@@ -113,12 +113,11 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
     ]
     for number in numbers:
         stream = streams[number]
-        snapshot = stream.snapshot
-        is_complete = snapshot >= 0 and context.snapshots.state[snapshot] in (
-            COMPLETE,
-            COMPLETE_ADVANCED,
-        )
-        if not _is_reached(context, number) or not is_complete or not context.runs_whole(number):
+        if (
+            not _is_reached(context, number)
+            or not _is_complete(context, number)
+            or not context.runs_whole(number)
+        ):
             continue
         since = stream.at.time
         patience = max(

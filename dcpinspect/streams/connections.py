@@ -146,7 +146,7 @@ def verdict_of(
         return "starved-by-flow-control"
     if is_running and any(link.are_shut):
         return "stalled"
-    if _is_dead(link, session, row):
+    if _is_dead(link, session, row, sight):
         return "noop-dead"
     return "streaming" if is_running else "idle"
 
@@ -159,11 +159,12 @@ def noop_limit_ns(session: Session) -> int:
     return max(PATIENCE_NS, min(int(interval * 1e9), NOOP_NS) if interval is not None else NOOP_NS)
 
 
-def _is_dead(link: TcpConnection, session: Session, row: ConnectionRow) -> bool:
+def _is_dead(link: TcpConnection, session: Session, row: ConnectionRow, sight: Visibility) -> bool:
     """Returns whether a noop was not answered while the connection went on."""
     limit = max(noop_limit_ns(session), 10 * row.noop_slowest)
-    losses = int(row.losses[0] + row.losses[1])
-    return bool(row.noop_row >= 0 and not losses and link.last_ns - row.noop_time > limit)
+    is_overdue = row.noop_row >= 0 and link.last_ns - row.noop_time > limit
+    consumer = sight.consumer(link.number)
+    return is_overdue and sight.between(link.number, consumer, int(row.noop_time)) == "complete"
 
 
 def connection_records(

@@ -527,8 +527,11 @@ def on_connection(state: ReadingState, message: Message) -> None:
         say_balance(message, connection)
     elif message.kind == k.NOOP:
         connection.noops += 1
-        connection.noop_row = -1 if is_late(state, message) else message.place.row
-        connection.noop_time = message.place.time
+        if is_late(state, message):
+            connection.noop_row = -1
+        elif connection.noop_row < 0:
+            connection.noop_row = message.place.row
+            connection.noop_time = message.place.time
     elif message.kind == k.NOOP_ANSWER:
         if connection.noop_row >= 0:
             connection.noop_slowest = max(

@@ -210,8 +210,8 @@ class ConnectionRow(Struct[T]):
         "Whether two streams one after the other had the same opaque and different keys."
     )
     noops: T = number("Number of noops that the server sent.")
-    noop_row: T = number("Row of the noop that waits for its answer, or -1.", reset=-1)
-    noop_time: T = number("Capture time of the noop that waits.")
+    noop_row: T = number("Row of the noop that has waited longest for its answer, or -1.", reset=-1)
+    noop_time: T = number("Capture time of that noop.")
     noop_slowest: T = number("Longest time that a noop waited for its answer.")
     producer_time: T = number("Time of the producer's latest message of a stream.")
     time: FieldPair[T] = by_direction("Latest capture time of a message.")

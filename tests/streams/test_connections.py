@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.damage import PORT
 from tests.encode import encode
-from tests.streams.told import Record, Told, opened, tables
+from tests.streams.told import Record, Seen, Told, opened, packets, tables
+
+SERVER_PORT = PORT.to_bytes(2)
 
 
 def connection(talk: Told) -> Record:
@@ -280,6 +283,26 @@ def test_a_noop_that_is_never_answered_is_the_end_though_a_snapshot_is_open() ->
     talk.wait(30)
     talk.send("client", encode("noop", opaque=1))
     assert connection(talk)["verdict"] == "noop-dead"
+
+
+def test_many_noops_that_are_never_answered_are_the_end() -> None:
+    """Each newer one has waited for a short time only."""
+    talk = opened(enable_noop="true", set_noop_interval="1")
+    for opaque in range(9, 13):
+        talk.send("server", encode("dcp_noop", opaque=opaque))
+        talk.wait(1)
+    talk.send("client", encode("noop", opaque=1))
+    assert connection(talk)["verdict"] == "noop-dead"
+
+
+def test_a_client_of_which_nothing_was_captured_may_have_answered() -> None:
+    talk = opened(enable_noop="true", set_noop_interval="1")
+    for opaque in range(9, 13):
+        talk.send("server", encode("dcp_noop", opaque=opaque))
+        talk.wait(30)
+    of_server = [packet for packet in packets(talk) if packet.data[34:36] == SERVER_PORT]
+    (found,) = Seen(of_server).connections
+    assert found["verdict"] == "idle"
 
 
 def test_noops_that_are_answered_are_not_the_end() -> None:
