@@ -64,6 +64,7 @@ SHARED = {
         stuck: vbucket, receives nothing, receive nothing, lasts
         back: vbucket, was rolled back, were rolled back, usual
         stalled: connection, has stalled, have stalled, lasts
+        unanswered: connection, lets noops wait, let noops wait
         unasked: connection, has messages that do not fit its settings, have messages that do not
             fit their settings
         unmatched: connection, has answers that nobody asked for, have answers that nobody asked for

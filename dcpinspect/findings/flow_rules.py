@@ -87,8 +87,8 @@ RULES = rules(
             keep the lower 32 bits
         unless: after a hole, until the window is granted again; at the end of the capture if no
             stream is open; a window above 4 GiB, if more than its lower 32 bits is in use
-        next: look for what stops the consumer from processing its messages, or restart it; a consumer
-            has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect it
+        next: look for what stops the consumer from processing its messages, and restart it if it
+            does not go on; a consumer has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect it
             after dcp_disconnect_when_stuck_timeout_seconds (720 by default) if
             dcp_disconnect_when_stuck_name_regex matches its name
         causes: {MOSTLY_FULL} {SILENT}
@@ -328,7 +328,7 @@ def _stall_message(
     last_ack = (
         f"last acknowledgement {duration(worst.since_ack_ns)} before{made}"
         if worst.since_ack_ns >= 0
-        else "never acknowledged before"
+        else "none acknowledged before"
     )
     used = f"{worst.used:,} of {worst.window:,} bytes not acknowledged"
     message = (
@@ -336,7 +336,7 @@ def _stall_message(
         f"{_mostly_full(watched.window) or last_ack}"
     )
     if is_last and link.closed in ("fin", "rst"):
-        message += f", then the {SIDES[link.closed_by]} {link.how_closed} the connection"
+        message += f"; then the {SIDES[link.closed_by]} {link.how_closed} the connection"
     if worst.time_ns >= STUCK_NS:
         message += f"; a server may give up after {STUCK_NS // 10**9} s"
     asked_size = _asked_above(context, link.number)

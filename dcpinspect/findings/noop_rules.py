@@ -32,13 +32,13 @@ RULES = rules(
         unless: answers with another opaque; less than 2 s, or, without any answer, than ten times
             the slowest answer before; after a hole on the consumer's side, or without any message
             of the consumer
-        next: look for what stops the consumer, or restart it; a consumer has to answer noops at once,
-            and not after data that it processes
+        next: look for what stops the consumer, and restart it if it does not go on; a consumer has to
+            answer noops at once, and not after data that it processes
         causes: {GOES_ON} {ACKNOWLEDGED} {SILENT}
         reports: couchbaselabs/dcp-documentation#26, couchbaselabs/dcp-documentation#35
         needs: noops
         whose: consumer for {GOES_ON} {ACKNOWLEDGED}, unknown for {SILENT}
-        cost: connection, lets noops wait, let noops wait
+        cost: unanswered
     noop-overlap noop warning producer
         fires: a noop is sent while the one before has no answer
         unless: an answer that is late by no more than earlier answers took, or that has another

@@ -95,8 +95,8 @@ RULES = rules(
             uuid
         unless: another request was accepted in between; the flag ignore-purged-tombstones, which
             the first request did not have; capture loss that may hide a request
-        next: stop or update the consumer; it has to discard what is above the rollback
-            seqno before it asks again
+        next: update the consumer, and stop it while it asks so; it has to discard what is above the
+            rollback seqno before it asks again
         cost: vbucket, ignored a rollback, ignored a rollback
     end-zero-reopen stream error consumer
         fires: a stream is accepted with end 0, although the consumer asked for more before
@@ -184,8 +184,8 @@ _ASKED_AGAIN = {
 }
 """What to do when a stream ended, by reason, if the client has asked for it again since."""
 END_FIRST = (
-    "operators have nothing to do if the consumer has all up to the end, because it needs no stream "
-    "then; else it has to ask for an end at or above the start"
+    "look whether the consumer has all up to the end, because it needs no stream then; else it has to "
+    "ask for an end at or above the start"
 )
 _FOLLOWED = "nothing is left to do, the consumer followed the rollback"
 _GROUP_FOLLOWED = "nothing is left to do, another member of the consumer's group resumed there"

@@ -288,7 +288,7 @@ _GROUP = (
 
 _HERE = (
     "let the consumer read the skipped seqnos again, because the vbucket changed its state on this "
-    "node {}, and did not leave it; its author has to look at how it writes checkpoints"
+    "node {}, and stayed there; its author has to look at how it writes checkpoints"
 )
 _AWAY = "look where the vbucket was active in between; it changed its state on this node {}"
 

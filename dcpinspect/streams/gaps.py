@@ -579,7 +579,7 @@ _DEDUPLICATED = [
         f"between what came before and the first event of {_MARKER}",
     )
     for how in (
-        ": de-duplicated",
+        "",  # the cause says it
         ": de-duplicated, or hidden from this client",
         ", from disk: de-duplicated, or purged by compaction",
         ", from disk: de-duplicated, purged by compaction, or hidden from this client",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from dcpinspect.protocol.flags import STRICT
 
 _SHARED = {
-    "strict-uuid": "start 0 with a foreign uuid and the strict flag; send uuid 0",
+    "strict-uuid": "start 0 with a foreign uuid and the strict flag",
     "unknown-uuid": "no history in common, the uuids are not in the producer's logs",
     "no-uuid": (
         "seqnos were asked for without a vbucket uuid, so the producer cannot know their history"

@@ -66,7 +66,7 @@ def test_12_a_noop_that_is_not_answered(tmp_path: Path) -> None:
     )
     assert case.shows("noop-unanswered") == ["noop"]
     assert found.next == (
-        "look for what stops the client, or restart it; a client has to answer noops at once, "
+        "look for what stops the client, and restart it if it does not go on; a client has to answer noops at once, "
         "and not after data that it processes"
     )
 

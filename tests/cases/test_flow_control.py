@@ -41,7 +41,7 @@ def test_10_a_consumer_that_stops_to_acknowledge(tmp_path: Path) -> None:
     assert case.shows("flow-control-stall") == ["mutation", "buffer_acknowledgement", "control"]
     assert found.vbuckets == (7,)
     assert found.next == (
-        "look for what stops the client from processing its messages, or restart it; a client "
+        "look for what stops the client from processing its messages, and restart it if it does not go on; a client "
         "has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect it"
         " after dcp_disconnect_when_stuck_timeout_seconds (720 by default) if"
         " dcp_disconnect_when_stuck_name_regex matches its name"

@@ -168,27 +168,27 @@ def test_of_several_stalls_the_longest_is_told() -> None:
         (
             30,
             "server",
-            ", last acknowledgement 30.0 s before, then the server closed the connection",
+            ", last acknowledgement 30.0 s before; then the server closed the connection",
         ),
         (
             30,
             "client",
-            ", last acknowledgement 30.0 s before, then the client closed the connection",
+            ", last acknowledgement 30.0 s before; then the client closed the connection",
         ),
         (
             719,
             "server",
-            ", last acknowledgement 12 min before, then the server closed the connection",
+            ", last acknowledgement 12 min before; then the server closed the connection",
         ),
         (
             721,
             "server",
-            " before, then the server closed the connection; a server may give up after 720 s",
+            " before; then the server closed the connection; a server may give up after 720 s",
         ),
         (
             721,
             "client",
-            " before, then the client closed the connection; a server may give up after 720 s",
+            " before; then the client closed the connection; a server may give up after 720 s",
         ),
     ],
 )
@@ -218,7 +218,7 @@ def test_a_client_that_was_stuck_beyond_the_servers_limit_and_goes_on() -> None:
         "last acknowledgement 13 min before; a server may give up after 720 s"
     )
     assert found.next == (
-        "look for what stops the client from processing its messages, or restart it; a client "
+        "look for what stops the client from processing its messages, and restart it if it does not go on; a client "
         "has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect it"
         " after dcp_disconnect_when_stuck_timeout_seconds (720 by default) if"
         " dcp_disconnect_when_stuck_name_regex matches its name"

@@ -287,7 +287,7 @@ def test_a_vbucket_that_changed_its_state_here_was_on_no_other_node(
     assert (one.severity, one.whose, one.message) == SKIPPED
     assert one.next == (
         "let the client read the skipped seqnos again, because the vbucket changed its state on "
-        f"this node in {rows}, and did not leave it; its author has to look at how it writes "
+        f"this node in {rows}, and stayed there; its author has to look at how it writes "
         "checkpoints"
     )
     assert {place.connection for place in one.places} == {1, 2, 3}

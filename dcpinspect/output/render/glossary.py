@@ -110,10 +110,9 @@ cause of a rollback
 verdict of a vbucket
     orphaned: its stream ended or was refused, and its client did not request it again; all other
         verdicts are those of its newest stream
-    lost-something: on maps only: it ended, and before that it had a gap with the cause unexplained
-        or resumed
-    rolled-back: the newest stream was answered with a rollback; on maps also: it ended, was rolled
-        back before, and nothing says that it caught up
+    lost-something: only in before_end: it had a gap with the cause unexplained or resumed
+    rolled-back: the newest stream was answered with a rollback; in before_end: one was, and nothing
+        says that it caught up
 type of a snapshot
     memory: its items come from memory, and were written recently
     disk: its items are read from disk, in a backfill
@@ -245,6 +244,7 @@ word of dcpinspect
     throughput: how many bytes were sent in a time
     block: of charts, stats and io: a stretch of time whose messages or bytes are counted together
     server has: the greatest seqno that the server said the vbucket has
+    came to: of a snapshot: the greatest seqno that came; the rest of its range did not
     did not come: of seqnos: the stream did not deliver them; the cause of the gap says why
     end reached: of a stream: the seqno came up to which the client had asked
     straddles: of a snapshot: it begins below a branch point and ends above, so part of it is lost

@@ -143,7 +143,7 @@ class _Met:
             since = (
                 f" since {day}{clock(self.since_ns)} UTC" if self.since_ns else ", and recovered"
             )
-        elif self.are_closed and cost == SHARED["stalled"]:
+        elif self.are_closed and cost in (SHARED["stalled"], SHARED["unanswered"]):
             since = f", and {'was' if len(self.whole) == 1 else 'were'} closed"
         for several, noun in ((self.those, cost.of), (self.whole, "connection")):
             if several:
