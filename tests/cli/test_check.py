@@ -16,6 +16,7 @@ from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import Conversation
+from tests.captures import real_server
 from tests.findings.logs.written import rollback
 from tests.peers.truth import SAMPLES
 from tests.schemas import validate
@@ -448,3 +449,28 @@ def test_a_high_terminal_has_more_of_the_answer(
     main(["check", str(SAMPLES)])
     count = len(capsys.readouterr().out.splitlines())
     assert 25 < count <= height if height > 25 else count <= 25
+
+
+def test_the_first_line_says_that_noops_cost_their_connection(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["check", str(real_server("noop-timeout"))]) == 1
+    assert capsys.readouterr().out.startswith("1 connection lets noops wait, and was closed")
+
+
+def test_what_came_once_on_each_vbucket_is_not_counted_beside_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["check", str(SAMPLES / "loop.pcap")]) == 1
+    told = capsys.readouterr().out
+    assert "vb 30–31" in told
+    assert " times;" not in told
+
+
+def test_advice_does_not_contradict_that_something_is_over(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["check", str(real_server("v85-marker22"))])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "; recovered" in told
+    assert "restart it if it does not go on" in told
