@@ -193,10 +193,10 @@ def _of_client(
     where = ", ".join(names[:SHOWN]) + (
         f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     )
-    message = (
-        f"{len(nodes) - len(missing):,} of {len(nodes):,} vbuckets requested; missing: "
-        f"{ranges(missing)} on {where}"
-    ) + (f"; it had streams of {ranges(sorted(abandoned))} before" if abandoned else "")
+    requested_part = f"{len(nodes) - len(missing):,} of {len(nodes):,}"
+    message = f"{requested_part} vbuckets requested; missing: {ranges(missing)} on {where}" + (
+        f"; it had streams of {ranges(sorted(abandoned))} before" if abandoned else ""
+    )
     number, listing = max(listings, key=lambda item: item[1].at.time_ns)
     request = context.request(last)
     evidence = (
@@ -209,6 +209,8 @@ def _of_client(
         number,
         evidence,
         vbuckets=tuple(missing),
+        shared="not all vbuckets requested that were listed",
+        facts={"requested": requested_part, "on": where},
         severity="warning" if 0 < len(abandoned) <= reopened_count else "note",
     )
 

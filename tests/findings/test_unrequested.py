@@ -70,6 +70,19 @@ def test_a_sentence_names_the_first_of_many_ranges_and_the_finding_all() -> None
     assert (len(whole.message) < 200, len(whole.vbuckets)) == (True, 682)
 
 
+def test_of_several_clients_each_has_its_own_vbuckets() -> None:
+    talks = [opened("a:1"), opened("b:1", port=50_001)]
+    for number, talk in enumerate(talks):
+        listed(talk, [4, 5, 6])
+        for vbucket in range(4, 5 + number):
+            talk.stream(vbucket)
+        goes_on(talk)
+    (whole,) = findings(*talks, rules=IDS)
+    assert whole.message.startswith("not all vbuckets requested that were listed on 2 vbuckets")
+    cases = [(case.vbuckets, case.facts["requested"]) for case in whole.case_of_each]
+    assert cases == [((5, 6), "1 of 3"), ((6,), "2 of 3")]
+
+
 def test_vbuckets_of_a_cluster_map_that_are_not_requested() -> None:
     talk = opened()
     mapped(talk, [[0, 1], [1, 0], [1, 0], [-1, 0]])
