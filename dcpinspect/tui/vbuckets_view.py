@@ -4,18 +4,16 @@ vbuckets have a line each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from dcpinspect.findings.finding import Finding, ranges
+from dcpinspect.findings.finding import ranges
 from dcpinspect.output.render.timeline_text import gaps_in_words
 from dcpinspect.output.render.verdict import stood_words
 from dcpinspect.text import counted, escape, one_line
@@ -152,29 +150,46 @@ class VbucketsView(View):
         legend = self.map.legend(width) if is_map else self.heat.legend(width)
         self._legend.update(legend)
         self._legend.display = bool(legend)
-        number, results = self.vbucket_here, self.host.inspection.results
+        number = self.vbucket_here
         if number is None or not (is_map or is_few):
             self._about.update(Text("" if number is None else self.heat.spoken()))
             return
-        findings = [results.findings[index] for index in results.findings_of(number)]
-        about = partial(
-            about_vbucket,
-            number,
-            self.map.cells.by_number.get(number, ()),
-            [finding for finding in findings if not is_low or finding.severity != "note"],
-            self._sign_of,
-            results.end_reason,
-            width,
-        )
         free = height - taken - legend.plain.count("\n") - 2 * (bool(legend) + bool(worst)) - 1
-        text = about()
-        is_long = is_few and text.plain.count("\n") > free
-        self._about.update(about(is_short=True) if is_low or is_long else text)
+        text = self._card(number, width, is_short=is_low)
+        if is_few and text.plain.count("\n") > free:
+            text = self._card(number, width, is_short=True)
+        self._about.update(text)
 
-    def _sign_of(self, finding: Finding) -> tuple[str, Style]:
-        """Returns the sign of a finding; that of an effect is of no severity."""
-        paint = f"severity-{finding.severity}" if finding.effect_of is None else ""
-        return self._glyphs.of_finding(finding), theme.style_of(self.app, paint)
+    def _card(self, number: int, width: int, *, is_short: bool) -> Text:
+        """Returns what is known of a vbucket for each of its clients, then its findings.
+        ``is_short``: only the findings have lines of their own, they come before all but how the
+        vbucket is, and what is not there is left out, of many vbuckets notes, too.
+        """
+        text_lines, results = Text().append(f"vb {number}", "bold"), self.host.inspection.results
+        rows = self.map.cells.by_number.get(number, ())
+        if not rows:
+            return text_lines.append("  not requested in this capture")
+        facts_of_rows = [list(_facts(row, results.end_reason(row))) for row in rows]
+        for number_of_row, (client, state, *others) in enumerate(facts_of_rows):
+            if is_short:
+                text_lines.append(f"{chr(10) if number_of_row else '  '}{client[1]} · {state[1]}")
+            else:
+                text_lines.append("\n")
+                for name, text in (client, state, *others):
+                    text_lines.append_text(labelled(name, text, _NAME, width, "dim"))
+        text_lines.append("\n")
+        for finding in map(results.findings.__getitem__, results.findings_of(number)):
+            if is_short and finding.severity == "note" and not self.map.cells.has_few:
+                continue
+            paint = f"severity-{finding.severity}" if finding.effect_of is None else ""
+            style, sign = theme.style_of(self.app, paint), self._glyphs.of_finding(finding)
+            text = f"{finding.rule}: {one_line(finding.message)}"
+            text_lines.append_text(labelled(sign, text, 2, width, style))
+        text_lines.rstrip()
+        for _, _, *others in facts_of_rows if is_short else ():
+            facts = [f"{name} {text}" for name, text in others if text != "none"]
+            text_lines.append(f"\n{' · '.join(facts)}")
+        return text_lines
 
     def spot(self) -> Spot:
         """Returns which vbucket is under the cursor, and when on the heat map."""
@@ -229,43 +244,6 @@ class VbucketsView(View):
         """Shows the messages of the vbucket under the cursor."""
         if self.vbucket_here is not None:
             self.host.to_filter(f"vbucket = {self.vbucket_here}")
-
-
-def about_vbucket(
-    number: int,
-    rows: Sequence[Mapping[str, Any]],
-    findings: Sequence[Finding],
-    sign_of: Callable[[Finding], tuple[str, Style]],
-    end_reason_of: Callable[[Mapping[str, Any]], str | None],
-    width: int,
-    *,
-    is_short: bool = False,
-) -> Text:
-    """Returns what is known of a vbucket for each of its clients, then its ``findings``.
-    ``is_short``: only the findings have lines of their own, they come before all but how the vbucket
-    is, and what is not there is left out.
-    """
-    text_lines = Text().append(f"vb {number}", "bold")
-    if not rows:
-        return text_lines.append("  not requested in this capture")
-    facts_of_rows = [list(_facts(row, end_reason_of(row))) for row in rows]
-    for number_of_row, (client, state, *others) in enumerate(facts_of_rows):
-        if is_short:
-            text_lines.append(f"{chr(10) if number_of_row else '  '}{client[1]} · {state[1]}")
-        else:
-            text_lines.append("\n")
-            for name, text in (client, state, *others):
-                text_lines.append_text(labelled(name, text, _NAME, width, "dim"))
-    text_lines.append("\n" if findings else "")
-    for finding in findings:
-        sign, style = sign_of(finding)
-        text = f"{finding.rule}: {one_line(finding.message)}"
-        text_lines.append_text(labelled(sign, text, 2, width, style))
-    text_lines.rstrip()
-    for _, _, *others in facts_of_rows if is_short else ():
-        facts = [f"{name} {text}" for name, text in others if text != "none"]
-        text_lines.append(f"\n{' · '.join(facts)}")
-    return text_lines
 
 
 def _facts(row: Mapping[str, Any], end_reason: str | None) -> Iterator[tuple[str, str]]:
