@@ -15,7 +15,7 @@ from textual.strip import Strip
 from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.timeline_text import numbers, time_since
-from dcpinspect.text import clip, counted
+from dcpinspect.text import counted
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
 from dcpinspect.tui.heat import (
@@ -27,7 +27,7 @@ from dcpinspect.tui.heat import (
     levels,
     signs,
 )
-from dcpinspect.tui.line_view import LineView, Piece, flowed, strip
+from dcpinspect.tui.line_view import LineView, Piece, flowed
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_cells import Cells, sign_of
 
@@ -225,21 +225,13 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         base = self.rich_style
         dim = self.dim_style()
         if y == 0:
-            return strip(
-                [(clip(f" {self.heading()}", self.size.width), base + Style(bold=True))],
-                self.size.width,
-                base,
-            )
+            return self.drawn((f" {self.heading()}", base + Style(bold=True)))
         if y == 1:
             return self._time(dim, base)
         row, line_of_row = divmod(int(self.scroll_offset.y) + y - self.HEAD, self.form.high)
         if row >= len(self.groups):
-            return Strip.blank(self.size.width, base)
-        return strip(
-            [*self._label(row, line_of_row, base), *self._bars(row, line_of_row, base)],
-            self.size.width,
-            base,
-        )
+            return self.drawn()
+        return self.drawn(*self._label(row, line_of_row, base), *self._bars(row, line_of_row, base))
 
     def heading(self) -> str:
         """Returns what the picture shows, in words."""
@@ -282,13 +274,12 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         text = numbers(scale).ljust(scale.columns)
         low, high = max(0, self.column * self._wide), (self.column + 1) * self._wide
         cursor_style = base + self.cursor_style()
-        pieces = [
+        return self.drawn(
             ("   vb".ljust(self._label_width), dim),
             (text[:low], dim),
             (text[low:high], cursor_style),
             (text[high:], dim),
-        ]
-        return strip(pieces, self.size.width, base)
+        )
 
     def _bars(self, row: int, part: int, base: Style) -> list[Piece]:
         """Returns a line of a row: blocks as high as the level, letters in the lowest line."""

@@ -254,14 +254,18 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         number = self.place_at(0, line)
         if y < self.HEAD or number is None:
             text = "" if self.count else self.empty_line(line)
-            head = [(self.head, self.dim_style()) if y < self.HEAD else (text, base)]
-            return strip(head, width, base)
+            head = (self.head, self.dim_style()) if y < self.HEAD else (text, base)
+            return strip([head], width, base)
         is_here = number == self.at
         style = base + self.cursor_style() if is_here else base
         cursor = (self._glyphs.cursor if is_here else " ", style)
         return strip(
             [cursor, *self.pieces(number, line - self.lines_of(number)[0], style)], width, style
         )
+
+    def drawn(self, *pieces: Piece) -> Strip:
+        """Returns a line of these pieces on the ground of the widget."""
+        return strip(pieces, self.size.width, self.rich_style)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Draws the lines as Textual does, with style and region worked out once: for each line

@@ -42,7 +42,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import cells, clip, counted, wrap
 from dcpinspect.tui import theme
-from dcpinspect.tui.line_view import LineView, Piece, strip, visible_width
+from dcpinspect.tui.line_view import LineView, Piece, visible_width
 from dcpinspect.tui.tracks import Axis, Track, Tracks
 from dcpinspect.tui.vbucket_cells import whole_numbers
 
@@ -464,38 +464,29 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         """Draws one visible line; the heading and the axis always stay at the top."""
         base = self.rich_style
         if y == 0:
-            return strip(
-                [(clip(f" {self._heading()}", self.size.width - 1), base + Style(bold=True))],
-                self.size.width,
-                base,
-            )
+            return self.drawn((f" {self._heading()}", base + Style(bold=True)))
         if self.waiting or not self.tracks:
-            return Strip.blank(self.size.width, base)
+            return self.drawn()
         if y == 1:
             ticks = numbers(self.scale).ljust(self.scale.columns)
             return self._line("", [(ticks, base)], -1, base)
         line = int(self.scroll_offset.y) + y - self.HEAD
         if line >= len(self._rows):
-            return Strip.blank(self.size.width, base)
+            return self.drawn()
         row = self._rows[line]
         track = self.tracks[row.track]
         if not row.lane:
             name = (
                 "" if self.content is None else self.content.connections.get(track.connection, "")
             )
-            text = clip(f" connection {track.connection}  {name}", self.size.width - 1)
-            return strip([(text, self.dim_style())], self.size.width, base)
+            text = clip(f" connection {track.connection}  {name}", visible_width(self))
+            return self.drawn((text, self.dim_style()))
         label_style = base + Style(bold=True) if row.track == self.stream else base
         if row.lane == "title":
             dim = self.dim_style()
             label = "" if row.part else f" {track.name}"
-            return strip(
-                [
-                    (label.ljust(LABEL), label_style),
-                    (self._titles[row.track][row.part], dim),
-                ],
-                self.size.width,
-                base,
+            return self.drawn(
+                (label.ljust(LABEL), label_style), (self._titles[row.track][row.part], dim)
             )
         if row.lane == "findings":
             return self._line("  findings", self._findings(row.track, base), row.track, base)
@@ -614,9 +605,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     def _line(self, label: str, pieces: Sequence[Piece], stream: int, base: Style) -> Strip:
         """Returns a lane, with the cursor over it if the cursor is in its stream."""
         label_style = base + Style(bold=True) if stream == self.stream else base
-        line = strip(
-            [(clip(label, LABEL).ljust(LABEL), label_style), *pieces], self.size.width, base
-        )
+        line = self.drawn((clip(label, LABEL).ljust(LABEL), label_style), *pieces)
         if not self.tracks or stream not in (self.stream, -1):
             return line
         low = self.cell * self.scale.wide + LABEL

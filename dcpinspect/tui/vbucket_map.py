@@ -13,7 +13,7 @@ from textual.strip import Strip
 
 from dcpinspect.text import clip
 from dcpinspect.tui import theme
-from dcpinspect.tui.line_view import LineView, Piece, flowed, strip
+from dcpinspect.tui.line_view import LineView, Piece, flowed
 from dcpinspect.tui.results import STALLS, Results
 from dcpinspect.tui.vbucket_cells import AFTER, Cells, sign_of
 
@@ -236,7 +236,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         cells = range(row * form.across, min((row + 1) * form.across, self.count))
         if not cells:
             words = " no vbucket was requested" if y == 0 and not self.count else ""
-            return strip([(words, self.dim_style())], self.size.width, base)
+            return self.drawn((words, self.dim_style()))
         pieces: list[Piece] = []
         if not form.has_words:
             first = self._numbers[cells[0] * form.each]
@@ -246,7 +246,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             if cell > cells[0] and cell % GROUP == 0 and not form.has_words:
                 pieces.append((" ", base))
             pieces += self._cell(cell, line_of_row, base)
-        return strip(pieces, self.size.width, base)
+        return self.drawn(*pieces)
 
     def _cell(self, place: int, part: int, base: Style) -> list[Piece]:
         number, wide = self._worst[place], self.form.wide
