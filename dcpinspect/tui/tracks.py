@@ -26,7 +26,6 @@ from dcpinspect.output.render.shape import Mark, Shape, by_seqno, by_time
 from dcpinspect.output.render.timeline_text import name, words
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.reading.store.store import Store
-from dcpinspect.streams.items import VbucketItems, VbucketMessages
 from dcpinspect.streams.record_codes import SET_STATE, SYSTEM_EVENT
 from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.text import escape
@@ -35,9 +34,7 @@ from dcpinspect.tui.results import rows_of
 
 Axis = Literal["seqno", "time"]
 
-_BATCH = 1 << 16
 _MOST_NOTED = _MOST_FOUND = 10_000
-_READ = ("_kind", "connection", "sid", "by_seqno", "time_ns")
 
 
 class TrackEvent(NamedTuple):
@@ -134,24 +131,12 @@ def tracks_of(
     only = (
         () if results.connection is None else (range(results.connection, results.connection + 1),)
     )
-    items, apart = VbucketItems(vbucket, ()), [np.empty(0, np.int64)]
     store = inspection.store
-    rows = store.of_vbucket(vbucket)
-    for start in range(0, len(rows), _BATCH):
-        if not goes_on(start / len(rows)):
-            raise InterruptedError
-        read = rows[start : start + _BATCH]
-        kind, connection, sid, seqno, time_ns = store.numbers(read, _READ)
-        items.add_messages(
-            VbucketMessages(kind.values, connection.values, read, sid, seqno, time_ns.values)
-        )
-        items.last_rows.update(
-            (number, int(read[connection.values == number][-1]))
-            for number in np.unique(connection.values).tolist()
-        )
-        apart.append(read[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))])
+    items, rows = store.items_of(vbucket, goes_on), store.of_vbucket(vbucket)
+    (kind,) = store.numbers(rows, ("_kind",))
+    apart = rows[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))][:_MOST_NOTED]
     stream_stories = stories(results.tables, vbucket, only, items)
-    notes = by_stream(stream_stories, _noted(inspection, np.concatenate(apart)[:_MOST_NOTED]))
+    notes = by_stream(stream_stories, _noted(inspection, apart))
     evidence = partial(_evidence, store, rows)
     findings = inspection.results.findings
     several = any(story.stream["sid"] is not None for story in stream_stories)

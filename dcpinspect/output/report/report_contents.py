@@ -24,14 +24,13 @@ from dcpinspect.output.statistics import Charts
 from dcpinspect.protocol.message import Message
 from dcpinspect.reading.reading import Reading
 from dcpinspect.reading.store.store import Store
-from dcpinspect.streams.items import VbucketItems, VbucketMessages
+from dcpinspect.streams.items import VbucketItems
 from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.record_rows import RecordSelection
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import escape, one_line
 
-_BATCH = 1 << 16
 _SEVERE = ("error", "warning")
 _WELL = 4
 """Number of vbuckets whose timelines are drawn if nothing is wrong."""
@@ -158,18 +157,6 @@ def of_reading(
     """
     tables, findings, by_name = worked_out or reading.worked_out(is_whole=is_whole)
 
-    def events_of(vbucket: int) -> VbucketItems:
-        items, rows = VbucketItems(vbucket), store.of_vbucket(vbucket)
-        for start in range(0, len(rows), _BATCH):
-            read = rows[start : start + _BATCH]
-            kind, connection, sid, seqno, time_ns = store.numbers(
-                read, ("_kind", "connection", "sid", "by_seqno", "time_ns")
-            )
-            items.add_messages(
-                VbucketMessages(kind.values, connection.values, read, sid, seqno, time_ns.values)
-            )
-        return items
-
     about = overview(reading)
     files = [file["name"] for file in about["files"]]
     return Source(
@@ -182,7 +169,7 @@ def of_reading(
         by_name=by_name,
         charts=charts(reading, tables),
         coverage=reading.coverage,
-        events_of=events_of,
+        events_of=store.items_of,
         messages=lambda rows, most: _messages(store, rows, reading, most),
         is_redacted=reading.redactor is not None,
         lacks=() if is_whole else ("Reading was stopped before the end of the captures.",),

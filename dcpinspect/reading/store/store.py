@@ -43,10 +43,12 @@ from dcpinspect.transport.chunk import StreamChunk
 
 if TYPE_CHECKING:
     from dcpinspect.reading.reading import Reading
+    from dcpinspect.streams.items import VbucketItems
     from dcpinspect.tables.filter_rows import FilterRows
 
 KEEP = 2 << 30
 """Number of bytes of packets kept of pipes and interfaces by default."""
+_OF_ITEMS = ("_kind", "connection", "sid", "by_seqno", "time_ns")
 PART_ROWS = 1 << 15
 """Messages that make a part worth a file; smaller parts wait in memory for others."""
 PARTS_AT_ONCE = 16
@@ -331,6 +333,25 @@ class Store(AbstractContextManager["Store", None]):
             is_own = (numbers.values == vbucket) & numbers.is_known
             rows.append(store_part.first_row + np.flatnonzero(is_own))
         return np.concatenate(rows)
+
+    def items_of(
+        self, vbucket: int, goes_on: Callable[[float], bool] = lambda _: True
+    ) -> VbucketItems:
+        """Returns the events of a vbucket, from the columns of its messages. ``goes_on``: as for
+        ``matching``.
+        """
+        from dcpinspect.streams.items import VbucketItems, VbucketMessages  # deferred: for few uses
+
+        items, rows = VbucketItems(vbucket), self.of_vbucket(vbucket)
+        for start in range(0, len(rows), PART_ROWS):
+            if not goes_on(start / len(rows)):
+                raise InterruptedError
+            read = rows[start : start + PART_ROWS]
+            kind, connection, sid, seqno, time_ns = self.numbers(read, _OF_ITEMS)
+            items.add_messages(
+                VbucketMessages(kind.values, connection.values, read, sid, seqno, time_ns.values)
+            )
+        return items
 
     def numbers(
         self, rows: Sequence[int] | RowNumbers, columns: Sequence[str]
