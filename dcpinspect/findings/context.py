@@ -321,8 +321,8 @@ class Context:
         vbuckets of a bucket, by the part of their DCP names that is the same.
         """
         session, member = self.session(connection), self.session(other)
-        return bool(session.service) and (session.service, session.bucket) == (
-            member.service,
+        return bool(session.group) and (session.group, session.bucket) == (
+            member.group,
             member.bucket,
         )
 

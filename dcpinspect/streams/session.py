@@ -42,6 +42,7 @@ _UUID_END = re.compile(r"(?<=.)[-_][0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z
 """How names without a colon end that are never used again: go-dcp's, old Java clients', and those
 of Sync Gateway.
 """
+_ORDINAL_END = re.compile(r"(?<=.)-[0-9]{1,5}\Z")
 FAILOVER_LOGS = (Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
 
 
@@ -93,6 +94,8 @@ class Session:
     """What the names of one client's connections share: the name up to a colon or to a uuid at its
     end, member ``a`` of its JSON, or where it replicates.
     """
+    group: str = ""
+    """What the services of a group's members share: all but a number at the end, as pods have."""
     is_named_well: bool = False
     """Whether the name has the form service:unique, or is JSON that says as much."""
     is_replication: bool = False
@@ -301,6 +304,11 @@ def service_of(name: bytes) -> str:
         consumer = nodes.rpartition(":")[0].rpartition("->")[2]
         return f"{service} to {consumer}" if service == _REPLICATION and consumer else service
     return (member(name_object, "a") or member(name_object, "i") or text(name))[:MOST_TEXT]
+
+
+def group_of(service: str) -> str:
+    """Returns the part of a service that the members of its group share, as ``Session.group``."""
+    return _ORDINAL_END.sub("", service)
 
 
 def consumer_name_of(name: str) -> str:

@@ -49,6 +49,7 @@ from dcpinspect.streams.session import (
     Session,
     document,
     event_bytes,
+    group_of,
     json_object,
     member,
     place_of,
@@ -471,4 +472,7 @@ def _name(session: Session, raw: bytes, redactor: Redactor | None) -> None:
     else:  # ``a`` is the program, ``i`` tells its connections apart
         session.is_named_well = bool(name_object.get("i"))
     session.name = _replaced(raw, redactor)
-    session.service = service if redactor is None else redactor.text(service)
+    session.service, session.group = (
+        part_of_name if redactor is None else redactor.text(part_of_name)
+        for part_of_name in (service, group_of(service))
+    )

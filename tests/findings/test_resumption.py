@@ -357,6 +357,19 @@ def test_another_member_of_the_group_received_what_the_client_left_out(
     assert skipped(first, member, again) == [SKIPPED] * is_found
 
 
+@pytest.mark.parametrize(
+    ("name", "is_found"), [("orders-1", False), ("orders-x", True), ("refunds-1", True)]
+)
+def test_pods_whose_names_differ_in_a_number_are_members_of_a_group(
+    name: str, is_found: bool
+) -> None:
+    first = received("orders-0", 0, 8, port=50_001, close=True)
+    first.close("client")
+    member = received(name, 8, 11, port=50_002, host="10.0.0.9", close=True)
+    again = received("orders-0", 11, 12, port=50_003)
+    assert skipped(first, member, again) == [SKIPPED] * is_found
+
+
 OLD_LOG, BRANCHED_LOG = ((0xA, 0),), ((0xB, 9), (0xA, 0))
 
 
