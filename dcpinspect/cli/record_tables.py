@@ -60,12 +60,12 @@ READABLE = _by_table(
 FIRST = _by_table(
     """
     connections: connection name verdict findings closed_by copy_of client server streams
-    streams: connection vbucket verdict findings status end_reason requested_start last_seqno items
+    streams: connection vbucket sid verdict findings status end_reason requested_start last_seqno items
         requested_end answer
-    snapshots: connection vbucket state start_seqno end_seqno type items index
-    gaps: connection vbucket cause width after_seqno before_seqno evidence
-    rollbacks: connection vbucket requested_start rollback_seqno resume_start resume_uuid
-        resume_snapshot_end resume_snapshot_start cause explanation sid
+    snapshots: connection vbucket sid state start_seqno end_seqno type items index
+    gaps: connection vbucket sid cause width after_seqno before_seqno evidence
+    rollbacks: connection vbucket sid requested_start rollback_seqno resume_start resume_uuid
+        resume_snapshot_end resume_snapshot_start cause explanation
     differences: kind vbucket lacks first_seqno last_seqno events key fields evidence a_row b_row
     paths: a_connection b_connection direction delay_median_ns delay_max_ns lost answers
         network_median_ns

@@ -187,10 +187,8 @@ class Pauses(Watcher):
         events = self.around(link.number, shut) if side != context.producer(link.number) else ()
         message = f"the {name}'s TCP window is 0 for {duration(shut.time_ns)}: it takes no bytes"
         places = [event.place for event in events]
-        places[:1] = [
-            replace(place, frame=shut.frame, file=shut.file, time_ns=shut.since_ns)
-            for place in places[:1]
-        ]
+        # the message before, with its time; the packet that shows it has no message
+        places[:1] = [replace(place, frame=shut.frame, file=shut.file) for place in places[:1]]
         message += f"; its last message is of vbucket {events[-1].vbucket}" if events else ""
         message += f"; {shut.times} times" if shut.times > 1 else ""
         ends = not shut.is_over and link.closed in ("fin", "rst")

@@ -531,3 +531,11 @@ def test_the_end_that_times_count_from_is_known_of_what_comes_through_a_pipe(
         command, input=Path(ROLLBACK).read_bytes(), stdout=subprocess.PIPE, check=True
     ).stdout
     assert [json.loads(line) for line in piped.splitlines()] == expected != []
+
+
+@pytest.mark.parametrize("name", ["streams", "snapshots", "gaps"])
+def test_streams_of_one_vbucket_are_told_apart_by_their_stream_ids_at_80_columns(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = text(capsys, name, str(SAMPLES / "tour.pcapng"), "--width", "80")
+    assert {"vbucket", "sid"} <= set(headings(lines))

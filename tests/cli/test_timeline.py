@@ -17,7 +17,7 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
 from dcpinspect.output.export.table_schema import timeline_schema
 from tests.builders import Recorded, pcap
-from tests.captures import real_server
+from tests.captures import field, real_server
 from tests.peers.truth import SAMPLES
 from tests.schemas import validate
 
@@ -346,3 +346,15 @@ def test_since_and_until_leave_the_streams_that_go_on_then_and_what_happens_then
     assert capsys.readouterr().err.startswith(
         "dcpinspect: no stream of vbucket 417 is to be shown from "
     )
+
+
+def test_a_row_has_one_time_wherever_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    stalled = str(field("p06-zero-window"))
+    [told] = [
+        line
+        for line in shown(capsys, stalled, "--vbucket", "900").splitlines()
+        if "tcp-window-zero" in line
+    ]
+    row, time, *_ = told.split()
+    assert main(["read", stalled, "--filter", f"row = {row}"]) == 0
+    assert f" {time} " in capsys.readouterr().out

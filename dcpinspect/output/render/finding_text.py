@@ -424,8 +424,9 @@ def _when(finding: Finding, *, is_short: bool = False, has_days: bool = False) -
     """Returns the time span of a finding, and how often it occurred. ``has_days``: a short one has
     the day.
     """
-    # once on each of its vbuckets, which are named, needs no count
-    times = f"{finding.count:,} times" if finding.count not in (1, len(finding.vbuckets)) else ""
+    # once on each of those that are named needs no count
+    number = len(finding.vbuckets) or len(finding.connections)
+    times = f"{finding.count:,} times" if finding.count not in (1, number) else ""
     if not finding.first_time_ns:
         return times
     first, last = finding.first_time_ns, max(finding.last_time_ns, finding.first_time_ns)
