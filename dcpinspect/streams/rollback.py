@@ -93,11 +93,23 @@ def explain_rollback(
     if request is None:
         return Explanation("unknown", "what the request asked for is not in the capture", resume)
     if not log:
-        return Explanation("unknown", "the capture has no failover log of the vbucket", None)
+        return _without_log(request, rollback, seen)
     cause, text = _cause(request, rollback, log, seen)
     if cause == "leading-consumer" and received is None:
         text += ", so resume there with that branch's uuid"
     return Explanation(cause, text, resume)
+
+
+def _without_log(request: RequestedRange, rollback: int, seen: VbucketFacts) -> Explanation:
+    """Explains a rollback by the request itself, or by the high seqno that the server told."""
+    if request.start == rollback == 0 and request.flags & STRICT and request.uuid:
+        return Explanation("strict-uuid", _SHARED["strict-uuid"], None)
+    log = ((request.uuid, 0),)
+    if seen.high is not None:
+        predicted = predicted_rollback(request, log, high=seen.high)
+        if predicted is not None and predicted[0] == rollback:
+            return Explanation(*_cause(request, rollback, log, seen), None)
+    return Explanation("unknown", "the capture has no failover log that explains it", None)
 
 
 class UndecidedError(LookupError):

@@ -52,6 +52,25 @@ def test_the_first_cause_that_holds(
     assert found.cause in CAUSES
 
 
+@pytest.mark.parametrize(
+    ("asked", "rollback", "high", "cause"),
+    [
+        (RequestedRange(0, 0, 0, FOREIGN, STRICT), 0, None, "strict-uuid"),
+        (RequestedRange(0, 0, 0, FOREIGN, 0), 0, None, "unknown"),
+        (RequestedRange(500, 500, 500, OLD, 0), 300, 300, "leading-consumer"),
+        (RequestedRange(310, 290, 320, OLD, 0), 290, 300, "snapshot-mismatch"),
+        (RequestedRange(500, 500, 500, OLD, 0), 200, 300, "unknown"),
+        (RequestedRange(500, 500, 500, OLD, 0), 300, None, "unknown"),
+        (RequestedRange(500, 500, 500, OLD, 0), 0, 300, "unknown"),
+    ],
+)
+def test_without_a_log_the_request_or_the_high_seqno_may_tell(
+    asked: RequestedRange, rollback: int, high: int | None, cause: str
+) -> None:
+    found = explain_rollback(asked, rollback, None, VbucketFacts(high=high))
+    assert (found.cause, found.resume_uuid) == (cause, None)
+
+
 def test_a_snapshot_that_is_complete_or_not_begun_counts_as_its_own_seqno() -> None:
     """A client at the end of its snapshot, or at its start, is in the middle of none."""
     assert (
