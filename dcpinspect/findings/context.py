@@ -50,6 +50,7 @@ from dcpinspect.tables.messages import DIRECTIONS
 
 if TYPE_CHECKING:
     from dcpinspect.findings.clients import Clients
+    from dcpinspect.findings.members import Members
 
 ALL = np.iinfo(np.int64).max
 """A row after all rows, and a time after all times."""
@@ -144,6 +145,13 @@ class Context:
         from dcpinspect.findings.clients import Clients  # deferred: it looks at a context
 
         return Clients(self)
+
+    @cached_property
+    def members(self) -> Members:
+        """What members of the clients' groups received."""
+        from dcpinspect.findings.members import Members  # deferred: it looks at a context
+
+        return Members(self)
 
     @property
     def clients(self) -> Mapping[int, str]:

@@ -69,7 +69,7 @@ def wrong_position(context: Context, number: int, cause: str) -> WrongPosition |
         return None
     if received >= start:
         return _older_branch(context, number)
-    if cause == "snapshot-mismatch":
+    if cause == "snapshot-mismatch" or _may_be_a_members(context, number):
         return None
     return WrongPosition(
         NEVER_RECEIVED,
@@ -77,6 +77,16 @@ def wrong_position(context: Context, number: int, cause: str) -> WrongPosition |
         "the consumers had not received that much",
         plain(received),
     )
+
+
+def _may_be_a_members(context: Context, number: int) -> bool:
+    """Returns whether another member of the client's group received, or may have received, what
+    the client's streams before did not bring.
+    """
+    streams, members = context.streams, context.members
+    earlier = context.of_client.before(number, MOST_EARLIER)
+    old = max(filter(streams.has_position.__getitem__, earlier), key=streams.position.__getitem__)
+    return members.received(old, number) or members.may_have_received(old, number)
 
 
 def _older_branch(context: Context, number: int) -> WrongPosition | None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate
-from operator import attrgetter
 
 import numpy as np
 
@@ -17,7 +14,6 @@ from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
-from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import CACHE_TRANSFER, FROM_LATEST
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
@@ -25,7 +21,7 @@ from dcpinspect.streams.consumers import MOST_EARLIER
 from dcpinspect.streams.failover_logs import shared_up_to
 from dcpinspect.streams.gaps_between_streams import resumed_gaps
 from dcpinspect.streams.grouping import Groups
-from dcpinspect.streams.records import GREATEST, LEAST, Gaps, Streams
+from dcpinspect.streams.records import GREATEST, LEAST, Gaps
 from dcpinspect.streams.server_reports import HIGH, LATEST, Reports
 from dcpinspect.streams.transitions import ENDED
 from dcpinspect.streams.verdicts import PATIENCE_NS
@@ -54,10 +50,6 @@ RULES = rules(
     """
 )
 
-MOST_BETWEEN = 64
-"""Greatest number of streams, opened while a client was away, that are asked whether they received
-what it skipped.
-"""
 _MASK = 2**64 - 1
 _ACTIVE = 1
 """The number of the vbucket state "active"."""
@@ -69,8 +61,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     streams = context.streams
     by_place = np.argsort(streams.at.row, kind="stable")
     places_of = streams.at.row[by_place]
-    opened_streams, names, listings = _Opened(streams), _Names(context), _Listings(context)
-    returns = _Returns(context)
+    names, listings = _Names(context), _Listings(context)
     gaps = finished.tables.all_gaps.of_cause(w.RESUMED)
     for index, gap in enumerate((*gaps, *_of_programs(context))):
         number, after, before = gap.stream, plain(gap.after), plain(gap.before)
@@ -80,15 +71,12 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
             continue
         if names.are_two(old, number):
             continue
-        opened_between = opened_streams.between(
-            number, streams[old].at.time, int(streams[number].opened.time)
-        )
-        if _is_handed_over(context, old, opened_between, number):
+        if context.members.received(old, number):
             continue
         evidence = [context.request(number), context.stream_place(streams[old], streams[old].at)]
         start = before - 1
         width = start - after
-        advice, is_elsewhere, sets = _elsewhere(context, returns, old, number)
+        advice, is_elsewhere, sets = _elsewhere(context, old, number)
         skipped_text = (
             f"{width} seqno{'s' if width > 1 else ''} "
             f"{'not in this capture' if is_elsewhere else 'never delivered'}"
@@ -113,10 +101,10 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
             seqnos=seqnos,
             severity=severity,
         )
-    yield from _on_other_branches(context, opened_streams)
+    yield from _on_other_branches(context)
 
 
-def _on_other_branches(context: Context, opened_streams: _Opened) -> Iterator[Occurrence]:
+def _on_other_branches(context: Context) -> Iterator[Occurrence]:
     """Yields streams that begin on another branch than that of the items up to their start."""
     streams, request, names = context.streams, context.streams.request, context.names.of
     has_log = context.granted & (streams.log >= 0) & (names[streams.connection] >= 0)
@@ -143,10 +131,9 @@ def _on_other_branches(context: Context, opened_streams: _Opened) -> Iterator[Oc
         if source is None or not _is_resumed_from(context, source, number):
             continue
         since_ns, opened_ns = _stood_until_ns(context, source, number), int(stream.opened.time)
-        opened_between = opened_streams.between(number, int(streams[source].at.time), opened_ns)
         if context.conduct.may_have_heard(
             int(stream.connection), since_ns, opened_ns
-        ) or _is_handed_over(context, source, opened_between, number):
+        ) or context.members.received(source, number):
             continue
         yield from _on_another_branch(
             context, source, number, may_be_away=opened_ns - since_ns > PATIENCE_NS
@@ -293,15 +280,13 @@ _HERE = (
 _AWAY = "look where the vbucket was active in between; it changed its state on this node {}"
 
 
-def _elsewhere(
-    context: Context, returns: _Returns, old: int, new: int
-) -> tuple[str | None, bool, list[MessagePlace]]:
+def _elsewhere(context: Context, old: int, new: int) -> tuple[str | None, bool, list[MessagePlace]]:
     """Returns what to look at, whether seqnos between two streams of a client may have been
     received where nobody captures, and the messages that moved the vbucket.
     """
     before, after = context.streams[old], context.streams[new]
     is_later = after.opened.time - before.finished.time > PATIENCE_NS
-    if (is_later and before.closed_row >= 0) or returns.went_without(old, new):
+    if context.members.may_have_received(old, new):
         return _GROUP, True, []
     if context.by_number[before.connection].server != context.by_number[after.connection].server:
         return None, False, []
@@ -414,74 +399,6 @@ class _Names:
         )
 
 
-class _Opened:
-    """Streams by vbucket and stream-id, in the order in which they were opened."""
-
-    def __init__(self, streams: Streams) -> None:
-        self._times, self._groups = streams.opened.time, Groups([streams.vbucket, streams.sid])
-        self._in_order: dict[int, tuple[RowNumbers, RowNumbers]] = {}
-
-    def between(self, stream: int, since_ns: int, until_ns: int) -> list[int]:
-        """Returns the first streams of the vbucket of a stream that were opened in that time."""
-        group = int(self._groups.of[stream])
-        if group not in self._in_order:
-            numbers = np.array(self._groups[group], dtype=np.int64)
-            times = self._times[numbers]
-            order = np.argsort(times, kind="stable")
-            self._in_order[group] = times[order], numbers[order]
-        times, numbers = self._in_order[group]
-        first = np.searchsorted(times, since_ns, "left")
-        behind = np.searchsorted(times, until_ns, "right")
-        first_streams: list[int] = numbers[first : min(behind, first + MOST_BETWEEN)].tolist()
-        return first_streams
-
-
-class _Returns:
-    """When clients came back, and for what."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._of_client: dict[str, tuple[list[int], list[int]]] = {}
-
-    def went_without(self, old: int, new: int) -> bool:
-        """Returns whether a client came back between two of its streams of a vbucket, had what it
-        asked for, and went on for a while without it.
-        """
-        before, after = (self._context.streams[number] for number in (old, new))
-        client = self._context.clients[after.connection]
-        if client not in self._of_client:
-            self._of_client[client] = self._starts_and_pauses(client)
-        starts_ns, pauses_ns = self._of_client[client]
-        start = bisect_left(starts_ns, before.latest.time)
-        if start == len(starts_ns):
-            return False
-        pause = bisect_left(pauses_ns, starts_ns[start])
-        return pause < len(pauses_ns) and pauses_ns[pause] < after.opened.time
-
-    def _starts_and_pauses(self, client: str) -> tuple[list[int], list[int]]:
-        """Returns when a client began a connection, and had no other; and when it was granted a
-        stream, and asked for no other for a while.
-        """
-        context, streams = self._context, self._context.streams
-        numbers = context.consumers.of_name[client]
-        links = sorted(map(context.by_number.__getitem__, numbers), key=attrgetter("first_ns"))
-        until_ns = list(accumulate((link.heard_until_ns for link in links), max))
-        starts_ns = [
-            link.first_ns
-            for link, others_until_ns in zip(links[1:], until_ns, strict=False)
-            if others_until_ns < link.first_ns
-        ]
-        requests = np.concatenate([context.streams_of(number) for number in numbers])
-        requests = requests[np.argsort(streams.opened.time[requests], kind="stable")]
-        until_of = {link.number: link.heard_until_ns for link in links}
-        times = streams.opened.time[requests]
-        heard_ns = np.array([until_of[number] for number in streams.connection[requests].tolist()])
-        is_pause = np.diff(times) > PATIENCE_NS
-        is_pause &= (heard_ns - times > PATIENCE_NS)[:-1] & context.granted[requests[:-1]]
-        pauses_ns: list[int] = times[:-1][is_pause].tolist()
-        return starts_ns, pauses_ns
-
-
 class _Listings:
     """High seqnos that clients were told, by vbucket and seqno."""
 
@@ -515,37 +432,6 @@ class _Listings:
             ):
                 return self._context.report_place(report.connection, report.place)
         return None
-
-
-def _is_handed_over(context: Context, old: int, opened_between: Sequence[int], new: int) -> bool:
-    """Returns whether other members of the client's group received all that ``new`` leaves out, on
-    the streams that they opened in between. A connection without a beginning may be a member's.
-    """
-    streams, sight, logs = context.streams, context.sight, context.logs
-    before, after = streams[old], streams[new]
-    start, log = after.request.start, logs.entries(after.log)
-    # on another branch, the client has nothing that it could resume from
-    reached = before.position if before.position < start else LEAST
-    for number in sorted(opened_between, key=streams.request.start.__getitem__):
-        member = streams[number]
-        is_named, connection = context.owners[member.connection].is_named, member.connection
-        if (
-            context.names.of[connection] == context.names.of[after.connection]
-            or (is_named and not context.is_of_group(after.connection, connection))
-            or not context.granted[number]
-            or not member.has_position
-            or (member.request.is_captured and member.request.start > max(before.position, reached))
-        ):
-            continue
-        may_have_more = connection in sight.incomplete and sight.may_move(
-            connection, member, context.snapshots
-        )
-        position = GREATEST if may_have_more else member.position
-        if len({logs.newest(number), logs.newest(new)} - {None}) > 1:
-            common = shared_up_to(logs.entries(member.log), log)
-            position = LEAST if common is None else min(position, common + LEAST)
-        reached = max(reached, position)
-    return bool(reached >= start)
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

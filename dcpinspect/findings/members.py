@@ -1,0 +1,134 @@
+"""What members of a client's group received, or may have received, of the vbuckets that the client
+did without for a while.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import cached_property
+from itertools import accumulate
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.streams.failover_logs import shared_up_to
+from dcpinspect.streams.grouping import Groups
+from dcpinspect.streams.records import GREATEST, LEAST
+from dcpinspect.streams.verdicts import PATIENCE_NS
+
+if TYPE_CHECKING:
+    from dcpinspect.findings.context import Context
+
+MOST_BETWEEN = 64
+"""Greatest number of streams, opened while a client was away, that are asked whether they received
+what it skipped.
+"""
+
+
+class Members:
+    """The members of groups, and when each had its vbuckets."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._in_order: dict[int, tuple[RowNumbers, RowNumbers]] = {}
+        self._of_client: dict[str, tuple[list[int], list[int]]] = {}
+
+    def received(self, old: int, new: int) -> bool:
+        """Returns whether other members of a client's group received all that its stream ``new``
+        leaves out behind ``old``, on streams that they opened in between.
+
+        A connection whose beginning was not captured may be a member's.
+        """
+        context, streams = self._context, self._context.streams
+        sight, logs = context.sight, context.logs
+        before, after = streams[old], streams[new]
+        start, log = after.request.start, logs.entries(after.log)
+        # on another branch, the client has nothing that it could resume from
+        reached = before.position if before.position < start else LEAST
+        opened_between = self._opened_between(new, before.at.time, after.opened.time)
+        for number in sorted(opened_between, key=streams.request.start.__getitem__):
+            member = streams[number]
+            is_named, connection = context.owners[member.connection].is_named, member.connection
+            if (
+                context.names.of[connection] == context.names.of[after.connection]
+                or (is_named and not context.is_of_group(after.connection, connection))
+                or not context.granted[number]
+                or not member.has_position
+                or (
+                    member.request.is_captured
+                    and member.request.start > max(before.position, reached)
+                )
+            ):
+                continue
+            may_have_more = connection in sight.incomplete and sight.may_move(
+                connection, member, context.snapshots
+            )
+            position = GREATEST if may_have_more else member.position
+            if len({logs.newest(number), logs.newest(new)} - {None}) > 1:
+                common = shared_up_to(logs.entries(member.log), log)
+                position = LEAST if common is None else min(position, common + LEAST)
+            reached = max(reached, position)
+        return bool(reached >= start)
+
+    def _opened_between(self, stream: int, since_ns: int, until_ns: int) -> list[int]:
+        """Returns the first streams of the vbucket of a stream that were opened in that time."""
+        group = int(self._groups.of[stream])
+        if group not in self._in_order:
+            numbers = np.array(self._groups[group], dtype=np.int64)
+            times = self._context.streams.opened.time[numbers]
+            order = np.argsort(times, kind="stable")
+            self._in_order[group] = times[order], numbers[order]
+        times, numbers = self._in_order[group]
+        first = np.searchsorted(times, since_ns, "left")
+        behind = np.searchsorted(times, until_ns, "right")
+        first_streams: list[int] = numbers[first : min(behind, first + MOST_BETWEEN)].tolist()
+        return first_streams
+
+    @cached_property
+    def _groups(self) -> Groups:
+        return Groups([self._context.streams.vbucket, self._context.streams.sid])
+
+    def may_have_received(self, old: int, new: int) -> bool:
+        """Returns whether a client had given up a vbucket between two of its streams, so that
+        another member may have had it where nobody captured.
+
+        It had closed the stream for a while; or it came back, had what it asked for, and went on
+        for a while without the vbucket.
+        """
+        before, after = (self._context.streams[number] for number in (old, new))
+        if before.closed_row >= 0 and after.opened.time - before.finished.time > PATIENCE_NS:
+            return True
+        client = self._context.clients[after.connection]
+        if client not in self._of_client:
+            self._of_client[client] = self._starts_and_pauses(client)
+        starts_ns, pauses_ns = self._of_client[client]
+        start = bisect_left(starts_ns, before.latest.time)
+        if start == len(starts_ns):
+            return False
+        pause = bisect_left(pauses_ns, starts_ns[start])
+        return pause < len(pauses_ns) and pauses_ns[pause] < after.opened.time
+
+    def _starts_and_pauses(self, client: str) -> tuple[list[int], list[int]]:
+        """Returns when a client began a connection, and had no other; and when it was granted a
+        stream, and asked for no other for a while.
+        """
+        context, streams = self._context, self._context.streams
+        numbers = context.consumers.of_name[client]
+        links = sorted(map(context.by_number.__getitem__, numbers), key=attrgetter("first_ns"))
+        until_ns = list(accumulate((link.heard_until_ns for link in links), max))
+        starts_ns = [
+            link.first_ns
+            for link, others_until_ns in zip(links[1:], until_ns, strict=False)
+            if others_until_ns < link.first_ns
+        ]
+        requests = np.concatenate([context.streams_of(number) for number in numbers])
+        requests = requests[np.argsort(streams.opened.time[requests], kind="stable")]
+        until_of = {link.number: link.heard_until_ns for link in links}
+        times = streams.opened.time[requests]
+        heard_ns = np.array([until_of[number] for number in streams.connection[requests].tolist()])
+        is_pause = np.diff(times) > PATIENCE_NS
+        is_pause &= (heard_ns - times > PATIENCE_NS)[:-1] & context.granted[requests[:-1]]
+        pauses_ns: list[int] = times[:-1][is_pause].tolist()
+        return starts_ns, pauses_ns

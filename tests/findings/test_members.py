@@ -1,0 +1,157 @@
+"""What members of a client's group received, or may have received, while it did without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.findings.checked import findings, found_in
+from tests.findings.test_resumption import SKIPPED, UNSEEN, received, skipped
+from tests.streams.told import Told, opened, packets
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "last", "is_found"),
+    [("c:2", 8, 11, False), ("d:2", 8, 11, True), ("c:2", 8, 10, True), ("c:2", 9, 11, True)],
+)
+def test_another_member_of_the_group_received_what_the_client_left_out(
+    name: str, start: int, last: int, is_found: bool
+) -> None:
+    first = received("c:1", 0, 8, port=50_001, close=True)
+    first.close("client")
+    member = received(name, start, last, port=50_002, host="10.0.0.9", close=True)
+    again = received("c:1", 11, 12, port=50_003)
+    assert skipped(first, member, again) == [SKIPPED] * is_found
+
+
+@pytest.mark.parametrize(
+    ("name", "is_found"), [("orders-1", False), ("orders-x", True), ("refunds-1", True)]
+)
+def test_pods_whose_names_differ_in_a_number_are_members_of_a_group(
+    name: str, is_found: bool
+) -> None:
+    first = received("orders-0", 0, 8, port=50_001, close=True)
+    first.close("client")
+    member = received(name, 8, 11, port=50_002, host="10.0.0.9", close=True)
+    again = received("orders-0", 11, 12, port=50_003)
+    assert skipped(first, member, again) == [SKIPPED] * is_found
+
+
+OLD_LOG, BRANCHED_LOG = ((0xA, 0),), ((0xB, 9), (0xA, 0))
+
+
+def between(
+    *pieces: tuple[int, int, tuple[tuple[int, int], ...]],
+    log: tuple[tuple[int, int], ...] = OLD_LOG,
+) -> list[Told]:
+    """A client that had come to 8, and resumes at 13; in between, each other member of its group
+    receives one piece: from where, to where, and with which log.
+    """
+    first = received("c:1", 0, 8, port=50_001)
+    first.close("client", abort=True)
+    members = []
+    for number, (start, last, member_log) in enumerate(pieces):
+        member = opened(f"c:m{number}", port=50_010 + number)
+        member.host = f"10.0.0.{20 + number}"
+        stream = member.stream(7, start=start, log=list(member_log))
+        stream.snapshot(start, last, "memory")
+        stream.mutation(last, "k")
+        stream.end("state-changed")
+        members.append(member)
+    again = opened("c:1", port=50_003)
+    again.stream(7, start=13, log=list(log))
+    return [first, *members, again]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "log", "is_found"),
+    [
+        (((8, 10, OLD_LOG), (10, 13, OLD_LOG)), OLD_LOG, False),
+        (((8, 10, OLD_LOG), (11, 13, OLD_LOG)), OLD_LOG, True),
+        (((8, 10, OLD_LOG), (10, 12, OLD_LOG)), OLD_LOG, True),
+        (((8, 10, OLD_LOG), (9, 13, BRANCHED_LOG)), BRANCHED_LOG, False),
+        (((8, 10, OLD_LOG), (10, 13, BRANCHED_LOG)), BRANCHED_LOG, True),
+    ],
+    ids=["all", "without 11", "without 13", "rolled back to 9", "10 on another branch"],
+)
+def test_what_members_of_the_group_received_on_several_streams_counts_together(
+    pieces: tuple[Any, ...], log: tuple[tuple[int, int], ...], is_found: bool
+) -> None:
+    assert len(skipped(*between(*pieces, log=log))) == is_found
+
+
+@pytest.mark.parametrize("how", ["a hole", "no beginning"])
+def test_a_member_may_have_received_what_its_capture_lacks(how: str) -> None:
+    first, _, again = between((8, 10, OLD_LOG))
+    member = opened("c:2", port=50_002)
+    member.host = "10.0.0.9"
+    if how == "no beginning":
+        member.begin()
+    stream = member.stream(7, start=8, log=list(OLD_LOG))
+    stream.snapshot(8, 13, "memory")
+    if how == "a hole":
+        with member.lost():
+            stream.mutation(13, "k")
+        member.noop()
+    else:
+        stream.mutation(13, "k")
+    assert skipped(first, member, again) == []
+
+
+@pytest.mark.parametrize(
+    ("how", "found"),
+    [
+        ("without it", UNSEEN),
+        ("asks for it soon", SKIPPED),
+        ("is gone at once", SKIPPED),
+        ("has another connection", SKIPPED),
+    ],
+)
+def test_a_client_that_came_back_without_a_vbucket_may_have_left_it_to_another_member(
+    how: str, found: object
+) -> None:
+    first = received("c:1", 0, 8, port=50_001)
+    first.close("client")
+    back = opened("c:1", port=50_002)
+    back.stream(8)
+    if how != "is gone at once":
+        back.wait(1 if how == "asks for it soon" else 3)
+        back.noop()
+    if how == "asks for it soon":
+        back.stream(7, start=11, log=[(0xA, 0)])
+    back.close("client")
+    again = opened("c:1", port=50_003)
+    again.wait(3)
+    again.stream(7, start=11, log=[(0xA, 0)])
+    captured = packets(first, back, again)
+    if how == "has another connection":  # on which it is asked for nothing meanwhile
+        other = opened("c:1", port=50_004)
+        other.stream(9)
+        other.wait(20)
+        other.noop()
+        captured = sorted([*captured, *packets(other)], key=lambda packet: packet.time_ns)
+    told = found_in(captured, rules=("resume-skipped",))
+    assert [(one.severity, one.whose, one.message) for one in told] == [found]
+    if found == UNSEEN:
+        assert told[0].next == (
+            "look at the group's other members: the client had given up the vbucket, and one of "
+            "them may have received these seqnos meanwhile"
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("c:2", ("leading-consumer", "normal")), ("d:2", ("start-never-received", "client"))],
+)
+def test_who_resumes_where_another_member_had_come_to_is_not_at_fault_for_a_rollback(
+    name: str, said: tuple[str, str]
+) -> None:
+    first = received("c:1", 0, 8, port=50_001)
+    first.close("client", abort=True)
+    member = received(name, 8, 90, port=50_002, host="10.0.0.9", ends=True)
+    again = opened("c:1", port=50_003)
+    again.stream(7, start=90, uuid=0xA, rollback=20)
+    again.stream(7, start=20, uuid=0xB, log=[(0xB, 20), (0xA, 0)])
+    (rollback,) = findings(first, member, again, rules=["rollback"])
+    assert (rollback.cause, rollback.whose) == said
