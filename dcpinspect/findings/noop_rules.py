@@ -62,7 +62,8 @@ RULES = rules(
             host acknowledges it, if ever
         unless: less than 2 s; while a noop waits for its answer, or has one with another opaque;
             while bytes of a message come, or are sent again until they arrive; at the end of the
-            capture; after a hole on the producer's side
+            capture; after a hole on the producer's side; before any noop on a connection without
+            streams, as some servers send none there
         next: look whether the producer or the network hangs; a client has to close the connection
             and connect again
         causes: {UNACKNOWLEDGED}
@@ -91,7 +92,8 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
             times = _times(event, opaques.occurrences, opaques.count)
             yield _with(_other_opaque(context, link, event, times), opaques.rows)
         cause_key = finished.so_far.explained.get(link.number)
-        waits += _silences(context, link, silences, peer, cause_key, is_whole=is_whole)
+        if peer.answer_time or len(context.streams_of(link.number)):
+            waits += _silences(context, link, silences, peer, cause_key, is_whole=is_whole)
         yield from waits
         until_ns = context.until_ns(link)
         if is_whole and all(wait.last_time_ns != until_ns for wait in waits):

@@ -583,6 +583,17 @@ def test_a_producer_that_says_nothing_any_more() -> None:
     )
 
 
+def test_some_servers_send_no_noop_before_there_is_a_stream() -> None:
+    talk = opened(enable_noop="true", set_noop_interval="20")
+    talk.wait(200)
+    talk.failover_log(7, [(1, 0)])
+    assert check(talk) == []
+    talk.stream(7)
+    talk.wait(200)
+    talk.failover_log(7, [(1, 0)])
+    assert [one.rule for one in check(talk)] == ["silent-connection"]
+
+
 def test_a_producer_that_was_silent_for_a_time() -> None:
     talk = nooping("1")
     talk.noop()
@@ -761,6 +772,7 @@ def test_of_a_noop_that_never_arrives_nobody_knows_whose_it_is_whatever_the_clie
 
 def test_nobody_is_silent_whose_bytes_are_sent_again_until_they_arrive() -> None:
     talk = nooping("1")
+    talk.noop()
     talk.failover_log(7, [(1, 0)])
     talk.wait(8)
     talk.failover_log(7, [(1, 0)])
@@ -834,6 +846,7 @@ def test_what_is_sent_again_for_long_is_told_of_either_side() -> None:
 
 def test_who_closed_waits_no_more() -> None:
     talk = nooping("1")
+    talk.noop()
     talk.failover_log(7, [(1, 0)])
     talk.wait(5)
     talk.close("client")
@@ -849,6 +862,7 @@ def test_who_closed_waits_no_more() -> None:
 
 def test_what_the_network_lost_before_a_silence_is_no_capture_loss() -> None:
     talk = nooping("1")
+    talk.noop()
     talk.failover_log(7, [(1, 0)])
     lost = len(packets(talk))
     talk.failover_log(8, [(1, 0)])
