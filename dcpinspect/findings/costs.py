@@ -63,7 +63,7 @@ SHARED = {
             a wrong datatype or xattrs
         stuck: vbucket, receives nothing, receive nothing, lasts
         back: vbucket, was rolled back, were rolled back, usual
-        stalled: connection, has stalled, have stalled, lasts
+        stalled: connection, has stalled, have stalled, lasts usual
         unanswered: connection, lets noops wait, let noops wait
         unasked: connection, has messages that do not fit its settings, have messages that do not
             fit their settings

@@ -58,6 +58,7 @@ RULES = rules(
         next: give the consumer more processor time, because the producer dropped its cursor; a consumer
             has to read and acknowledge faster
         causes: from-disk too-slow
+        cost: vbucket, fell back to disk, fell back to disk, usual
     """
 )
 

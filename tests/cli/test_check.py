@@ -474,3 +474,13 @@ def test_advice_does_not_contradict_that_something_is_over(
     told = " ".join(capsys.readouterr().out.split())
     assert "; recovered" in told
     assert "restart it if it does not go on" in told
+
+
+def test_the_first_line_says_what_notes_cost_that_somebody_would_ask_about(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["check", str(real_server("v85-cursor-dropped"))])
+    assert capsys.readouterr().out.startswith(
+        "no errors or warnings: 1 connection has stalled, and recovered · 1 vbucket fell back to "
+        "disk · 2 other notes"
+    )

@@ -24,5 +24,6 @@ def test_few_rules_that_find_notes_and_none_that_recommend_cost_something() -> N
         "capture-hole",
         "connection-closed",
         "failover",
+        "slow-stream",
         "stream-end-reason",
     ]

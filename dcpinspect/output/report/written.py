@@ -26,7 +26,9 @@ _BLOCK = 120
 _WIDE = 400
 """Greatest number of characters of a line's text."""
 _TABLES = {
-    "connections": words_of("connection copy_of client server name agent verdict closed_by tls"),
+    "connections": words_of(
+        "connection copy_of client server name agent verdict findings closed_by tls"
+    ),
     "rollbacks": words_of(
         "vbucket connection cause requested_start rollback_seqno resume_start resume_uuid "
         "explanation"
@@ -34,6 +36,8 @@ _TABLES = {
 }
 _SHORTER = ("clients", "servers", "buckets", "vbuckets")
 """Labels of facts that are left out, because the tables have them."""
+_BEFORE = {None: "", "rolled-back": " after a rollback"}
+"""What is said of how vbuckets stood before they ended, where it is not the word itself."""
 _TICKS = re.compile(r"`+")
 _MARKUP = re.compile(r"([\\`*_{}\[\]#|~@])")
 
@@ -100,7 +104,7 @@ def _findings(contents: Contents, room: int) -> Iterator[str]:
 def _verdicts(contents: Contents) -> list[str]:
     counts = Counter(contents.vbuckets.rows("verdict", "before_end"))
     verdicts = [
-        f"{count:,} {verdict}{f', {before} before' if before else ''}"
+        f"{count:,} {verdict}{_BEFORE.get(before, f', {before} before')}"
         for (verdict, before), count in counts.most_common()
     ]
     for level in ("error", "warning"):

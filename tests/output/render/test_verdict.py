@@ -72,7 +72,7 @@ def test_what_has_no_words_is_counted_by_severity() -> None:
 
 
 def test_notes_are_counted_and_nothing_is_wrong_with_them() -> None:
-    note = finding(rule="slow-stream", severity="note")
+    note = finding(rule="read-again", severity="note")
     assert verdict([note]) == "nothing wrong · 1 note"
     back = [finding(rule="rollback", severity="note", vbuckets=(number,)) for number in range(3)]
     assert (

@@ -12,6 +12,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.output.render.palette import GLYPHS
 from dcpinspect.output.report import written as module
 from dcpinspect.output.report.written import MOST_LINES, format_of, markdown, plain, written
+from tests.captures import real_server
 from tests.output.report.gathered import MARKUP, gathered, hostile, source
 from tests.peers.truth import SAMPLES
 
@@ -77,6 +78,17 @@ def test_notes_have_next_steps_and_rollbacks_the_request_that_works() -> None:
         "| 50 | 0xb8b8000000000007 | the client is ahead of the branch point 50, so resume "
         "there with that branch's uuid |"
     ) in text
+
+
+def test_vbuckets_and_connections_with_errors_do_not_look_healthy() -> None:
+    text = markdown(gathered(SAMPLES / "loop.pcap"))
+    assert "\n2 ended after a rollback; 2 with errors.\n" in text
+    assert "\n| 5 | 10.11.0.1:50004 " in text
+    [faulty] = [line for line in text.splitlines() if line.startswith("| 5 | 10.11.0.1:50004 ")]
+    assert "| closed | ✖ 1 · 2 | server |" in faulty
+    assert "\n8 ended, caught-up before; 2 refused; 5 with warnings.\n" in markdown(
+        gathered(real_server("6.0.5-dcp1"))
+    )
 
 
 def test_nothing_of_a_capture_is_markup(tmp_path: Path) -> None:
