@@ -228,7 +228,7 @@ def finds(terminal: Terminal, total: int) -> None:
             terminal.type(typed)
         told(
             f"find {job} of the last message",
-            [terminal.timed(ENTER, f"is in row {total:,}")],
+            [terminal.timed(ENTER, f"is in row {total}")],
             "seconds" if total > 5_000_000 else "",
         )
 
