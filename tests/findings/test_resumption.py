@@ -53,6 +53,8 @@ def test_what_came_while_the_capture_paused_is_not_known(
     noops = {"enable_noop": "true", "set_noop_interval": "20"}
     others = [opened(f"c:{port}", port=port, **noops) for port in (50_002, 50_003)]
     others[1].server = server
+    for other in others:
+        other.noop()
     others[1].wait(seconds)
     later = opened("c:4", port=50_004)
     later.stream(7, start=11)

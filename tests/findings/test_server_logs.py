@@ -172,7 +172,7 @@ def test_other_rollbacks_are_no_loop(tmp_path: Path, lines: list[str]) -> None:
         (
             "because the start seqno (50) is larger than the end seqno (10)",
             "client",
-            "operators have nothing to do if the client has all up to the end",
+            "look whether the client has all up to the end",
         ),
         ("because a stream already exists for this vbucket", "client", "report the client's"),
         ("because this vbucket doesn't exist", "normal", "change what the reason names"),
