@@ -10,7 +10,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.statuses import Status
 from tests.encode import encode
 from tests.findings.checked import findings, found_in
-from tests.streams.told import Told, opened, packets
+from tests.streams.told import Told, opened, packets, tables
 
 
 def of(rule: str, *talks: Told) -> list[tuple[str, str]]:
@@ -60,6 +60,8 @@ def test_what_came_while_the_capture_paused_is_not_known(
     later.stream(7, start=11)
     told = {one.rule for one in findings(first, *others, later) if one.severity != "note"}
     assert sorted(told) == rules
+    causes = {gap["cause"] for gap in tables(first, *others, later).gaps}
+    assert ("resumed" in causes) == ("resume-skipped" in rules)
 
 
 @pytest.mark.parametrize(

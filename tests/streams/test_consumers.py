@@ -151,10 +151,13 @@ def test_names_of_one_program_may_be_one_consumer(how: str) -> None:
     assert names(beside(one, two)) == ["kafka", "kafka"]
 
 
-@pytest.mark.parametrize(("hides", "received"), [(False, 5), (True, None)])
-def test_what_it_had_received_is_known_unless_a_hole_may_have_brought_more(
-    hides: bool, received: int | None
+@pytest.mark.parametrize(
+    ("hides", "closes", "received"), [(False, True, 5), (True, True, None), (False, False, None)]
+)
+def test_what_it_had_received_is_known_unless_something_unseen_may_have_brought_more(
+    hides: bool, closes: bool, received: int | None
 ) -> None:
+    """Of a connection whose client came again, and that was not closed, the end is missing."""
     first, second = opened(port=50_001), opened(port=50_002)
     stream = first.stream(7)
     stream.snapshot(0, 5, "memory")
@@ -164,6 +167,8 @@ def test_what_it_had_received_is_known_unless_a_hole_may_have_brought_more(
             stream.snapshot(5, 9, "memory")
             stream.mutation(9, "k")
         first.noop()
+    if closes:
+        first.close()
     second.wait(1)
     second.stream(7, start=9)
     found = consumers(first, second)
