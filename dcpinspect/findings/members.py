@@ -25,6 +25,8 @@ MOST_BETWEEN = 64
 """Greatest number of streams, opened while a client was away, that are asked whether they received
 what it skipped.
 """
+_AWAY_NS = 10_000_000_000
+"""A member that is away for so long loses its vbuckets to others: the timeout of Kafka's consumers."""
 
 
 class Members:
@@ -95,7 +97,7 @@ class Members:
         another member may have had it where nobody captured.
 
         It had closed the stream for a while; or it came back, had what it asked for, and went on
-        for a while without the vbucket.
+        for a while without the vbucket; or it was away for long, and shares vbuckets with others.
         """
         before, after = (self._context.streams[number] for number in (old, new))
         if before.closed_row >= 0 and after.opened.time - before.finished.time > PATIENCE_NS:
@@ -111,15 +113,15 @@ class Members:
         return pause < len(pauses_ns) and pauses_ns[pause] < after.opened.time
 
     def _starts_and_pauses(self, client: str) -> tuple[list[int], list[int]]:
-        """Returns when a client began a connection, and had no other; and when it was granted a
-        stream, and asked for no other for a while.
+        """Returns when a client began a connection, and had no other; and when it did so after it
+        was away for long, or was granted a stream, and asked for no other for a while.
         """
         context, streams = self._context, self._context.streams
         numbers = context.consumers.of_name[client]
         links = sorted(map(context.by_number.__getitem__, numbers), key=attrgetter("first_ns"))
         until_ns = list(accumulate((link.heard_until_ns for link in links), max))
-        starts_ns = [
-            link.first_ns
+        starts = [
+            (link.first_ns, link.first_ns - others_until_ns)
             for link, others_until_ns in zip(links[1:], until_ns, strict=False)
             if others_until_ns < link.first_ns
         ]
@@ -131,4 +133,17 @@ class Members:
         is_pause = np.diff(times) > PATIENCE_NS
         is_pause &= (heard_ns - times > PATIENCE_NS)[:-1] & context.granted[requests[:-1]]
         pauses_ns: list[int] = times[:-1][is_pause].tolist()
-        return starts_ns, pauses_ns
+        vbuckets = set(streams.vbucket[requests].tolist())
+        if any(self._listed_here(number) - vbuckets for number in numbers):
+            pauses_ns += [time_ns for time_ns, away_ns in starts if away_ns > _AWAY_NS]
+        return [time_ns for time_ns, _ in starts], sorted(pauses_ns)
+
+    def _listed_here(self, connection: int) -> set[int]:
+        """Returns the vbuckets that a server said to have itself, in its latest lists."""
+        link = self._context.by_number[connection]
+        return {
+            vbucket
+            for listing in self._context.session(connection).listings
+            for vbucket, named in listing.nodes.items()
+            if link.node(named) == link.server or (named and named == listing.own)
+        }

@@ -33,7 +33,8 @@ RULES = rules(
             is a note if they may have been received where nobody captured. The consumer had closed
             the stream, or the vbucket had left the node, for more than 2 s in between; or it came
             back to the node with a new branch; or the consumer had closed all connections, and
-            went on without the vbucket on new ones. It stays a warning if SET_VBUCKET commands of the
+            went on without the vbucket on new ones. So it is if the consumer, which shares the
+            vbuckets of its nodes with others, was away for more than 10 s. It stays a warning if SET_VBUCKET commands of the
             capture made that branch, and the vbucket was active again within 2 s. It is also a note
             if the same program on the same host had streamed to a finite end under another name. So
             it is if the stream starts at the high seqno that the consumer was just told. Or a
@@ -268,8 +269,8 @@ _BRANCH = (
     "what the consumer received there"
 )
 _GROUP = (
-    "look at the group's other members: the consumer had given up the vbucket, and one of them "
-    "may have received these seqnos meanwhile"
+    "look at the group's other members: the consumer did without the vbucket for a while, and "
+    "one of them may have received these seqnos meanwhile"
 )
 
 

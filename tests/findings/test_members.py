@@ -135,8 +135,8 @@ def test_a_client_that_came_back_without_a_vbucket_may_have_left_it_to_another_m
     assert [(one.severity, one.whose, one.message) for one in told] == [found]
     if found == UNSEEN:
         assert told[0].next == (
-            "look at the group's other members: the client had given up the vbucket, and one of "
-            "them may have received these seqnos meanwhile"
+            "look at the group's other members: the client did without the vbucket for a while, and "
+            "one of them may have received these seqnos meanwhile"
         )
 
 
@@ -155,3 +155,20 @@ def test_who_resumes_where_another_member_had_come_to_is_not_at_fault_for_a_roll
     again.stream(7, start=20, uuid=0xB, log=[(0xB, 20), (0xA, 0)])
     (rollback,) = findings(first, member, again, rules=["rollback"])
     assert (rollback.cause, rollback.whose) == said
+
+
+@pytest.mark.parametrize(
+    ("listed", "away_s", "found"),
+    [((7, 8), 11, UNSEEN), ((7, 8), 9, SKIPPED), ((7,), 11, SKIPPED), ((), 11, SKIPPED)],
+)
+def test_a_client_that_has_some_vbuckets_of_a_node_may_have_lost_them_while_it_was_away(
+    listed: tuple[int, ...], away_s: float, found: object
+) -> None:
+    first = received("c:1", 0, 8, port=50_001)
+    first.close("client", abort=True)
+    first.wait(away_s)
+    again = opened("c:1", port=50_002)
+    seqnos = [{"vbucket": vbucket, "seqno": 20} for vbucket in listed]
+    again.ask("get_all_vb_seqnos", {"seqnos": seqnos}, state="active")
+    again.stream(7, start=11, log=[(0xA, 0)])
+    assert skipped(first, again) == [found]
