@@ -38,7 +38,9 @@ VERDICTS = {
     "midstream.pcap": "nothing wrong: 75 messages, 4 streams, 96.2 % of bytes decoded · 2 notes",
     "orphans.pcap": "3 vbuckets receive nothing since 12:01:00 UTC · 4 notes",
     "rollback.pcap": "no errors or warnings: 3 vbuckets were rolled back · 3 other notes · 161",
-    "snapshots.pcap": "no errors or warnings: 2 vbuckets were ended early · 4 other notes · 167",
+    "snapshots.pcap": (
+        "no errors or warnings: 2 vbuckets were ended early · 1 vbucket fell back to disk"
+    ),
     "tour.pcapng": "4 vbuckets were refused · 1 vbucket was requested twice · 2 vbuckets were ended",
     "upr.pcap": "2 vbuckets have messages that break the protocol · 1 vbucket has a failover log",
 }
