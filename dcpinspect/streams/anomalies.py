@@ -51,7 +51,7 @@ def _anomaly(rule: str, says: str, **lines: Any) -> int:
 
 WITHOUT_STREAM = _anomaly(
     "message-without-stream",
-    "{0.event} came for a vbucket that was never opened",
+    "{0.event} came for a vbucket that was never opened{0.owner}",
     seqnos="by_seqno",
 )
 AFTER_END = _anomaly(

@@ -212,7 +212,9 @@ def test_a_fault_gives_its_rule_and_no_other_error_or_warning(rule: str) -> None
     # nor any note that tells the same again
     (found,) = [one for one in findings(talk) if one.rule != "stream-end-reason"]
     assert (found.rule, found.message[: len(words)]) == (rule, words)
-    assert (found.connections, found.vbuckets) == ((1,), (stream.vbucket,))
+    # one for another vbucket is also about the stream that has its opaque
+    vbuckets = (7, 8) if rule == "message-without-stream" else (stream.vbucket,)
+    assert (found.connections, found.vbuckets) == ((1,), vbuckets)
     assert [place.row - found.places[0].row for place in found.places[1:]] == EARLIER.get(rule, [])
     severities = {one.id: one.severity for one in RULES}
     assert found.severity == severities[rule]
@@ -407,6 +409,14 @@ def two_streams() -> tuple[Told, Stream, Stream]:
         stream.mutation(5, "a")
         stream.mutation(9, "b")
     return talk, one, other
+
+
+def test_a_message_for_no_stream_names_the_stream_that_has_its_opaque() -> None:
+    talk, one, _ = two_streams()
+    Stream(talk, 9, one.opaque).mutation(1, "b")
+    (found,) = findings(talk)
+    assert found.rule == "message-without-stream"
+    assert found.message.endswith("; the opaque is that of vbucket 7's stream")
 
 
 @pytest.mark.parametrize("seqno", [4, 5, 99])
