@@ -657,10 +657,7 @@ class Collector(Portable):
                 quiet.setdefault((silent, heap.first.connection), []).append(heap)
         heard = []
         for heap in self._heaps.values():
-            if any(
-                explains_time(louder, heap)
-                for louder in quiet.get((heap.first.rule, heap.first.connection), ())
-            ):
+            if explains_time(quiet.get((heap.first.rule, heap.first.connection), ()), heap):
                 continue
             rows = spoken.get(heap.first.rule)
             if rows is None:

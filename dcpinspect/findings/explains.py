@@ -4,8 +4,8 @@ The tables differ in what they look at, and in what they do:
 
 - ``SILENCES`` is about one message. If a rule speaks of a message, the rules that it names have
   nothing to add: their cases there are dropped. Each rule says itself which these are.
-- ``SILENCES_OF_CONNECTION`` is about a connection, in the time that a rule speaks of. Findings that
-  begin in that time are dropped, unless they go on for long after it.
+- ``SILENCES_OF_CONNECTION`` is about a connection, in the time that a rule speaks of. Findings of
+  which that time covers half are dropped.
 - ``OWNS`` is about cause and effect. What a rule finds stays a finding, and becomes an effect of
   the finding that explains it. It is told under that finding, which also gives the advice. The rule
   that finds the cause says which streams it explains. Nothing is an effect of something milder, so

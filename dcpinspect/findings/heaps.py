@@ -13,7 +13,6 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
-from dcpinspect.findings.rule import LONG_NS
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 
@@ -173,8 +172,11 @@ class Heap:
         return [
             (
                 occurrence.began_ns,
-                occurrence.last_time_ns
-                or max((place.time_ns for place in occurrence.places), default=0),
+                max(
+                    occurrence.last_time_ns
+                    or max((place.time_ns for place in occurrence.places), default=0),
+                    occurrence.began_ns,
+                ),
             )
             for occurrence in self.shown
         ]
@@ -196,16 +198,14 @@ class Heap:
         )
 
 
-def explains_time(louder: Heap, heap: Heap) -> bool:
-    """Returns whether a heap begins in the time of another one, and does not go on for ``LONG_NS``
-    after that one is over.
-    """
-    began_ns, ended_ns = heap.first_time_ns or heap.span[0], heap.last_time_ns
-    return any(
-        first_ns <= ended_ns
-        and began_ns <= last_ns
-        and (louder.first.is_over is not True or ended_ns - last_ns < LONG_NS)
-        for first_ns, last_ns in louder.times
+def explains_time(louder: Sequence[Heap], heap: Heap) -> bool:
+    """Returns whether other heaps cover half of the time of each occurrence of one."""
+    spans = [span for other in louder for span in other.times]
+    return bool(spans) and all(
+        any(first_ns <= ended_ns and began_ns <= last_ns for first_ns, last_ns in spans)
+        and 2 * sum(max(0, min(ended_ns, end) - max(began_ns, begin)) for begin, end in spans)
+        >= ended_ns - began_ns
+        for began_ns, ended_ns in heap.times
     )
 
 
