@@ -324,27 +324,40 @@ class Clients:
         moves, server_of_node = self._moves_of(client)
         return bool(moves) and {node for _, node in moves.values()} <= server_of_node.keys()
 
-    def has_all_listed(self, host: str) -> bool:
-        """Returns whether clients on a host have open streams of all vbuckets that were listed to
-        them, so that they need no further node.
+    def has_left(self, host: str, server: str) -> bool:
+        """Returns whether clients on a host had streams on a node, and have open ones of all these
+        vbuckets elsewhere, so that they need the node no more.
         """
-        context = self._context
-        numbers = [
-            number for number, link in context.by_number.items() if host_of(link.client) == host
-        ]
-        listed = {
-            vbucket
-            for number in numbers
-            for listing in context.session(number).listings
-            for vbucket in listing.nodes
-        }
-        vbuckets = context.streams.vbucket
-        return bool(listed) and listed <= {
-            vbucket
-            for number in numbers
-            if not context.by_number[number].closed
-            for vbucket in vbuckets[context.open_on(number)].tolist()
-        }
+        context, vbuckets = self._context, self._context.streams.vbucket
+        had, have = set[tuple[str | None, int]](), set[tuple[str | None, int]]()
+        for number, link in context.by_number.items():
+            if host_of(link.client) == host:
+                bucket = context.session(number).bucket
+                if link.server == server:
+                    rows = context.streams_of(number)
+                    had.update((bucket, vbucket) for vbucket in vbuckets[rows].tolist())
+                elif not link.closed:
+                    rows = context.open_on(number)
+                    have.update((bucket, vbucket) for vbucket in vbuckets[rows].tolist())
+        return bool(had) and had <= have
+
+    def are_taken_up(self, numbers: RowNumbers, connection: int, time_ns: int) -> bool:
+        """Returns whether a host, or a member of its client's group, has other streams of the
+        vbuckets of some at a time, or asks for them since. ``connection``: that of the streams.
+        """
+        context, streams = self._context, self._context.streams
+        is_other = np.isin(streams.vbucket, streams.vbucket[numbers])
+        is_other &= (self._until > time_ns) | (streams.opened.time > time_ns)
+        is_other[numbers] = False
+        host = host_of(context.by_number[connection].client)
+        return any(
+            number in context.by_number
+            and (
+                host_of(context.by_number[number].client) == host
+                or context.is_of_group(connection, number)
+            )
+            for number in np.unique(streams.connection[is_other]).tolist()
+        )
 
     def _moves_of(self, client: str) -> _Moves:
         if client not in self._moves:

@@ -18,7 +18,6 @@ import numpy as np
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
-from dcpinspect.findings.reopening import REFUSED_NS
 from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
@@ -36,14 +35,14 @@ RULES = rules(
             another finding, that rule is named; if the client closes it within 2 s after a
             rollback, and asked for no stream in between, that row is named; the row is the last
             message, the frame the packet that shows the end: FIN, RST, or the acknowledgement of a
-            FIN that was not captured. It is a warning if a producer closes it, and nobody asks for
-            its vbuckets again on any node, while the consumer goes on with others for 30 s
-        unless: a warning, if the consumer connects to the node again, or a node of the cluster map
-            is not in the capture
+            FIN that was not captured. It is a warning if a producer closes it, and the consumer
+            goes on with others for 60 s, but has the vbuckets on no node, and asks for none
+        unless: a warning, if the consumer connects to the node again, or shares vbuckets with
+            others, or a node of the cluster map is not in the capture
         next: look in the logs of both sides for why it was closed; a client has to connect again,
             and to resume its streams where they were
         causes: by-client by-server reset not-taken-up
-        whose: server for by-server, consumer for not-taken-up
+        whose: server for by-server
         cost: by-server: connection, was closed by the server with streams open, were closed by the
             server with streams open, usual; reset: connection, was reset with streams open, were
             reset with streams open, usual; not-taken-up: vbucket,
@@ -68,12 +67,14 @@ long as noops are apart, and the client said nothing else.
 SERVER = 1
 """The direction of the server."""
 
+_BACK_NS = 60_000_000_000
+"""How long a client may take to connect again; a node that starts again takes most of it."""
 NOT_TAKEN_UP = "not-taken-up"
 """The cause of a close after which nobody asks for its vbuckets, though the client goes on."""
 _NEXT = {
     NOT_TAKEN_UP: (
-        "restart the client, because until then these vbuckets deliver nothing; it has to connect "
-        "again, and to resume its streams where they were"
+        "look whether the node is back; if so, restart the client, because until then these vbuckets "
+        "deliver nothing; it has to connect again, and to resume its streams where they were"
     ),
     "by-client": (
         "nothing, if the client was stopped, or is connected again; else its log says why it "
@@ -172,8 +173,9 @@ def _left_ns(context: Context, link: TcpConnection, runs: RowNumbers) -> int:
     """
     streams, conduct = context.streams, context.conduct
     client, since_ns = context.clients[link.number], link.closed_ns
+    session = context.session(link.number)
     lasts_ns = conduct.latest_ns(client) - since_ns
-    if link.closed_by != context.producer(link.number) or lasts_ns < REFUSED_NS:
+    if link.closed_by != context.producer(link.number) or lasts_ns < _BACK_NS:
         return 0
     is_back = any(
         other_link.server == link.server
@@ -181,9 +183,15 @@ def _left_ns(context: Context, link: TcpConnection, runs: RowNumbers) -> int:
         and other_link.first_ns > since_ns
         for other_link in context.links
     )
-    again = (streams.opened.time > since_ns) & np.isin(streams.vbucket, streams.vbucket[runs])
     is_endless = (streams.request.end[runs] == GREATEST).all()
-    if is_back or again.any() or not is_endless or not conduct.is_whole(link.number):
+    if (
+        is_back
+        or not is_endless
+        or not conduct.is_whole(link.number)
+        or conduct.are_taken_up(runs, link.number, since_ns)
+        or context.members.has_only_some(client)
+        or session.group != session.service
+    ):
         return 0
     return lasts_ns if conduct.sees_all_nodes(client) else 0
 

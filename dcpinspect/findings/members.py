@@ -112,6 +112,15 @@ class Members:
         pause = bisect_left(pauses_ns, starts_ns[start])
         return pause < len(pauses_ns) and pauses_ns[pause] < after.opened.time
 
+    def has_only_some(self, client: str) -> bool:
+        """Returns whether a client never asked for some vbuckets that its nodes have, so that it may
+        share them with others.
+        """
+        context, numbers = self._context, self._context.consumers.of_name[client]
+        requests = np.concatenate([context.streams_of(number) for number in numbers])
+        vbuckets = set(context.streams.vbucket[requests].tolist())
+        return any(self._listed_here(number) - vbuckets for number in numbers)
+
     def _starts_and_pauses(self, client: str) -> tuple[list[int], list[int]]:
         """Returns when a client began a connection, and had no other; and when it did so after it
         was away for long, or was granted a stream, and asked for no other for a while.
@@ -133,8 +142,7 @@ class Members:
         is_pause = np.diff(times) > PATIENCE_NS
         is_pause &= (heard_ns - times > PATIENCE_NS)[:-1] & context.granted[requests[:-1]]
         pauses_ns: list[int] = times[:-1][is_pause].tolist()
-        vbuckets = set(streams.vbucket[requests].tolist())
-        if any(self._listed_here(number) - vbuckets for number in numbers):
+        if self.has_only_some(client):
             pauses_ns += [time_ns for time_ns, away_ns in starts if away_ns > _AWAY_NS]
         return [time_ns for time_ns, _ in starts], sorted(pauses_ns)
 

@@ -35,7 +35,7 @@ RULES = rules(
     server-not-reached session warning unknown
         fires: the TCP handshake fails: nobody answers the SYN, the server's host refuses it (RST),
             or an ICMP error says that it does not arrive; a note where the client reaches the
-            server later, or has open streams of all vbuckets that were listed to it
+            server later, or has open streams elsewhere of all vbuckets that it had there
         unless: a SYN that was sent once, less than 2 s before the end, or before a pause of the
             capture; captures of one direction only
         next: look at the way from the client to this port: firewall, security group, network
@@ -245,11 +245,11 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
         elif not any(link.unreached):
             attempt = _attempt(link)
             latest[attempt] = max(latest.get(attempt, 0), link.first_ns)
-    needs_none = cache(context.conduct.has_all_listed)
+    has_left = cache(context.conduct.has_left)
     for reason, links in failed.items():
         for link, count in _sampled_links(links, unopened.get(reason, 0)):
             is_over = latest.get(_attempt(link), 0) > link.first_ns
-            is_over |= needs_none(host_of(link.client))
+            is_over |= has_left(host_of(link.client), link.server)
             tries = (
                 (f" to {counted(link.syns, 'SYN')} in {duration(link.last_ns - link.first_ns)}")
                 if link.syns > 1

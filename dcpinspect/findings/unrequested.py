@@ -4,7 +4,7 @@ from 0 that no list has.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -19,7 +19,7 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams.records import GREATEST, LEAST
 from dcpinspect.streams.server_reports import LOG, Reports
-from dcpinspect.streams.tcp_facts import host_of
+from dcpinspect.streams.tcp_facts import TcpConnection, host_of
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.streams.verdicts import PATIENCE_NS
 
@@ -219,28 +219,51 @@ def _abandoned(
     context: Context, requests: RowNumbers, listed_ns: Mapping[int, int]
 ) -> tuple[set[int], int]:
     """Returns the vbuckets whose last streams ran without an end until a producer closed their
-    connections, and that were listed after that; and how many others had more than one request.
-    What another member of the client's group has later is not among them.
+    connections, and that were listed after that; and how many others it asked for again since.
+    What another member of the client's group has later is not among them, nor what is on a node
+    that the client cannot reach.
 
     ``listed_ns``: when each vbucket was listed last.
     """
     streams = context.streams
     in_order = requests[np.argsort(streams.opened.time[requests], kind="stable")]
     newest = {streams.vbucket[number]: number for number in in_order.tolist()}
-    abandoned: set[int] = set()
+    is_away = cache(lambda number: _is_away(context, context.by_number[number]))
+    abandoned, since_ns = set[int](), GREATEST
     for vbucket, number in newest.items():
         stream = streams[number]
         link = context.by_number[stream.connection]
         runs = ACCEPTED <= stream.state <= STREAMING and stream.request.end == GREATEST
         is_lost = link.closed and link.closed_by == context.producer(link.number)
-        if not runs or not is_lost or link.closed_ns >= listed_ns.get(vbucket, 0):
+        if (
+            not runs
+            or not is_lost
+            or link.closed_ns >= listed_ns.get(vbucket, 0)
+            or is_away(link.number)
+        ):
             continue
         later = (streams.vbucket == vbucket) & (streams.opened.time > link.closed_ns)
         members = np.unique(streams.connection[later]).tolist()
         if not any(context.is_of_group(link.number, member) for member in members):
             abandoned.add(int(vbucket))
-    counts = np.unique(streams.vbucket[requests], return_counts=True)[1]
-    return abandoned, int(np.count_nonzero(counts > 1))
+            since_ns = min(since_ns, link.closed_ns)
+    counts = Counter(streams.vbucket[requests].tolist())
+    return abandoned, sum(
+        counts[vbucket] > 1 and streams.opened.time[number] > since_ns
+        for vbucket, number in newest.items()
+    )
+
+
+def _is_away(context: Context, link: TcpConnection) -> bool:
+    """Returns whether the last connection of a host to the server of an earlier one failed."""
+    later = [
+        other_link
+        for other_link in context.links
+        if other_link.server == link.server
+        and host_of(other_link.client) == host_of(link.client)
+        and other_link.first_ns > link.closed_ns
+    ]
+    return bool(later and max(later, key=lambda other_link: other_link.first_ns).unopened)
 
 
 def _not_listed(

@@ -31,7 +31,7 @@ from tests.damage import Packet
 from tests.encode import encode
 from tests.findings.checked import found_in
 from tests.parted import findings
-from tests.streams.told import opened, packets
+from tests.streams.told import Told, opened, packets
 
 S = 1_000_000_000
 
@@ -122,20 +122,30 @@ def test_a_syn_that_is_sent_again_was_not_answered(
 
 
 @pytest.mark.parametrize(("vbuckets", "severity"), [((4, 5), "note"), ((4,), "warning")])
-def test_who_has_all_its_vbuckets_needs_no_further_node(
-    tmp_path_factory: pytest.TempPathFactory, vbuckets: Sequence[int], severity: str
+@pytest.mark.parametrize("had_streams", [True, False])
+def test_who_has_its_vbuckets_elsewhere_needs_the_node_no_more(
+    tmp_path_factory: pytest.TempPathFactory,
+    vbuckets: Sequence[int],
+    severity: str,
+    had_streams: bool,
 ) -> None:
-    talk = opened(port=50_001)
-    talk.ask(
-        "get_all_vb_seqnos",
-        {"seqnos": [{"vbucket": vbucket, "seqno": 9} for vbucket in (4, 5)]},
-        state="active",
-    )
+    old = opened(port=50_001)
+    for vbucket in (4, 5) if had_streams else ():
+        old.stream(vbucket)
+    old.close("server")
+    new = Told("test:1", server="node2", port=50_002)
+    new.hello("test/1.0", "JSON", "Collections")
+    new.open("test:1", "producer")
     for vbucket in vbuckets:
-        talk.stream(vbucket)
-    streamed = [Recorded(one.data, one.wire, one.time_ns) for one in packets(talk)]
-    told = found([*attempt(*UNANSWERED, server="10.0.0.9"), *streamed], tmp_path_factory)
-    assert [one.severity for one in told if one.rule == "server-not-reached"] == [severity]
+        new.stream(vbucket)
+    new.wait(60)
+    new.noop()
+    streamed = [Recorded(one.data, one.wire, one.time_ns) for one in packets(old, new)]
+    tries = attempt(*((seconds + 20, to_server, flags) for seconds, to_server, flags in UNANSWERED))
+    told = found([*tries, *streamed], tmp_path_factory)
+    assert [one.severity for one in told if one.rule == "server-not-reached"] == [
+        severity if had_streams else "warning"
+    ]
 
 
 def test_a_syn_that_was_sent_once_has_time_to_be_answered(

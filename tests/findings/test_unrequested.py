@@ -11,9 +11,11 @@ from typing import Any
 
 from dcpinspect.findings.unrequested import RULES
 from dcpinspect.streams.conversation import Conversation
-from tests.findings.checked import findings
+from tests.builders import ACK, RST, SYN
+from tests.damage import Talk
+from tests.findings.checked import findings, found_in
 from tests.peers.script import text
-from tests.streams.told import Told, opened
+from tests.streams.told import Told, opened, packets
 
 IDS = [rule.id for rule in RULES]
 REPORTS = Conversation.reports.fget.__code__  # type: ignore[attr-defined]
@@ -137,6 +139,30 @@ def test_a_client_that_forgets_half_of_what_it_lost() -> None:
         member.stream(vbucket)
     told = findings(first, second, goes_on(member), rules=IDS)
     assert {one.severity for one in told} <= {"note"}
+
+
+def test_a_client_that_cannot_reach_the_node_has_not_forgotten_its_vbuckets() -> None:
+    first, second = opened("x:1", port=50_001), opened("x:1", port=50_002)
+    first.server = "node2"
+    for vbucket in range(4):
+        first.stream(vbucket)
+    first.close("server", abort=True)
+    document = {
+        "vBucketServerMap": {
+            "serverList": ["10.0.0.2:11210", "10.0.0.3:11210"],
+            "vBucketMap": [[0], [0], [1], [1]],
+        }
+    }
+    second.ask("get_cluster_config", {"value": text(document), "datatype": 1})
+    for vbucket in range(2):
+        second.stream(vbucket)
+    told = packets(first, goes_on(second, 60))
+    assert [one.vbuckets for one in found_in(told, rules=IDS)] == [(2, 3)]
+    again = Talk(50_009, hosts=("10.0.0.1", "10.0.0.3"), start_ns=told[-1].time_ns - 30 * 10**9)
+    again.send(0, flags=SYN)
+    again.send(1, flags=RST | ACK)
+    tried = sorted([*told, *again.packets], key=lambda packet: packet.time_ns)
+    assert found_in(tried, rules=IDS) == []
 
 
 def test_a_client_that_closed_its_connection_may_have_given_some_to_a_new_member() -> None:
