@@ -222,8 +222,12 @@ class Clients:
         stream = self._context.streams[loss.stream]
         moves, server_of_node = self._moves_of(self._context.clients[stream.connection])
         time_ns, node = moves.get(stream.vbucket, (0, ""))
-        server = self._context.by_number[stream.connection].server
-        return time_ns - LONG_NS > loss.received_ns and server_of_node.get(node) == server
+        link = self._context.by_number[stream.connection]
+        since_ns = self._context.until_ns(link) - time_ns
+        return (
+            since_ns > LONG_NS < time_ns - loss.received_ns
+            and server_of_node.get(node) == link.server
+        )
 
     def _has_left(self, loss: LostStream, patience_ns: int) -> bool:
         """Returns whether a connection was closed, or the client closed all its other streams,
@@ -316,6 +320,13 @@ class Clients:
         ):
             return None  # not told, or told by who did not know yet that it moved
         return node, node in server_of_node
+
+    def sees_node_of(self, client: str, vbucket: int) -> bool:
+        """Returns whether the capture has a connection of a client to the node that servers named
+        last for a vbucket.
+        """
+        moves, server_of_node = self._moves_of(client)
+        return moves.get(vbucket, (0, ""))[1] in server_of_node
 
     def sees_all_nodes(self, client: str) -> bool:
         """Returns whether the capture has a connection of a client to each node that servers named,

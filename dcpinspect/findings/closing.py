@@ -174,7 +174,11 @@ def _left_ns(context: Context, link: TcpConnection, runs: RowNumbers) -> int:
     streams, conduct = context.streams, context.conduct
     client, since_ns = context.clients[link.number], link.closed_ns
     session = context.session(link.number)
-    lasts_ns = conduct.latest_ns(client) - since_ns
+    connections = context.tracker.state.connections
+    lasts_ns = max(
+        int(connections[number].time[1 - context.producer(number)]) - since_ns
+        for number in context.consumers.of_name[client]
+    )
     if link.closed_by != context.producer(link.number) or lasts_ns < _BACK_NS:
         return 0
     is_back = any(

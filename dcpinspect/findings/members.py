@@ -139,7 +139,7 @@ class Members:
         until_of = {link.number: link.heard_until_ns for link in links}
         times = streams.opened.time[requests]
         heard_ns = np.array([until_of[number] for number in streams.connection[requests].tolist()])
-        is_pause = np.diff(times) > PATIENCE_NS
+        is_pause = np.diff(times) > _AWAY_NS  # others connect to their nodes one after the other
         is_pause &= (heard_ns - times > PATIENCE_NS)[:-1] & context.granted[requests[:-1]]
         pauses_ns: list[int] = times[:-1][is_pause].tolist()
         if self.has_only_some(client):

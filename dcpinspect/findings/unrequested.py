@@ -221,7 +221,7 @@ def _abandoned(
     """Returns the vbuckets whose last streams ran without an end until a producer closed their
     connections, and that were listed after that; and how many others it asked for again since.
     What another member of the client's group has later is not among them, nor what is on a node
-    that the client cannot reach.
+    that the client cannot reach, or that is not in the capture.
 
     ``listed_ns``: when each vbucket was listed last.
     """
@@ -240,6 +240,7 @@ def _abandoned(
             or not is_lost
             or link.closed_ns >= listed_ns.get(vbucket, 0)
             or is_away(link.number)
+            or not context.conduct.sees_node_of(context.clients[link.number], int(vbucket))
         ):
             continue
         later = (streams.vbucket == vbucket) & (streams.opened.time > link.closed_ns)

@@ -116,7 +116,7 @@ def test_a_client_that_came_back_without_a_vbucket_may_have_left_it_to_another_m
     back = opened("c:1", port=50_002)
     back.stream(8)
     if how != "is gone at once":
-        back.wait(1 if how == "asks for it soon" else 3)
+        back.wait(3 if how == "asks for it soon" else 12)
         back.noop()
     if how == "asks for it soon":
         back.stream(7, start=11, log=[(0xA, 0)])

@@ -315,9 +315,11 @@ def test_a_node_that_marks_its_own_name_in_the_map_is_known_by_it(
     assert [one.vbuckets for one in found(*talks)] == [(1,)] * is_told
 
 
-@pytest.mark.parametrize(("seconds", "is_told"), [(6, True), (1, False)])
+@pytest.mark.parametrize(
+    ("seconds", "then", "is_told"), [(6, 40, True), (1, 40, False), (6, 3, False)]
+)
 def test_a_vbucket_that_stays_by_a_later_map_has_to_be_reopened(
-    seconds: float, is_told: bool
+    seconds: float, then: float, is_told: bool
 ) -> None:
     talk = opened("dcp:1")
     lost, other = talk.stream(0), talk.stream(1)
@@ -327,7 +329,7 @@ def test_a_vbucket_that_stays_by_a_later_map_has_to_be_reopened(
         "vBucketServerMap": {"serverList": [NODES["node1"]], "vBucketMap": [[0], [0]]},
     }
     talk.ask("get_cluster_config", {"value": json.dumps(document), "datatype": 1})
-    talk.wait(40)
+    talk.wait(then)
     other.snapshot(0, 5, "memory")
     assert [one.vbuckets for one in found(talk)] == [(0,)] * is_told
 

@@ -141,6 +141,17 @@ def test_a_client_that_forgets_half_of_what_it_lost() -> None:
     assert {one.severity for one in told} <= {"note"}
 
 
+def test_what_moved_to_a_node_that_nobody_captured_may_be_asked_for_there() -> None:
+    first, second = opened("x:1", port=50_001), opened("x:1", port=50_002)
+    for vbucket in range(4):
+        first.stream(vbucket)
+    first.close("server", abort=True)
+    mapped(second, [[0], [0], [1], [1]])
+    for vbucket in range(2):
+        second.stream(vbucket)
+    assert found(first, goes_on(second)) == []
+
+
 def test_a_client_that_cannot_reach_the_node_has_not_forgotten_its_vbuckets() -> None:
     first, second = opened("x:1", port=50_001), opened("x:1", port=50_002)
     first.server = "node2"
