@@ -36,10 +36,11 @@ RULES = rules(
             went on without the vbucket on new ones for more than 10 s. So it is if the consumer,
             which shares the vbuckets of its nodes with others, was away for more than 10 s. It
             stays a warning if SET_VBUCKET commands of the capture made that branch, and the vbucket
-            was active again within 2 s. It is also a note if the same program on the same host had streamed to a finite end under another name. So
-            it is if the stream starts at the high seqno that the consumer was just told. Or a
-            stream starts above where its branch began, and the consumer's items up to its start are
-            of another branch; a note if that was more than 2 s ago
+            was active again within 2 s. It is also a note if the same program on the same host had
+            streamed to a finite end under another name. So it is if the stream starts at the high
+            seqno that the consumer was just told. Or a stream starts above where its branch began,
+            and the consumer's items up to its start are of another branch; a note if that was more
+            than 2 s ago
         unless: another consumer; connections of two names, side by side or in turn; seqnos that
             another member of the consumer's group received in between; capture loss
         next: let the consumer read the skipped seqnos again, because it does not have them; its
