@@ -248,10 +248,12 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         return " · ".join(phrase for phrase in phrases if phrase)
 
     def _label(self, row: int, part: int, base: Style) -> list[Piece]:
-        """Returns the sign of the worst vbucket of a row, and its words."""
+        """Returns a line of a row's label: the sign of its worst vbucket and its words in the lowest
+        line, beside the letters.
+        """
         is_here, width = row == self.row and self.column < 0, self._label_width
         style = base + self.cursor_style() if is_here else base
-        if part:
+        if part < self.form.high - 1:
             return [(" ", base), (" " * (width - 2), style), (" ", base)]
         sign, sign_style = sign_of(self.app, self.cells, self._worst[row])
         if is_here:  # the cursor's colour would hide that of the sign

@@ -101,6 +101,21 @@ def test_a_row_begins_with_how_its_vbucket_stands_and_enter_there_asks_for_no_ti
     play("orphans.pcap", scene)
 
 
+def test_the_label_of_a_tall_row_stands_in_the_line_of_its_letters() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await to_heat(app, pilot)
+        heat = app.navigation.vbuckets.heat
+        assert heat.form.high > 1
+        high, numbers = heat.form.high, [7, 8, 9, 10]
+        for line in range(high * len(numbers)):
+            text = heat.render_line(heat.HEAD + line).text
+            is_last = line % high == high - 1
+            assert text[2:14].split() == ([str(numbers[line // high]), "ended"] if is_last else [])
+            assert ("Q" in text, "C" in text, "E" in text) == (is_last,) * 3
+
+    play("rollback.pcap", scene)
+
+
 def test_a_time_before_all_streams_leaves_them_in_view() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2", "right", "enter")
