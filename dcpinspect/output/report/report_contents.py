@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from dcpinspect.coverage import Coverage, DirectionCoverage
 from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.lazy_dataclass import dataclass
@@ -186,8 +188,9 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
     rows = _evidence_rows(
         [*causes, *(effect for several in effects.values() for effect in several)], most
     )
-    numbers, more = _vbuckets_that_matter(source, most.timelines)
-    if more:
+    weights = _weights(source)
+    numbers = [*weights] or sorted({*source.by_name["vbuckets"].values("vbucket")})[:_WELL]
+    if (more := len(numbers) - most.timelines) > 0:
         left_out.append(
             f"The timelines of {more:,} more vbuckets. 'dcpinspect timeline --vbucket N' draws "
             "them."
@@ -200,7 +203,9 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
         for title in ("vbuckets", "connections", "rollbacks")
         if len(source.by_name[title]) > most.rows
     ]
-    by_vbucket = RecordSelection(sort=["vbucket"])
+    places = {number: place for place, number in enumerate(weights)}
+    rollbacks = source.by_name["rollbacks"]
+    ranks = [places.get(number, len(places)) for number in rollbacks.values("vbucket")]
     return Contents(
         source,
         verdict=verdict(causes, source.looked)
@@ -209,9 +214,9 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
         causes=causes[: most.findings],
         effects=effects,
         shown={message.row: message for message in source.messages(rows, most)},
-        vbuckets=by_vbucket.matching(source.by_name["vbuckets"]),
-        rollbacks=by_vbucket.matching(source.by_name["rollbacks"]),
-        timelines=[_timeline(source, number, most) for number in numbers],
+        vbuckets=RecordSelection(sort=["vbucket"]).matching(source.by_name["vbuckets"]),
+        rollbacks=rollbacks.take(np.argsort(ranks, kind="stable")),
+        timelines=[_timeline(source, number, most) for number in numbers[: most.timelines]],
         coverage=[
             *source.coverage.where(lambda all_: all_.is_own & (all_.captured + all_.missing > 0))
         ],
@@ -275,12 +280,9 @@ def _byte_lines(message: Message, limit: int) -> Iterator[str]:
         yield f"        {message.size - len(cells):,} more bytes"
 
 
-def _vbuckets_that_matter(source: Source, limit: int) -> tuple[list[int], int]:
-    """Returns the vbuckets whose timelines are drawn, in rising order, and how many more would
-    deserve one.
-
-    Vbuckets with errors, warnings or rollbacks deserve one. If nothing is wrong, the first vbuckets
-    are drawn.
+def _weights(source: Source) -> dict[int, int]:
+    """Returns the vbuckets with errors, warnings or rollbacks, and how much each weighs, the worst
+    first.
     """
     weights: Counter[int] = Counter()
     for finding in source.findings:
@@ -288,9 +290,7 @@ def _vbuckets_that_matter(source: Source, limit: int) -> tuple[list[int], int]:
             weights[number] += 10_000 if finding.severity == "error" else 100
     for number in source.tables.rollbacks.values("vbucket"):
         weights[number] += 10
-    well = sorted(set(source.by_name["vbuckets"].values("vbucket")))[:_WELL]
-    ordered = sorted(weights, key=lambda number: (-weights[number], number)) or well
-    return sorted(ordered[:limit]), max(0, len(ordered) - limit)
+    return dict(sorted(weights.items(), key=lambda weighed: (-weighed[1], weighed[0])))
 
 
 def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:

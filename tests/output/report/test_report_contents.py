@@ -38,8 +38,18 @@ def test_a_message_has_its_line_its_fields_and_its_bytes() -> None:
 
 
 def test_timelines_are_of_vbuckets_with_errors_warnings_and_rollbacks_or_the_first_ones() -> None:
-    assert [one.vbucket for one in gathered(SAMPLES / "orphans.pcap").timelines] == [42, 45, 48]
+    assert [one.vbucket for one in gathered(SAMPLES / "orphans.pcap").timelines] == [48, 42, 45]
     assert [one.vbucket for one in gathered(SAMPLES / "tour.pcapng").timelines][:1] != []
+
+
+def test_timelines_and_rollbacks_begin_with_the_worst_vbuckets() -> None:
+    told = gathered(SAMPLES / "orphans.pcap", limits=Limits(timelines=2))
+    assert [one.vbucket for one in told.timelines] == [48, 42], "two errors before one"
+    told = gathered(SAMPLES / "loop.pcap")
+    assert [one.vbucket for one in told.timelines] == [31, 30], "31 has one more warning"
+    assert told.rollbacks.values("vbucket") == [31] * 4 + [30] * 4
+    rows = told.rollbacks.values("request_row")
+    assert rows == sorted(rows[:4]) + sorted(rows[4:]), "those of a vbucket by time"
 
 
 def test_the_tables_and_the_map_are_in_the_order_of_vbucket_numbers() -> None:
