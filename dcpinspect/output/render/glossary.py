@@ -240,6 +240,24 @@ word of TCP and TLS
         window of its own
 word of dcpinspect
     Con: the connection, by its number
+    cell: the smallest part of a map, a timeline or a chart, of one or more vbuckets, or of a stretch
+        of seqnos or time
+    loop: of a client: it goes on asking for what the server answers with a rollback each time
+    receives nothing: of a vbucket: its client has no stream of it any more, or one that sends
+        nothing
+    new branch: of a vbucket: what its history goes on with after a failover or a crash, with a new
+        vbucket uuid
+    strict flag: the flag strict-vbucket-uuid of a stream request: even one from 0 must not name a
+        uuid that the server does not know
+    group: clients that share the vbuckets of a bucket, such as the workers of a connector; the
+        host in their DCP names tells them apart
+    member: of a group: one of the clients that share its vbuckets
+    coverage: what became of every byte: decoded, skipped, unfinished, or not captured
+    clock: of a capture: where its packets got their times; another machine's may be ahead or behind
+    tap: a device that copies the packets of a line for a capture
+    at fault: of a finding: the side whose mistake it is
+    %2: behind an address: it is of the second network in the capture that has this address, where
+        another server has it
     Summary: of read: what a message says, in short
     throughput: how many bytes were sent in a time
     block: of charts, stats and io: a stretch of time whose messages or bytes are counted together

@@ -72,6 +72,8 @@ def test_every_cause_of_a_rule_is_explained() -> None:
         *("vb", "Con", "Summary", "prepared", "completed", "TCP window", "below DCP", "lacks"),
         *("starts at the request", "nobody is at fault", "not over by the end", "throughput"),
         *("other-history", "not-reached", "no-stream", *EVENTS),
+        *("cell", "loops", "receives nothing", "new branch", "strict flag", "group", "members"),
+        *("coverage", "clock", "tap", "at fault", "%2"),
         "dcp_disconnect_when_stuck_name_regex",
     ],
 )
