@@ -73,7 +73,7 @@ VERDICTS = {
     "starved-by-flow-control": _ORANGE,
     "stalled": _ORANGE,
     "rolled-back": _PURPLE,
-    "refused": _RED,
+    "refused": _ORANGE,
     "never-answered": _RED,
 }
 """Colours of the verdicts on vbuckets and streams."""

@@ -24,6 +24,10 @@ def test_each_verdict_cause_and_type_has_a_colour() -> None:
     assert set(SNAPSHOTS) == set(SNAPSHOT_TYPES)
 
 
+def test_a_refusal_that_may_be_a_note_has_not_the_colour_of_errors() -> None:
+    assert PAINTS["verdict-refused"] != PAINTS["severity-error"]
+
+
 def _light(colour: str) -> float:
     """Relative luminance, as WCAG 2 defines it."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
