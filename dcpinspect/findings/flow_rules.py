@@ -88,9 +88,9 @@ RULES = rules(
         unless: after a hole, until the window is granted again; at the end of the capture if no
             stream is open; a window above 4 GiB, if more than its lower 32 bits is in use
         next: look for what stops the consumer from processing its messages, and restart it if it
-            does not go on; a consumer has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect it
-            after dcp_disconnect_when_stuck_timeout_seconds (720 by default) if
-            dcp_disconnect_when_stuck_name_regex matches its name
+            does not go on; a consumer has to count all its bytes, because servers from 7.2.7, 7.6.6
+            and 8.0 on disconnect it after dcp_disconnect_when_stuck_timeout_seconds (720 by
+            default) if dcp_disconnect_when_stuck_name_regex matches its name
         causes: {MOSTLY_FULL} {SILENT}
         whose: consumer, unknown for {MOSTLY_FULL} {SILENT}
         reports: GOCBC-774, JDCP-83, JDCP-184, JDCP-246, couchbase/couchbase-kafka-connector#8
