@@ -105,6 +105,8 @@ class Clients:
         reopened all that moved away.
         """
         self._moves: dict[str, _Moves] = {}
+        self._said_until_ns: dict[str, int] = {}
+        self._sees_all_nodes: dict[str, bool] = {}
 
     @cached_property
     def losses(self) -> dict[str, LostStreams]:
@@ -332,8 +334,11 @@ class Clients:
         """Returns whether the capture has a connection of a client to each node that servers named,
         and they named some.
         """
-        moves, server_of_node = self._moves_of(client)
-        return bool(moves) and {node for _, node in moves.values()} <= server_of_node.keys()
+        if client not in self._sees_all_nodes:
+            moves, server_of_node = self._moves_of(client)
+            nodes = {node for _, node in moves.values()}
+            self._sees_all_nodes[client] = bool(moves) and nodes <= server_of_node.keys()
+        return self._sees_all_nodes[client]
 
     def has_left(self, host: str, server: str) -> bool:
         """Returns whether clients on a host had streams on a node, and have open ones of all these
@@ -423,6 +428,25 @@ class Clients:
         context = self._context
         servers = {number: link.server for number, link in context.by_number.items()}
         return NameNumbers(servers, len(context.tracker.state.connections))
+
+    def said_until_ns(self, client: str) -> int:
+        """Returns the time of the latest message of a client itself, on any connection."""
+        if client not in self._said_until_ns:
+            context, connections = self._context, self._context.tracker.state.connections
+            self._said_until_ns[client] = max(
+                int(connections[number].time[1 - context.producer(number)])
+                for number in self._consumers.of_name[client]
+            )
+        return self._said_until_ns[client]
+
+    @cached_property
+    def latest_attempt_ns(self) -> Mapping[tuple[str, str], int]:
+        """By host of clients and server: when the latest connection began, in vain or not."""
+        latest_ns: dict[tuple[str, str], int] = {}
+        for link in self._context.links:
+            key = host_of(link.client), link.server
+            latest_ns[key] = max(latest_ns.get(key, 0), link.first_ns)
+        return latest_ns
 
     def latest_ns(self, client: str) -> int:
         """Returns the time of the latest message on any connection of a client."""

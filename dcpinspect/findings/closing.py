@@ -174,19 +174,10 @@ def _left_ns(context: Context, link: TcpConnection, runs: RowNumbers) -> int:
     streams, conduct = context.streams, context.conduct
     client, since_ns = context.clients[link.number], link.closed_ns
     session = context.session(link.number)
-    connections = context.tracker.state.connections
-    lasts_ns = max(
-        int(connections[number].time[1 - context.producer(number)]) - since_ns
-        for number in context.consumers.of_name[client]
-    )
+    lasts_ns = conduct.said_until_ns(client) - since_ns
     if link.closed_by != context.producer(link.number) or lasts_ns < _BACK_NS:
         return 0
-    is_back = any(
-        other_link.server == link.server
-        and host_of(other_link.client) == host_of(link.client)
-        and other_link.first_ns > since_ns
-        for other_link in context.links
-    )
+    is_back = conduct.latest_attempt_ns[host_of(link.client), link.server] > since_ns
     is_endless = (streams.request.end[runs] == GREATEST).all()
     if (
         is_back

@@ -36,6 +36,7 @@ class Members:
         self._context = context
         self._in_order: dict[int, tuple[RowNumbers, RowNumbers]] = {}
         self._of_client: dict[str, tuple[list[int], list[int]]] = {}
+        self._has_only_some: dict[str, bool] = {}
 
     def received(self, old: int, new: int) -> bool:
         """Returns whether other members of a client's group received all that its stream ``new``
@@ -116,10 +117,14 @@ class Members:
         """Returns whether a client never asked for some vbuckets that its nodes have, so that it may
         share them with others.
         """
-        context, numbers = self._context, self._context.consumers.of_name[client]
-        requests = np.concatenate([context.streams_of(number) for number in numbers])
-        vbuckets = set(context.streams.vbucket[requests].tolist())
-        return any(self._listed_here(number) - vbuckets for number in numbers)
+        if client not in self._has_only_some:
+            context, numbers = self._context, self._context.consumers.of_name[client]
+            requests = np.concatenate([context.streams_of(number) for number in numbers])
+            vbuckets = set(context.streams.vbucket[requests].tolist())
+            self._has_only_some[client] = any(
+                self._listed_here(number) - vbuckets for number in numbers
+            )
+        return self._has_only_some[client]
 
     def _starts_and_pauses(self, client: str) -> tuple[list[int], list[int]]:
         """Returns when a client began a connection, and had no other; and when it did so after it

@@ -16,7 +16,7 @@ from dcpinspect.output.render.byte_grid import GridCells
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.tui import theme
-from dcpinspect.tui.line_view import LineView, Piece, visible_width
+from dcpinspect.tui.line_view import LineView, Piece, strip, visible_width
 
 
 class Parts:
@@ -124,11 +124,11 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         start = (int(self.scroll_offset.y) + y) * self.columns
         base = self.rich_style
         if self._cells is None or start >= self.count:
-            return self.drawn()
+            return Strip.blank(visible_width(self), base)
         cells = self._cells.between(start, start + self.columns)
         dim = self.dim_style()
         lit = base + self.get_component_rich_style("bytes--field", partial=True)
-        return self.drawn(*self._hex(start, cells, base, dim, lit))
+        return strip(self._hex(start, cells, base, dim, lit), visible_width(self), base)
 
     def _is_lit(self, at: int) -> bool:
         return self._span is not None and self._span[0] <= at < self._span[1]

@@ -678,6 +678,10 @@ BOUNDED = {
         "one goes past others that wait, of which there are MAX_WAITING / NODE_COST at most"
     ),
     "streams of one vbucket": "each is compared with some that are near it",
+    **dict.fromkeys(
+        ("requests with unknown uuids", "rollback loops"),
+        "each looks back at MOST_EARLIER streams of its vbucket at most",
+    ),
 }
 """Work for each that grows up to a limit, which these captures do not reach."""
 
