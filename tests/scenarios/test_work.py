@@ -640,8 +640,8 @@ KINDS: dict[str, tuple[int, Callable[[int], bytes]]] = {
     "requests up to 0": (24, lambda n: asking_again(n, up_to_0)),
     "requests that skip seqnos": (16, lambda n: asking_again(n, skipping)),
     "requests outside their snapshots": (16, lambda n: asking_again(n, outside)),
-    "requests with unknown uuids": (3, lambda n: asking_again(n, unknown_uuids)),
-    "rollback loops": (12, lambda n: asking_again(n, loops)),
+    "requests with unknown uuids": (24, lambda n: asking_again(n, unknown_uuids)),
+    "rollback loops": (80, lambda n: asking_again(n, loops)),
     "failovers that are followed": (16, lambda n: asking_again(n, failed_over)),
     "streams that are not reopened": (24, orphaned),
     "framing extras": (60, framed_extras),
@@ -678,10 +678,6 @@ BOUNDED = {
         "one goes past others that wait, of which there are MAX_WAITING / NODE_COST at most"
     ),
     "streams of one vbucket": "each is compared with some that are near it",
-    **dict.fromkeys(
-        ("requests with unknown uuids", "rollback loops"),
-        "each looks back at MOST_EARLIER streams of its vbucket at most",
-    ),
 }
 """Work for each that grows up to a limit, which these captures do not reach."""
 
