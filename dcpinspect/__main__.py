@@ -73,6 +73,12 @@ def open_standard_input() -> None:
 
 def run() -> NoReturn:
     """Runs the command line in a process of its own, which starts and ends as fast as it can."""
+    if sys.flags.optimize > 1:
+        sys.stderr.write(
+            "dcpinspect: docstrings declare the options, and python -OO (PYTHONOPTIMIZE=2) leaves "
+            "them out; use -O (PYTHONOPTIMIZE=1), or neither\n"
+        )
+        sys.exit(2)
     open_standard_input()
     interrupts.install()  # before anything else is loaded
     pthread_sigmask(SIG_SETMASK, _BEFORE)

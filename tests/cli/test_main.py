@@ -279,6 +279,15 @@ def test_a_program_that_was_told_to_ignore_ctrl_c_goes_on() -> None:
     )
 
 
+def test_python_without_docstrings_is_refused_in_one_line() -> None:
+    result = run("check", str(SAMPLES / "rollback.pcap"), PYTHONOPTIMIZE="2")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == (
+        "dcpinspect: docstrings declare the options, and python -OO (PYTHONOPTIMIZE=2) leaves "
+        "them out; use -O (PYTHONOPTIMIZE=1), or neither\n"
+    )
+
+
 def test_a_standard_input_that_is_closed_is_empty() -> None:
     """The next file that the program opened would have been number 0, and waited for."""
     read = subprocess.run(
