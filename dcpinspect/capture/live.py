@@ -43,7 +43,9 @@ MOST_STATES = 1 << 13
 """Number of states of the recorder that are remembered: of an hour."""
 _HEADER = 12
 _END_S = 10.0
-"""Greatest number of seconds that the recorder may take to end once nobody reads."""
+"""Seconds within which the recorder has to end once nobody reads, and has to answer once it is to
+end.
+"""
 _SOON_S = 0.8
 """Seconds that a program that a signal ends waits for that; the recorder ends without it, too."""
 
@@ -129,7 +131,8 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
         self._is_told = dict.fromkeys(("dropped", "lost"), False)
         self._behind = 0
         self._is_ended = False
-        self._stopped = False
+        self._stopped_at: float | None = None
+        self._heard_at = time.monotonic()
         self.interfaces: list[tuple[str, int]] = []
         """Name and LINKTYPE_ number of each interface, by the number that its packets have."""
         self.buffer_bytes: int | None = None
@@ -261,7 +264,8 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
         """Ends the recording; the iteration ends once what was recorded is delivered. A signal
         handler or a thread may call this.
         """
-        self._stopped = True
+        if self._stopped_at is None:
+            self._stopped_at = time.monotonic()
         pipe = self._recorder.stdin
         with contextlib.suppress(OSError, ValueError):
             if pipe is not None:
@@ -334,7 +338,7 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
             return
         while self._behind < len(BEHIND_S) and seconds >= BEHIND_S[self._behind]:
             self._behind += 1
-        if not self._stopped:
+        if self._stopped_at is None:
             self._tell(
                 f"{escape(self.files[0].name)}: what is shown is {seconds:.0f} s behind, "
                 f"{self.unread:,} packets wait; they are recorded, and will be read"
@@ -352,20 +356,29 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
             return
         while (output := self._recorder.stdout.read(1 << 16)) is not None:
             if not output:
-                self._hear_the_end()
+                self._hear_the_end("was killed")
                 return
+            self._heard_at = time.monotonic()
             *lines, self._heard = (self._heard + output).split(b"\n")
             for line in filter(None, lines):
                 self._follow_report(json.loads(line))
+        if (
+            not self._chain.is_complete
+            and self._stopped_at is not None
+            and time.monotonic() - max(self._stopped_at, self._heard_at) > _END_S
+        ):
+            # its disk does not answer, or somebody stopped it
+            self._recorder.kill()
+            self._hear_the_end(f"did not answer for {_END_S:.0f} s and was killed")
 
-    def _hear_the_end(self) -> None:
+    def _hear_the_end(self, what_happened: str) -> None:
         if not self._is_ended and not self._chain.is_complete:
             file = self.files[0]
             file.problems.append(
                 FileDamage(
                     file.name,
                     None,
-                    "the process that records was killed; the file has what it wrote",
+                    f"the process that records {what_happened}; the file has what it wrote",
                 )
             )
         self._is_ended = self._chain.is_complete = True

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from dcpinspect.capture import live
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.interfaces import interfaces, traffic
 from dcpinspect.capture.live import BATCH_BYTES, LiveCapture
@@ -718,6 +719,24 @@ def test_a_recorder_that_is_killed_leaves_what_it_wrote(
         ]
     with open_capture(path) as file:
         assert sum(map(len, file)) == 1
+
+
+def test_a_recorder_that_does_not_answer_is_not_waited_for(
+    wire: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_END_S", 1.0)
+    namespace, fd = wire
+    with opened(namespace, path=tmp_path / "x.pcapng") as capture:
+        os.write(fd, segment(1))
+        recorded(capture, 1)
+        capture._recorder.send_signal(signal.SIGSTOP)
+        capture.stop()
+        assert [packet for batch in capture for packet in packets(batch)] == [segment(1)]
+        assert [problem.what for problem in capture.problems] == [
+            "the process that records did not answer for 1 s and was killed; "
+            "the file has what it wrote"
+        ]
+    assert capture._recorder.returncode == -signal.SIGKILL
 
 
 def test_a_recorder_ends_with_the_process_that_wanted_it(
