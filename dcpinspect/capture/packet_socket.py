@@ -26,11 +26,13 @@ LINK_TYPES = {1: ETHERNET, 772: ETHERNET, 65534: RAW_IP}
 """Link type by ARPHRD_ number of the interface: Ethernet, loopback, and tunnels whose packets have
 no header below IP.
 """
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 18
 """Size of a block in bytes. The kernel hands over a block when it is full, or ``RETIRE_MS`` after
-its first packet.
+its first packet. So the number of blocks is also how long a recorder may be kept from running: 5 s
+with 64 MiB, however few packets come. A block holds three packets of 64 KiB, as a kernel makes
+them before a network card divides them.
 """
-RETIRE_MS = 10
+RETIRE_MS = 20
 MOST = 1 << 40
 """Stands for any number of packets."""
 HAS_RINGS = sys.platform == "linux" and sys.byteorder == "little"

@@ -721,6 +721,20 @@ def test_a_recorder_that_is_killed_leaves_what_it_wrote(
         assert sum(map(len, file)) == 1
 
 
+def test_a_recorder_that_is_kept_from_running_loses_no_packet(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    told: Told = []
+    with opened(namespace, told=told) as capture:
+        capture._recorder.send_signal(signal.SIGSTOP)
+        for number in range(100):  # each in a block of its own, once its time is over
+            os.write(fd, segment(number))
+            time.sleep(0.025)
+        capture._recorder.send_signal(signal.SIGCONT)
+        capture.stop()
+        assert sum(len(packets(batch)) for batch in capture) == 100
+        assert (capture.dropped, told) == (0, [])
+
+
 def test_a_recorder_that_does_not_answer_is_not_waited_for(
     wire: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
