@@ -214,6 +214,7 @@ class Interfaces:
         self._spool_bytes = spool_bytes
         self._messages = messages
         self._capture: LiveCapture
+        self._is_begun = False
 
     def order(self, ports: Sequence[int] | None) -> RecordingOrder:
         """Returns what is to be recorded: packets that may be of these ports, or all."""
@@ -253,6 +254,7 @@ class Interfaces:
             spool_bytes=self._spool_bytes,
             packing=self._chosen.compress,
         )
+        self._is_begun = True
         rights.stop_being_able_to_capture()
         return self._capture
 
@@ -263,27 +265,27 @@ class Interfaces:
         """Yields a reading that lasts until Ctrl-C, a limit, or the end of the interfaces."""
         from dcpinspect.reading.reading import Reading
 
-        capture = self.capture(extra_ports, find_ports=find_ports, tell=complain)
-        with (
-            Reading(
-                capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper
-            ) as reading,
-            interrupts.stopping(capture.stop),
-            interrupts.telling(lambda: f"{self.captured()}, {capture.unread:,} left unread"),
-        ):
-            self.bound(reading)
-            where = ", ".join(map(escape, self._names))
-            ports = (
-                "all ports"
-                if find_ports
-                else f"ports {', '.join(map(str, all_ports(extra_ports)))}"
-            )
-            complain(f"{where}: capturing {ports}; Ctrl-C stops it")
-            try:
-                yield reading
-            except (CaptureError, OutputError):  # the recorder could not go on
-                complain(self.captured())
-                raise
+        with interrupts.telling(self.last_line):
+            capture = self.capture(extra_ports, find_ports=find_ports, tell=complain)
+            with (
+                Reading(
+                    capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper
+                ) as reading,
+                interrupts.stopping(capture.stop),
+            ):
+                self.bound(reading)
+                where = ", ".join(map(escape, self._names))
+                ports = (
+                    "all ports"
+                    if find_ports
+                    else f"ports {', '.join(map(str, all_ports(extra_ports)))}"
+                )
+                complain(f"{where}: capturing {ports}; Ctrl-C stops it")
+                try:
+                    yield reading
+                except (CaptureError, OutputError):  # the recorder could not go on
+                    complain(self.captured())
+                    raise
 
     def bound(self, reading: Reading) -> None:
         """Ends the capture once the reading has as many messages as are wanted."""
@@ -298,6 +300,19 @@ class Interfaces:
         complain(f"{self.captured()}; {reading.messages:,} messages, {shown:,} shown")
         return remarks(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
 
+    def last_line(self) -> str:
+        """Says at the end that a signal makes what was captured, and what was not read of it."""
+        if self._is_begun:
+            return f"{self.captured()}, {self._capture.unread:,} left unread"
+        where = self._where()
+        return "interrupted before a packet was read" + (
+            where and f"; what was captured meanwhile is{where}"
+        )
+
+    def _where(self) -> str:
+        named = "files named after " if self._each.is_set else ""
+        return "" if self._chosen.write is None else f" in {named}{escape(self._chosen.write)}"
+
     def captured(self) -> str:
         """Says how many packets came, and how many were lost."""
         capture = self._capture
@@ -310,11 +325,9 @@ class Interfaces:
         ):
             if count:
                 clauses.append(f"{count:,} {fate}")
-        named = "files named after " if self._each.is_set else ""
-        where = "" if self._chosen.write is None else f" in {named}{escape(self._chosen.write)}"
         return (
             f"{escape(capture.files[0].name)}: {max(numbers.packets, capture.packets):,} "
-            f"packets captured{where}, {', '.join(clauses)}"
+            f"packets captured{self._where()}, {', '.join(clauses)}"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from dcpinspect.cli import options
+from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.capturing import Capturing, Interfaces, all_ports
 from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.read import MessageChoices, show
@@ -68,15 +68,16 @@ def _explore(
         )
     redactor, ports = choices.redaction.redactor(), choices.input_.ports.reading_arguments()
     notices: list[str] = []
-    capture = source.capture(**ports, tell=notices.append)
-    capture_to_open = OpenedCapture(
-        capture,
-        filter_text=choices.conditions.filter_ or "",
-        is_saved=bool(source.captures),
-        notices=notices,
-        prepare=source.bound,
-    )
-    status = explore(context, capture_to_open, UiOptions(ports, keep_mib, redactor))
+    with interrupts.telling(source.last_line):
+        capture = source.capture(**ports, tell=notices.append)
+        capture_to_open = OpenedCapture(
+            capture,
+            filter_text=choices.conditions.filter_ or "",
+            is_saved=bool(source.captures),
+            notices=notices,
+            prepare=source.bound,
+        )
+        status = explore(context, capture_to_open, UiOptions(ports, keep_mib, redactor))
     for notice in notices:
         complain(notice)
     complain(source.captured())

@@ -239,6 +239,29 @@ def test_a_file_asked_for_is_complete_at_the_end(
     assert path.read_text().splitlines()[1:] == [str(row) for row in range(1, count + 1)]
 
 
+@pytest.mark.parametrize("delay_s", [0.2, 0.25, 0.3, 0.35, 0.4])
+def test_ctrl_c_while_it_starts_names_the_file_that_is_there(
+    delay_s: float, namespace: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.pcapng"
+    within = ["ip", "netns", "exec", namespace]
+    traffic = "import socket\nwhile True: socket.socket().connect_ex(('127.0.0.1', 11210))"
+    with (
+        subprocess.Popen([*within, sys.executable, "-c", traffic]) as client,
+        subprocess.Popen(
+            [*within, *PROGRAM, "live", "-i", "lo", "-w", str(path)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        time.sleep(delay_s)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        client.kill()
+    assert f" in {path}" in err or not path.exists()
+
+
 def read_rows(path: Path) -> int:
     """Messages in a capture that is being written."""
     done = subprocess.run(
