@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import chain
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset
@@ -34,8 +34,6 @@ from dcpinspect.tables.record_tables import Records
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tables.select import Selection
 from dcpinspect.tables.times import TimeSpan
-
-T = TypeVar("T")
 
 
 class QueriedCaptures(AbstractContextManager["QueriedCaptures", None]):
@@ -95,17 +93,18 @@ class QueriedCaptures(AbstractContextManager["QueriedCaptures", None]):
         no second scan is possible.
         """
         selection = Selection(span=self.span)
-        for batch, count in self._noted(self._scan(self._reading())):
-            selected = selection.rows(batch)
-            selected = selected[selected < count]
-            for first in range(0, len(selected), SLICE):
-                yield record_batch(batch, selected[first : first + SLICE], columns)
+        with self._noting():
+            for batch, count in self._scan(self._reading()):
+                selected = selection.rows(batch)
+                selected = selected[selected < count]
+                for first in range(0, len(selected), SLICE):
+                    yield record_batch(batch, selected[first : first + SLICE], columns)
 
     def records(self, name: str, columns: Sequence[str] | None = None) -> Any:
         """Returns a table that is made from all messages, as a ``pyarrow.Table`` of these columns
         or all. Raises UsageError as ``messages`` does.
         """
-        with self._one_makes_tables:
+        with self._one_makes_tables, self._noting():
             checks = needs_rules(name, columns) and not self._has_findings
             if not self._tables or checks:
                 reading = self._reading()
@@ -114,7 +113,7 @@ class QueriedCaptures(AbstractContextManager["QueriedCaptures", None]):
                     self._has_findings = True
                 else:
                     reading.track(self._redactor)
-                for _ in self._noted(self._scan(reading)):
+                for _ in self._scan(reading):
                     pass
                 self._tables = self._within(reading, reading.by_name())
         return self._tables[name].arrow(columns)
@@ -141,9 +140,10 @@ class QueriedCaptures(AbstractContextManager["QueriedCaptures", None]):
             selected["findings"] = finding_records(reading.findings(wanted=time.has), RULES, names)
         return selected
 
-    def _noted(self, scan: Iterator[T]) -> Iterator[T]:
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
         try:
-            yield from scan
+            yield
         except Exception as error:
             self.failure = error
             raise
@@ -153,12 +153,11 @@ class QueriedCaptures(AbstractContextManager["QueriedCaptures", None]):
         self.scans += 1
         if self.scans > 1:
             if not self.can_repeat:
-                self.failure = UsageError(
+                raise UsageError(
                     "standard input can be read once, and the query reads it more often; write it "
                     "to a file, or, if it is messages that it reads twice, begin it with: with m "
                     "as materialized (from messages), and read m"
                 )
-                raise self.failure
             self.readings.append(self._open())
         return self.readings[-1]
 

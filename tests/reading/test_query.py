@@ -5,6 +5,7 @@ nothing else is in reach.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -512,4 +513,18 @@ def test_what_goes_wrong_while_reading_is_told_as_it_is() -> None:
     ):
         asked.register("broken", ScannedTable(pa.schema({"n": pa.int64()}), rows))
         with pytest.raises(UsageError, match="cut"):
+            list(asked.result())
+
+
+def test_a_capture_that_is_replaced_between_two_scans_is_told_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    shutil.copy(SAMPLES / "rollback.pcap", path)
+    with (
+        QueriedCaptures([str(path)]) as captures,
+        ScannedQuery(
+            "select count(*) from messages join (from messages) using (row)", captures
+        ) as asked,
+    ):
+        path.write_bytes(b"nothing that is a capture")
+        with pytest.raises(CaptureError, match=r"x\.pcap"):
             list(asked.result())
