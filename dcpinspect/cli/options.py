@@ -64,8 +64,11 @@ def with_folders(names: Sequence[str] | None) -> list[str]:
 
 
 def choose_keylogs(names: list[str] | None) -> list[str] | None:
-    """Applies ``--keylog``. Raises UsageError, CaptureError."""
+    """Applies ``--keylog``. What the command writes is as private as the key logs. Raises
+    UsageError, CaptureError.
+    """
     # deferred: few commands need secrets
+    from dcpinspect.capture import rights
     from dcpinspect.transport.tls.keylog import MOST_CONNECTIONS, command_secrets
 
     paths = []
@@ -74,6 +77,7 @@ def choose_keylogs(names: list[str] | None) -> list[str] | None:
             raise UsageError("--keylog env: the variable SSLKEYLOGFILE is not set; name the file")
         paths.append(os.environ["SSLKEYLOGFILE"] if name == "env" else name)
     keys = command_secrets.choose(paths)
+    rights.be_as_private_as(keys.paths)
     for damaged in keys.damage[:1]:
         more = keys.damaged - 1
         complain(

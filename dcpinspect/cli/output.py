@@ -71,8 +71,10 @@ def _open_output(
         interrupts.printed(is_whole=True)
         return
     refuse_to_overwrite(path, captures, others)
-    from dcpinspect.output.export.atomic import AtomicFile  # deferred: only -o needs it
+    from dcpinspect.capture import rights  # deferred: only -o needs them
+    from dcpinspect.output.export.atomic import AtomicFile
 
+    rights.be_as_private_as(others)
     with AtomicFile(path) as file:
         yield file
 

@@ -138,7 +138,8 @@ def run(
     """
     manifest = Manifest.read_newest(options.out)
     paths = files_of(options.captures, without=manifest.out)
-    with as_private_as([*paths, manifest.path(FOLDER)], manifest.out), manifest.locked():
+    keylogs = [path for _, path in options.secrets.keylogs]
+    with as_private_as([*paths, *keylogs, manifest.path(FOLDER)], manifest.out), manifest.locked():
         manifest = _with_options(Manifest.read_newest(options.out).settled(), options)
         manifest.clean()
         going = _RunInProgress(manifest, options, has_whole=then is not None)

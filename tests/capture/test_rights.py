@@ -11,6 +11,7 @@ import pytest
 
 from dcpinspect.capture.rights import as_private_as, become
 from dcpinspect.errors import UsageError
+from tests.findings.logs.written import rollback
 from tests.peers.network import NEEDS_ROOT
 
 PROGRAM = """
@@ -122,6 +123,23 @@ def test_what_is_made_of_a_private_capture_is_private(
         path.unlink()
     assert ran(tmp_path / "out", private, *arguments) in (0, 1)
     assert readable(tmp_path / "out") == sorted(path.name for path in written)
+
+
+@pytest.mark.parametrize("option", ["--log", "--keylog"])
+def test_what_is_made_with_a_private_log_is_private(
+    option: str, private: Path, tmp_path: Path
+) -> None:
+    private.chmod(0o644)
+    log = tmp_path / "captures" / "secret.txt"
+    log.write_text(rollback(0) if option == "--log" else f"CLIENT_RANDOM {'ab' * 32} {'cd' * 48}\n")
+    log.chmod(0o600)
+    command = ("check", "IN", option, str(log), "-f", "json", "-o", "out.json")
+    assert ran(tmp_path / "out", private, *command) in (0, 1)
+    assert (tmp_path / "out" / "out.json").stat().st_mode & 0o777 == 0o600
+    log.chmod(0o644)
+    (tmp_path / "out" / "out.json").unlink()
+    assert ran(tmp_path / "out", private, *command) in (0, 1)
+    assert (tmp_path / "out" / "out.json").stat().st_mode & 0o777 == 0o644
 
 
 GROUP = 54321
