@@ -7,6 +7,7 @@ have.
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import logging
 import math
@@ -408,7 +409,13 @@ def watched(
                 "Java ended while Spark ran; something killed it, as Linux does if memory is short"
             ) from error
         if type(error).__module__.startswith(("pyspark", "py4j")):
-            raise SparkFailedError(f"a job of Spark failed: {_cause(error)}") from error
+            cause = _cause(error)
+            advice = (
+                "; free some where the output is, and in the temporary folder"
+                if os.strerror(errno.ENOSPC) in cause
+                else ""
+            )
+            raise SparkFailedError(f"a job of Spark failed: {cause}{advice}") from error
         raise
     finally:
         ended.set()

@@ -118,6 +118,10 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
             ["check", str(SAMPLES / "tour.pcapng"), "--keylog", ""],
             "--keylog: is empty; name a file with TLS secrets",
         ),
+        (
+            ["check", str(SAMPLES / "tour.pcapng"), "--keylog", "-"],
+            "--keylog -: standard input is for captures; name a file",
+        ),
         (["schema", "a", "b"], "too many arguments; leave out b; see 'dcpinspect schema --help'"),
         (
             ["read", "--forma", "csv", "a.pcap"],

@@ -101,7 +101,8 @@ def test_what_a_task_raises_is_one_line(spark: SparkSession) -> None:
         raise OSError(28, "No space left on device", f"/out/{item}")
 
     with pytest.raises(
-        sessions.SparkFailedError, match=r"a job of Spark failed: .*No space left on device"
+        sessions.SparkFailedError,
+        match=r"a job of Spark failed: .*No space left on device.*; free some where the output is",
     ) as raised:
         SparkRunner(spark, lambda *_: None).map("failing", fail, [1], [1])
     assert "\n" not in str(raised.value)

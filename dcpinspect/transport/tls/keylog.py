@@ -21,6 +21,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
+from dcpinspect.capture.byte_source import STDIN
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.lazy_dataclass import dataclass
 
@@ -204,7 +205,8 @@ def files_of(path: str) -> Iterator[tuple[str, Sequence[str] | None]]:
     """Yields the key logs at a path: the path itself, or all in a folder.
 
     Each comes with the names of capture points that it may belong to; None: all points.
-    ``POINT.log`` and everything in ``POINT/`` belong to that point. Hidden files are left out.
+    ``POINT.log`` and everything in ``POINT/`` belong to that point. Hidden files are left out, and
+    what is no file.
     """
     if not os.path.isdir(path):
         yield path, None
@@ -216,10 +218,9 @@ def files_of(path: str) -> Iterator[tuple[str, Sequence[str] | None]]:
         inside = Path(folder).relative_to(path)
         for name in sorted(file_name for file_name in names if not file_name.startswith(".")):
             within = [str(ancestor) for ancestor in (inside, *inside.parents) if ancestor.parts]
-            yield (
-                os.path.join(folder, name),
-                [str(inside / name), os.path.splitext(str(inside / name))[0], *within],
-            )
+            file = os.path.join(folder, name)
+            if os.path.isfile(file):
+                yield file, [str(inside / name), os.path.splitext(str(inside / name))[0], *within]
 
 
 class DefaultSecrets:
@@ -260,6 +261,8 @@ class _Followed:
     def __init__(self, path: str) -> None:
         if not path:
             raise UsageError("--keylog: is empty; name a file with TLS secrets")
+        if path == STDIN:
+            raise UsageError("--keylog -: standard input is for captures; name a file")
         self.path = path
         self.is_key_log = False
         """Whether a line of a key log was in it."""

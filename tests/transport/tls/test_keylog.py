@@ -130,6 +130,13 @@ def test_a_file_that_is_begun_anew_is_read_from_its_start(
     assert keys.damage == []
 
 
+def test_of_a_folder_only_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(line(ONE))
+    os.mkfifo(tmp_path / "b")
+    (tmp_path / "c").symlink_to("nowhere")
+    assert DefaultSecrets().choose([str(tmp_path)]).paths == (str(tmp_path / "a"),)
+
+
 @pytest.mark.parametrize(
     ("make", "says"),
     [
