@@ -209,8 +209,14 @@ class ByteSource:
             if self.name in _met or isinstance(self.name, FolderCapture):
                 raise CaptureError(
                     self.name,
-                    "was removed while it was read",
-                    "keep captures until the command has ended",
+                    *(
+                        ("is a link to a file that is not there", "remove the link")
+                        if os.path.islink(self.name)
+                        else (
+                            "was removed while it was read",
+                            "keep captures until the command has ended",
+                        )
+                    ),
                 ) from None
             raise missing(self.name) from None
         except (OSError, ValueError) as error:  # a name may have a NUL

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -120,6 +121,8 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
         self._bytes = 0
         self._spool = None if order.path else new_folder()
         if self._spool is not None:
+            # a file is freed once it was read, so all of them have to be small beside the room
+            spool_bytes = min(spool_bytes, shutil.disk_usage(self._spool).free)
             order = replace(
                 order,
                 path=os.path.join(self._spool, "packets"),

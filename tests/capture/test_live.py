@@ -467,6 +467,27 @@ def test_what_the_spool_had_no_room_for_is_counted_and_told(wire: tuple[str, int
     ]
 
 
+def test_a_small_folder_of_temporary_files_is_enough_for_a_reader_that_keeps_pace(
+    wire: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    namespace, fd = wire
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(tmp_path)], check=True)
+    try:
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        with opened(namespace) as capture:
+            received = 0
+            batches = iter(capture)
+            for number in range(4000):  # 32 MB
+                os.write(fd, segment(number, size=8000))
+                while number - received > 100 and not capture.numbers.unrecorded:
+                    received += len(next(batches))
+            capture.stop()
+            received += sum(map(len, batches))
+            assert (received, capture.lost, capture.numbers.unrecorded) == (4000, 0, 0)
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
 def test_temporary_files_are_private_and_gone_at_the_end(
     wire: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

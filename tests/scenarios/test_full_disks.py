@@ -184,6 +184,17 @@ def test_a_capture_that_is_removed_while_it_is_read_is_not_called_misspelled(
         open_capture(str(tmp_path / "abc.pcap"))
 
 
+def test_a_link_in_a_directory_that_leads_nowhere_is_called_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.pcap").write_bytes(Path(ROLLBACK).read_bytes())
+    (tmp_path / "b.pcap").symlink_to("nowhere")
+    assert main(["info", str(tmp_path)]) == 3
+    assert (
+        "b.pcap: left out, for it is a link to a file that is not there" in capsys.readouterr().err
+    )
+
+
 def test_frames_of_gaps_are_named_with_their_files_if_there_are_several() -> None:
     for names, of in (([LOSS], ""), ([ROLLBACK, LOSS], f" of {LOSS}")):
         with Reading(names) as reading:
