@@ -99,13 +99,14 @@ def check_installed() -> str:
         raise UsageError(f"the pipeline needs {' and '.join(missing)}; install dcpinspect[spark]")
     if "SPARK_REMOTE" in os.environ or "SPARK_CONNECT_MODE_ENABLED" in os.environ:
         return ""
+    for variable, program in (("JAVA_HOME", "bin/java"), ("SPARK_HOME", "bin/spark-submit")):
+        home = os.environ.get(variable)
+        if home and not os.access(os.path.join(home, program), os.X_OK):
+            raise UsageError(
+                f"{variable} is {escape(home)}, which has no {program}; correct it, or unset it"
+            )
     java = java_program()
     if java is None:
-        home = os.environ.get("JAVA_HOME")
-        if home:
-            raise UsageError(
-                f"JAVA_HOME is {escape(home)}, which has no bin/java; correct it, or unset it"
-            )
         raise UsageError(f"Spark needs Java {OLDEST_JAVA} or newer, and there is none; {_INSTALL}")
     version, version_text = java_version(java)
     if version is None:

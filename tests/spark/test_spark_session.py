@@ -77,6 +77,16 @@ def test_no_java_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         check_installed()
 
 
+def test_a_folder_of_spark_without_spark_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(
+        UsageError, match=r"SPARK_HOME is .* which has no bin.spark-submit; correct it, or unset it"
+    ):
+        check_installed()
+
+
 def test_no_pyspark_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "pyspark" else name
