@@ -214,6 +214,7 @@ class Recorder:
                 wishes.ports,
                 buffer_bytes=wishes.buffer_bytes,
                 snaplen=wishes.snaplen,
+                stop=0,
             )
             self._sources.append(remote)
             return OpenInterface(remote, is_filtered=True, buffer_bytes=None)

@@ -7,8 +7,10 @@ import re
 import select
 import shlex
 import subprocess
+import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -26,6 +28,23 @@ START_S = 60.0
 """Seconds that ssh may take to log in, and somebody to type a password."""
 
 
+@contextmanager
+def _terminal_kept() -> Iterator[None]:
+    """Gives the terminal the modes back that ssh changes where it asks for a password."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+    except OSError:  # there is none, and ssh asks for nothing
+        yield
+        return
+    modes = termios.tcgetattr(terminal)
+    try:
+        yield
+    finally:
+        with suppress(termios.error):  # it is not ours any more
+            termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
+        os.close(terminal)
+
+
 class RemoteInterface:
     """An interface of another machine, being captured there."""
 
@@ -41,11 +60,12 @@ class RemoteInterface:
         *,
         buffer_bytes: int,
         snaplen: int,
+        stop: int,
     ) -> None:
         """Starts tcpdump on the other machine.
 
-        ``ssh``: the arguments of ssh, with the host. ``tcpdump``: how it is called there. Raises
-        CaptureError, UsageError.
+        ``ssh``: the arguments of ssh, with the host. ``tcpdump``: how it is called there. ``stop``:
+        a descriptor that can be read once the capture is to end. Raises CaptureError, UsageError.
         """
         self.name = name
         self.number = 0
@@ -65,7 +85,8 @@ class RemoteInterface:
         self._is_over = False
         self._dropped: int | None = None
         self._received = 0
-        self._format = self._begun()
+        with _terminal_kept():
+            self._format = self._begun(stop)
         self.link_type = self._format.link_type
 
     def _started(self, ssh: str, run: str) -> subprocess.Popen[bytes]:
@@ -95,12 +116,16 @@ class RemoteInterface:
             os.set_blocking(end.fileno(), False)
         return process
 
-    def _begun(self) -> Pcap:
+    def _begun(self, stop: int) -> Pcap:
         """Waits for the header of the capture, and returns its form."""
         assert self._process.stdout is not None
         latest = time.monotonic() + START_S
         while len(self._data) < FILE_HEADER and not self._is_over and time.monotonic() < latest:
-            select.select([self._process.stdout], [], [], 1.0)
+            if stop in select.select([self._process.stdout, stop], [], [], 1.0)[0]:
+                # it ignores Ctrl-C, so that what was captured still comes; here nothing was
+                self._process.kill()
+                self._said = b"it was ended before ssh had logged in"
+                break
             self._read()
         if len(self._data) < FILE_HEADER:
             problem = f"cannot be captured there ({self._last_words()})"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 
 from dcpinspect.capture.live import LiveCapture
@@ -172,6 +173,36 @@ def test_a_connection_that_breaks_is_told(there: tuple[str, int, str]) -> None:
         assert sum(map(len, capture)) == 1
         assert [problem.file for problem in capture.problems] == ["eth0"]
         assert "packets dropped by kernel" in capture.problems[0].what
+
+
+def test_ctrl_c_while_ssh_asks_for_a_password_ends_ssh_and_leaves_the_terminal_as_it_was(
+    there: tuple[str, int, str],
+) -> None:
+    ssh = f"-o PubkeyAuthentication=no {there[2]}"
+    command = ["netns", "exec", there[0], sys.executable, "-m", "dcpinspect", "live", "--ssh", ssh]
+    child = pexpect.spawn("ip", [*command, "-i", "eth0"], encoding="utf-8", timeout=60)
+    try:
+        child.expect("password:")
+        assert child.waitnoecho()
+        asking = pids_of("PubkeyAuthentication=no")
+        assert len(asking) >= 3  # the program, its recorder, and ssh
+        child.sendintr()
+        child.expect(pexpect.EOF)
+        assert "interrupted" in child.before
+        assert child.getecho()
+        assert not asking & pids_of("PubkeyAuthentication=no")
+    finally:
+        child.close(force=True)
+
+
+def pids_of(argument: str) -> set[int]:
+    """Processes with an argument in their command lines."""
+    numbers = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if argument.encode() in (folder / "cmdline").read_bytes():
+                numbers.add(int(folder.name))
+    return numbers
 
 
 def test_the_command_prints_what_comes_there(there: tuple[str, int, str]) -> None:
