@@ -48,9 +48,12 @@ def large_files() -> str:
     """Returns the folder for files that may be large: ``TMPDIR``, else one on a disk rather than in
     memory. Raises OSError if there is none.
     """
-    return os.environ.get("TMPDIR") or (
-        _ON_DISK if os.access(_ON_DISK, os.W_OK) else tempfile.gettempdir()
-    )
+    if folder := os.environ.get("TMPDIR"):
+        return folder
+    try:
+        return _ON_DISK if os.access(_ON_DISK, os.W_OK) else tempfile.gettempdir()
+    except FileNotFoundError:
+        raise OSError(None, "cannot be written to") from None
 
 
 def own_large_files() -> str:

@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -119,3 +120,18 @@ def test_a_folder_that_is_interrupted_while_it_is_made_does_not_stay(
     assert len(os.listdir(tmp_path)) == 1
     remove_all()
     assert os.listdir(tmp_path) == []
+
+
+def test_a_system_that_cannot_be_written_to_is_called_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nowhere() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    with pytest.raises(
+        SpoolError, match=r"^/var/tmp: cannot be written to; set TMPDIR to a folder with room$"
+    ):
+        new_folder()

@@ -118,10 +118,9 @@ class RemoteInterface:
 
     def _begun(self, stop: int) -> Pcap:
         """Waits for the header of the capture, and returns its form."""
-        assert self._process.stdout is not None
         latest = time.monotonic() + START_S
         while len(self._data) < FILE_HEADER and not self._is_over and time.monotonic() < latest:
-            if stop in select.select([self._process.stdout, stop], [], [], 1.0)[0]:
+            if stop in select.select([self.fileno(), stop], [], [], 1.0)[0]:
                 # it ignores Ctrl-C, so that what was captured still comes; here nothing was
                 self._process.kill()
                 self._said = b"it was ended before ssh had logged in"
