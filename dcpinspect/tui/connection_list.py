@@ -29,7 +29,6 @@ COLUMNS = {
     "TLS": False,
 }
 """Headings, the most important first, and whether what stands below is a number."""
-_ADDRESSES = [*COLUMNS].index("client → server")
 
 
 class Talk(NamedTuple):
@@ -122,39 +121,21 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         index = self.at - self._has_all
         return self.talks[index].number if 0 <= index < len(self.talks) else 0
 
-    def _fitting(self, width: int) -> tuple[list[str], list[str]]:
-        """Returns the heading and the lines, of the columns that fit, the most important first, and
-        the text of the second line of each connection, which has the addresses if they do not fit
-        into the first.
-        """
+    def fit(self) -> None:
+        """Chooses the columns that fit, the most important first."""
         counts = [
             sum(4 + len(str(count)) for count in talk.severities.values()) for talk in self.talks
         ]
-        width_left = width - 3 - max([len("found"), *counts])  # the last is for a scroll bar
-        fitting_columns: dict[str, list[str]] = {}
+        # the last is for a scroll bar
+        width_left = self.size.width - 3 - max([len("found"), *counts])
+        fitting_columns: list[list[str]] = []
         columns = zip(*(talk.texts for talk in self.talks), strict=True)
         for (heading, is_number), values in zip(COLUMNS.items(), columns, strict=False):
             texts = _aligned([heading, *values], is_number=is_number)
-            wide = cells(texts[0])
-            if any(values) and (wide <= width_left or not fitting_columns):
-                fitting_columns[heading] = texts
-                width_left -= wide
-        lines = ["".join(texts) for texts in zip(*fitting_columns.values(), strict=True)] or [""]
-        addresses = [talk.texts[_ADDRESSES] for talk in self.talks]
-        return lines, [] if [*COLUMNS][_ADDRESSES] in fitting_columns else addresses
-
-    def needed(self, width: int, most: int) -> int:
-        """Returns how many lines the first ``most`` connections take at a width."""
-        return self.HEAD + min(max(1, self.count), most) * (1 + bool(self._fitting(width)[1]))
-
-    def fit(self) -> None:
-        """Chooses the columns. The line for all connections has the sums."""
-        self._texts, more = self._fitting(self.size.width)
-        has_room = self.HEAD + self._has_all + 2 * len(more) <= self.size.height
-        # what did not fit into the line of each connection stands below it
-        self.more = {
-            place: [text] for place, text in enumerate(more if has_room else (), self._has_all)
-        }
+            if any(values) and (cells(texts[0]) <= width_left or not fitting_columns):
+                fitting_columns.append(texts)
+                width_left -= cells(texts[0])
+        self._texts = ["".join(texts) for texts in zip(*fitting_columns, strict=True)] or [""]
         self.bring()
 
     @property
@@ -175,12 +156,11 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         return "" if line else "  no connections so far"
 
     def pieces(self, place: int, part: int, style: Style) -> Iterator[Piece]:
-        """Yields the line of a connection, or what did not fit into it."""
+        """Yields the line of a connection."""
+        del part
         index = place - self._has_all
         if index < 0:
             yield " all connections", style + Style(bold=True)
-        elif part:
-            yield f"   {self.more[place][0]}", style
         else:
             yield f" {self._texts[index + 1]}", style
             yield from self._severity_counts(self.talks[index], style)

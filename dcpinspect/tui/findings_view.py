@@ -79,8 +79,10 @@ class FindingsView(View):
         )
         self._scrolled.set_classes("" if finding is None else finding.severity)
         self._scrolled.scroll_to(y=0, animate=False, immediate=True)
+        causes = sum(listed.effect_of is None for listed in self.list.findings)
+        self.list.entitle(counted(causes, "finding") + ", the worst first" * bool(causes))
         # the list has what it needs, and at most half of the screen
-        self.list.styles.height = max(3, min(self.list.lines, self.size.height // 2))
+        self.list.styles.height = max(3, min(1 + self.list.lines, self.size.height // 2))
 
     def _text(self, **form: Any) -> Text:
         evidence_rows = self.evidence[

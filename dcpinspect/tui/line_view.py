@@ -6,6 +6,7 @@ terminal.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
@@ -64,6 +65,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._of_drawing: tuple[Style, Region] | None = None
+        self._border_text = ""
         self.more: dict[int, list[str]] = {}
         """Further lines of places that have several, by rising place; each place of such a view has
         a line of its own.
@@ -129,7 +131,16 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         """Scrolls the place of the cursor into view, and draws."""
         self.virtual_size = Size(visible_width(self), self.HEAD + self.lines)
         self.scroll_to_cursor()
+        self.entitle(self._border_text)
         self.refresh()
+
+    def entitle(self, title: str) -> None:
+        """Writes a title above the lines, with the number of places that are below what is seen."""
+        self._border_text, bottom = title, int(self.scroll_offset.y) + self.size.height - self.HEAD
+        ends = range(self.count)
+        hidden = self.count - bisect_right(ends, bottom, key=lambda end: sum(self.lines_of(end)))
+        if title:
+            self.border_title = f"{title} · {hidden:,} more below" if hidden else title
 
     def scroll_to_cursor(self, *, is_centred: bool = False) -> None:
         """Scrolls the place of the cursor into view. ``is_centred``: to the middle, unless it is in
@@ -150,6 +161,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         """
         super().watch_scroll_y(old_value, new_value)
         self.vertical_scrollbar.position = new_value
+        self.entitle(self._border_text)
 
     @property
     def is_at_edge(self) -> tuple[bool, bool]:

@@ -12,7 +12,6 @@ from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Container, Vertical
 from textual.widgets import Static
 
 from dcpinspect.findings.cases import duration
@@ -31,14 +30,14 @@ from dcpinspect.tui.view import Spot, View
 if TYPE_CHECKING:
     from dcpinspect.tui.navigation import Navigation
 
-WIDE = 100
-"""Columns of the screen from which the map stands beside the chart and the connections."""
-CHART, HIGHEST_CHART = 5, 8
+CHART, HIGHEST_CHART = 5, 7
 """Least and greatest height of the chart, with its title, signs and axis, in lines."""
-MOST_TALKS = 6
-"""Number of connections that are shown without scrolling."""
-_BESIDE = 42
-"""Width of what stands beside a map of many vbuckets, in columns."""
+TALKS, MOST_TALKS = 3, 6
+"""Numbers of connections that are shown: where there are more findings than fit, and at most."""
+LEAST = 8
+"""Lines of the findings, with their title, that the map leaves to them."""
+HIGH = 28
+"""Height of the view from which there always are connections."""
 
 
 class OverviewView(View):
@@ -49,11 +48,6 @@ class OverviewView(View):
         self._said, self._legend = Static(id="overview-verdict"), Static(id="overview-legend")
         self.findings = FindingList(is_alone=True, id="overview-findings")
         self.map = VbucketMap(id="overview-map")
-        self._below, self._map_side, self._beside = (
-            Container(id="overview-below"),
-            Vertical(id="overview-map-side"),
-            Vertical(),
-        )
         self.rate = Rate(id="overview-rate")
         self.connections = ConnectionList(id="overview-connections")
         self._parts: Sequence[LineView] = (self.findings, self.map, self.connections)
@@ -66,13 +60,10 @@ class OverviewView(View):
         """Yields the parts."""
         yield self._said
         yield self.findings
-        with self._below:
-            with self._map_side:
-                yield self.map
-                yield self._legend
-            with self._beside:
-                yield self.rate
-                yield self.connections
+        yield self.map
+        yield self._legend
+        yield self.rate
+        yield self.connections
 
     @property
     def keyboard(self) -> LineView:
@@ -108,23 +99,21 @@ class OverviewView(View):
         if self.findings.lines_of(self.findings.at)[1] > self.findings.size.height:
             self.fit()
         causes, inspection = self.findings.count, self.host.inspection
-        self.findings.border_title = (
-            counted(causes, "finding") + ", the worst first" if causes else "findings"
-        )
-        number = self.map.vbucket
+        self.findings.entitle(counted(causes, "finding") + ", the worst first" * bool(causes))
+        number, share = self.map.vbucket, self.map.form.each
         state = self.map.cells.words(number) or "not requested"
-        share = self.map.form.each
-        self._map_side.border_title = (
+        self.map.entitle(
             counted(len(self.map.cells.by_number), "vbucket")
             + (f", {share} a cell" if share > 1 else "")
-            + (", the worst first" if self.map.is_worst_first else "")
-        ) + (f": vb {number} {state}" if self.map.has_focus and self.map.count else "")
+            + ", the worst first" * self.map.is_worst_first
+            + (f": vb {number} {state}" if self.map.has_focus and self.map.count else "")
+        )
         alone = (
             ""
             if inspection.connection is None
             else f"; connection {inspection.connection} is shown alone, Esc shows all"
         )
-        self.connections.border_title = f"{counted(len(self._talks), 'connection')}{alone}"
+        self.connections.entitle(f"{counted(len(self._talks), 'connection')}{alone}")
 
     def _verdict(self, results: Results) -> Text:
         """Returns the verdict in plain words: what is wrong, or that nothing is. Below it stands
@@ -152,19 +141,13 @@ class OverviewView(View):
 
     def fit(self) -> None:
         """Gives each part the room that it needs: first the errors and warnings, then a few lines
-        of the map, the chart and the connections.
+        of the map, the chart and the connections; what is left is for all findings, and larger
+        cells.
         """
         width, height = self.size
-        is_wide = width >= WIDE
-        self.set_class(is_wide, "-beside")
-        columns = (
-            width
-            if not is_wide
-            else width // 2
-            if self.map.cells.has_few or width < 2 * WIDE // 3 + _BESIDE
-            else width - _BESIDE
-        )
-        legend = self.map.legend(columns - 2)
+        if not height:  # another view is shown
+            return
+        legend = self.map.legend(width - 2)
         words = len(legend.split("\n")) if legend else 0
         # the whole advice of the chosen finding says more than facts, a map or a chart
         advice = 1 + self.findings.lines_of(self.findings.at)[1]
@@ -174,58 +157,33 @@ class OverviewView(View):
         )
         if verdict_lines + advice + 2 + words > height:
             verdict_lines = sentence_lines
-        self._said.styles.max_height = verdict_lines
-        below_verdict = height - verdict_lines
-        least = min(self.findings.lines, max(4, height // 3) if is_wide else 7)
-        lines = max(3, height // 5)
-        mapped = 1 + self.map.needed(columns, lines) + words
-        most = below_verdict - (max(mapped, CHART + 3) if is_wide else mapped)
+        free = height - verdict_lines - 1 - words
+        talks_shown = max(1, self.connections.count)
+        talking = 2 + min(talks_shown, TALKS)
+        reserved = talking if height >= HIGH else 0
+        most = free - self.map.needed(width, max(3, height // 5)) - reserved
         bad = min(most, 1 + self.findings.needed(most, is_bad_only=True))
-        free = below_verdict - max(advice, bad, min(1 + least, below_verdict - 2 - words))
-        talking = 1 + self.connections.needed(width - columns - 1 if is_wide else width, MOST_TALKS)
-        if is_wide:
-            lines = self.map.needed(columns, max(1, free - 1 - words))
-            below = min(free, max(1 + lines + words, CHART + talking))
-            above = below_verdict - below - 1
-            below += max(0, above - self.findings.needed(above))  # no row between them is empty
-            beside = below
-            room = max(1, below - 1 - words)
-            columns, legend = self._narrowed(columns, room, legend)
-            lines = self.map.needed(columns, room)
-        else:
-            has_chart = free >= CHART + 2 + words
-            lines = min(free - CHART * has_chart - 1 - words, lines)
-            lines = self.map.needed(columns, max(1, lines))
-            mapped = 1 + lines + words
-            beside = min(max(0, free - mapped), CHART + talking)
-            beside = beside if beside >= CHART + 3 else CHART if beside >= CHART else 0
-            below = mapped + beside
-        self._below.display = free >= 2 + words
+        above = max(advice, bad, min(1 + self.findings.lines, LEAST, free - 1))
+        free -= above
+        has_map = free > 0
+        map_height = max(1, min(height // 3, free if free < CHART else free - max(CHART, reserved)))
+        mapped = self.map.needed(width, map_height)
+        free -= mapped
+        chart = CHART if free - reserved >= CHART else 0
+        talking = min(talking, free - chart) if free - chart >= 3 else 0
+        free = max(0, free - chart - talking)
+        more = min(free, max(0, 1 + self.findings.needed(height) - above))
+        free -= more
+        free -= min(free, max(0, min(talks_shown, MOST_TALKS) - TALKS))
+        larger = self.map.needed(width, mapped + free)
+        free -= larger - mapped
+        chart += min(free, HIGHEST_CHART - CHART) if chart else 0
+        self.map.display, self._legend.display = has_map, has_map and bool(words)
+        self.rate.display, self.connections.display = bool(chart), bool(talking)
+        self._said.styles.max_height = verdict_lines
+        self.findings.styles.height = above + more if talking else "1fr"
+        self.map.styles.height, self.rate.styles.height = 1 + larger, chart
         self._legend.update(legend)
-        self._below.styles.height, self.map.styles.height = below, lines
-        self._map_side.styles.width, self._map_side.styles.height = (
-            (columns, below) if is_wide else ("1fr", below - beside)
-        )
-        self._beside.display = self.rate.display = beside >= CHART
-        self.connections.display = beside >= CHART + 3
-        self._beside.styles.height = beside
-        self.rate.styles.height = max(CHART, min(beside - talking, HIGHEST_CHART))
-
-    def _narrowed(self, columns: int, room: int, legend: Text) -> tuple[int, Text]:
-        """Returns the width that the map needs in so many lines, and its legend: the rest is for
-        the connections.
-        """
-        if self.map.cells.has_few:  # which stand in any number of columns
-            widths = range(columns // 2, columns)
-            needed = next(
-                (width for width in widths if self.map.needed(width, room + 1) <= room), columns
-            )
-        else:
-            lines = self.map.needed(columns, room)
-            needed = max(columns // 2, self.map.width_in(columns, lines) + 1)
-        narrow_legend = self.map.legend(needed - 2)
-        is_same = len(narrow_legend.split("\n")) == len(legend.split("\n"))
-        return (needed, narrow_legend) if is_same else (columns, legend)
 
     # -- from part to part, and in
     # ------------------------------------------------------------------------

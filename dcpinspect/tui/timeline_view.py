@@ -227,9 +227,7 @@ class TimelineView(View):
     def arrive(self) -> None:
         """Describes what is under the cursor."""
         self._spoken.update(self._spoken_text())
-        self.events.border_title = (
-            f"events of vb {self.lanes.vbucket}" if self.events.count else "events"
-        )
+        self.events.entitle(f"events of vb {self.lanes.vbucket}" if self.events.count else "events")
         if self.lanes.waiting:
             self.events.show((), 0)
         self._follow()

@@ -141,11 +141,6 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             else 1
         )
 
-    def width_in(self, width: int, height: int) -> int:
-        """Returns how many columns of ``width`` the cells take in so many lines."""
-        form = fitting(len(self.cells.numbers), width, height, self._word_cell)
-        return form.left_of(form.across - 1) + form.wide
-
     # -- the cursor
     # ---------------------------------------------------------------------------------------
 

@@ -65,21 +65,3 @@ def test_the_last_heading_is_whole_beside_a_scroll_bar() -> None:
         assert heading.split()[-1] == "found"
 
     play(field("p01-bucket-missing-loop"), scene, (80, 24))
-
-
-def test_addresses_that_do_not_fit_into_the_line_stand_below_it() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "0")
-        shown = app.navigation.overview.connections
-        assert shown.size.width < 44
-        assert "client → server" not in screen(app)
-        first, second = (shown.render_line(line).text for line in (1, 2))
-        talk = shown.talks[0]
-        number, addresses, _, name, *_ = talk.texts
-        assert first.split()[1] == number
-        assert name in first
-        assert second.strip("▌ ") == addresses
-        await pilot.click("#overview-connections", offset=(3, 4))
-        assert shown.connection == shown.talks[1].number
-
-    play("large.pcapng.gz", scene)

@@ -92,7 +92,8 @@ def test_errors_and_warnings_come_before_the_chart_and_before_notes(size: tuple[
         for finding in findings:
             if finding.severity == "error" and finding.effect_of is None:
                 assert f"{app.glyphs.error} {finding.rule}" in text
-        assert "messages over time" in text if size[0] > 80 else "messages over time" not in text
+        assert "messages over time" not in text
+        assert ("client → server" in text) == (size[0] > 80)
         told = 'ended "state-changed", never reopened (6 other vbuckets'
         assert told in text if size[0] > 80 else "✖ 42   orphaned" in text
         assert "✖ 30   ended" in text, "the map begins with the worst"
