@@ -14,11 +14,13 @@ from dcpinspect.tui.line_view import LineView, Piece
 from dcpinspect.tui.tracks import TrackEvent
 
 _PAINTS = {
-    **{"request": "kind-request", "first-seen": "kind-request", "snapshot": "kind-marker"},
+    **{"request": "kind-request", "first-seen": "kind-request"},
     **{"system-event": "kind-system-event", "vbucket-state": "kind-system-event"},
     **{"stream-end": "kind-end", "connection-closed": "kind-upkeep"},
 }
 """Colours of events, by kind."""
+_SNAPSHOTS = {"memory": "snapshot-memory", "disk": "snapshot-disk", "out-of-order": "snapshot-oso"}
+"""Those of snapshots, which lanes have, too, by the word that they begin with."""
 
 
 class EventList(LineView, can_focus=False, inherit_bindings=False):
@@ -107,12 +109,13 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         """Yields a line of an event."""
         event, is_here = self._events[place].event, place == self.at
         paint = _PAINTS.get(event.kind, f"severity-{event.severity}" if event.severity else "")
-        if event.kind == "gap" and event.text.partition(":")[0].endswith(
-            ("unexplained", "capture-loss")
-        ):
-            paint = "severity-warning"
+        if event.kind == "snapshot":
+            paint = _SNAPSHOTS.get(event.text.partition(" ")[0], "snapshot-unknown")
         lines = self._in_full(place) if place in self.more else self._short.lines_of(event)
         painted = style if is_here else style + theme.style_of(self.app, paint)
+        if event.gap is not None and not is_here:  # in the colour of its letter in the lanes
+            cause = theme.style_of(self.app, f"cause-{event.gap['cause']}")
+            painted = style + cause + Style(reverse=False, bold=False)
         if event.cause is not None and not is_here:
             painted = self.dim_style()
         sign_style = painted

@@ -496,15 +496,19 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         )
 
     def _title(self, track: Track) -> list[str]:
-        """Returns a stream in words: in one line, or whole if it is alone on a high screen."""
-        title = " · ".join(
+        """Returns a stream in words: its begin, end, and what else fits, or all if it is alone on a high
+        screen.
+        """
+        phrases = [
             f"no {lane}" if track.words[lane] == "none" else track.words[lane]
             for lane in _TITLE
             if lane in track.words
-        )
-        if len(self.tracks) > 1 or not self.screen.has_class("-tall"):
-            return [clip(title, self._picture_width)]
-        return wrap(title, self._picture_width)
+        ]
+        if len(self.tracks) == 1 and self.screen.has_class("-tall"):
+            return wrap(" · ".join(phrases), self._picture_width)
+        while len(phrases) > 2 and cells(" · ".join(phrases)) > self._picture_width:
+            phrases.pop()
+        return [clip(" · ".join(phrases), self._picture_width)]
 
     def _lanes_of(self, place: int) -> Lanes:
         drawn = self._drawn.get(place)

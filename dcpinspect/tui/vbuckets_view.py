@@ -248,10 +248,7 @@ class VbucketsView(View):
 
 def _facts(row: Mapping[str, Any], end_reason: str | None) -> Iterator[tuple[str, str]]:
     yield "client", escape(row["client"] or "")
-    verdict, before = row["verdict"], stood_words(row)
-    reason = f": {end_reason}" if end_reason else ""
-    is_all = before.startswith(verdict)
-    yield "state", f"{before}{reason}" if is_all else f"{verdict}{reason}, {before} before"
+    yield "state", f"{stood_words(row)}{f': {end_reason}' if end_reason else ''}"
     first, last = row["first_seqno"], row["last_seqno"]
     yield "seqnos", "none" if last is None else f"{first}–{last}"
     if row["high_seqno"] is not None:

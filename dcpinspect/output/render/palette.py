@@ -44,6 +44,7 @@ _YELLOW = PaletteColor("#e9c94a", "#7a5c00", "yellow")
 _ORANGE = PaletteColor("#f49b57", "#9c4100", "bright_yellow")
 _RED = PaletteColor("#ff6b6b", "#b52424", "bright_red")
 _PURPLE = PaletteColor("#c9a0f5", "#7030b0", "magenta")
+_PINK = PaletteColor("#f78fc4", "#a01a62", "bright_magenta")
 
 KINDS = {
     "item": _PLAIN,
@@ -87,7 +88,7 @@ CAUSES = {
     "resumed": _CYAN,
     "rollback": _PURPLE,
     "snapshot-tail": _YELLOW,
-    "capture-loss": _ORANGE,
+    "capture-loss": _PINK,
     "unexplained": _RED,
 }
 """Colours of the causes of gaps: causes that are normal stay in the background."""

@@ -294,11 +294,11 @@ def stood(vbucket: Mapping[str, Any]) -> str:
 
 
 def stood_words(vbucket: Mapping[str, Any]) -> str:
-    """Returns the same in words: who ended after a rollback is not who was left with one."""
+    """Returns the same in words, which say what ended: nobody streams it at the end."""
     state = stood(vbucket)
-    if state == "rolled-back" != vbucket["verdict"]:
-        return "ended after a rollback"
-    return state
+    if state == vbucket["verdict"]:
+        return state
+    return "ended after a rollback" if state == "rolled-back" else f"ended {state}"
 
 
 def worst_severity(*vbuckets: Mapping[str, Any]) -> Severity | None:

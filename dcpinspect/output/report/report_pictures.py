@@ -162,7 +162,7 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
         _box(parent, (x, y), (size - 1, high - 1), f"fill-{paint}", title)
         middle, sign = x + size / 2, GLYPHS[severity] if severity else LETTERS.get(stood(row))
         if across == 8:
-            text = f"{vbucket} {words.removesuffix(' after a rollback')}"
+            text = f"{vbucket} {row['verdict']}"
             _add(parent, "text", text, x=middle, y=y + high * 0.65, class_="sign")
         elif sign:
             corner = {"x": middle, "y": y + size * 0.72}
