@@ -27,11 +27,10 @@ from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.text import clip, counted, escape, wrap
 from dcpinspect.tui import frame
 from dcpinspect.tui.base_app import TYPING, ThemedApp
-from dcpinspect.tui.commands import commands
 from dcpinspect.tui.exporting import Exporting
 from dcpinspect.tui.history import Memory
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.key_bindings import KEYS
+from dcpinspect.tui.key_bindings import KEYS, commands
 from dcpinspect.tui.navigation import Navigation
 from dcpinspect.tui.notes import Notes
 from dcpinspect.tui.place_syntax import FORMS
@@ -191,7 +190,6 @@ class InspectApp(ThemedApp):
         self.inspection.close()
 
     # -- what is read
-    # -------------------------------------------------------------------------------------
 
     @property
     def is_up_to_date(self) -> bool:
@@ -277,7 +275,6 @@ class InspectApp(ThemedApp):
         self.draw_frame()
 
     # -- the lines around the view
-    # ------------------------------------------------------------------------
 
     @property
     def view(self) -> str:
@@ -329,7 +326,6 @@ class InspectApp(ThemedApp):
             self.show_status("")
 
     # -- keys and clicks
-    # ----------------------------------------------------------------------------------
 
     async def run_action(
         self, action: Any, default_namespace: DOMNode | None = None, *arguments: Any, **options: Any
@@ -374,10 +370,16 @@ class InspectApp(ThemedApp):
         self.action_pane("open")
 
     def action_pane(self, what: str, *arguments: int) -> None:
-        """Calls the focused pane's own version of an action, if it has one."""
-        action = getattr(self.focused, f"action_{what}", None)
+        """Calls the focused pane's own version of an action, if it has one; else it scrolls."""
+        action, pane = getattr(self.focused, f"action_{what}", None), self.focused
         if action is not None:
             action(*arguments)
+        elif what in ("step", "page") and pane is not None:
+            lines = arguments[0] * (max(1, pane.size.height - 1) if what == "page" else 1)
+            pane.scroll_relative(y=lines, animate=False, immediate=True)
+        elif what in ("first", "last") and pane is not None:
+            scroll = pane.scroll_home if what == "first" else pane.scroll_end
+            scroll(animate=False, immediate=True)
 
     def action_leave(self) -> None:
         """Does the first of these that applies: stops an export or a search, leaves the filter,

@@ -78,14 +78,9 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         self._span: Span | None = None
 
     @property
-    def columns(self) -> int:
-        """Number of bytes in a line."""
-        return next((count for count in (16, 8) if visible_width(self) >= hex_width(count)), 4)
-
-    @property
     def across(self) -> int:
         """Number of bytes in a line."""
-        return self.columns
+        return next((count for count in (16, 8) if visible_width(self) >= hex_width(count)), 4)
 
     @property
     def count(self) -> int:
@@ -113,19 +108,18 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the byte whose hex digits are in a column and a line."""
         column = (x - 7) // 3
-        offset = y * self.columns + column
-        return offset if 0 <= column < self.columns and offset < self.count else None
+        offset = y * self.across + column
+        return offset if 0 <= column < self.across and offset < self.count else None
 
     # -- drawing
-    # ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line."""
-        start = (int(self.scroll_offset.y) + y) * self.columns
+        start = (int(self.scroll_offset.y) + y) * self.across
         base = self.rich_style
         if self._cells is None or start >= self.count:
             return Strip.blank(visible_width(self), base)
-        cells = self._cells.between(start, start + self.columns)
+        cells = self._cells.between(start, start + self.across)
         dim = self.dim_style()
         lit = base + self.get_component_rich_style("bytes--field", partial=True)
         return strip(self._hex(start, cells, base, dim, lit), visible_width(self), base)
@@ -160,7 +154,7 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
                     else base,
                 )
             )
-        pieces.append(("   " * (self.columns - len(cells)) + " ", base))
+        pieces.append(("   " * (self.across - len(cells)) + " ", base))
         letters = [
             (_letter(cell), lit if self._is_lit(offset) else dim)
             for offset, cell in enumerate(cells, start)

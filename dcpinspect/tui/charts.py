@@ -21,7 +21,7 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.findings.finding import Finding
 from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.timeline_text import end_of, numbers
-from dcpinspect.text import clip, one_line
+from dcpinspect.text import clip
 from dcpinspect.tui import theme
 from dcpinspect.tui.theme import Glyphs
 
@@ -34,7 +34,7 @@ LABEL = 9
 
 Values = npt.NDArray[np.float64]
 Line = tuple[str, str]
-"""A text and its style: heading, chart, marks, a severity or empty."""
+"""A text and its style: heading, chart, marks or empty."""
 
 
 class Happened(NamedTuple):
@@ -45,7 +45,6 @@ class Happened(NamedTuple):
     """Nanoseconds since 1970."""
     sign: str
     severity: str
-    text: str
 
 
 def happenings(findings: Sequence[Finding], glyphs: Glyphs) -> list[Happened]:
@@ -56,7 +55,6 @@ def happenings(findings: Sequence[Finding], glyphs: Glyphs) -> list[Happened]:
             case.places[0].time_ns,
             glyphs.of_severity(finding.severity),
             finding.severity,
-            f"{case.rule}: {one_line(case.message)}",
         )
         for finding in findings
         if finding.severity != "note" and finding.effect_of is None
@@ -155,8 +153,6 @@ def painted(lines: Iterable[Line], app: App[Any]) -> Text:
                 drawn.highlight_words(
                     [theme.glyphs_of(app).of_severity(severity)], sign + Style(bold=True)
                 )
-        elif style in ("error", "warning"):
-            drawn.stylize(theme.style_of(app, f"severity-{style}"))
         text.append_text(drawn)
     return text
 

@@ -144,7 +144,6 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         return len(self.talks) + self._has_all if self.talks else 0
 
     # -- drawing
-    # ------------------------------------------------------------------------------------------
 
     @property
     def head(self) -> str:

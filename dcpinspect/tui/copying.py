@@ -11,10 +11,8 @@ from dcpinspect.output.export.json import message_object, steered
 from dcpinspect.tables.messages import MessageBatch
 
 FORMS: Mapping[str, str] = {
-    "line": "its line in the list",
     "json": "JSON, as export writes it",
     "hex": "its bytes, in hex",
-    "filter": "a filter for the messages of its stream",
     "tshark": "a tshark command that shows its packets",
 }
 """Names of the forms, and their titles."""
@@ -23,17 +21,13 @@ _PORTS = ("11210", "11207")
 """Ports for which Wireshark decodes the protocol without being told."""
 
 
-def copied(form: str, batch: MessageBatch, line: str) -> str:
-    """Returns the only message of ``batch`` in one of the forms. ``line``: the message as the list
-    shows it.
-    """
-    if form == "line":
-        return line
+def copied(form: str, batch: MessageBatch) -> str:
+    """Returns the only message of ``batch`` in one of the forms."""
     if form == "json":
         return steered(orjson.dumps(message_object(batch, 0), option=orjson.OPT_INDENT_2)).decode()
     if form == "hex":
         return (batch.bytes_of(0) if batch.redactor is None else batch.annotate(0).data).hex()
-    return conversation(batch) if form == "filter" else tshark(batch)
+    return tshark(batch)
 
 
 def conversation(batch: MessageBatch) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from rich.segment import Segment
@@ -187,38 +187,6 @@ class ExportDialog(Dialog[None]):
             self._hint.update(Text(str(error), "bold"))
         else:
             self.dismiss(None)
-
-
-class ChoiceDialog(Dialog[str]):
-    """Asks for one of several things, and returns its name."""
-
-    BINDINGS: ClassVar[list[Any]] = [
-        Binding("q", "dismiss(None)", "Close"),
-        Binding("j", "move('down')"),
-        Binding("k", "move('up')"),
-    ]
-
-    def __init__(self, title: str, choices: Mapping[str, str | Text]) -> None:
-        """Makes the dialog. ``choices``: what stands for each thing, by its name."""
-        super().__init__()
-        self._title = title
-        self._list = PickList(
-            *(Option(Text("  ").append(words), id=name) for name, words in choices.items())
-        )
-
-    def lines(self) -> Iterator[Widget | Text | Table]:
-        """Yields title, list and hint."""
-        yield Text(self._title, "bold")
-        yield self._list
-        yield Text(self.HINT, "dim")
-
-    def on_mount(self) -> None:
-        """Gives the focus to the list."""
-        self._list.focus()
-
-    @on(OptionList.OptionSelected)
-    def _choose(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(event.option.id)
 
 
 Answer = Literal["leave", "save"]

@@ -82,7 +82,6 @@ class Entries:
         ]
 
     # -- fields
-    # -------------------------------------------------------------------------------------------
 
     def _fields(self, fields: Sequence[FieldValue], above: str, limit: int) -> list[Entry]:
         seen: dict[str, int] = {}
@@ -118,7 +117,7 @@ class Entries:
             and (field.spec is None or not field.spec.kind.size)
         ):
             if isinstance(field.value, bytes):
-                inner = partial(self._dump, path, field) if len(field.value) > 8 else None
+                inner = self._rest_entry(path, field.depth, field, field.value.hex(" "))
             elif field.value[:64].lstrip()[:1] in ("{", "["):
                 inner = partial(self._json, path, field.depth, field)
                 is_open = field.name in ("value", "body")
@@ -152,7 +151,6 @@ class Entries:
         return value_text(field, limit)
 
     # -- values
-    # -------------------------------------------------------------------------------------------
 
     def _json(self, path: str, depth: int, field: FieldValue, limit: int) -> list[Entry]:
         """Returns the lines of a JSON text, indented; what is not shown yet is not looked at."""
@@ -202,36 +200,6 @@ class Entries:
             entries
             if len(lines) <= limit
             else [*entries, _more(f"{path}/", depth + 1, field, "more")]
-        )
-
-    def _dump(self, path: str, field: FieldValue, limit: int) -> list[Entry]:
-        width = self._width - 2 * field.depth - 5
-        content, columns = (
-            field.value if isinstance(field.value, bytes) else field.raw,
-            16 if len(f"{0:>6} {'00 ' * 16} {'.' * 16}") <= width else 8,
-        )
-        base = None if field.inflated else _base(field, content)
-        entries: list[Entry] = []
-        for offset in range(0, min(len(content), limit * columns), columns):
-            row = content[offset : offset + columns]
-            letters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
-            span = None if base is None else (base + offset, base + offset + len(row))
-            line = f"{offset:>6} {row.hex(' '):<{3 * columns}} {letters}"
-            entries.append(
-                Entry(
-                    f"{path}/~{offset}",
-                    "text",
-                    field.depth + 1,
-                    field,
-                    text=line,
-                    span=span,
-                    source=row.hex,
-                )
-            )
-        return (
-            entries
-            if len(content) <= limit * columns
-            else [*entries, _more(f"{path}/", field.depth + 1, field, "more")]
         )
 
 
@@ -297,14 +265,6 @@ def json_lines(text: str) -> Iterator[str]:
             line += piece
             depth += piece in ("{", "[")
     yield line
-
-
-def _base(field: FieldValue, content: bytes) -> int | None:
-    """Returns where the content of a field stands in the message; None if the message has it in
-    another form.
-    """
-    start = field.raw.rfind(content)
-    return field.offset + start if start >= 0 else None
 
 
 def _more(above: str, depth: int, field: FieldValue | None, why: str) -> Entry:

@@ -188,7 +188,6 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             super().clicked(event)
 
     # -- what is shown
-    # ------------------------------------------------------------------------------------
 
     def _fields(self) -> Iterator[tuple[str, FieldValue]]:
         """Yields every field with its path, folded or not."""
@@ -260,7 +259,6 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         self._reveal()
 
     # -- drawing
-    # ------------------------------------------------------------------------------------------
 
     def _indent(self, entry: Entry) -> int:
         """Returns the column of the fold sign."""

@@ -64,7 +64,6 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self.is_moved = is_moved
 
     # -- the cursor
-    # ---------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
@@ -164,7 +163,6 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self.call_after_refresh(self.bring)
 
     # -- drawing
-    # ------------------------------------------------------------------------------------------
 
     def empty_line(self, line: int) -> str:
         """Says that nothing was found."""

@@ -17,7 +17,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.text import cells, clip, counted, escape, words_of
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.key_bindings import TYPING, VIEWS, footer
-from dcpinspect.tui.progress_text import time_left
+from dcpinspect.tui.task import time_left
 from dcpinspect.tui.theme import Glyphs
 
 _LAG_S = 0.5

@@ -133,7 +133,6 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved(self))
 
     # -- the cursor
-    # ---------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
@@ -218,7 +217,6 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         return row * self.across + min(1 + column, self.across - 1)
 
     # -- drawing
-    # ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line; the time always stays at the top."""
@@ -319,37 +317,23 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         return theme.style_of(self.app, SIGNS[sign].paint) + Style(reverse=True, bold=True)
 
     # -- words
-    # --------------------------------------------------------------------------------------------
 
     def spoken(self) -> str:
-        """Returns what is under the cursor, in words."""
-        if self.vbucket is None or not self.amounts.size:
-            return "nothing yet"
+        """Returns what came in the cursor's cell, in words; empty on a label."""
+        if self.column < 0:
+            return ""
         first, last = self.groups[self.row]
         scale = self._scale()
-        here = f"vb {self.vbucket}" + (f" of {first}–{last}" if first < last else "")
-        if self.column < 0:
-            items = counted(int(self.amounts[self.row].sum()), "item")
-            words = self.cells.words(self.vbucket)
-            worst = self._worst_finding(self.vbucket) if first < last else ""
-            return " · ".join(phrase for phrase in (here, worst, words, items) if phrase)
         amount = int(self.amounts[self.row, self.column])
         most = f", most of them in vbucket {self._fullest}" if first < last and amount else ""
         phrases = [
-            here,
+            f"vb {self.vbucket}" + (f" of {first}–{last}" if first < last else ""),
             f"{duration(scale.step)} from {time_since(scale.step, self.span[0])} on",
             f"{counted(amount, 'item')}{most}" if amount else "no item",
         ]
         if sign := int(self._signs[self.row, self.column]):
             phrases.append(SIGNS[sign].word)
         return " · ".join(phrases)
-
-    def _worst_finding(self, vbucket: int) -> str:
-        """Returns the worst error or warning about a vbucket in a word; empty without one."""
-        for finding in map(self._results.findings.__getitem__, self._results.findings_of(vbucket)):
-            if finding.severity != "note":
-                return f"{self._glyphs.of_severity(finding.severity)} {finding.rule}"
-        return ""
 
     def legend(self, width: int) -> Text:
         """Returns what colours and signs mean, in lines that fit."""

@@ -4,7 +4,10 @@ docs are made from it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from textual.app import SystemCommand
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import entries
@@ -52,7 +55,6 @@ KEYS = tuple(
         """
         Enter|enter open Open *: open, or follow the link
         Backspace|backspace,alt+left return Back *: back to where you came from
-        Alt+→|alt+right forward - *: forward again
         Esc|escape leave - *: close a dialog, stop a search or export, remove the filter
         /|slash filter Filter packets: filter messages
         n bad Next_bad *: next row, vbucket or finding that is an error or a warning
@@ -71,9 +73,6 @@ KEYS = tuple(
         f follow Follow packets: follow the conversation of this message; again: all messages
         t time - packets: another form of the time column
         c column - packets: add the field under the cursor as a column, or remove it
-        #|number_sign numbers - packets: commands and statuses as numbers or as names
-        <|less_than_sign resize(-1) - packets: less room for the list, more for the panes beside it
-        >|greater_than_sign resize(1) - packets: more room for the list
         ||vertical_line layout - packets,vbuckets: another layout (vbuckets: the map, or what came over
             time)
         z maximize - packets: make the pane as large as the screen, or normal again
@@ -81,13 +80,13 @@ KEYS = tuple(
         ;|semicolon note - packets: write a note on the message
         '|apostrophe next_mark - *: the next mark
         y copy Copy packets,findings,timeline: copy the value, the line or the finding
-        Y copy_as - packets: copy the message as JSON, hex, a filter or a tshark command
+        Y copy_as - packets: copy the message as JSON, hex or a tshark command
         C connections Connection *: all connections, to look at one alone, or at all again
         x export Export *: export to a file what is under the cursor, marked, shown, or all
         Ctrl+F|ctrl+f find - packets: find text, /regex/ or x:hex in the rows that are shown
         F3|f3 find_next - packets: find the next one, after the last the first
         Shift+F3|shift+f3 find_next(True) - packets: find the one before
-        :|colon go Go_to *: go to row 1047, frame f988, vb417, vb417@842, time 12.5s, mark m2, or a rule
+        :|colon go Go_to *: go to row 1047, frame f988, vb417, vb417@842, time 12.5s, or a rule
         +|plus zoom(1) Zoom timeline: zoom in
         -|minus zoom(-1) - timeline: zoom out
         a zoom(0) - timeline: show all
@@ -143,3 +142,25 @@ def footer(view: str) -> list[tuple[str, str, str]]:
         for key in KEYS
         if key.short and view in key.views
     ]
+
+
+def commands(do: Callable[[str, Sequence[str]], object]) -> Iterator[SystemCommand]:
+    """Yields all entries of the palette in order: the views, the actions of other keys, and those
+    that have no key. ``do`` runs an action, in one of the views that it belongs to; an action of
+    another view shows that view first.
+    """
+    from dcpinspect.tables.presets import FILTERS
+    from dcpinspect.tui.copying import FORMS
+    from dcpinspect.tui.theme import THEMES
+
+    keys = [key for key in KEYS if not key.action.startswith(("app.", "pane"))]
+    for key in sorted(keys, key=lambda key: not key.action.startswith("view(")):
+        title = key.text if key.text.startswith("vB") else key.text[:1].upper() + key.text[1:]
+        yield SystemCommand(title, key.shown, partial(do, key.action, key.views))
+    for name, preset in FILTERS.items():
+        filtered = partial(do, f"preset('{name}')", VIEWS)
+        yield SystemCommand(f"Filter: {name}", f"@{name}  {preset.doc}", filtered)
+    for name in THEMES:
+        yield SystemCommand(f"Theme: {name}", "", partial(do, f"theme('{name}')", VIEWS))
+    for form, words in FORMS.items():
+        yield SystemCommand(f"Copy: {words}", "", partial(do, f"copy_as('{form}')", ("packets",)))

@@ -111,7 +111,6 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         return False
 
     # -- the cursor
-    # ---------------------------------------------------------------------------------------
 
     def set_cursor(self, place: int) -> None:
         """Moves the cursor to a place, or to the nearest one."""
@@ -241,7 +240,6 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
             self.set_cursor(target)
 
     # -- drawing
-    # ------------------------------------------------------------------------------------------
 
     @property
     def head(self) -> str:

@@ -5,6 +5,7 @@ that the user types.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -36,6 +37,8 @@ MOST_COPIED = 100_000
 """Greatest number of characters that are copied; terminals that support OSC 52 take at most so
 many.
 """
+MOST_JUMPS = 200
+"""Number of places that are remembered."""
 
 
 class Navigation(ContentSwitcher):
@@ -59,7 +62,8 @@ class Navigation(ContentSwitcher):
         self.show_status = say
         self._new_packets = new_packets
         self._switched = switched
-        self._jumps = Jumps()
+        self._behind: deque[Spot] = deque(maxlen=MOST_JUMPS)
+        """The places before the one where the user is."""
         self._mounting = 0
         self.has_view = asyncio.Event()
         """Set once a view is shown, which takes the keys."""
@@ -141,7 +145,6 @@ class Navigation(ContentSwitcher):
             self.show_status(f"copied {clip(text.splitlines()[0], 60)}")
 
     # -- marks
-    # --------------------------------------------------------------------------------------------
 
     @property
     def marks(self) -> list[int]:
@@ -191,25 +194,20 @@ class Navigation(ContentSwitcher):
             self.show_status("no row is marked; m marks one")
 
     # -- jumps and the way back
-    # ---------------------------------------------------------------------------
 
     def leave(self) -> None:
         """Remembers where the user is, before a jump."""
-        self._jumps.leave(self._spot())
+        spot = self._spot()
+        if not self._behind or self._behind[-1] != spot:
+            self._behind.append(spot)
 
     def _spot(self) -> Spot:
         return replace(self.view.spot(), connection=self.inspection.connection)
 
     def action_return(self) -> None:
         """Goes back to the place that the user came from."""
-        self._restore(self._jumps.back(self._spot()))
-
-    def action_forward(self) -> None:
-        """Goes forward again, after going back."""
-        self._restore(self._jumps.forward(self._spot()))
-
-    def _restore(self, spot: Spot | None) -> None:
-        if spot is not None:
+        if self._behind:
+            spot = self._behind.pop()
             self._choose(spot.connection)
             self._switch(spot.view, lambda: self.view.restore(spot))
 
@@ -268,7 +266,6 @@ class Navigation(ContentSwitcher):
             self._switch(view, then)
 
     # -- ways
-    # ---------------------------------------------------------------------------------------------
 
     def action_view(self, view: str, then: Callable[[], object] = lambda: None) -> None:
         """Shows another view, and then calls ``then``; by default, of the timeline, goes to the
@@ -300,11 +297,19 @@ class Navigation(ContentSwitcher):
             self.show_status(f"there is no row {row}; rows are {store.first_row} to {store.rows}")
             return
         self.leave()
-        go = partial(self.packets.show_row, row, *fields)
+
+        def show_row() -> None:
+            hides = self.inspection.connection is not None or self.packets.filtering.text
+            if hides and not self.packets.list.index.has(row):
+                self._choose(None)
+                self.packets.show_all_rows()
+                self.show_status(f"row {row} was hidden: all rows are shown; Backspace goes back")
+            self.packets.show_row(row, *fields)
+
         if self.current == "packets":
-            go()
+            show_row()
         else:
-            self._switch("packets", go)
+            self._switch("packets", show_row)
 
     def to_map(self, vbucket: int) -> None:
         """Goes to a vbucket on the map of vbuckets."""
@@ -378,11 +383,6 @@ class Navigation(ContentSwitcher):
                 self.vbuckets.move_to(number)
             else:
                 self.to_vbucket(number, place.seqno)
-        elif place.kind == "mark":
-            if 1 <= number <= len(self.marks):
-                self.to_row(self.marks[number - 1])
-            else:
-                self.show_status(f"there is no mark {number}; {len(self.marks):,} rows are marked")
         elif place.kind == "rule":
             rules = [finding.rule for finding in self.inspection.results.findings]
             if place.rule in rules:
@@ -391,39 +391,6 @@ class Navigation(ContentSwitcher):
                 self.show_status(f"no finding of the rule {place.rule}")
         else:
             self._to_first(f"{'last_frame' if place.kind == 'frame' else 'time_ns'} >= {number}")
-
-
-MOST_JUMPS = 200
-"""Number of places that are remembered."""
-
-
-class Jumps:
-    """The places before and after the one where the user is."""
-
-    def __init__(self) -> None:
-        self._behind: list[Spot] = []
-        self._ahead: list[Spot] = []
-
-    def leave(self, spot: Spot) -> None:
-        """Remembers ``spot`` before a jump away from it, and forgets the places ahead."""
-        if not self._behind or self._behind[-1] != spot:
-            self._behind.append(spot)
-        del self._behind[:-MOST_JUMPS]
-        self._ahead.clear()
-
-    def back(self, here: Spot) -> Spot | None:
-        """Returns the place before; None at the beginning."""
-        if not self._behind:
-            return None
-        self._ahead.append(here)
-        return self._behind.pop()
-
-    def forward(self, here: Spot) -> Spot | None:
-        """Returns the place that ``back`` left; None if there is none."""
-        if not self._ahead:
-            return None
-        self._behind.append(here)
-        return self._ahead.pop()
 
 
 def _why_not_saved(notes: Notes) -> str:

@@ -106,7 +106,6 @@ class OpenScreen(ModalScreen[Opening | None]):
         self.call_after_refresh(self._offer)
 
     # -- what is offered
-    # ----------------------------------------------------------------------------------
 
     @on(Input.Changed)
     def _offer(self) -> None:
@@ -178,7 +177,6 @@ class OpenScreen(ModalScreen[Opening | None]):
                 )
 
     # -- what was chosen
-    # ----------------------------------------------------------------------------------
 
     def action_move(self, how: str) -> None:
         """Moves the cursor of the list."""
@@ -236,7 +234,6 @@ class OpenScreen(ModalScreen[Opening | None]):
         self._word.set_class(is_error, "error")
 
     # -- interfaces
-    # ---------------------------------------------------------------------------------------
 
     def _look(self) -> None:
         """Lists the interfaces. Runs in a thread of its own."""

@@ -186,7 +186,6 @@ class OverviewView(View):
         self._legend.update(legend)
 
     # -- from part to part, and in
-    # ------------------------------------------------------------------------
 
     def action_pane(self, what: str, *arguments: int) -> None:
         """Does what the focused part does. A step beyond its first or last line moves the focus to

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from rich.style import Style
+from textual.cache import LRUCache
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -102,28 +102,23 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self._first = 1
         self.row = 0
         """Row of the cursor; 0 if there is no row."""
-        self.guest = 0
-        """Row that is shown although the filter hides it; 0 for none."""
         self.columns: list[str] = []
         """Columns of the messages table that are shown after the line."""
         self.color_rules: ColorRules | None = None
         """Colour rules of the user."""
         self.time_form: TimeFormat = "relative"
         """What the time column shows."""
-        self.has_names = True
-        """Whether commands and statuses are shown by name."""
         self._lines = Lines(width=80)
         self._fitted: object = None
         """What the columns fit; None if they have to be fitted again."""
-        self._pages: OrderedDict[int, list[Line]] = OrderedDict()
+        self._pages: LRUCache[int, list[Line]] = LRUCache(PAGES)
 
     # -- what is shown
-    # ------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
         """Number of lines."""
-        return len(self.index) + bool(self.guest)
+        return len(self.index)
 
     @property
     def heading(self) -> str:
@@ -158,9 +153,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self.refill()
 
     def _new_lines(self) -> None:
-        self._lines = Lines(
-            self.time_form, width=self._line_width, narrow=NARROW, has_names=self.has_names
-        )
+        self._lines = Lines(self.time_form, width=self._line_width, narrow=NARROW)
         self._fitted = None
 
     def _fit_columns(self) -> None:
@@ -177,7 +170,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         lines = [*range(count - 2), self.count - 1] if is_read else range(count)
         first_ns = inspection.reading.first_time_ns
         try:
-            batch = inspection.store.messages([self.row_at(line) for line in lines])
+            batch = inspection.store.messages([self.index.row(line) for line in lines])
         except (DcpInspectError, IndexError, OSError):  # as in _made; the columns stay as they are
             return
         if first_ns is not None:
@@ -194,7 +187,6 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         shown.
         """
         self.index = index
-        self.guest = 0
         self.refill()
         if self.row and len(self.index) and not self.index.has(self.row):
             self.move_to(min(self.index.place_of(self.row), len(self.index) - 1))
@@ -219,7 +211,6 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self._first = row
         self.index.drop(row)
         self._inspection.notes.drop_before(row)
-        self.guest = self.guest if self.guest >= row else 0
         self.refill()
         self.scroll_to(
             y=max(0, int(self.scroll_offset.y) - gone), animate=False, immediate=True, force=True
@@ -231,8 +222,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     def grown(self) -> None:
         """Shows the rows that were added at the end."""
         before = int(self.virtual_size.height)
-        for page in [page for page in self._pages if (page + 1) * PAGE > before - 1]:
-            del self._pages[page]
+        self._pages.discard(max(0, before - 1) // PAGE)
         self._resize()
         self.post_message(self.Changed())
         if not self.row and len(self.index):
@@ -246,55 +236,36 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     def _resize(self) -> None:
         self.virtual_size = Size(visible_width(self), self.count)
 
-    def place_of(self, row: int) -> int:
-        """Returns the line of a row, with the guest counted."""
-        line = self.index.place_of(row)
-        return line + (1 if self.guest and self.guest < row else 0)
-
-    def row_at(self, line: int) -> int:
-        """Returns the row of a line."""
-        if self.guest:
-            of_guest = self.index.place_of(self.guest)
-            if line == of_guest:
-                return self.guest
-            line -= line > of_guest
-        return self.index.row(line)
-
     # -- the cursor
-    # ---------------------------------------------------------------------------------------
 
     def _line_of_cursor(self) -> int:
-        return self.place_of(self.row) if self.row else 0
+        return self.index.place_of(self.row) if self.row else 0
 
     def _move_cursor(self, place: int) -> None:
-        self.row = self.row_at(place)
+        self.row = self.index.row(place)
 
     at = property(_line_of_cursor, _move_cursor)
 
     def move_to(self, place: int) -> None:
         """Moves the cursor to a line."""
         if self.count:
-            self._set_row(self.row_at(min(max(place, 0), self.count - 1)), is_centred=False)
+            self._set_row(self.index.row(min(max(place, 0), self.count - 1)), is_centred=False)
 
     def jump_to(self, row: int) -> None:
-        """Moves the cursor to a row; shows the row even if the filter hides it."""
-        if not self.index.has(row):
-            self.guest = row
-            self.refill()
+        """Moves the cursor to a row; of one that is still to be listed, to the place where it will
+        be.
+        """
         self._set_row(row, is_centred=True)
 
     def _set_row(self, row: int, *, is_centred: bool) -> None:
         before, top = self.row, int(self.scroll_offset.y)
         if row != before:
             self.row = row
-            if self.guest and row != self.guest:
-                self.guest = 0
-                self.refill()
             self.post_message(self.Moved(self))
         self.scroll_to_cursor(is_centred=is_centred)
         if before and int(self.scroll_offset.y) == top:
             for changed_row in (before, row):  # all other lines stay as they are
-                self.refresh_line(self.place_of(changed_row))
+                self.refresh_line(self.index.place_of(changed_row))
         else:
             self.refresh()
 
@@ -309,7 +280,6 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self.move_to(place)
 
     # -- drawing
-    # ------------------------------------------------------------------------------------------
 
     def fit(self) -> None:
         """Makes the lines for the width."""
@@ -328,8 +298,8 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         row, text, kind, color = self._line(place)
         finding = self._inspection.results.finding(row)
         is_here = place == self.at
-        style = self.rich_style + Style(dim=row == self.guest or None)
-        style += Style(color=color) if color else theme.style_of(self.app, f"kind-{kind}")
+        paint = Style(color=color) if color else theme.style_of(self.app, f"kind-{kind}")
+        style = self.rich_style + paint
         style += self.cursor_style() if is_here else Style()
         sign_style = style
         if finding is not None and finding.effect_of is None:
@@ -374,20 +344,9 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         number, offset = divmod(place, PAGE)
         page = self._pages.get(number)
         if page is None:
-            page = self._pages[number] = self._page(number)
-            while len(self._pages) > PAGES:
-                self._pages.popitem(last=False)
-        else:
-            self._pages.move_to_end(number)
+            page = self._made(self.index.rows(number * PAGE, (number + 1) * PAGE).tolist())
+            self._pages[number] = page
         return page[offset] if offset < len(page) else Line(0, "", "item")
-
-    def _page(self, number: int) -> list[Line]:
-        return self._made(
-            [
-                self.row_at(line)
-                for line in range(number * PAGE, min((number + 1) * PAGE, self.count))
-            ]
-        )
 
     def _made(self, rows: list[int]) -> list[Line]:
         try:
@@ -420,10 +379,10 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             return [batch.rtt_ns.value_at(index) for index in range(len(batch))]
         shown_times = times
         if self.time_form == "delta":
-            line = self.place_of(int(batch.row[0]))
+            line = self.index.place_of(int(batch.row[0]))
             shown_times = np.diff(
                 times,
-                prepend=self._inspection.store.messages([self.row_at(line - 1)]).time_ns
+                prepend=self._inspection.store.messages([self.index.row(line - 1)]).time_ns
                 if line
                 else times[:1],
             )

@@ -21,7 +21,7 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui.copying import FORMS, conversation, copied
-from dcpinspect.tui.dialogs import ChoiceDialog, Prompt
+from dcpinspect.tui.dialogs import Prompt
 from dcpinspect.tui.field_links import WORDS, Link, links_of, target
 from dcpinspect.tui.field_tree import FieldTree
 from dcpinspect.tui.filter_bar import FilterBar, condition_for_value
@@ -50,8 +50,6 @@ TIMES: Mapping[TimeFormat, str] = {
 """Forms of the time column, and their names."""
 LARGE = 1 << 18
 """Size in bytes from which the fields of a message are decoded in the background."""
-COLUMNS = 64
-"""Width in columns in which the list shows everything but summaries."""
 FOLLOWED = 0.5
 """Least number of seconds between two decoded messages while the cursor follows new messages."""
 
@@ -71,9 +69,6 @@ class PacketsView(View):
         self.fields, self.bytes = self.panes.fields, self.panes.bytes
         self.split, self._upper = Container(id="split"), Vertical(id="upper")
         self._heading, self._beside = Line(id="list-heading"), Line(id="list-divider")
-        self._share: float | None = None
-        """Share of the room that the list has, once the user has changed it."""
-        self._count = ""
         self._talk = self._before = ""
         """The filter of the last conversation that was followed, and the filter before it."""
         self._rest: Timer | None = None
@@ -119,10 +114,7 @@ class PacketsView(View):
             if self.list.row and row_count
             else ""
         )
-        self._count = f"{position}{row_count:,}" + (f" ({total:,})" if row_count != total else "")
-        count = (
-            "" if self.list.columns else self._count
-        )  # with added columns, the title of the message shows the count
+        count = f"{position}{row_count:,}" + (f" ({total:,})" if row_count != total else "")
         width = visible_width(self.list)
         if cells(self.list.heading) > width - len(count) - 2:
             count = ""  # the names of columns are more important than the count
@@ -130,7 +122,6 @@ class PacketsView(View):
         self._heading.update(Text(f"{heading:<{max(0, width - len(count) - 1)}}{count}"))
 
     # -- the message under the cursor
-    # ---------------------------------------------------------------------
 
     @on(PacketList.Moved)
     def _moved(self) -> None:
@@ -171,10 +162,6 @@ class PacketsView(View):
             f"{message_title(message)} · {message.size:,} bytes · row {row} · frame "
             f"{int(batch.last_frame[0])}"
         )
-        if self.list.columns:
-            title += f" · {self._count}"
-        if self.list.guest == row:
-            title += " · outside the filter"
         self.panes.show(row, message, links_of(batch), title)
         any(self.fields.select_named(name) for name in self.wanted_fields)
         self.wanted_fields = ()
@@ -195,7 +182,6 @@ class PacketsView(View):
         return self.fields.field
 
     # -- where the user is
-    # --------------------------------------------------------------------------------
 
     def spot(self) -> Spot:
         """Returns row, field, filter and scroll position."""
@@ -216,6 +202,11 @@ class PacketsView(View):
         if spot.row:
             self.list.jump_to(spot.row)
         self._to_list()
+
+    def show_all_rows(self) -> None:
+        """Removes the filter, without a trace in its history."""
+        self.bar.reset("")
+        self.filtering.set("", None)
 
     def show_row(self, row: int, *fields: str) -> None:
         """Moves to a row, and to the first of ``fields`` that it has."""
@@ -264,7 +255,6 @@ class PacketsView(View):
         )
 
     # -- filter and search
-    # --------------------------------------------------------------------------------
 
     @on(FilterBar.Changed)
     def _filter_changed(self, event: FilterBar.Changed) -> None:
@@ -317,37 +307,12 @@ class PacketsView(View):
         else:
             self.host.show_status("this field cannot be a column")
 
-    def action_numbers(self) -> None:
-        """Shows commands and statuses as numbers, or by name."""
-        self.list.has_names = not self.list.has_names
-        self.list.remake()
-
     def action_time(self) -> None:
         """Shows the next form of the time column."""
         forms = list(TIMES)
         self.list.time_form = forms[(forms.index(self.list.time_form) + 1) % len(forms)]
         self.list.remake()
         self.host.show_status(f"time: {TIMES[self.list.time_form]}")
-
-    def action_resize(self, steps: int) -> None:
-        """Gives the list more room, or less."""
-        self._share = min(max((self._share or 0.5) + steps / 10, 0.1), 0.9)
-        self._split()
-
-    def _split(self) -> None:
-        """Divides the room among the panes.
-
-        Beside the fields, the list gets room for all columns but the summary, unless the user
-        changed it.
-        """
-        is_beside = self.split.has_class("beside")
-        share = self._share or max(
-            0.5, min(COLUMNS / max(self.size.width, 1), 0.55) if is_beside else 0
-        )
-        for pane, pane_share in ((self._upper, share), (self.panes, 1 - share)):
-            pane.styles.width = f"{pane_share}fr" if is_beside else "1fr"
-            pane.styles.height = "1fr" if is_beside else f"{pane_share}fr"
-        self.call_after_refresh(self.fit)
 
     def action_find(self) -> None:
         """Asks for a text, and searches for it."""
@@ -362,7 +327,6 @@ class PacketsView(View):
             self.action_find()
 
     # -- ways from a message
-    # ------------------------------------------------------------------------------
 
     @on(FieldTree.Followed)
     def _followed(self, event: FieldTree.Followed) -> None:
@@ -399,7 +363,6 @@ class PacketsView(View):
                 self.host.to_vbucket(vbucket, row=self.list.row)
 
     # -- how it looks, and out of it
-    # ----------------------------------------------------------------------
 
     def action_display(self) -> None:
         """Switches between fields and bytes, where only one of them fits."""
@@ -434,7 +397,7 @@ class PacketsView(View):
     def action_layout(self) -> None:
         """Puts the panes side by side, or one below the other."""
         self.split.toggle_class("beside")
-        self._split()
+        self.call_after_refresh(self.fit)
 
     def action_mark(self) -> None:
         """Marks the row, or removes its mark."""
@@ -449,16 +412,11 @@ class PacketsView(View):
     def action_copy_as(self, form: str = "") -> None:
         """Copies the message in a form; asks for the form if none is given."""
         row = self.list.row
-        if not row:
-            return
-        if not form:
-            self.app.push_screen(
-                ChoiceDialog(f"copy row {row} as", FORMS),
-                lambda form: self.action_copy_as(form) if form else None,
-            )
-            return
-        batch = self._inspection.store.messages([row])
-        self.host.copy(copied(form, batch, self.list.text_of(row).strip()))
+        if row and not form:
+            choices = [(words, partial(self.action_copy_as, name)) for name, words in FORMS.items()]
+            self.app.search_commands(choices, f"copy row {row} as")
+        elif row:
+            self.host.copy(copied(form, self._inspection.store.messages([row])))
 
     def action_follow(self) -> None:
         """Shows only the conversation of the message, or all messages again."""

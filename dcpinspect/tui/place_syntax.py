@@ -13,23 +13,22 @@ from dcpinspect.errors import UsageError
 from dcpinspect.findings.registry import RULES
 from dcpinspect.text import clip, did_you_mean, escape
 
-FORMS = "a row 1047, frame f988, vb417, vb417@842, time 12.5s or 14:03:22, mark m2, or a rule"
+FORMS = "a row 1047, frame f988, vb417, vb417@842, time 12.5s or 14:03:22, or a rule"
 
 
 class Target(NamedTuple):
     """Where to go."""
 
-    kind: Literal["row", "frame", "vbucket", "mark", "time", "rule"]
+    kind: Literal["row", "frame", "vbucket", "time", "rule"]
     number: int = 0
     """Of a time: nanoseconds since 1970."""
     seqno: int | None = None
     rule: str = ""
 
 
-_NUMBERED: Mapping[Literal["row", "frame", "vbucket", "mark"], str] = {
+_NUMBERED: Mapping[Literal["row", "frame", "vbucket"], str] = {
     "row": r"(\d{1,18})",
     "frame": r"f(\d{1,18})",
-    "mark": r"m(\d{1,9})",
     "vbucket": r"vb?(\d{1,5})(?:@(\d{1,20}))?",
 }
 
@@ -59,12 +58,12 @@ def parse_place(text: str, first_ns: int) -> Target:
         return Target("rule", rule=rule)
     advice = (
         did_you_mean(text.strip(), RULES)
-        or "; give 1047, f988, vb417@842, 12.5s, 14:03:22, m2 or a rule"
+        or "; give 1047, f988, vb417@842, 12.5s, 14:03:22 or a rule"
     )
     raise UsageError(f"no place {clip(escape(text.strip()), 24)}{advice}")
 
 
-_LETTERS = {"row": "", "frame": "f", "vbucket": "vb", "vb": "vb", "mark": "m", "time": ""}
+_LETTERS = {"row": "", "frame": "f", "vbucket": "vb", "vb": "vb", "time": ""}
 
 
 def _short(word: str) -> str:

@@ -117,7 +117,7 @@ class Search:
 
     def begin(self, text: str, *, back: bool = False) -> None:
         """Moves to the next row with the text, or to the last row before the cursor."""
-        lines = Lines(has_names=self._list.has_names)
+        lines = Lines()
         if (first_ns := self._host.inspection.reading.first_time_ns) is not None:
             lines.start_at(first_ns)
         try:

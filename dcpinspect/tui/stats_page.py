@@ -5,7 +5,6 @@ the tables of ``dcpinspect stats``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from dcpinspect.output.statistics import Charts
 from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.text import clip, escape
 from dcpinspect.tui.charts import (
-    LABEL,
     Happened,
     Line,
     chart,
@@ -31,8 +29,6 @@ from dcpinspect.tui.charts import (
 HEIGHT = 4
 COMMANDS = 12
 """Number of commands that are drawn, the most frequent ones."""
-MARKED = 3
-"""Number of findings below a chart that are explained in words."""
 WINDOWS = 6
 """Number of connections whose flow-control windows, or times of answers, are drawn."""
 
@@ -69,8 +65,6 @@ class _Drawn:
     """When the capture began and ended, in nanoseconds since 1970."""
     width: int
     events: list[Happened]
-    worded: set[Happened] = field(default_factory=set)
-    """Events that stand in words below a chart already."""
 
 
 def _commands(charts: Charts, width: int) -> Iterator[Line]:
@@ -144,9 +138,7 @@ def _of_connection(
     write: Callable[[float], str] = short,
     limit: int | None = None,
 ) -> Iterator[Line]:
-    """Yields a chart with signs of the connection's findings. Below its first chart, the first
-    finding of each rule stands in words.
-    """
+    """Yields a chart with signs of the connection's findings."""
     (connection, span_ns, values), ends = series, drawn.ends
     findings = [happened for happened in drawn.events if happened.connection == connection]
     form: dict[str, Any] = {
@@ -157,16 +149,6 @@ def _of_connection(
     }
     placed = values, span_ns, ends[1] - ends[0]
     yield from chart(title, *placed, write=write, events=findings, **form)
-    new = [happened for happened in findings if happened not in drawn.worded]
-    drawn.worded.update(new)
-    first_of = {happened.text.partition(":")[0]: happened for happened in reversed(new)}
-    worded = sorted(first_of.values(), key=findings.index)
-    for happened in worded[:MARKED]:
-        since_ns = happened.time_ns - ends[0]
-        text = f"{'':>{LABEL}}{happened.sign} {since_ns / 1e9:.3f} s  {happened.text}"
-        yield text, happened.severity
-    if len(worded) > MARKED:
-        yield f"{'':>{LABEL}}and {len(worded) - MARKED} more", ""
     yield "", ""
 
 

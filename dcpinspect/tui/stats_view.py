@@ -51,19 +51,3 @@ class StatsView(View, VerticalScroll, can_focus=True, inherit_bindings=False):
             for line in coverage_table(results.coverage, width=width):
                 text.append(f"{line}\n")
         self._text.update(text)
-
-    def action_step(self, lines: int) -> None:
-        """Scrolls down by so many lines, or up."""
-        self.scroll_relative(y=lines, animate=False, immediate=True)
-
-    def action_page(self, pages: int) -> None:
-        """Scrolls down by so many screens, or up."""
-        self.scroll_relative(y=pages * max(1, self.size.height - 1), animate=False, immediate=True)
-
-    def action_first(self) -> None:
-        """Scrolls to the top."""
-        self.scroll_home(animate=False, immediate=True)
-
-    def action_last(self) -> None:
-        """Scrolls to the bottom."""
-        self.scroll_end(animate=False, immediate=True)

@@ -4,7 +4,7 @@ gaps with their causes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import ClassVar, NamedTuple
@@ -21,7 +21,6 @@ from textual.strip import Strip
 
 from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.event_lines import fate_of
-from dcpinspect.output.render.glossary import CONVENTION_TEXTS
 from dcpinspect.output.render.lanes import (
     ASCII,
     EVENTS,
@@ -39,19 +38,15 @@ from dcpinspect.output.render.lanes import (
 from dcpinspect.output.render.timeline_text import LABEL, apart, numbers, time_since
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.streams import words as w
-from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import cells, clip, counted, wrap
 from dcpinspect.tui import theme
 from dcpinspect.tui.line_view import LineView, Piece, visible_width
 from dcpinspect.tui.tracks import Axis, Track, Tracks
-from dcpinspect.tui.vbucket_cells import whole_numbers
 
 _NARROW = 2
 """Width of a cell, in columns, up to which the cursor covers the whole cell."""
 _LABELLED = 8
 """Width in columns from which a bar or a gap has room for words."""
-_LEFT_OUT = ("name", "connection", "cell", "streams")
-"""Parts of the heading that are left out, one after the other, until the rest fits."""
 _TITLE = ("axis", "events", "items", "gaps", "snapshots")
 """Lanes in the order in which a title has them: how the stream ended stands before what came, as
 the rest may be cut.
@@ -117,7 +112,6 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         return ASCII if self._glyphs is theme.ASCII else UNICODE
 
     # -- what is shown
-    # ------------------------------------------------------------------------------------
 
     @property
     def vbucket(self) -> int | None:
@@ -250,7 +244,6 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
                 yield Row(number, "findings")
 
     # -- the cursor
-    # ---------------------------------------------------------------------------------------
 
     @property
     def cell(self) -> int:
@@ -372,7 +365,6 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Opened(self))
 
     # -- the mouse
-    # ---------------------------------------------------------------------------------------
 
     def _place_at(self, x: int) -> int | None:
         """Returns the place at a column of the widget; None outside the picture."""
@@ -393,7 +385,6 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
                 self.set_cursor(position)
 
     # -- what is at the cursor
-    # ----------------------------------------------------------------------------
 
     @property
     def item_row(self) -> int:
@@ -453,7 +444,6 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         return _seqnos(low, high)
 
     # -- drawing
-    # ------------------------------------------------------------------------------------------
 
     def fit(self) -> None:
         """Chooses as many cells as fit."""
@@ -524,13 +514,6 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     def has_sign(self, sign: Sign) -> bool:
         """Whether a sign of the legend is drawn anywhere."""
-        if not sign.paint or sign.paint.startswith("severity-"):
-            return any(
-                sign.paint
-                == (f"severity-{mark.event.severity}" if mark.event.cause is None else "")
-                for track in self.tracks
-                for mark in track.marks
-            )
         for number, track in enumerate(self.tracks):
             drawn = self._lanes_of(number)
             lane = {
@@ -584,15 +567,12 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             last = (self.scale.cell(bars.last[visible]) + 1) * self.scale.wide
             for index in np.flatnonzero(last - first >= _LABELLED).tolist():
                 bar, label_width = visible[index], int(last[index] - first[index])
-                kind = (
+                words = (
                     f"{int(story_bars.first[bar])}–{int(story_bars.last[bar])} "
                     f"{w.SNAPSHOT_TYPES[int(story_bars.type[bar])]}"
                 )
-                more = _more(track.story.snapshots, int(story_bars.row[bar]))
-                for words in (" · ".join((kind, *more)), kind):
-                    if len(words) + 4 <= label_width:
-                        yield int(first[index]) + (label_width - len(words) - 2) // 2, f" {words} "
-                        break
+                if len(words) + 4 <= label_width:
+                    yield int(first[index]) + (label_width - len(words) - 2) // 2, f" {words} "
 
     def _findings(self, place: int, base: Style) -> list[Piece]:
         pieces: list[Piece] = [(" ", base)] * self.scale.columns
@@ -638,52 +618,28 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         if not self.tracks:
             return f"vb {self.vbucket} · no stream"
         stories, scale, is_time = self.content, self.scale, self.axis == "time"
-        connections = [
-            (f"connection {number}", name) for number, name in stories.connections.items()
-        ]
-        phrases = {
-            "vbucket": f"vb {self.vbucket}",
-            "streams": counted(len(self.tracks), "stream"),
-            "span": f"{time_since(scale.step * TICK, scale.first).partition(' ')[0]}–"
+        phrases = [
+            f"vb {self.vbucket}",
+            f"{time_since(scale.step * TICK, scale.first).partition(' ')[0]}–"
             f"{time_since(scale.step * TICK, scale.last + 1)}"
             if is_time
             else _seqnos(scale.first, scale.last),
-            "cell": "a cell is "
-            + (duration(scale.step) if is_time else counted(scale.step, "seqno")),
-            "other": f"d: {'seqnos' if is_time else 'time'}",
-            "connection": connections[0][0]
-            if len(connections) == 1
-            else f"{len(connections)} connections"
-            if connections
-            else "",
-            "name": connections[0][1] if len(connections) == 1 else "",
-        }
-        for left_out in _LEFT_OUT:
-            if cells(_joined(phrases)) <= visible_width(self) - 2:
-                break
-            phrases[left_out] = ""
-        return _joined(phrases)
+            f"d: {'seqnos' if is_time else 'time'}",
+            counted(len(self.tracks), "stream"),
+            f"a cell is {duration(scale.step) if is_time else counted(scale.step, 'seqno')}",
+            *(
+                f"connection {number} · {name}"
+                for number, name in stories.connections.items()
+                if len(stories.connections) == 1
+            ),
+        ]
+        while cells(" · ".join(phrases)) > visible_width(self) - 2 and len(phrases) > 1:
+            phrases.pop()
+        return " · ".join(phrases)
 
 
 def _seqnos(low: int, high: int) -> str:
     return f"seqno {low:,}" if low == high else f"seqnos {low:,}–{high:,}"
-
-
-def _joined(parts: Mapping[str, str]) -> str:
-    return " · ".join(filter(None, parts.values()))
-
-
-def _more(snapshots: Records, row: int) -> Iterator[str]:
-    """Yields more about the snapshot whose marker is in a row: its convention and its state, if
-    known.
-    """
-    snapshot_rows = np.flatnonzero(whole_numbers(snapshots, "row") == row)[:1]
-    for name in ("convention", "state"):
-        yield from (
-            CONVENTION_TEXTS.get(value, value)
-            for value in snapshots.take(snapshot_rows).values(name)
-            if value not in (None, "unknown")
-        )
 
 
 def _over(line: Strip, style: Style) -> Strip:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.tui.progress_text import time_left
 
 if TYPE_CHECKING:
     from dcpinspect.tui.navigation import Navigation
@@ -18,6 +18,24 @@ GoesOn = Callable[[float], bool]
 """Takes the share that is done, 0 to 1, and returns whether to go on."""
 TOLD = 0.1
 """Seconds between two reports of progress: they cost nothing, and short tasks have none."""
+_SOON, _SOME = 0.5, 0.01
+"""Least number of seconds, and least share, from which the remaining time can be estimated."""
+_MINUTES = 120
+"""Number of seconds from which the remaining time is told in minutes."""
+
+
+def time_left(share: float, passed: float) -> str:
+    """Returns the remaining time in words, if ``share`` took ``passed`` seconds; empty as long as
+    it cannot be estimated.
+    """
+    if share < _SOME or passed < _SOON:
+        return ""
+    seconds_left = passed * (1 - share) / share
+    return (
+        f"{math.ceil(seconds_left):,} s left"
+        if seconds_left < _MINUTES
+        else f"{math.ceil(seconds_left / 60):,} min left"
+    )
 
 
 class Task:

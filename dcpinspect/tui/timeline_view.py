@@ -15,8 +15,7 @@ from textual.app import ComposeResult
 from textual.widgets import Static
 
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.output.render.lanes import LETTERS, Sign, legend, legend_lines
-from dcpinspect.text import clip, wrap
+from dcpinspect.output.render.lanes import LETTERS, legend, legend_lines
 from dcpinspect.tui import theme
 from dcpinspect.tui.event_list import EventList
 from dcpinspect.tui.export_choices import Choice, of_vbucket
@@ -28,9 +27,6 @@ from dcpinspect.tui.view import Spot, View
 
 if TYPE_CHECKING:
     from dcpinspect.tui.navigation import Navigation
-
-_MOST_SPOKEN = 2
-"""Greatest height of the description of what is under the cursor, in lines."""
 
 
 class _Request(NamedTuple):
@@ -68,7 +64,12 @@ class TimelineView(View):
         screen; on a low one, this half has the signs, too.
         """
         text, width = Text(), max(20, self.size.width - 2)
-        signs = [sign for group in self._signs() for sign in group if self.lanes.has_sign(sign)]
+        signs = [
+            sign
+            for group in legend(self.lanes.lane_glyphs)
+            for sign in group
+            if self.lanes.has_sign(sign)
+        ]
         for line in legend_lines(signs, width) if signs else ():
             text.append_text(
                 Text.assemble(
@@ -82,14 +83,6 @@ class TimelineView(View):
         if self.screen.has_class("-short"):
             height -= str(text).count("\n") + 1
         self.lanes.styles.height = max(3, min(self.lanes.lines, height))
-
-    def _signs(self) -> list[list[Sign]]:
-        """Returns the meanings of all signs: of lanes, of gaps, of events, of findings."""
-        glyphs = self.lanes.lane_glyphs
-        signs = zip((glyphs.error, glyphs.warning), ("error", "warning"), strict=True)
-        findings = [Sign(glyph, f"severity-{word}", word) for glyph, word in signs]
-        effect = Sign(self._glyphs.effect, "", "explained by the finding above")
-        return [*legend(glyphs), [*findings, effect]]
 
     def action_pane(self, what: str, *arguments: int) -> None:
         """Does what the lanes do; up and down, screens and ends move in the list of events."""
@@ -226,19 +219,11 @@ class TimelineView(View):
     @on(LineView.Moved, "#lanes")
     def arrive(self) -> None:
         """Describes what is under the cursor."""
-        self._spoken.update(self._spoken_text())
+        self._spoken.update(Text(self.lanes.spoken()))
         self.events.entitle(f"events of vb {self.lanes.vbucket}" if self.events.count else "events")
         if self.lanes.waiting:
             self.events.show((), 0)
         self._follow()
-
-    def _spoken_text(self) -> Text:
-        """Returns the description of what is under the cursor, in as many lines as there may be."""
-        width = self._spoken.content_size.width or 78
-        lines = wrap(self.lanes.spoken(), width)
-        if len(lines) > _MOST_SPOKEN:
-            lines[_MOST_SPOKEN - 1 :] = [clip(" ".join(lines[_MOST_SPOKEN - 1 :]), width)]
-        return Text("\n".join(lines))
 
     def spot(self) -> Spot:
         """Returns vbucket, stream, and seqno or time."""

@@ -25,8 +25,6 @@ WIDEST, HIGHEST = 7, 3
 """Greatest size of a cell, with the gap behind it."""
 BESIDE_WORDS = 9
 """Width of a cell that says in words what it is, without the words, in columns."""
-MOST_WORST = 5
-"""Number of vbuckets that are listed as the worst."""
 _ACROSS = (128, 96, 64, 48, 32, 24, 16, 8)
 _EACH = (1, 2, 4, 8, 16, 32, 64, 128)
 
@@ -142,7 +140,6 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         )
 
     # -- the cursor
-    # ---------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
@@ -210,19 +207,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             for number in numbers
         )
 
-    def worst(self) -> list[int]:
-        """Returns the vbuckets whose signs are no blocks, the worst first; among equals, the lower
-        number comes first.
-        """
-        numbers = [
-            number
-            for number in sorted(self.cells.by_number)
-            if self.cells.mark(number, self._glyphs)[0] not in self._glyphs.shades
-        ]
-        return sorted(numbers, key=self.cells.rank, reverse=True)
-
     # -- drawing
-    # ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line."""
@@ -270,7 +255,6 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         return [(text if is_letter else sign * bar_width, base + style), *gap]
 
     # -- words
-    # --------------------------------------------------------------------------------------------
 
     def legend(self, width: int) -> Text:
         """Returns what colours and signs mean, with the number of vbuckets of each, in lines that
@@ -284,19 +268,3 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             style = theme.style_of(self.app, paint) + Style(reverse=is_letter, bold=True)
             entries.append(Text.assemble((sign, style), f" {count:,} {words}"))
         return flowed(Text(), entries, width)
-
-    def worst_text(self) -> Text:
-        """Returns the worst vbuckets, one line each, unless the card tells of the only one."""
-        order, text = self.worst(), Text()
-        if order == [self.vbucket]:
-            return text
-        for number in order[:MOST_WORST]:
-            sign, style = sign_of(self.app, self.cells, number)
-            text.append_text(
-                Text.assemble((sign, style), f" vb {number:<5} {self.cells.words(number)}\n")
-            )
-        if len(order) > MOST_WORST:
-            text.append(
-                f"and {len(order) - MOST_WORST:,} more; n goes to errors and warnings\n", "dim"
-            )
-        return text

@@ -27,8 +27,6 @@ from dcpinspect.tui.view import Spot, View
 if TYPE_CHECKING:
     from dcpinspect.tui.navigation import Navigation
 
-_NAME = 12
-"""Width of the names of facts, in columns."""
 _CARD = 16
 """Lines that the facts and findings of a vbucket take below the others, if there is room."""
 _LEAST_CARD = 7
@@ -49,11 +47,7 @@ class VbucketsView(View):
         self.map = VbucketMap(id="map")
         self.heat = HeatMap(id="heat")
         self._side = VerticalScroll(id="vbuckets-side", can_focus=False)
-        self._legend, self._worst, self._about = (
-            Static(id="vbuckets-legend"),
-            Static(id="vbuckets-worst"),
-            Static(id="vbuckets-about"),
-        )
+        self._legend, self._about = Static(id="vbuckets-legend"), Static(id="vbuckets-about")
         self._is_old = True
 
     def compose(self) -> ComposeResult:
@@ -62,7 +56,6 @@ class VbucketsView(View):
         yield self.heat
         with self._side:
             yield self._legend
-            yield self._worst
             yield self._about
 
     @property
@@ -131,7 +124,6 @@ class VbucketsView(View):
     def _describe(self) -> None:
         """Shows what signs mean, and the details of what is under the cursor."""
         is_map, is_few = self.form == "map", self.map.cells.has_few
-        is_low = self.screen.has_class("-narrow") and not is_few
         taken, height, head = 0, self.size.height, self.heat.HEAD
         if is_few:
             count = len(self.map.cells.numbers)
@@ -139,56 +131,41 @@ class VbucketsView(View):
             taken = max(1, min(head + count * high, height - _LEAST_CARD))
         self.heat.styles.height = taken or None
         width = max(10, self._side.scrollable_content_region.width or self.app.size.width - 2)
-        worst = Text()
-        if is_few and self.heat.since_ns is not None:
-            worst = Text(self.heat.spoken())
-        elif is_map and not is_low:
-            worst = self.map.worst_text()
-        self._worst.display = bool(worst)
-        worst.rstrip()
-        self._worst.update(worst)
         legend = self.map.legend(width) if is_map else self.heat.legend(width)
         self._legend.update(legend)
         self._legend.display = bool(legend)
-        number = self.vbucket_here
-        if number is None or not (is_map or is_few):
-            self._about.update(Text("" if number is None else self.heat.spoken()))
-            return
-        free = height - taken - legend.plain.count("\n") - 2 * (bool(legend) + bool(worst)) - 1
-        text = self._card(number, width, is_short=is_low)
-        if is_few and text.plain.count("\n") > free:
-            text = self._card(number, width, is_short=True)
+        number, text = self.vbucket_here, Text()
+        if number is not None:
+            text.append(f"{self.heat.spoken()}\n" if self._since_ns is not None else "")
+            text.append_text(self._card(number, width))
         self._about.update(text)
 
-    def _card(self, number: int, width: int, *, is_short: bool) -> Text:
-        """Returns what is known of a vbucket for each of its clients, then its findings.
-        ``is_short``: only the findings have lines of their own, they come before all but how the
-        vbucket is, and what is not there is left out, of many vbuckets notes, too.
+    def _card(self, number: int, width: int) -> Text:
+        """Returns how a vbucket stands for each of its clients, its errors and warnings, what else is
+        known of it, and its notes.
         """
         text_lines, results = Text().append(f"vb {number}", "bold"), self.host.inspection.results
         rows = self.map.cells.by_number.get(number, ())
         if not rows:
             return text_lines.append("  not requested in this capture")
-        facts_of_rows = [list(_facts(row, results.end_reason(row))) for row in rows]
-        for number_of_row, (client, state, *others) in enumerate(facts_of_rows):
-            if is_short:
-                text_lines.append(f"{chr(10) if number_of_row else '  '}{client[1]} · {state[1]}")
-            else:
-                text_lines.append("\n")
-                for name, text in (client, state, *others):
-                    text_lines.append_text(labelled(name, text, _NAME, width, "dim"))
-        text_lines.append("\n")
+        for row in rows:
+            end_reason = results.end_reason(row)
+            reason = f": {end_reason}" if end_reason else ""
+            text_lines.append(f"  {escape(row['client'] or '')} · {stood_words(row)}{reason}\n")
+        facts = [
+            " · ".join(f"{name} {text}" for name, text in _facts(row) if text != "none")
+            for row in rows
+        ]
+        notes = Text()
         for finding in map(results.findings.__getitem__, results.findings_of(number)):
-            if is_short and finding.severity == "note" and not self.map.cells.has_few:
-                continue
+            is_note = finding.severity == "note" and finding.effect_of is None
             paint = f"severity-{finding.severity}" if finding.effect_of is None else ""
             style, sign = theme.style_of(self.app, paint), self._glyphs.of_finding(finding)
             text = f"{finding.rule}: {one_line(finding.message)}"
-            text_lines.append_text(labelled(sign, text, 2, width, style))
-        text_lines.rstrip()
-        for _, _, *others in facts_of_rows if is_short else ():
-            facts = [f"{name} {text}" for name, text in others if text != "none"]
-            text_lines.append(f"\n{' · '.join(facts)}")
+            (notes if is_note else text_lines).append_text(labelled(sign, text, 2, width, style))
+        for fact in facts:
+            text_lines.append_text(labelled("", fact, 0, width))
+        text_lines.append_text(notes).rstrip()
         return text_lines
 
     def spot(self) -> Spot:
@@ -246,9 +223,7 @@ class VbucketsView(View):
             self.host.to_filter(f"vbucket = {self.vbucket_here}")
 
 
-def _facts(row: Mapping[str, Any], end_reason: str | None) -> Iterator[tuple[str, str]]:
-    yield "client", escape(row["client"] or "")
-    yield "state", f"{stood_words(row)}{f': {end_reason}' if end_reason else ''}"
+def _facts(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     first, last = row["first_seqno"], row["last_seqno"]
     yield "seqnos", "none" if last is None else f"{first}–{last}"
     if row["high_seqno"] is not None:

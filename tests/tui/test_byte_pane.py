@@ -17,8 +17,8 @@ def test_every_byte_is_shown() -> None:
         await settled(app, pilot)
         data, pane = app.inspection.store.bytes_of(109), app.packets.bytes
         text = "".join(pane.render_line(line).text for line in range(pane.size.height))
-        for start in range(0, len(data), pane.columns):
-            assert data[start : start + pane.columns].hex(" ") in text
+        for start in range(0, len(data), pane.across):
+            assert data[start : start + pane.across].hex(" ") in text
 
     play("rollback.pcap", scene, (160, 60))
 
@@ -42,7 +42,7 @@ def test_what_a_hole_took_is_dots() -> None:
 
 def test_bytes_are_sixteen_a_line_where_there_is_room() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        assert app.packets.bytes.columns == 16
+        assert app.packets.bytes.across == 16
         await pilot.click("#byte-pane", offset=(8 + 3 * 12, 0))
         await settled(app, pilot)
         assert app.packets.field is not None
@@ -60,7 +60,7 @@ def test_keys_go_from_byte_to_byte_and_the_field_follows() -> None:
         assert app.packets.field is not None
         assert (
             app.packets.field.offset
-            <= app.packets.bytes.columns + 1
+            <= app.packets.bytes.across + 1
             < app.packets.field.offset + app.packets.field.size
         )
         assert app.packets.bytes.has_focus

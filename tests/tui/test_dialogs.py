@@ -119,8 +119,6 @@ def test_the_way_back_leads_to_all_connections() -> None:
         await press(app, pilot, "backspace")
         assert app.inspection.connection is None
         assert app.navigation.findings.list.finding == before
-        await press(app, pilot, "alt+right")
-        assert app.inspection.connection == 1
 
     play("loop.pcap", scene)
 

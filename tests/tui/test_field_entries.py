@@ -77,7 +77,7 @@ def test_a_value_of_bytes_is_unfolded_as_bytes() -> None:
     for width in (60, 76, 80):
         found = entries(value, datatype, width=width)
         dumped = [entry for path, entry in found.items() if path.startswith("value/body/~")]
-        assert found["value/body/~0"].text.split()[1:3] == ["80", "81"]
+        assert found["value/body/~0"].text.split()[:2] == ["80", "81"]
         assert max(2 * entry.depth + 3 + len(entry.text) for entry in dumped) <= width, (
             "no line of bytes is cut"
         )

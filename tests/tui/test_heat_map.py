@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +89,8 @@ def test_a_row_begins_with_how_its_vbucket_stands_and_enter_there_asks_for_no_ti
         rows = [line.split()[:3] for line in screen(app).splitlines()[3:12]]
         assert rows[2:4] == [["✖", "42", "orphaned"], ["■", "43", "ended"]]
         assert rows[8][:2] == ["✖", "48"]
-        assert heat.spoken() == "vb 48 · rolled-back · 0 items"
+        assert heat.spoken() == ""
+        assert "vb 48  10.11.0.1 consumer · rolled-back\n" in re.sub(r" *\n", "\n", screen(app))
         await press(app, pilot, "right")
         assert heat.since_ns is not None
         assert heat.spoken().endswith(" · error")
@@ -136,7 +138,7 @@ def test_many_vbuckets_share_lines_and_enter_opens_the_one_that_has_most() -> No
         first, last = heat.groups[heat.row]
         vbucket = heat.vbucket
         assert vbucket is not None
-        assert first < vbucket <= last
+        assert first <= vbucket <= last
         await press(app, pilot, "enter")
         assert lanes_of(app).vbucket == vbucket
 
@@ -152,8 +154,8 @@ def test_of_vbuckets_that_share_a_line_the_worst_is_told_with_its_finding(tmp_pa
         heat = app.navigation.vbuckets.heat
         first, last = heat.groups[heat.row]
         assert first < last
-        told = heat.spoken().split(" · ")
-        assert told[:2] == [f"vb {heat.vbucket} of {first}–{last}", "! no-common-history"]
+        assert f"vb {heat.vbucket}  10." in screen(app)
+        assert "! no-common-history: " in screen(app)
 
     play(path, scene, size=(80, 24))
 
@@ -163,7 +165,7 @@ def test_of_vbuckets_that_share_a_line_the_one_from_the_map_is_opened() -> None:
         await press(app, pilot, "2")
         app.navigation.vbuckets.map.move_to(500)
         await press(app, pilot, "vertical_line")
-        assert app.navigation.vbuckets.heat.spoken().startswith("vb 500 of 4")
+        assert "vb 500  10." in screen(app)
         await press(app, pilot, "3")
         assert lanes_of(app).vbucket == 500
 

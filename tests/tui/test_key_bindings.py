@@ -6,10 +6,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from textual.command import CommandPalette
+from textual.widgets import Input, OptionList
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.findings_view import FindingsView
-from dcpinspect.tui.key_bindings import KEYS, PALETTE, VIEWS, Key, footer
+from dcpinspect.tui.history import History, Memory
+from dcpinspect.tui.key_bindings import KEYS, PALETTE, VIEWS, Key, commands, footer
 from dcpinspect.tui.navigation import Navigation
 from dcpinspect.tui.overview_view import OverviewView
 from dcpinspect.tui.packets_view import PacketsView
@@ -17,6 +20,7 @@ from dcpinspect.tui.stats_view import StatsView
 from dcpinspect.tui.timeline_view import TimelineView
 from dcpinspect.tui.vbuckets_view import VbucketsView
 from tests.catalogue import each
+from tests.tui.screens import Keys, play, press, settled, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "tui.md"
 
@@ -37,7 +41,7 @@ def test_alt_and_function_keys_are_never_the_only_way() -> None:
         for key in KEYS
         if all(re.match(r"alt\+|(shift\+)?f\d", name) for name in key.keys.split(","))
     ]
-    assert only == ["forward", "find_next", "find_next(True)"], "all are in the palette, too"
+    assert only == ["find_next", "find_next(True)"], "all are in the palette, too"
 
 
 OF_VIEWS = {
@@ -88,3 +92,52 @@ def test_every_view_has_its_picture_on_the_page(view: str) -> None:
     texts = html.unescape(re.sub("<[^>]*>", "", picture)).replace("\xa0", " ")
     assert f"](pictures/tui-{view}.svg)" in PAGE.read_text("utf-8")
     assert "rollback.pcap" in texts
+
+
+@pytest.mark.slow
+def test_every_action_with_a_key_is_there_once() -> None:
+    actions: list[str] = []
+    entries = list(commands(lambda action, _: actions.append(action)))
+    for one in entries:
+        one.callback()
+    assert len(actions) == len(set(actions))
+    assert {key.action for key in KEYS if not key.action.startswith(("app.", "pane"))} <= set(
+        actions
+    )
+    assert entries[actions.index("zoom(1)")].help == "+"
+
+
+async def choose(app: InspectApp, pilot: Keys, title: str) -> None:
+    await press(app, pilot, "ctrl+p")
+    await until(pilot, lambda: isinstance(app.screen, CommandPalette))
+    app.screen.query_one(Input).value = title
+    found = app.screen.query_one(OptionList)
+    await until(
+        pilot, lambda: found.option_count > 0 and title in str(found.get_option_at_index(0).prompt)
+    )
+    await pilot.press("enter")
+    await until(pilot, lambda: not isinstance(app.screen, CommandPalette))
+    await settled(app, pilot)
+
+
+@pytest.mark.slow
+def test_an_action_of_another_view_goes_there() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await choose(app, pilot, "Timeline of the next vbucket")
+        assert app.view == "timeline"
+
+    play("rollback.pcap", scene)
+
+
+@pytest.mark.slow
+def test_a_theme_is_remembered(tmp_path: Path) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await choose(app, pilot, "Theme: nord")
+        assert app.theme == "nord"
+
+    async def again(app: InspectApp, pilot: Keys) -> None:
+        del pilot
+        assert app.theme == "nord"
+
+    play("rollback.pcap", scene, memory=Memory(themes=History(tmp_path / "theme", 1)))
+    play("rollback.pcap", again, memory=Memory(themes=History(tmp_path / "theme", 1)))

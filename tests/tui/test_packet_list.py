@@ -59,7 +59,7 @@ def test_the_cursor_stays_on_its_row_when_the_filter_changes() -> None:
         await settled(app, pilot)
         assert app.packets.list.row == 100
         top = int(app.packets.list.scroll_offset.y)
-        assert top <= app.packets.list.place_of(100) < top + app.packets.list.size.height
+        assert top <= app.packets.list.index.place_of(100) < top + app.packets.list.size.height
 
     play("rollback.pcap", scene, NARROW)
 
@@ -100,7 +100,7 @@ def test_on_80_columns_all_others_give_way_to_the_summary() -> None:
         for row in (1, 40, 434):
             rows.jump_to(row)
             await settled(app, pilot)
-            line = rows.render_line(rows.place_of(row) - int(rows.scroll_offset.y)).text
+            line = rows.render_line(rows.index.place_of(row) - int(rows.scroll_offset.y)).text
             assert str(row) in line[: rows.heading.index("Row") + 3]
 
     play(field("p06-zero-window"), scene, NARROW)

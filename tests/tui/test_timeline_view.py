@@ -185,7 +185,6 @@ def test_an_error_stands_among_the_events_with_its_sign_and_colour() -> None:
         assert [mark.row for mark in track.marks if mark.finding == number] == [chosen.row], (
             "one sign, at the first message that the list has of the error"
         )
-        assert f"{app.glyphs.error} error" in screen(app), "the legend"
         sign = _style_of(app, app.glyphs.error, f"{app.glyphs.error} rollback-loop: ")
         assert sign.bgcolor == theme.style_of(app, "severity-error").color, "under the cursor, too"
 

@@ -101,15 +101,11 @@ class Lines:
         *,
         width: int | None = None,
         narrow: int = NARROW,
-        has_names: bool = True,
     ) -> None:
         """``width``: columns of a line; None: no limit. ``narrow``: width below which opaque and
         size are left out.
-
-        ``has_names``: shows commands and statuses by name, else as numbers.
         """
         self.time_format = time_format
-        self._title = title if has_names else _codes
         self.width = width
         self.is_narrow = width is not None and width < narrow
         self.columns = _COMPACT if self.is_narrow else _WIDE
@@ -136,7 +132,7 @@ class Lines:
             axis=1,
             return_index=True,
         )
-        titles = [self._title(batch, index) for index in rows[first].tolist()]
+        titles = [title(batch, index) for index in rows[first].tolist()]
         seqnos = decoded.numbers.get("by_seqno")
         greatest = 0 if seqnos is None else int(seqnos.values[seqnos.is_known].max(initial=0))
         fitting = ColumnWidths(
@@ -205,7 +201,7 @@ class Lines:
             "Row": f"{int(batch.row[index])}",
             "Time": self.time_text(shown_ns),
             "Con": f"{int(batch.connection[index])}{ARROWS[int(batch.direction[index])]}",
-            "Message": self._title(batch, index),
+            "Message": title(batch, index),
             "vb": "" if vbucket is None else f"{vbucket}",
             "Opaque": f"0x{int(batch.decoded.opaque[index]):08x}",
             "Seqno": seqno_text(batch, index),
@@ -217,7 +213,7 @@ class Lines:
         """Returns command and status of a message, as wide as their column. What follows the
         command stays whole: the line of the request has the command.
         """
-        text, width = self._title(batch, index), self.columns.title
+        text, width = title(batch, index), self.columns.title
         if self.is_narrow and len(text) > width:
             command, space, status = text.rpartition(" ")
             width_left = width - len(status) - 1
@@ -284,13 +280,6 @@ def title(batch: MessageBatch, index: int) -> str:
     ):
         return f"{name} {generation}"
     return name
-
-
-def _codes(batch: MessageBatch, index: int) -> str:
-    opcode = f"0x{int(batch.decoded.opcode[index]):02x}"
-    if batch.decoded.is_response[index]:
-        return f"{opcode} 0x{int(batch.decoded.specific[index]):04x}"
-    return opcode
 
 
 def seqno_text(batch: MessageBatch, index: int) -> str:
