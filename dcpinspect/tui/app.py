@@ -227,7 +227,9 @@ class InspectApp(ThemedApp):
         inspection = self.inspection
         has_rows = self._shown_rows or inspection.is_live
         is_empty = inspection.state != "reading" and not inspection.store.rows
-        return self.navigation.is_at_rest and bool(has_rows or is_empty)
+        # keys move in what is laid out, if there is a line for it
+        is_laid_out = self.size.height < 4 or self.navigation.view.size.height > 0
+        return self.navigation.is_at_rest and is_laid_out and bool(has_rows or is_empty)
 
     def _choose_first(self) -> None:
         """Shows the overview first if the capture is large or has problems, and otherwise the

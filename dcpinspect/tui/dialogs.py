@@ -19,6 +19,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from dcpinspect.errors import UsageError
+from dcpinspect.text import counted
 from dcpinspect.tui import theme
 from dcpinspect.tui.connection_list import ConnectionList, Talk
 from dcpinspect.tui.key_bindings import KEYS, PALETTE, VIEWS, Key
@@ -235,7 +236,7 @@ class ConnectionDialog(Dialog[int]):
 
     def lines(self) -> Iterator[Widget | Text | Table]:
         """Yields title, list and hint."""
-        yield Text("connections, the worst first", "bold")
+        yield Text(f"{counted(len(self._talks), 'connection')}, the worst first", "bold")
         yield self.list
         yield Text("Enter shows one alone   Esc closes", "dim")
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from rich.style import Style
 
 from dcpinspect.output.render.event_lines import EventLines
+from dcpinspect.output.render.palette import CAUSES
 from dcpinspect.tui import theme
 from dcpinspect.tui.line_view import LineView, Piece
 from dcpinspect.tui.tracks import TrackEvent
@@ -113,9 +114,9 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
             paint = _SNAPSHOTS.get(event.text.partition(" ")[0], "snapshot-unknown")
         lines = self._in_full(place) if place in self.more else self._short.lines_of(event)
         painted = style if is_here else style + theme.style_of(self.app, paint)
-        if event.gap is not None and not is_here:  # in the colour of its letter in the lanes
-            cause = theme.style_of(self.app, f"cause-{event.gap['cause']}")
-            painted = style + cause + Style(reverse=False, bold=False)
+        cause = event.text.partition(":")[0].rpartition(", ")[2]
+        if event.kind == "gap" and cause in CAUSES and not is_here:  # as its letter in the lanes
+            painted = style + Style(color=theme.style_of(self.app, f"cause-{cause}").color)
         if event.cause is not None and not is_here:
             painted = self.dim_style()
         sign_style = painted

@@ -133,13 +133,19 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         self.entitle(self._border_text)
         self.refresh()
 
+    @property
+    def below(self) -> int:
+        """Number of places that are below what is seen."""
+        bottom, places = int(self.scroll_offset.y) + self.size.height - self.HEAD, range(self.count)
+        return self.count - bisect_right(
+            places, bottom, key=lambda place: sum(self.lines_of(place))
+        )
+
     def entitle(self, title: str) -> None:
-        """Writes a title above the lines, with the number of places that are below what is seen."""
-        self._border_text, bottom = title, int(self.scroll_offset.y) + self.size.height - self.HEAD
-        ends = range(self.count)
-        hidden = self.count - bisect_right(ends, bottom, key=lambda end: sum(self.lines_of(end)))
+        """Writes a title above the lines, with the number of places that are below."""
+        self._border_text = title
         if title:
-            self.border_title = f"{title} · {hidden:,} more below" if hidden else title
+            self.border_title = title + (f" · {self.below:,} more below" if self.below else "")
 
     def scroll_to_cursor(self, *, is_centred: bool = False) -> None:
         """Scrolls the place of the cursor into view. ``is_centred``: to the middle, unless it is in

@@ -6,23 +6,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
+from textual.widget import Widget
 from textual.widgets import Static
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.finding_text import with_their_effects
 from dcpinspect.output.render.verdict import NOTHING, verdict
 from dcpinspect.protocol.message import Severity
+from dcpinspect.tables.series import SPANS
 from dcpinspect.text import counted, one_line
+from dcpinspect.tui import theme
+from dcpinspect.tui.charts import chart, happenings, painted
 from dcpinspect.tui.connection_list import ConnectionList, Talk, talks
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.line_view import LineView
-from dcpinspect.tui.rate import Rate
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_map import VbucketMap
 from dcpinspect.tui.view import Spot, View
@@ -38,6 +43,45 @@ LEAST = 8
 """Lines of the findings, with their title, that the map leaves to them."""
 HIGH = 28
 """Height of the view from which there always are connections."""
+
+
+_WIDE = 50
+"""Width in columns in which the title can say that the chart is over time."""
+
+
+class Rate(Widget):
+    """A chart over time; its title says what is drawn."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._results = Results()
+
+    def show(self, results: Results) -> None:
+        """Shows the results so far."""
+        self._results = results
+        self.refresh()
+
+    def render(self) -> Text:
+        """Draws the chart, for the size and in the colours of now."""
+        charts, (width, height) = self._results.charts, self.size
+        if not charts.used:
+            self.border_title = "messages over time"
+            return Text(" no message so far")
+        rows = [command.messages for command in charts.commands]
+        row: IntArray = sum(rows, start=np.zeros(SPANS, np.int64))
+        first_ns, last_ns = charts.ends
+        whose = "" if self._results.connection is None else " of all connections"
+        over_time = " over time" if width >= _WIDE else ""
+        most = f"at most {int(row.max()):,} in {duration(charts.span_ns, is_exact=True)}"
+        self.border_title = f"messages{whose}{over_time}, {most}"
+        happened = (
+            happenings(self._results.findings, theme.glyphs_of(self.app)) if height > 2 else []
+        )
+        series = row, charts.span_ns, last_ns - first_ns
+        high = max(1, height - 1 - bool(happened))
+        form: dict[str, Any] = {"width": width - 1, "height": high, "first_ns": first_ns}
+        _, *lines = chart("", *series, events=happened, **form)
+        return painted(lines, self.app)
 
 
 class OverviewView(View):

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import pexpect
 import pytest
 from textual.pilot import Pilot
 
+from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.base_app import Opening
 from dcpinspect.tui.history import Memory
 from dcpinspect.tui.opening import StartApp
 from tests.peers.truth import SAMPLES
+from tests.tui.screens import Keys, burst, play, press, screen
 from tests.tui.test_opening import opened
 
 
@@ -51,3 +54,45 @@ def test_typed_bytes_that_are_no_utf8_are_passed_over() -> None:
     child.expect(pexpect.EOF)
     child.close()
     assert (child.exitstatus, b"Traceback" in child.before) == (0, False)
+
+
+TYPED = (
+    ("colon", "5", "5", "enter"),
+    ("slash", *"vbucket", "space", "equals_sign", "space", "7", "enter"),
+    ("4", "n", "enter", "backspace", "j", "enter"),
+    ("ctrl+f", *"rollback", "enter"),
+    ("2", "n", "enter"),
+    ("question_mark", "escape", "G", "m", "g", "apostrophe", "enter"),
+    ("x", "escape", "5", "d", "1", "tab", "j", "c"),
+)
+
+
+@pytest.mark.slow
+def test_a_burst_of_keys_does_what_they_do_one_by_one() -> None:
+    shown: dict[bool, list[str]] = {True: [], False: []}
+
+    async def scene(app: InspectApp, pilot: Keys, *, at_once: bool) -> None:
+        for keys in TYPED:
+            await press(app, pilot, "escape", "escape", "1", "home")
+            if at_once:
+                await burst(app, pilot, *keys)
+            else:
+                for key in keys:
+                    await press(app, pilot, key)
+            shown[at_once].append(screen(app))
+
+    for at_once in shown:
+        play("rollback.pcap", partial(scene, at_once=at_once))
+    assert len(set(shown[False])) == len(TYPED)
+    assert shown[True] == shown[False]
+
+
+@pytest.mark.slow
+def test_what_is_typed_behind_a_prompt_goes_into_it() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await burst(app, pilot, "colon", "5", "5", "enter")
+        assert app.packets.list.row == 55
+        await burst(app, pilot, "slash", *"vbucket", "space", "equals_sign", "space", "9", "enter")
+        assert app.packets.filtering.text == "vbucket = 9"
+
+    play("rollback.pcap", scene)

@@ -182,7 +182,7 @@ def test_the_axis_of_time_shows_the_same_and_the_cursor_stays_at_its_seqno() -> 
         assert track is not None
         (own,) = np.flatnonzero(track.story.item_first == 41)
         assert lanes_of(app).at == int(track.shapes["time"].item_first[own])
-        assert " s · d: seqnos · " in screen(app)
+        assert " s · a cell is " in screen(app)
         assert "d: seqnos" in screen(app)
         await press(app, pilot, "enter")
         batch = app.inspection.store.messages([app.packets.list.row])
