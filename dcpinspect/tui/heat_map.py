@@ -62,7 +62,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._heat, self._results, self._first_ns, self._last_ns = Heat(), Results(), 0, 0
+        self._heat, self._results, self._first_ns = Heat(), Results(), 0
         self.cells = Cells(None)
         self._numbers: list[int] = []
         self._worst: list[int] = []
@@ -89,7 +89,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         when the capture began and ended, in nanoseconds since 1970.
         """
         self._heat, self.cells = results.heat.until(last_ns), cells
-        self._results, self._first_ns, self._last_ns = results, first_ns, last_ns
+        self._results, self._first_ns = results, first_ns
         self._numbers = (
             cells.numbers
             if cells.has_few
