@@ -8,8 +8,15 @@ from itertools import takewhile
 
 
 def headings(lines: Sequence[str]) -> list[str]:
-    """Returns the names above a table: words that begin or end at one column are one name."""
-    *upper, last = takewhile(lambda line: re.fullmatch(r"[a-z_. ]+", line), lines)
+    """Returns the names above a table."""
+    return names_in([*takewhile(lambda line: re.fullmatch(r"[a-z_. ]+", line), lines)])
+
+
+def names_in(heading: Sequence[str]) -> list[str]:
+    """Returns the names in the lines of a heading: words that begin or end at one column are one
+    name.
+    """
+    *upper, last = heading
     names = []
     for word in re.finditer(r"\S+", last):
         above = [

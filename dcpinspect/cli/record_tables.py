@@ -63,17 +63,19 @@ FIRST = _by_table(
     streams: connection vbucket sid verdict findings status end_reason requested_start last_seqno items
         requested_end answer
     snapshots: connection vbucket sid state start_seqno end_seqno type items index
-    gaps: connection vbucket sid cause width after_seqno before_seqno evidence
-    rollbacks: connection vbucket sid requested_start rollback_seqno resume_start resume_uuid
-        resume_snapshot_end resume_snapshot_start cause explanation
-    differences: kind vbucket lacks first_seqno last_seqno events key fields evidence a_row b_row
+    gaps: connection vbucket sid cause width after_seqno before_seqno
+    rollbacks: connection vbucket sid requested_start rollback_seqno resume_start resume_snapshot_end
+        resume_uuid resume_snapshot_start cause
+    differences: kind vbucket lacks first_seqno last_seqno events key fields a_row b_row
     paths: a_connection b_connection direction delay_median_ns delay_max_ns lost answers
         network_median_ns
-    log_events: time event vbucket rollback_seqno state start_seqno last_seqno name reason
+    log_events: time event vbucket rollback_seqno state start_seqno last_seqno name
     vbuckets: client vbucket verdict findings before_end last_seqno high_seqno behind gap_seqnos rollbacks
     """
 )
-"""The most important of these columns; others are left out for them if not all fit the width."""
+"""The most important of these columns, those without which others say less first; what does not
+fit the width is left out from their end. Sentences stand below their row then.
+"""
 
 
 class TableChoices(Choices):

@@ -13,19 +13,24 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
+from random import Random
 
 import pyarrow.parquet
 import pytest
 
 from dcpinspect.cli.main import main
+from dcpinspect.cli.record_tables import FIRST, READABLE
 from dcpinspect.output.export.table_schema import table_schema
+from dcpinspect.output.render.table import record_lines
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.table_columns import BY_TABLE
 from tests import builders
 from tests.captures import field
 from tests.encode import encode
-from tests.headings import headings, rows
+from tests.headings import headings, names_in
 from tests.peers.truth import SAMPLES
 from tests.schemas import validate
 
@@ -186,11 +191,40 @@ def test_the_request_that_works_is_shown_before_the_one_that_did_not(
     assert "vbucket_uuid" not in wide
 
 
-def test_at_250_columns_a_rollback_has_its_explanation(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = text(capsys, "rollbacks", ROLLBACK, "--width", "250")
-    assert rows(lines)[0].endswith(
+@pytest.mark.parametrize("width", ["60", "250", "340"])
+def test_at_every_width_a_rollback_has_its_explanation(
+    width: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = " ".join(" ".join(text(capsys, "rollbacks", ROLLBACK, "--width", width)).split())
+    assert (
         "the client is ahead of the branch point 50, so resume there with that branch's uuid"
+        in whole
     )
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_a_wider_line_never_has_fewer_columns(name: str) -> None:
+    random = Random(name)
+    for _ in range(3):
+        table = pyarrow.table(
+            {
+                column: ["x" * random.randint(0, 70) for _ in range(3)]
+                if random.random() < 0.4
+                else [10 ** random.randint(0, 18)] * 3
+                for column in READABLE[name]
+            }
+        )
+        shown: set[str] = set()
+        for width in range(20, 261):
+            columns = columns_at(width, table, FIRST[name])
+            assert shown <= columns, width
+            shown = columns
+        assert columns_at(2000, table, FIRST[name]) == set(READABLE[name])
+
+
+def columns_at(width: int, table: pyarrow.Table, first: Sequence[str]) -> set[str]:
+    lines = record_lines(table, first, width=width)
+    return {*names_in([line for line, _ in takewhile(lambda pair: pair[1] == "bold", lines)])}
 
 
 def test_what_does_not_fit_is_below_each_row_with_v(capsys: pytest.CaptureFixture[str]) -> None:

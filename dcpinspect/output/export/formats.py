@@ -146,10 +146,10 @@ class Text(Format):
             for line in lines:
                 style = next(styles, "")
                 # stands before the heading, because further rows may come only much later
-                if style and table.left_out:
+                if style and table.hidden:
                     yield (
                         paint(
-                            f"{counted(table.left_out, 'more column')}: ask for fewer, or for "
+                            f"{counted(len(table.hidden), 'more column')}: ask for fewer, or for "
                             "--format csv",
                             "dim",
                         )

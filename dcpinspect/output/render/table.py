@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -23,14 +23,15 @@ RowPaint = Callable[[Sequence[str], Sequence[str]], Iterable[str]]
 MEASURED = 1000
 """Number of rows from which the widths of the columns are taken."""
 WIDEST = 60
-"""Greatest width of a column that is not the last, in terminal columns; where not all columns fit,
-it is a third of a line at most. Longer texts are cut where lines have a width, and elsewhere push the
+"""Greatest width of a column where lines have no width, in terminal columns. Longer texts push the
 rest of their line to the right.
 """
 NO_END = {"requested_end": "no end"}
 """Name of the greatest number of 64 bits in these columns."""
-NARROWEST = 20
-"""Least width, in columns, to which a column of texts is cut; with less it is left out."""
+NARROWEST = 24
+"""Least width to which a column of texts is cut; with less it is left out. The longest verdict,
+cause or end reason fits.
+"""
 PLANS = ("explain_value", "plan")
 """Names, in DuckDB and Spark, of the column with the answer to ``explain``. Its text has several
 lines; nobody else chooses such names.
@@ -50,55 +51,49 @@ class TextTable:
         *,
         width: int | None = None,
         has_escapes: bool = False,
-        is_tall: bool = False,
+        first: Sequence[str] = (),
+        whole: Collection[str] = (),
         paint_row: RowPaint | None = None,
     ) -> None:
         """``width``: of lines; columns that do not fit are left out. ``has_escapes``: texts have
         escapes for bytes that are not UTF-8.
 
-        ``is_tall``: names that are wider than their columns take several lines.
+        ``first``: the most important columns, the most important one first; others come after them
+        in their order. ``whole``: texts that are not cut, but left out.
         """
-        self._paint_row, self._is_tall = paint_row, is_tall
+        self._paint_row = paint_row
         self._safe = escape_rest if has_escapes else escape
         self._names = [escape(name) for name in schema.names]
-        self._kinds = schema.types
         self._right = [_is_number(kind) for kind in schema.types]
+        # counts by their names, and times, are never cut
+        self._may_be_cut = [
+            not (is_right or pa.types.is_nested(kind) or pa.types.is_timestamp(kind))
+            and name not in whole
+            for name, kind, is_right in zip(schema.names, schema.types, self._right, strict=True)
+        ]
+        ranks = {name: rank for rank, name in enumerate(first)}
+        self._by_importance = sorted(
+            range(len(self._names)), key=lambda index: ranks.get(schema.names[index], len(ranks))
+        )
         self._is_plan = pa.string() in schema.types[-1:] and schema.names[-1] in PLANS
         self._width = width
-        self._widths: list[int] = []
-        self._waiting: list[list[Any]] = []
+        self._widths: dict[int, int] = {}
+        self._waiting: list[dict[int, Any]] = []
         self._rows = 0
-        self.left_out = 0
-        """Number of columns at the end that are left out; known once there are lines."""
+        self.hidden: list[int] = []
+        """Columns that are left out, from 0; known once there are lines."""
         self.headings = 0
         """Number of lines of the heading; known once there are lines."""
-
-    @staticmethod
-    def natural_widths(
-        table: Any, width: int | None = None, *, is_tall: bool = False
-    ) -> dict[str, int]:
-        """Returns the width of each column of an Arrow table in terminal columns, by name; at most
-        ``WIDEST``, except for the last column. ``width`` and ``is_tall``: as of a table.
-        """
-        widths = {}
-        for name, texts in zip(table.schema.names, table_texts(table), strict=True):
-            widest = max(map(cells, texts), default=0)
-            limit = WIDEST if name != table.schema.names[-1] else widest
-            widths[name] = max(_least_width(escape(name), is_tall=is_tall), min(limit, widest))
-        if width is None:
-            return widths
-        kinds = table.schema.types
-        return dict(zip(widths, _capped(list(widths.values()), kinds, width), strict=True))
 
     def lines(self, batch: Any) -> Iterator[str]:
         """Yields the lines that are complete after these rows of a record batch."""
         if self._is_plan:
             batch = _with_lines(batch)
         self._waiting.append(
-            [
-                _texts(column, self._safe, name)
-                for column, name in zip(batch.columns, batch.schema.names, strict=True)
-            ]
+            {
+                index: _texts(batch.columns[index], self._safe, batch.schema.names[index])
+                for index in self._widths or range(len(self._names))
+            }
         )
         self._rows += batch.num_rows
         if self._widths or self._rows >= MEASURED:
@@ -107,60 +102,80 @@ class TextTable:
     def end(self) -> Iterator[str]:
         """Yields the remaining lines after the last row, at least the heading."""
         if not self._widths:
-            columns_waiting = (
-                zip(*self._waiting, strict=True) if self._waiting else [()] * len(self._names)
+            self._widths = self._chosen(
+                [
+                    max((_widest(columns[index]) for columns in self._waiting), default=0)
+                    for index in range(len(self._names))
+                ]
             )
-            self._widths = [
-                min(
-                    WIDEST,
-                    max([_least_width(name, is_tall=self._is_tall), *map(_widest, column)]),
-                )
-                for name, column in zip(self._names, columns_waiting, strict=True)
-            ]
-            if self._width is not None:
-                self._widths = _capped(self._widths, self._kinds, self._width)
-            self.left_out = len(self._names) - self._fitting()
-            named = [
-                _heading(name, width) if self._is_tall else [name]
-                for name, width in zip(self._names, self._widths, strict=True)
-            ]
-            self.headings = max(map(len, named), default=1)
+            self.hidden = [index for index in range(len(self._names)) if index not in self._widths]
+            named = {
+                index: _heading(self._names[index], width) for index, width in self._widths.items()
+            }
+            self.headings = max(map(len, named.values()), default=1)
             yield from self._lines(
-                [pa.array([""] * (self.headings - len(lines)) + lines) for lines in named], None
+                {
+                    index: pa.array([""] * (self.headings - len(lines)) + lines)
+                    for index, lines in named.items()
+                },
+                None,
             )
         for columns in self._waiting:
-            yield from self._lines(columns, self._paint_row)
+            yield from self._lines(
+                {index: columns[index] for index in self._widths}, self._paint_row
+            )
         self._waiting = []
 
-    def _fitting(self) -> int:
-        """Returns how many columns fit the width; numbers are never cut, texts may be."""
-        begin = 0
-        for index, (width, is_right) in enumerate(zip(self._widths, self._right, strict=True)):
-            needed = width if is_right else min(width, NARROWEST)
-            if self._width is not None and index and begin + needed > self._width:
-                return index
-            begin += width + 2
-        return len(self._widths)
+    def _chosen(self, widest: Sequence[int]) -> dict[int, int]:
+        """Returns the widths of the columns that are shown, by their numbers. ``widest``: of texts.
 
-    def _lines(self, columns: list[Any], paint_row: RowPaint | None) -> list[str]:
-        if self._width is not None:
-            last = len(columns) - self.left_out - 1
-            columns = [
-                *(
-                    _cut(column, width)
-                    for column, width in zip(columns[:last], self._widths, strict=False)
-                ),
-                *columns[last:],
-            ]
-        visible_columns = zip(
-            columns[: len(columns) - self.left_out], self._widths, self._right, strict=False
-        )
+        Shown are the most important ones, up to the first that does not fit even where all are as
+        narrow as may be: so a wider line never has fewer. What they leave is room for texts.
+        """
+        uncut = [max(pair) for pair in zip(map(cells, self._names), widest, strict=True)]
+        if self._width is None:
+            return {index: min(WIDEST, width) for index, width in enumerate(uncut)}
+        if sum(uncut) + 2 * (len(uncut) - 1) <= self._width:
+            return dict(enumerate(uncut))
+        # long names take several lines
+        needed = [
+            max(width, *map(cells, name.split("_")))
+            for name, width in zip(self._names, widest, strict=True)
+        ]
+        least = [
+            min(width, NARROWEST) if may_be_cut else width
+            for width, may_be_cut in zip(needed, self._may_be_cut, strict=True)
+        ]
+        indices = list[int]()
+        free_width = self._width + 2
+        for index in self._by_importance:
+            free_width -= least[index] + 2
+            if free_width < 0 and indices:
+                break
+            indices.append(index)
+        widths = {index: needed[index] for index in sorted(indices)}
+        most = min(max(widths.values(), default=0), self._width)
+        while most > NARROWEST and sum(widths.values()) + 2 * (len(widths) - 1) > self._width:
+            most -= 1
+            widths = {
+                index: min(width, most) if self._may_be_cut[index] else width
+                for index, width in widths.items()
+            }
+        return widths
+
+    def _lines(self, columns: Mapping[int, Any], paint_row: RowPaint | None) -> list[str]:
         padded = [
-            _padded(column, width, is_right=is_right) for column, width, is_right in visible_columns
+            _padded(
+                column if self._width is None else _cut(column, self._widths[index]),
+                self._widths[index],
+                is_right=self._right[index],
+            )
+            for index, column in columns.items()
         ]
         if paint_row is not None:
+            names = [self._names[index] for index in columns]
             rows = zip(*(column.to_pylist() for column in padded), strict=True)
-            return ["  ".join(paint_row(self._names, row)).rstrip() for row in rows]
+            return ["  ".join(paint_row(names, row)).rstrip() for row in rows]
         lines = pc.utf8_rtrim(pc.binary_join_element_wise(*padded, "  "), " ")
         if self._width is None:
             return list(lines.to_pylist())
@@ -190,11 +205,6 @@ def _with_lines(batch: Any) -> Any:
     )
 
 
-def _least_width(name: str, *, is_tall: bool) -> int:
-    """Returns the width that the name of a column needs."""
-    return max(map(cells, name.split("_"))) if is_tall else cells(name)
-
-
 def _heading(name: str, width: int) -> list[str]:
     """Returns the lines of a name in a column of this width, parted at its underscores."""
     first_word, *words = name.split("_")
@@ -222,24 +232,6 @@ def _widest(texts: Any) -> int:
     if _is_plain(texts):
         return pc.max(pc.utf8_length(texts)).as_py() or 0
     return max(map(cells, texts.to_pylist()))
-
-
-def _capped(widths: list[int], kinds: Sequence[Any], width: int) -> list[int]:
-    """Returns widths of columns; if not all fit, no text but the last is wider than a third of it.
-    Counts by their names, and times, are never cut.
-    """
-    if sum(widths) + 2 * (len(widths) - 1) <= width:
-        return widths
-    most = max(NARROWEST, width // 3)
-    return [
-        *(
-            column_width
-            if pa.types.is_nested(kind) or pa.types.is_timestamp(kind)
-            else min(column_width, most)
-            for column_width, kind in zip(widths[:-1], kinds, strict=False)
-        ),
-        widths[-1],
-    ]
 
 
 def _cut(texts: Any, width: int) -> Any:
@@ -392,12 +384,6 @@ def record_lines(
     not fit below each row. ``paint``: colours cells.
     """
     names = table.schema.names
-    is_tall = width is not None and not _fits(
-        TextTable.natural_widths(table.slice(0, MEASURED)), width
-    )
-    shown_columns = names if width is None else _fitting(table, first, width, is_tall=is_tall)
-    hidden_columns = [name for name in names if name not in shown_columns]
-    sentence = hidden_columns.pop() if hidden_columns and hidden_columns[-1] in SENTENCES else None
 
     def paint_row(names: Sequence[str], row: Sequence[str]) -> Iterator[str]:
         assert paint is not None
@@ -413,16 +399,20 @@ def record_lines(
                 style = bad if is_red or (bad and name == "verdict") else style
             yield paint(text, style)
 
+    cuttable = [name for name in names if name not in SENTENCES]
     text = TextTable(
-        table.select(shown_columns).schema,
+        table.schema,
         width=width,
         has_escapes=True,
-        is_tall=is_tall,
+        first=[name for name in dict.fromkeys((*first, *cuttable)) if name in cuttable],
+        whole=SENTENCES,
         paint_row=None if paint is None else paint_row,
     )
-    lines = _all_lines(text, table.select(shown_columns))
+    lines = _all_lines(text, table)
     first_heading = next(lines)
     yield from ((line, "bold") for line in (first_heading, *islice(lines, text.headings - 1)))
+    hidden_columns = [names[index] for index in text.hidden]
+    sentence = hidden_columns.pop() if hidden_columns and hidden_columns[-1] in SENTENCES else None
     folded = (
         _below(table.select(hidden_columns), width or 0) if is_folded and hidden_columns else None
     )
@@ -460,33 +450,11 @@ def _without_repetition(texts: Sequence[str], streams: Any) -> list[str]:
 
 
 def _all_lines(text: TextTable, table: Any) -> Iterator[str]:
-    for batch in table.to_batches():
-        yield from text.lines(batch)
+    # columns that are left out need no texts in the second part
+    for rows in (table.slice(0, MEASURED), table.slice(MEASURED)):
+        for batch in rows.to_batches():
+            yield from text.lines(batch)
     yield from text.end()
-
-
-def _fits(widths: Mapping[str, int], width: int) -> bool:
-    return sum(widths.values()) + 2 * (len(widths) - 1) <= width
-
-
-def _fitting(table: Any, first: Sequence[str], width: int, *, is_tall: bool) -> list[str]:
-    """Returns the shown columns in the table's order: the most important ones that fit."""
-    widths = TextTable.natural_widths(table.slice(0, MEASURED), width, is_tall=is_tall)
-    names: list[str] = table.schema.names
-    free_width, fitting = width + 2, set[str]()
-    matters = [name for name in first if name in widths]
-    for index, name in enumerate(dict.fromkeys((*matters, *names))):
-        if index >= len(matters) and not fitting.issuperset(matters):
-            break  # a less important column does not replace one that does not fit
-        needed = widths[name] + 2
-        if needed <= free_width:
-            fitting.add(name)
-            free_width -= needed
-        elif name in SENTENCES:
-            matters = [important for important in matters if important != name]
-        elif not fitting:
-            return [name]
-    return [name for name in names if name in fitting]
 
 
 def _below(table: Any, width: int) -> Iterator[list[str]]:

@@ -73,7 +73,8 @@ def test_wide_characters_keep_the_columns_straight() -> None:
 
 def test_texts_are_cut_to_the_width_and_numbers_left_out_whole() -> None:
     table = pa.table({"a": ["x" * 25], "b": ["y" * 50], "n": [123]})
-    assert [len(line) for line in lines(table, width=44)] == [23, 44]
+    assert [len(line) for line in lines(table, width=50)] == [27, 50]
+    assert lines(table.select(["a", "n"]), width=26) == ["a", "x" * 25]
     assert lines(table.select(["a", "n"]), width=22) == ["a", "x" * 21 + "…"]
 
 
@@ -219,9 +220,9 @@ def test_times_are_never_cut() -> None:
 def test_a_long_text_leaves_room_for_other_columns() -> None:
     table = pa.table({"kind": ["lacks"], "key": ["k" * 500], "a_row": [7]})
     assert shown(["kind", "key", "a_row"], width=60, table=table) == [
-        f"{'':27}    a",
-        f"kind   {'key':<20}  row",
-        f"lacks  {'k' * 19}…    7",
+        f"{'':57}  a",
+        f"kind   {'key':<48}  row",
+        f"lacks  {'k' * 47}…    7",
     ]
 
 
