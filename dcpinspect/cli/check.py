@@ -355,7 +355,6 @@ def report_of(
         SCREEN,
         lint_lines,
         report_lines,
-        with_their_effects,
     )
     from dcpinspect.output.render.verdict import LookedAt, verdict
     from dcpinspect.tables.times import in_words
@@ -375,8 +374,7 @@ def report_of(
         # otherwise the report would say that nothing is wrong
         instead = checked.unchecked
         if not instead and span is not None:
-            causes, _ = with_their_effects(findings)
-            instead = f"{verdict(causes, looked)} · {in_words(span)}"
+            instead = f"{verdict(findings, looked)} · {in_words(span)}"
         report = report_lines(
             findings,
             files,

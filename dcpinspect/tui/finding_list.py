@@ -8,7 +8,7 @@ from rich.style import Style
 
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.rule import SEVERITIES
-from dcpinspect.output.render.finding_text import with_their_effects
+from dcpinspect.output.render.verdict import with_their_effects
 from dcpinspect.text import cells, one_line, wrap
 from dcpinspect.tui.advice import for_keys
 from dcpinspect.tui.line_view import LineView, Piece

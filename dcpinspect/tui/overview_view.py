@@ -18,8 +18,7 @@ from textual.widgets import Static
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import duration
-from dcpinspect.output.render.finding_text import with_their_effects
-from dcpinspect.output.render.verdict import NOTHING, verdict
+from dcpinspect.output.render.verdict import NOTHING, verdict, with_their_effects
 from dcpinspect.protocol.message import Severity
 from dcpinspect.tables.series import SPANS
 from dcpinspect.text import counted, one_line
@@ -173,7 +172,7 @@ class OverviewView(View):
             inspection = self.host.inspection
             reads = " so far" if inspection.state == "reading" else ""
             return text.append(inspection.nothing or f"no message was read{reads}", "bold")
-        sentence = one_line(verdict(causes))
+        sentence = one_line(verdict(results.findings))
         # what a user would ask about, such as a rollback, is not green
         self._said.set_classes(worst or ("well" if sentence.startswith(NOTHING) else ""))
         first, last = self.host.inspection.reading.ends

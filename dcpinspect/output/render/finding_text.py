@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby
 
@@ -14,7 +14,13 @@ from dcpinspect.findings.finding import Finding, MessagePlace, connections_of, r
 from dcpinspect.findings.recommended import Verdict
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.palette import GLYPHS
-from dcpinspect.output.render.verdict import LookedAt, clock, day_of, verdict
+from dcpinspect.output.render.verdict import (
+    LookedAt,
+    clock,
+    day_of,
+    verdict,
+    with_their_effects,
+)
 from dcpinspect.reading.numbering import STEP
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.times import day_and_time
@@ -82,7 +88,7 @@ def report_lines(
     causes, effects = with_their_effects(findings)
     has_days = len({day_of(cause.first_time_ns) for cause in causes if cause.first_time_ns}) > 1
     page = _Page(files, paint, width, effects, is_all=limit is None, has_days=has_days)
-    head = list(page.wrapped(instead or verdict(causes, looked), "", "  "))
+    head = list(page.wrapped(instead or verdict(findings, looked), "", "  "))
     yield from (paint(line, "bold") for line in head)
     if not causes:
         return
@@ -366,22 +372,6 @@ def _apart(entries: Sequence[Sequence[str]]) -> list[str]:
     for before, entry in zip(["", *entries], entries, strict=False):
         lines += [*([""] if lines and max(len(before), len(entry)) > 1 else []), *entry]
     return lines
-
-
-def with_their_effects(
-    findings: Sequence[Finding],
-) -> tuple[list[Finding], dict[str, list[Finding]]]:
-    """Returns the findings that stand alone (also those whose cause is not in the list), and the
-    effects of each cause by its id.
-    """
-    ids = {finding.id for finding in findings if finding.effect_of is None}
-    causes, effects = [], defaultdict(list)
-    for finding in findings:
-        if finding.effect_of in ids:
-            effects[finding.effect_of].append(finding)
-        else:
-            causes.append(finding)
-    return causes, effects
 
 
 def effects_in_words(effects: Sequence[Finding]) -> str:

@@ -5,13 +5,15 @@ found, and how much was checked.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from dcpinspect.findings.costs import SHARED, Cost
 from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.outcomes import STILL_OPEN
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.lazy_dataclass import dataclass
@@ -161,17 +163,24 @@ def is_answer(findings: Iterable[Finding], messages: int) -> bool:
     return messages > 0 or any(finding.severity == "error" for finding in findings)
 
 
-def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
-    """Returns one line about findings that are not effects, the worst first. The cost of notes is
-    only mentioned if nothing is worse.
+def verdict(findings: Sequence[Finding], looked: LookedAt | None = None) -> str:
+    """Returns one line about findings, the worst first. The cost of a note is only mentioned if it
+    is not over, or nothing is worse.
     """
+    causes, effects = with_their_effects(findings)
     notes = [finding for finding in causes if finding.severity == "note"]
     worse = [finding for finding in causes if finding.severity != "note"]
-    note_costs = _cost_phrases(notes)
     damage_ = looked.damage if looked is not None else ""
     if worse:
-        phrases = [*_cost_phrases(worse), damage_, counted(len(notes), "note") if notes else ""]
+        lasting = [note for note in notes if note.over == "open" and _cost_of(note, is_calm=False)]
+        note_count = len(notes) - len(lasting)
+        phrases = [
+            *_cost_phrases([*worse, *lasting], effects, is_calm=False),
+            damage_,
+            counted(note_count, "other note" if lasting else "note") if note_count else "",
+        ]
     else:
+        note_costs = _cost_phrases(notes, effects, is_calm=True)
         has_happened = any(
             (finding.whose in ("client", "server") and finding.over != "recovered")
             or (
@@ -190,6 +199,22 @@ def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
             else [": ".join([nothing, *checked]), damage_, *note_costs]
         )
     return " · ".join(filter(None, phrases))
+
+
+def with_their_effects(
+    findings: Sequence[Finding],
+) -> tuple[list[Finding], dict[str, list[Finding]]]:
+    """Returns the findings that stand alone (also those whose cause is not in the list), and the
+    effects of each cause by its id.
+    """
+    ids = {finding.id for finding in findings if finding.effect_of is None}
+    causes, effects = [], defaultdict(list)
+    for finding in findings:
+        if finding.effect_of in ids:
+            effects[finding.effect_of].append(finding)
+        else:
+            causes.append(finding)
+    return causes, effects
 
 
 def damage(reading: Reading) -> str:
@@ -230,17 +255,42 @@ def damage_of(problems: Iterable[tuple[str, str]], last_ns: int | None = None) -
     )
 
 
-def _cost_phrases(findings: Sequence[Finding]) -> list[str]:
+def _cost_of(finding: Finding, *, is_calm: bool) -> Cost | None:
+    """Returns what a finding costs, if the first line says so; ``is_calm``: whether there are notes
+    only.
+    """
+    if finding.rule not in RULES:
+        return None
+    cost = RULES[finding.rule].cost_of(finding.cause, finding.over)
+    is_said = (
+        finding.severity != "note"
+        or finding.over == "open"
+        or (is_calm and cost is not None and cost.is_usual)
+    )
+    return cost if is_said else None
+
+
+def _borne(finding: Finding, effects: Mapping[str, Sequence[Finding]]) -> Iterator[Finding]:
+    """Yields the findings whose costs hold at the end: who gave a loop up does not loop."""
+    given_up = [effect for effect in effects.get(finding.id, ()) if effect.rule in STILL_OPEN]
+    if not given_up or _vbuckets_of(finding).difference(*map(_vbuckets_of, given_up)):
+        yield finding
+    yield from given_up
+
+
+def _vbuckets_of(finding: Finding) -> set[tuple[object, int]]:
+    return {(case.clients, vbucket) for case in finding.case_of_each for vbucket in case.vbuckets}
+
+
+def _cost_phrases(
+    findings: Sequence[Finding], effects: Mapping[str, Sequence[Finding]], *, is_calm: bool
+) -> list[str]:
     """Returns the costs of findings, in their order; other findings are counted."""
     met: dict[Cost, _Met] = {}
     other_counts: Counter[str] = Counter()
-    for finding in findings:
-        cost = (
-            RULES[finding.rule].cost_of(finding.cause, finding.over)
-            if finding.rule in RULES
-            else None
-        )
-        if cost is None or (finding.severity == "note" and not cost.is_usual):
+    for finding in chain.from_iterable(_borne(cause, effects) for cause in findings):
+        cost = _cost_of(finding, is_calm=is_calm)
+        if cost is None:
             other_counts[finding.severity] += 1
         else:
             met.setdefault(cost, _Met()).add(cost, finding)

@@ -17,11 +17,16 @@ from dcpinspect.output.overview import overview
 from dcpinspect.output.render.byte_grid import byte_cells
 from dcpinspect.output.render.event_lines import VbucketEvent, of_findings
 from dcpinspect.output.render.field_table import field_table
-from dcpinspect.output.render.finding_text import with_their_effects
 from dcpinspect.output.render.info_text import info_facts
 from dcpinspect.output.render.message_lines import Lines
 from dcpinspect.output.render.timeline_text import name, words
-from dcpinspect.output.render.verdict import LookedAt, damage, is_answer, verdict
+from dcpinspect.output.render.verdict import (
+    LookedAt,
+    damage,
+    is_answer,
+    verdict,
+    with_their_effects,
+)
 from dcpinspect.output.statistics import Charts
 from dcpinspect.protocol.message import Message
 from dcpinspect.reading.reading import Reading
@@ -208,7 +213,7 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
     ranks = [places.get(number, len(places)) for number in rollbacks.values("vbucket")]
     return Contents(
         source,
-        verdict=verdict(causes, source.looked)
+        verdict=verdict(source.findings, source.looked)
         if is_answer(causes, source.looked.messages)
         else "nothing was checked: no messages were found",
         causes=causes[: most.findings],

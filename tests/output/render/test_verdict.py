@@ -31,6 +31,46 @@ def test_what_goes_on_is_said_with_since_when_unless_it_is_over() -> None:
     assert verdict([replace(loop, over="recovered")]) == "1 client loops, and recovered"
 
 
+def test_who_gave_its_loop_up_does_not_loop() -> None:
+    loop = finding(
+        rule="rollback-loop", clients=("a",), vbuckets=(7,), first_time_ns=AT, over="open"
+    )
+    given_up = replace(
+        loop, rule="rollback-not-followed", first_time_ns=AT + 10**9, effect_of=loop.id
+    )
+    assert verdict([loop, given_up]) == "1 vbucket receives nothing since 22:13:21 UTC"
+    loops = replace(loop, vbuckets=(7, 8))
+    assert verdict([loops, replace(given_up, effect_of=loops.id)]) == (
+        "1 client loops since 22:13:20 UTC · 1 vbucket receives nothing since 22:13:21 UTC"
+    )
+
+
+def test_a_note_that_is_not_over_is_told_beside_what_is_worse() -> None:
+    stall = finding(
+        rule="flow-control-stall",
+        severity="note",
+        connections=(1,),
+        first_time_ns=AT,
+        over="open",
+    )
+    other = finding(rule="slow-stream", severity="note", first_time_ns=AT)
+    lost = finding(rule="item-missing", vbuckets=(1,), first_time_ns=AT)
+    assert verdict([lost, stall, other]) == (
+        "1 vbucket lost data · 1 connection has stalled since 22:13:20 UTC · 1 other note"
+    )
+    assert (
+        verdict([lost, replace(stall, over="recovered"), other]) == "1 vbucket lost data · 2 notes"
+    )
+    unreached = finding(
+        rule="server-not-reached",
+        severity="note",
+        connections=(1,),
+        first_time_ns=AT,
+        over="open",
+    )
+    assert "could not be opened since 22:13:20 UTC" in verdict([unreached])
+
+
 def test_since_when_is_the_start_of_the_first_case_that_is_not_over() -> None:
     cases = [
         finding(
