@@ -15,7 +15,7 @@ from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.remarks import no_such_connections, remarks
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
-from dcpinspect.text import did_you_mean, entries, escape, words_of
+from dcpinspect.text import did_you_mean, escape
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
@@ -25,57 +25,6 @@ if TYPE_CHECKING:
     from dcpinspect.tables.record_rows import RecordSelection
     from dcpinspect.tables.record_tables import Records, RecordTable
     from dcpinspect.tables.times import TimeSpan
-
-
-def _by_table(text: str) -> dict[str, tuple[str, ...]]:
-    return {table: words_of(names) for table, names in entries(text)}
-
-
-READABLE = _by_table(
-    """
-    connections: connection client server name role verdict findings closed_by streams copy_of window_bytes
-        outstanding_bytes holes skipped_bytes tls
-    streams: connection vbucket sid stream requested_start requested_end answer status verdict
-        findings end_reason items first_seqno last_seqno snapshots gap_seqnos open_row end_row
-    snapshots: connection vbucket sid stream index start_seqno end_seqno type layout convention
-        items first_seqno last_seqno state row
-    gaps: connection vbucket sid stream cause width after_seqno before_seqno evidence
-    rollbacks: connection vbucket sid cause requested_start rollback_seqno resume_start
-        resume_snapshot_start resume_snapshot_end resume_uuid snapshot_start snapshot_end
-        vbucket_uuid request_row log_row failover_log explanation
-    differences: kind bucket vbucket lacks first_seqno last_seqno events collection_id key fields
-        a_name b_name a_cas b_cas a_connection b_connection a_row b_row evidence
-    paths: a_connection b_connection direction client_side clock_offset_ns clock_error_ns clock_from
-        segments delay_min_ns delay_median_ns delay_p99_ns delay_max_ns lost lost_bytes
-        a_missed_bytes b_missed_bytes answers answer_median_ns answerer_median_ns network_median_ns
-        answer_max_ns
-    log_events: time event vbucket sid name start_seqno rollback_seqno last_seqno high_seqno
-        snapshot_start snapshot_end vbucket_uuid end_seqno purge_seqno failover_log state level
-        bucket role conn_id versions file line reason
-    vbuckets: client vbucket verdict before_end findings connections streams first_seqno last_seqno high_seqno
-        behind items bytes gap_seqnos snapshots rollbacks
-    """
-)
-"""Columns of text output in order, but those without a value. Other formats have all."""
-FIRST = _by_table(
-    """
-    connections: connection name verdict findings closed_by copy_of client server streams
-    streams: connection vbucket sid verdict findings status end_reason requested_start last_seqno items
-        requested_end answer
-    snapshots: connection vbucket sid state start_seqno end_seqno type items index
-    gaps: connection vbucket sid cause width after_seqno before_seqno
-    rollbacks: connection vbucket sid requested_start rollback_seqno resume_start resume_snapshot_end
-        resume_uuid resume_snapshot_start cause
-    differences: kind vbucket lacks first_seqno last_seqno events key fields a_row b_row
-    paths: a_connection b_connection direction delay_median_ns delay_max_ns lost answers
-        network_median_ns
-    log_events: time event vbucket rollback_seqno state start_seqno last_seqno name
-    vbuckets: client vbucket verdict findings before_end last_seqno high_seqno behind gap_seqnos rollbacks
-    """
-)
-"""The most important of these columns, those without which others say less first; what does not
-fit the width is left out from their end. Sentences stand below their row then.
-"""
 
 
 class TableChoices(Choices):
@@ -139,6 +88,8 @@ class TableView:
         """Returns the columns that the view has, and those that it chooses rows by. Without any
         asked for, findings are counted for people only: programs shall not wait for what few need.
         """
+        from dcpinspect.output.render.table import READABLE
+
         columns = READABLE[self.name] if self.columns is None and is_text else self.columns or ()
         filter_ = self.selection.filter
         return [*columns, *self.selection.sort, *(filter_.columns if filter_ else ())]
@@ -155,17 +106,11 @@ class TableView:
         if not format_.is_text:
             format_.records(out, first_rows, self.columns)
             return
-        from dcpinspect.output.render.table import record_lines
+        from dcpinspect.output.render.table import FIRST, read_columns, record_lines
 
         columns, first = self.columns, tuple(self.columns or ())
         if columns is None:
-            readable = [
-                column
-                for column in dict.fromkeys((*READABLE[self.name], "file"))
-                if column in first_rows.columns
-            ]
-            columns = [column for column in readable if first_rows.has_values(column)] or readable
-            first = FIRST[self.name]
+            columns, first = read_columns(first_rows, self.name), FIRST[self.name]
         paint, width = out.painter(), self.choices.width or out.width()
         cell = paint if paint("x", "bold") != "x" else None
         lines = record_lines(

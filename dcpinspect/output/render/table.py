@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcpinspect.output.render.glossary import CONVENTION_TEXTS
 from dcpinspect.output.render.palette import GLYPHS, PAINTS
-from dcpinspect.text import cells, clip, counted, escape, escape_rest, wrap
+from dcpinspect.text import cells, clip, counted, entries, escape, escape_rest, words_of, wrap
+
+if TYPE_CHECKING:
+    from dcpinspect.tables.record_tables import Records
 
 Safe = Callable[[str], str]
 """Returns a text in a form that is safe to print."""
@@ -320,6 +323,67 @@ def _text(value: Any, safe: Safe) -> str:
     return safe(str(value))
 
 
+def _by_table(text: str) -> dict[str, tuple[str, ...]]:
+    return {table: words_of(names) for table, names in entries(text)}
+
+
+READABLE = _by_table(
+    """
+    connections: connection client server name role verdict findings closed_by streams copy_of window_bytes
+        outstanding_bytes holes skipped_bytes tls
+    streams: connection vbucket sid stream requested_start requested_end answer status verdict
+        findings end_reason items first_seqno last_seqno snapshots gap_seqnos open_row end_row
+    snapshots: connection vbucket sid stream index start_seqno end_seqno type layout convention
+        items first_seqno last_seqno state row
+    gaps: connection vbucket sid stream cause width after_seqno before_seqno evidence
+    rollbacks: connection vbucket sid cause requested_start rollback_seqno resume_start
+        resume_snapshot_start resume_snapshot_end resume_uuid snapshot_start snapshot_end
+        vbucket_uuid request_row log_row failover_log explanation
+    differences: kind bucket vbucket lacks first_seqno last_seqno events collection_id key fields
+        a_name b_name a_cas b_cas a_connection b_connection a_row b_row evidence
+    paths: a_connection b_connection direction client_side clock_offset_ns clock_error_ns clock_from
+        segments delay_min_ns delay_median_ns delay_p99_ns delay_max_ns lost lost_bytes
+        a_missed_bytes b_missed_bytes answers answer_median_ns answerer_median_ns network_median_ns
+        answer_max_ns
+    log_events: time event vbucket sid name start_seqno rollback_seqno last_seqno high_seqno
+        snapshot_start snapshot_end vbucket_uuid end_seqno purge_seqno failover_log state level
+        bucket role conn_id versions file line reason
+    vbuckets: client vbucket verdict before_end findings connections streams first_seqno last_seqno high_seqno
+        behind items bytes gap_seqnos snapshots rollbacks
+    """
+)
+"""Columns of text output in order, but those without a value. Other formats have all."""
+FIRST = _by_table(
+    """
+    connections: connection name verdict findings closed_by copy_of client server streams
+    streams: connection vbucket sid verdict findings status end_reason requested_start last_seqno items
+        requested_end answer
+    snapshots: connection vbucket sid state start_seqno end_seqno type items index
+    gaps: connection vbucket sid cause width after_seqno before_seqno
+    rollbacks: connection vbucket sid requested_start rollback_seqno resume_start resume_snapshot_end
+        resume_uuid resume_snapshot_start cause
+    differences: kind vbucket lacks first_seqno last_seqno events key fields a_row b_row
+    paths: a_connection b_connection direction delay_median_ns delay_max_ns lost answers
+        network_median_ns
+    log_events: time event vbucket rollback_seqno state start_seqno last_seqno name
+    vbuckets: client vbucket verdict findings before_end last_seqno high_seqno behind gap_seqnos rollbacks
+    """
+)
+"""The most important of these columns, those without which others say less first; what does not
+fit the width is left out from their end. Sentences stand below their row then.
+"""
+
+
+def read_columns(records: Records, name: str) -> list[str]:
+    """Returns the columns of a table that people read: those with a value, or all of an empty one.
+    ``name``: of the table.
+    """
+    names = [
+        column for column in dict.fromkeys((*READABLE[name], "file")) if column in records.columns
+    ]
+    return [column for column in names if records.has_values(column)] or names
+
+
 StyledLine = tuple[str, str]
 """Text and style."""
 CellPaint = Callable[[str, str], str]
@@ -337,34 +401,48 @@ _GROUPS = {
     "cause": ("cause",),
 }
 """Groups of the palette by the columns whose words they colour."""
+QUIET = "quiet"
+"""What stands back, beside the colours of the palette."""
 _QUIET = frozenset({"0", "ended", "closed", "ok", "complete", "accepted", "success"})
 """Words and numbers that mean that there is nothing to see."""
 _NUMBERED = re.compile(r"vbucket$|sid$|seqno$|start$|end$")
 """Columns in which 0 is a number as all others, and not a count of nothing."""
 _LOUD = {
-    "refused": "bright_red",
-    "rollback": "magenta",
-    "unanswered": "bright_red",
-    "cut": "yellow",
-    "open": "yellow",
+    "refused": "kind-refusal",
+    "rollback": "kind-rollback",
+    "unanswered": "kind-refusal",
+    "cut": "severity-warning",
+    "open": "severity-warning",
 }
 """Colours of words that the palette has under another name."""
-
-
-_OF_SIGNS = {sign: PAINTS[f"severity-{level}"].text for level, sign in GLYPHS.items()}
+_OF_SIGNS = {sign: f"severity-{level}" for level, sign in GLYPHS.items()}
 """Colours of signs of severities; the first one in a cell is the worst."""
 
 
-def style_of(name: str, text: str) -> str:
-    """Returns the style of a table's cell, by its column and what it says; empty: the usual."""
+def paints_of(names: Sequence[str], row: Sequence[str]) -> Iterator[str]:
+    """Yields the colour of each cell of a row: its name in the palette, ``QUIET``, or empty for the
+    usual.
+    """
+    findings = dict(zip(names, row, strict=False)).get("findings", "").strip()
+    bad = _OF_SIGNS[findings[0]] if findings and findings[0] != GLYPHS["note"] else ""
+    for name, text in zip(names, row, strict=False):
+        paint = _paint_of(name, text.strip())
+        # what findings say counts for more than how something is
+        is_red = bool(paint) and paint != QUIET and PAINTS[paint].text == "bright_red"
+        if "findings" in names and name in ("verdict", "answer"):
+            paint = bad if is_red or (bad and name == "verdict") else paint
+        yield paint
+
+
+def _paint_of(name: str, text: str) -> str:
     word = text.partition(" ")[0].strip(",")
     if name == "findings":
         return _OF_SIGNS.get(word, "")
     if text in _QUIET and not (text == "0" and _NUMBERED.search(name)):
-        return "dim"
+        return QUIET
     for group in _GROUPS.get(name, ()):
-        if (paint := PAINTS.get(f"{group}-{word}")) is not None:
-            return paint.text
+        if f"{group}-{word}" in PAINTS:
+            return f"{group}-{word}"
     return _LOUD.get(text, "") if name in ("answer", "state") else ""
 
 
@@ -387,35 +465,16 @@ def record_lines(
 
     def paint_row(names: Sequence[str], row: Sequence[str]) -> Iterator[str]:
         assert paint is not None
-        findings = dict(zip(names, row, strict=False)).get("findings")
-        bad = (
-            "" if not findings or findings[0] == GLYPHS["note"] else style_of("findings", findings)
-        )
-        for name, text in zip(names, row, strict=False):
-            style = style_of(name, text.strip())
-            # what findings say counts for more than how something is
-            is_red = style == _OF_SIGNS[GLYPHS["error"]]
-            if findings is not None and name in ("verdict", "answer"):
-                style = bad if is_red or (bad and name == "verdict") else style
-            yield paint(text, style)
+        for text, colour in zip(row, paints_of(names, row), strict=True):
+            yield paint(text, "dim" if colour == QUIET else PAINTS[colour].text if colour else "")
 
-    cuttable = [name for name in names if name not in SENTENCES]
-    text = TextTable(
-        table.schema,
-        width=width,
-        has_escapes=True,
-        first=[name for name in dict.fromkeys((*first, *cuttable)) if name in cuttable],
-        whole=SENTENCES,
-        paint_row=None if paint is None else paint_row,
-    )
+    text = _record_text(table, first, width, None if paint is None else paint_row)
     lines = _all_lines(text, table)
     first_heading = next(lines)
     yield from ((line, "bold") for line in (first_heading, *islice(lines, text.headings - 1)))
-    hidden_columns = [names[index] for index in text.hidden]
-    sentence = hidden_columns.pop() if hidden_columns and hidden_columns[-1] in SENTENCES else None
-    folded = (
-        _below(table.select(hidden_columns), width or 0) if is_folded and hidden_columns else None
-    )
+    hidden = [names[index] for index in text.hidden]
+    sentence = hidden.pop() if hidden and hidden[-1] in SENTENCES else None
+    folded = _below(table.select(hidden), width or 0) if is_folded and hidden else None
     texts = (
         [] if sentence is None else cell_texts(table.column(sentence).combine_chunks(), sentence)
     )
@@ -435,8 +494,29 @@ def record_lines(
             yield from ((below, "dim") for below in next(folded))
     if is_said_once and len(texts) > 1 and not all(texts):
         yield f"a row without {sentence} has that of its stream's row before: -v", "dim"
-    if hidden_columns and table.num_rows and not is_folded:
-        yield f"{counted(len(hidden_columns), 'more column')}: -v", "dim"
+    if hidden and table.num_rows and not is_folded:
+        yield f"{counted(len(hidden), 'more column')}: -v", "dim"
+
+
+def hidden_columns(table: Any, first: Sequence[str], width: int) -> list[str]:
+    """Returns the columns of an Arrow table that do not fit lines of this width."""
+    text = _record_text(table, first, width, None)
+    next(_all_lines(text, table.slice(0, MEASURED)))
+    return [table.schema.names[index] for index in text.hidden]
+
+
+def _record_text(
+    table: Any, first: Sequence[str], width: int | None, paint_row: RowPaint | None
+) -> TextTable:
+    cuttable = [name for name in table.schema.names if name not in SENTENCES]
+    return TextTable(
+        table.schema,
+        width=width,
+        has_escapes=True,
+        first=[name for name in dict.fromkeys((*first, *cuttable)) if name in cuttable],
+        whole=SENTENCES,
+        paint_row=paint_row,
+    )
 
 
 def _without_repetition(texts: Sequence[str], streams: Any) -> list[str]:
@@ -459,12 +539,9 @@ def _all_lines(text: TextTable, table: Any) -> Iterator[str]:
 
 def _below(table: Any, width: int) -> Iterator[list[str]]:
     """Yields, for each row, its other values with names, in lines within ``width`` if possible."""
-    for row in zip(*table_texts(table), strict=True):
+    for pieces in named_values(table):
         lines, line = list[str](), ""
-        for name, value in zip(table.schema.names, row, strict=True):
-            piece = f"{name} {value}"
-            if not value:
-                continue
+        for piece in pieces:
             if line and cells(line) + 3 + cells(piece) > width - len(_INDENT):
                 lines += wrap(line, width - len(_INDENT))
                 line = piece
@@ -473,4 +550,16 @@ def _below(table: Any, width: int) -> Iterator[list[str]]:
         yield [
             _INDENT + piece_line
             for piece_line in (*lines, *(wrap(line, width - len(_INDENT)) if line else ()))
+        ]
+
+
+def named_values(table: Any) -> Iterator[list[str]]:
+    """Yields, for each row of an Arrow table, its values, each but a sentence behind the name of its
+    column.
+    """
+    for row in zip(*table_texts(table), strict=True):
+        yield [
+            value if name in SENTENCES else f"{name} {value}"
+            for name, value in zip(table.schema.names, row, strict=True)
+            if value
         ]

@@ -2,13 +2,12 @@
 "use strict";
 const number = /^-?[0-9][0-9,]*(\.[0-9]+)?$/;
 for (const table of document.querySelectorAll("table.sortable")) {
-  const body = table.tBodies[0];
-  const rows = [...body.rows];
-  const text = (row, column) => row.cells[column].textContent;
+  const rows = [...table.tBodies]; // a row, and what stands below it
+  const text = (row, column) => row.rows[0].cells[column].textContent;
   [...table.tHead.rows[0].cells].forEach((head, column) => {
     const button = document.createElement("button");
-    button.textContent = head.textContent;
-    head.replaceChildren(button);
+    button.append(...head.childNodes);
+    head.append(button);
     button.addEventListener("click", () => {
       const down = head.getAttribute("aria-sort") === "ascending";
       for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
@@ -16,7 +15,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const isNumber = rows.every((row) => !text(row, column) || number.test(text(row, column)));
       const key = (row) => (isNumber ? parseFloat(text(row, column).replaceAll(",", "") || "-1") : text(row, column));
       const order = (a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0);
-      body.append(...rows.sort((a, b) => (down ? order(b, a) : order(a, b))));
+      table.append(...rows.sort((a, b) => (down ? order(b, a) : order(a, b))));
     });
   });
   if (rows.length > 10) {

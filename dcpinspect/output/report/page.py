@@ -26,7 +26,15 @@ from dcpinspect.output.render.finding_text import (
     when_and_whose,
 )
 from dcpinspect.output.render.palette import GLYPHS, PAINTS
-from dcpinspect.output.render.table import table_texts
+from dcpinspect.output.render.table import (
+    FIRST,
+    SENTENCES,
+    hidden_columns,
+    named_values,
+    paints_of,
+    read_columns,
+    table_texts,
+)
 from dcpinspect.output.report import report_pictures
 from dcpinspect.output.report.report_contents import Contents, places_of
 from dcpinspect.tables.record_tables import Records
@@ -40,11 +48,16 @@ class Table:
     id: str
     title: str
     heading: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[tuple[str, str]]]
+    """Cells: their text and its colour."""
+    below: Sequence[str]
+    """What stands below each row."""
     links: Mapping[int, str]
     """Anchors on the page that rows link to, by number of the row."""
 
 
+_WIDTH = 160
+"""Number of letters in a row of a table: as many as a window of 1,280 pixels has room for."""
 _LINE_COLUMNS = ("Time", "Con", "Message", "vb", "Opaque", "Seqno", "Bytes", "Summary")
 """Headings of the columns of a message, as the command ``read`` has them."""
 
@@ -129,6 +142,7 @@ def _colours() -> str:
     fills = "".join(
         f".fill-{name}{{fill:var(--{name});background:var(--{name})}}" for name in PAINTS
     )
+    fills += "".join(f".text-{name}{{color:var(--{name})}}" for name in PAINTS)
     fills += "".join(
         f".fill-layer-{number}{{fill:var(--{name});background:var(--{name})}}"
         for number, name in enumerate(layers)
@@ -221,12 +235,24 @@ def _tables(contents: Contents, linked: frozenset[int]) -> Iterator[Table]:
             "coverage",
             "coverage: what became of every byte",
             heading,
-            rows[: contents.limits.rows],
+            [[(text, "") for text in row] for row in rows[: contents.limits.rows]],
+            [""] * len(rows),
             {},
         )
 
 
 def _table(title: str, records: Records, links: Mapping[int, str]) -> Table:
-    names = [column.name for column in records.table.columns if records.has_values(column.name)]
-    rows = list(zip(*table_texts(records.arrow(names)), strict=True))
-    return Table(title, title, names, rows, links)
+    table = records.arrow(read_columns(records, title))
+    hidden = hidden_columns(table, FIRST[title], _WIDTH)
+    heading = [name for name in table.schema.names if name not in hidden]
+    rows = [
+        list(zip(row, paints_of(heading, row), strict=True))
+        for row in zip(*table_texts(table.select(heading)), strict=True)
+    ]
+    hidden.sort(key=lambda name: name not in SENTENCES)
+    below = (
+        [" · ".join(values) for values in named_values(table.select(hidden))]
+        if hidden
+        else [""] * len(rows)
+    )
+    return Table(title, title, heading, rows, below, links)

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dcpinspect.output.render.table import MEASURED, WIDEST, TextTable, record_lines, style_of
+from dcpinspect.output.render.table import MEASURED, WIDEST, TextTable, paints_of, record_lines
 from dcpinspect.text import cells
 
 
@@ -243,11 +243,8 @@ def test_words_have_the_colours_of_their_meaning_and_zeros_stand_back() -> None:
     assert lines[1] == "<bright_red>behind   <bright_red>✖ 1 · 2           3"
     assert lines[2] == "<dim>ended              <dim>        0"
     assert lines[3] == "<yellow>behind   <bright_black>· 1               1"
-    assert [style_of(name, "0") for name in ("vbucket", "last_seqno", "rollbacks")] == [
-        "",
-        "",
-        "dim",
-    ]
+    names = ("vbucket", "last_seqno", "rollbacks")
+    assert [*paints_of(names, ["0"] * 3)] == ["", "", "quiet"]
 
 
 @pytest.mark.parametrize("width", range(20, 120, 7))

@@ -85,6 +85,32 @@ def test_tables_are_sorted_and_searched_by_the_script(tmp_path: Path) -> None:
     assert plain.tags["table"] >= 2
 
 
+@pytest.mark.slow
+@pytest.mark.requires("chromium")
+@pytest.mark.parametrize("sample", ["rollback.pcap", "tour.pcapng"])
+def test_tables_fit_a_window_of_1280_pixels(sample: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    cut = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth)"
+    path.write_text(
+        re.sub("<meta http-equiv[^>]*>", "", page(gathered(SAMPLES / sample)))
+        + f"<script>document.title = 'cut: ' + {cut}.length</script>"
+    )
+    assert "<title>cut: 0</title>" in in_browser(path, "--window-size=1280,900")
+
+
+def test_tables_have_the_colours_of_findings_and_sentences_below_their_rows() -> None:
+    text = page(gathered(SAMPLES / "orphans.pcap"))
+    assert '<td class="text-severity-error">orphaned</td>' in text
+    assert '<td class="text-quiet">ended</td>' in text
+    text = page(gathered(SAMPLES / "rollback.pcap"))
+    below = re.findall(r'<tr class="below"><td colspan="\d+">(.*?)</td>', text)
+    assert [one.partition(" · ")[0] for one in below] == [
+        "the client is ahead of the branch point 50, so resume there with that branch&#39;s uuid",
+        "no history in common, uuid 0xa7a7000000000009 is not in the server&#39;s log",
+        "the snapshot 0–20 straddles the branch point, so roll back to its start",
+    ]
+
+
 @pytest.mark.parametrize("sample", ["rollback.pcap", "orphans.pcap", "capture-loss.pcap"])
 def test_links_lead_to_places_of_the_page_and_nowhere_else(sample: str) -> None:
     text = page(gathered(SAMPLES / sample))
