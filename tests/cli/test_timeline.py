@@ -142,7 +142,32 @@ def test_what_explains_others_stands_before_them(capsys: pytest.CaptureFixture[s
     told = shown(capsys, str(SAMPLES / "loop.pcap"), "--vbucket", "30").splitlines()
     (loop,) = (place for place, line in enumerate(told) if "✖ rollback-loop: rolled back" in line)
     first, *others = (place for place, line in enumerate(told) if "└ rollback: asked" in line)
-    assert (loop, told[loop][:4], len(others)) == (first - 1, told[first][:4], 3)
+    assert (loop, told[loop][:4], told[first][:4], len(others)) == (first - 1, " 76 ", " 75 ", 3)
+
+
+@pytest.mark.parametrize(
+    ("path", "vbuckets"),
+    [
+        (real_server("name-clash-dup"), (0, 1, 50)),
+        (SAMPLES / "loop.pcap", (30, 31)),
+        (SAMPLES / "orphans.pcap", (42, 48)),
+        (SAMPLES / "tour.pcapng", (9, 419, 421)),
+    ],
+)
+def test_a_finding_has_the_time_that_check_says(
+    path: Path, vbuckets: tuple[int, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["check", str(path), "--all", "--format", "json"])
+    found = json.loads(capsys.readouterr().out)
+    times = {
+        (one["rule"], case["first_time"]) for one in found for case in (one, *(one["cases"] or ()))
+    }
+    for vbucket in vbuckets:
+        told = json.loads(shown(capsys, str(path), "--vbucket", str(vbucket), "--format", "json"))
+        events = [event for event in told["events"] if event["event"] == "finding"]
+        assert events
+        for event in events:
+            assert (event["text"].partition(":")[0], event["time"]) in times
 
 
 def test_one_vbucket_needs_no_name_and_of_several_one_is_proposed(
