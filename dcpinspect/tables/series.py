@@ -12,22 +12,16 @@ import numpy as np
 from dcpinspect.arrays import IntArray
 from dcpinspect.protocol.column_types import RowNumbers
 
-SPANS = 128
-"""Greatest number of spans of time; when there are more, they become twice as long."""
+SPANS = 320
+"""Greatest number of spans of time; when there are more, they become longer: 1, 2, 10, 20, …
+milliseconds.
+"""
 FIRST_SPAN_NS = 1_000_000
 
 SeriesKind = Literal["sum", "level", "peak"]
 """What a span keeps of its values: the sum; the greatest, if a value lasts until the next one; the
 greatest of its own values.
 """
-
-
-def with_longer_spans(row: IntArray, *, is_sum: bool) -> IntArray:
-    """Returns a row of ``SPANS`` spans with spans twice as long: the sums of two, or the greater."""
-    pairs = row.reshape(-1, 2)
-    return np.append(
-        pairs.sum(axis=1) if is_sum else pairs.max(axis=1), np.zeros(SPANS // 2, np.int64)
-    )
 
 
 class Series:
@@ -79,9 +73,12 @@ class Series:
     def _lengthen(self, since: int) -> None:
         """Makes spans longer until one has the time so many nanoseconds after the begin."""
         while since >= SPANS * self.span_ns:
-            self.span_ns *= 2
+            times = 5 if str(self.span_ns).startswith("2") else 2
+            self.span_ns *= times
             for group, row in self.rows.items():
-                self.rows[group] = with_longer_spans(row, is_sum=self._is_sum)
+                spans = row.reshape(-1, times)
+                longer = spans.sum(axis=1) if self._is_sum else spans.max(axis=1)
+                self.rows[group] = np.append(longer, np.zeros(SPANS - len(longer), np.int64))
 
     def _hold(self, group: int, row: IntArray, place: IntArray, values: IntArray) -> None:
         """Keeps a level through the spans in which no value came."""

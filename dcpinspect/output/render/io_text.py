@@ -10,7 +10,7 @@ import numpy as np
 from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.message_lines import seconds_text
-from dcpinspect.output.render.sparkline import sparkline
+from dcpinspect.output.render.sparkline import block_ns, sparkline
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.tables.times import day_and_time
 from dcpinspect.text import cells, clip, counted, escape
@@ -100,9 +100,10 @@ def _charts(
 ) -> Iterator[StyledText]:
     """Yields the charts of the most frequent commands. ``counts``: messages and bytes of rows."""
     low, high = int(spans.min()), int(spans.max())
-    together = max(1, -(-(high - low + 1) // sparks))
+    length = block_ns(high - low + 1, interval_ns, sparks)
+    together = length // interval_ns
     yield (
-        f"a block is {duration(interval_ns * together, is_exact=True)}, from "
+        f"a block is {duration(length, is_exact=True)}, from "
         f"{duration(low * interval_ns, is_exact=True) if low > 0 else 0} on",
         "bold",
     )
@@ -117,7 +118,7 @@ def _charts(
                 else ""
             )
             yield (
-                f"{label:<30} {unit:<8}  {sparkline(chart.tolist(), sparks):<{sparks}}  at "
+                f"{label:<30} {unit:<8}  {sparkline(chart.tolist()):<{sparks}}  at "
                 f"most {int(chart.max()):,} a block",
                 "",
             )

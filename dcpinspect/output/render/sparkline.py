@@ -7,13 +7,19 @@ from collections.abc import Sequence
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
-def sparkline(values: Sequence[int], width: int) -> str:
-    """Returns a block per value; neighbours are added up until they fit ``width``. 0 is a blank,
-    the greatest sum is the highest block.
+def block_ns(count: int, span_ns: int, width: int) -> int:
+    """Returns the length of the blocks in which so many spans fit ``width``: 1, 2 or 5 of a unit,
+    if that is a whole number of spans.
     """
-    together = max(1, -(-len(values) // width))
-    sums = [sum(values[start : start + together]) for start in range(0, len(values), together)]
-    most = max(sums, default=0)
+    least = span_ns * max(1, -(-count // width))
+    unit = 10 ** (len(str(least)) - 1)
+    lengths = (step * unit for step in (1, 2, 5, 10, 20, 50))
+    return next((length for length in lengths if length >= least and length % span_ns == 0), least)
+
+
+def sparkline(values: Sequence[int]) -> str:
+    """Returns a block per value. 0 is a blank, the greatest is the highest block."""
+    most = max(values, default=0)
     return "".join(
-        BLOCKS[(len(BLOCKS) * value - 1) // most] if value > 0 else " " for value in sums
+        BLOCKS[(len(BLOCKS) * value - 1) // most] if value > 0 else " " for value in values
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dcpinspect.findings.cases import duration
-from dcpinspect.output.render.sparkline import sparkline
+from dcpinspect.output.render.sparkline import block_ns, sparkline
 from dcpinspect.tables.message_statistics import SECTIONS
 from dcpinspect.tables.times import day_and_time
 from dcpinspect.text import cells, clip, escape, words_of
@@ -95,13 +95,17 @@ def _cell(row: StatisticsRow, name: str) -> str:
 
 def _throughput(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[str]:
     sparks = SPARKS if width is None else max(10, width - _BESIDE)
-    together = max(1, -(-len(rows) // sparks))
-    span = duration(rows[0]["seconds"] * together * 1e9, is_exact=True)
-    yield f"throughput  from {day_and_time(rows[0]['time'])} UTC, a block is {span}"
+    span_ns = round(rows[0]["seconds"] * 1e9)
+    length = block_ns(len(rows), span_ns, sparks)
+    together = length // span_ns
+    yield (
+        f"throughput  a block is {duration(length, is_exact=True)}, from "
+        f"{day_and_time(rows[0]['time'])} UTC"
+    )
     for name, key in (("messages", "count"), ("bytes", "bytes")):
         values = [row[key] for row in rows]
         sums = [sum(values[start : start + together]) for start in range(0, len(values), together)]
-        yield f"  {name:<8}  {sparkline(values, sparks)}  at most {max(sums):,} a block"
+        yield f"  {name:<8}  {sparkline(sums)}  at most {max(sums):,} a block"
 
 
 def _capture(rows: Sequence[StatisticsRow]) -> Iterator[str]:

@@ -47,7 +47,7 @@ def test_many_spans_are_one_line_of_blocks() -> None:
         for place in range(100)
     ]
     heading, messages, size = (text for text, _ in stats_text(rows, width=None))
-    assert heading == "throughput  from 1970-01-01 00:00:00.000 UTC, a block is 1 s"
+    assert heading == "throughput  a block is 1 s, from 1970-01-01 00:00:00.000 UTC"
     assert messages.endswith("█  at most 197 a block")
     assert size.endswith("at most 1,970 a block")
     assert len(messages.split("at most")[0]) <= 2 + 8 + 2 + 64 + 2
