@@ -24,6 +24,7 @@ _VALUE = re.compile(
     r"""\d[\d.,]* (?:ms|s|min|h|days)\b|0x[0-9a-f]+|"[^"]*"|[^\s,;:()]*\d[^\s;()]*[^\s,;:()]|\d"""
 )
 """What differs between two cases of the same thing: times, numbers, addresses, names in quotes."""
+_LENGTH = re.compile(r"\d (?:ms|s|min|h|days)\b")
 _NUMBER = re.compile(r"\d+|\d{1,3}(,\d{3})+")
 _SEVERAL = re.compile(r"# (\w+?)s\b")
 """A place for a number and its noun, in the text of a rule."""
@@ -187,8 +188,9 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     )
     scope = [f"{len(connections):,} connections"] if len(connections) > 1 else []
     listed = ranges(vbuckets if len(vbuckets) > 1 else connections)
-    time = f" in {duration(last - first)}" if first else ""
-    time = "" if time in summary else time  # the cases may say it
+    # a second length of time would be taken for the first
+    is_said = not first or _LENGTH.search(summary) is not None
+    time = "" if is_said else f" in {duration(last - first)}"
     overs = {case.over for case in cases}
     evidence, left_out = places_of(cases)
     return replace(

@@ -416,7 +416,7 @@ def _clash(newer: DcpOpen, link: TcpConnection, older: DcpOpen, held: TcpConnect
     after = duration(held.closed_ns - newer.place.time_ns)
     message = (
         f"name {newer.name} opened by connection {link.number} while connection {held.number} held "
-        f"it; server closed connection {held.number} {after} later, in frame "
+        f"it; server closed connection {held.number} after {after}, in frame "
         f"{held.closed_frame}"
     )
     is_back = (

@@ -98,7 +98,7 @@ def test_15_two_connections_with_one_name(tmp_path: Path) -> None:
     assert found.connections == (2,)
     assert found.message.startswith(
         "name importer:1 opened by connection 2 while connection 1 held it; server closed "
-        "connection 1 3.0 ms later"
+        "connection 1 after 3.0 ms"
     )
     assert case.shows("name-clash")[:2] == ["open", "open"]
     assert found.next == (
