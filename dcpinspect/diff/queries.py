@@ -281,6 +281,7 @@ SNAPSHOTS = """
 with blind as (
   select vbucket from streams_a where not is_asked or stream in (select stream from gaps_a where cause = {loss})
   union select vbucket from streams_b where not is_asked or stream in (select stream from gaps_b where cause = {loss})
+  union select vbucket from (from runs_a union all from runs_b) where kind in ('other-history', 'rolled-back')
 ), ranges as (
   select vbucket, greatest(a.began, b.began) as began, least(a.reached, b.reached) as reached
   from (select vbucket, min(began) as began, max(reached) as reached from streams_a group by vbucket) a

@@ -280,6 +280,14 @@ def test_a_side_may_be_some_connections_or_vbuckets_of_a_capture(tmp_path: Path)
     assert brief(compared(path, path, (other, other))) == []
 
 
+def test_ends_of_snapshots_are_not_compared_over_branches_that_part() -> None:
+    path = SAMPLES / "rollback.pcap"
+    one, two = Selection(connections=(range(1, 2),)), Selection(connections=(range(2, 3),))
+    kinds = {kind for kind, _ in compared(path, path, (one, two)).counts}
+    assert "other-history" in kinds
+    assert "snapshot" not in kinds
+
+
 def test_a_deletion_may_be_purged_before_a_backfill(tmp_path: Path) -> None:
     def live(stream: Stream) -> None:
         stream.snapshot(0, 3, "memory", "checkpoint")

@@ -42,7 +42,7 @@ _SAYS = {
 _HEADINGS = {
     "different": "Different:",
     "not-compared": "Not compared, because the captures do not tell:",
-    "alike": "No difference:",
+    "alike": "Explained, so no difference:",
 }
 
 
@@ -62,7 +62,17 @@ def summary(
         yield f"{side.upper()}  {events_of_vbuckets}  {clip(escape_rest(name), _LONGEST)}"
     yield f"{counted(comparison.common, 'event')} on both sides"
     yield ""
-    alike = "A and B do not differ, as far as both captures tell."
+    uncompared = sum(
+        events
+        for (kind, _), (events, _) in comparison.counts.items()
+        if VERDICT_OF[kind] == "not-compared"
+    )
+    alike = (
+        f"{'What both sides have is the same' if comparison.common else 'No event is on both sides'}; "
+        f"{counted(uncompared, 'event')} on one side only could not be compared."
+        if uncompared
+        else "A and B do not differ, as far as both captures tell."
+    )
     if comparison.why_nothing and not paths:
         alike = f"Nothing could be compared: {comparison.why_nothing}."
     yield paint("A and B differ." if comparison.is_different else alike, "bold")
@@ -90,6 +100,7 @@ def summary(
 
 def _ahead(comparison: Differences) -> Iterator[str]:
     lines = []
+    has_parted = any(kind in ("other-history", "rolled-back") for kind, _ in comparison.counts)
     for side, other_side in (("a", "b"), ("b", "a")):
         leads = [
             (getattr(vbucket, side) - getattr(vbucket, other_side), vbucket)
@@ -101,6 +112,7 @@ def _ahead(comparison: Differences) -> Iterator[str]:
             where = (
                 f"vbucket {vbucket.vbucket}: {getattr(vbucket, side)} against "
                 f"{getattr(vbucket, other_side)}"
+                + (f" of the branch 0x{vbucket.uuid:016x}" if has_parted else "")
             )
             lines.append(
                 f"  {side.upper()} on {counted(len(leads), 'vbucket')}, by up to "
@@ -122,8 +134,13 @@ def _same_connections(paths: Sequence[DifferenceRow]) -> Iterator[str]:
     yield "The same connection in both captures:"
     for (a_connection, b_connection), rows in list(paths_by_connections.items())[:PATHS]:
         row = rows[0]
-        ahead = "ahead" if row["clock_offset_ns"] >= 0 else "behind"
-        offset, error = _ms(abs(row["clock_offset_ns"])), _ms(row["clock_error_ns"])
+        offset, error = _ms(row["clock_offset_ns"]), _ms(row["clock_error_ns"])
+        is_behind = offset.startswith("-")
+        clock = (
+            "they agree"
+            if not row["clock_offset_ns"]
+            else f"B's is {offset.removeprefix('-')} {'behind' if is_behind else 'ahead'}"
+        )
         near = row["client_side"]
         position = (
             f"{near.upper()} is nearer to the client"
@@ -134,10 +151,7 @@ def _same_connections(paths: Sequence[DifferenceRow]) -> Iterator[str]:
             f"  {a_connection} of A is {b_connection} of B: {row['a_client']} to "
             f"{row['a_server']}; {position}"
         )
-        yield (
-            f"    clocks: B's is {offset} {ahead}, give or take {error} "
-            f"({_CLOCKS[row['clock_from']]})"
-        )
+        yield (f"    clocks: {clock}, give or take {error} ({_CLOCKS[row['clock_from']]})")
         for path in rows:
             yield f"    {_WAYS[path['direction']]}: {_direction_text(path)}"
     if len(paths_by_connections) > PATHS:

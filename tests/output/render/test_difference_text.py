@@ -35,6 +35,16 @@ def test_a_summary_fits_a_screen_and_says_whether_the_sides_differ() -> None:
     )
 
 
+def test_what_could_not_be_compared_is_not_told_as_alike() -> None:
+    found = compared(SAMPLES / "lossy.pcap", SAMPLES / "capture-loss.pcap")
+    lines = list(summary(found, (), ("a", "b"), plain))
+    assert lines[4] == (
+        "What both sides have is the same; 103 events on one side only could not be compared."
+    )
+    apart = sum(count for (kind, _), (count, _) in found.counts.items() if kind != "snapshot")
+    assert (apart, found.common + apart) == (103, found.events["a"])
+
+
 def test_no_time_is_less_than_zero_by_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", str(FIELD / "t00-base.pcap"), str(FIELD / "f22-nflog.pcap")]) == 0
     assert "0.000 ms" in (shown := capsys.readouterr().out)
