@@ -291,7 +291,8 @@ class _Picture:
         glyphs, width, history = ASCII if self._is_ascii else UNICODE, self._width, self._history
         seqnos = drawing.seqnos_of(history.streams, span)
         scale = drawing.scale_of(seqnos, width=max(drawing.NARROWEST, width or drawing.WIDTH))
-        self._write_line(self._heading(seqnos, scale), "bold")
+        for heading_line in wrap(self._heading(seqnos, scale), width, "    "):
+            self._write_line(heading_line, "bold")
         seen = set[tuple[str, str]]()
         for number, row in history.connections.items():
             name = f"  {escape_rest(row['name'])}" if row["name"] else ""

@@ -19,8 +19,10 @@ COMMANDS = 4
 """Number of commands that have a column; other commands are only in the sums."""
 CHARTS = 12
 """Number of commands that have a chart."""
-SPARKS, BESIDE = 60, 70
-"""Number of blocks of a chart, if lines have no width, and width of what stands beside it."""
+SPARKS = 60
+"""Number of blocks of a chart, if lines have no width."""
+LABEL, _BESIDE = 30, 40
+"""Greatest width of the names beside charts, and width of the other texts beside them."""
 _BEFORE = 41
 """Width of the columns before those of commands."""
 BAR = 20
@@ -37,13 +39,12 @@ def io_lines(
     """Yields the lines of a table of ``IO``. ``width``: clips the lines. ``end_ns``: time of the
     last packet of the capture, if messages up to there were asked for.
     """
-    sparks = SPARKS if width is None else max(10, width - BESIDE)
-    for text, style in _lines(records, interval_ns, sparks, width, end_ns):
+    for text, style in _lines(records, interval_ns, width, end_ns):
         yield (text if width is None else clip(text, width)), style
 
 
 def _lines(
-    records: Records, interval_ns: int, sparks: int, width: int | None, end_ns: int | None
+    records: Records, interval_ns: int, width: int | None, end_ns: int | None
 ) -> Iterator[StyledText]:
     if not len(records):
         return
@@ -82,12 +83,11 @@ def _lines(
         )
     if len(heads) < len(most):
         yield (
-            "in the sums, without a column: "
-            f"{counted(len(most) - len(heads), 'more command')}; --format csv has all",
+            f"{counted(len(most) - len(heads), 'more command')} in the sums; --format csv has all",
             "dim",
         )
     yield "", ""
-    yield from _charts(names, most, spans, (messages, sizes), interval_ns, sparks)
+    yield from _charts(names, most, spans, (messages, sizes), interval_ns, width)
 
 
 def _charts(
@@ -96,9 +96,11 @@ def _charts(
     spans: IntArray,
     counts: tuple[IntArray, IntArray],
     interval_ns: int,
-    sparks: int,
+    width: int | None,
 ) -> Iterator[StyledText]:
     """Yields the charts of the most frequent commands. ``counts``: messages and bytes of rows."""
+    beside = LABEL if width is None else min(LABEL, width // 3)
+    sparks = SPARKS if width is None else max(10, width - beside - _BESIDE)
     low, high = int(spans.min()), int(spans.max())
     length = block_ns(high - low + 1, interval_ns, sparks)
     together = length // interval_ns
@@ -118,8 +120,9 @@ def _charts(
                 else ""
             )
             yield (
-                f"{label:<30} {unit:<8}  {sparkline(chart.tolist()):<{sparks}}  at "
-                f"most {int(chart.max()):,} a block",
+                f"{clip(label, beside):<{beside}} {unit:<8}  {sparkline(chart.tolist()):<{sparks}}  "
+                f"at most {int(chart.max()):,}"
+                f"{' a block' if width is None or width >= 80 else ''}",
                 "",
             )
     if len(most) > CHARTS:

@@ -9,7 +9,7 @@ from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.sparkline import block_ns, sparkline
 from dcpinspect.tables.message_statistics import SECTIONS
 from dcpinspect.tables.times import day_and_time
-from dcpinspect.text import cells, clip, escape, words_of
+from dcpinspect.text import cells, clip, escape, words_of, wrap
 
 StatisticsRow = dict[str, Any]
 HeadedLine = tuple[str, str]
@@ -140,7 +140,9 @@ def _table(
             padded.append(text + padding if name in _LEFT else padding + text)
         yield "  ".join(padded).rstrip()
     if column_count < len(heading):
-        yield f"not shown at this width: {', '.join(heading[column_count:])}"
+        yield from wrap(
+            f"not shown at this width: {', '.join(heading[column_count:])}", width, "  "
+        )
 
 
 def _integer(number: int) -> str:

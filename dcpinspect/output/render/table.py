@@ -31,10 +31,8 @@ rest of their line to the right.
 """
 NO_END = {"requested_end": "no end"}
 """Name of the greatest number of 64 bits in these columns."""
-NARROWEST = 24
-"""Least width to which a column of texts is cut; with less it is left out. The longest verdict,
-cause or end reason fits.
-"""
+NARROWEST = 20
+"""Least width to which a column of texts is cut; with less it is left out."""
 PLANS = ("explain_value", "plan")
 """Names, in DuckDB and Spark, of the column with the answer to ``explain``. Its text has several
 lines; nobody else chooses such names.
@@ -157,13 +155,14 @@ class TextTable:
                 break
             indices.append(index)
         widths = {index: needed[index] for index in sorted(indices)}
-        most = min(max(widths.values(), default=0), self._width)
-        while most > NARROWEST and sum(widths.values()) + 2 * (len(widths) - 1) > self._width:
-            most -= 1
+        widest_shown = min(self._width, max(widths.values(), default=0))
+        for most in range(widest_shown, NARROWEST - 1, -1):
             widths = {
-                index: min(width, most) if self._may_be_cut[index] else width
-                for index, width in widths.items()
+                index: min(needed[index], most) if self._may_be_cut[index] else needed[index]
+                for index in widths
             }
+            if sum(widths.values()) + 2 * (len(widths) - 1) <= self._width:
+                break
         return widths
 
     def _lines(self, columns: Mapping[int, Any], paint_row: RowPaint | None) -> list[str]:
@@ -389,6 +388,8 @@ StyledLine = tuple[str, str]
 CellPaint = Callable[[str, str], str]
 SENTENCES = ("evidence", "explanation", "reason")
 """Columns, always the last of their table, that are sentences."""
+_WORDS = ("verdict", "before_end", "answer", "status", "end_reason", "cause", "state", "kind")
+"""Columns of words, which are not cut either."""
 _OF_STREAM = ("connection", "vbucket", "stream", "sid", "file")
 """Columns that name a stream, whose rows may have one sentence many times; not all have the last
 two.
@@ -514,7 +515,7 @@ def _record_text(
         width=width,
         has_escapes=True,
         first=[name for name in dict.fromkeys((*first, *cuttable)) if name in cuttable],
-        whole=SENTENCES,
+        whole=(*SENTENCES, *_WORDS),
         paint_row=paint_row,
     )
 

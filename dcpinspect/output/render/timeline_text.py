@@ -29,7 +29,7 @@ from dcpinspect.output.render.shape import Mark, answered, by_seqno, unread
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import StreamStory
-from dcpinspect.text import clip, counted, escape
+from dcpinspect.text import counted, escape, wrap
 
 LABEL = 12
 """Width of the names of lanes in columns."""
@@ -63,25 +63,21 @@ def picture(
 ) -> Iterator[list[Painted]]:
     """Yields lines: the axis, and the lanes of each stream with a description.
 
-    ``marks``: for each stream, seqno and letter of further events. ``width``: clips the lines.
+    ``marks``: for each stream, seqno and letter of further events. ``width``: of the lines; a
+    description that does not fit goes on below its lane.
     """
+    beside = LABEL + scale.cells + 2
 
-    def line(label: str, cells: str, text: str, lane: str = "") -> list[Painted]:
-        if not text:
-            cells = cells.rstrip()
-            return [
-                (f"{label:<{LABEL}}" if cells else label.rstrip(), ""),
-                *joined(cells, paints_of(lane, cells, glyphs)),
-            ]
-        text_width = None if width is None else width - LABEL - scale.cells - 2
-        words = text if text_width is None else clip(text, text_width)
-        return [
+    def lines(label: str, cells: str, text: str, lane: str = "") -> Iterator[list[Painted]]:
+        first, *below = wrap(text, None if width is None else width - beside)
+        yield [
             (f"{label:<{LABEL}}", ""),
             *joined(cells, paints_of(lane, cells, glyphs)),
-            (f"  {words}".rstrip(), ""),
+            (f"  {first}".rstrip(), ""),
         ]
+        yield from ([(" " * beside + line, "")] for line in below)
 
-    yield line("", numbers(scale), "")
+    yield [((" " * LABEL + numbers(scale)).rstrip(), "")]
     several = any(story.stream["sid"] is not None for story in streams)
     for story, own_marks in zip(streams, marks, strict=True):
         drawn = lanes(
@@ -92,9 +88,9 @@ def picture(
         )
         for lane, text in words(story, [letter for _, letter in own_marks]).items():
             if lane == "axis":
-                yield line(name(story, is_with_sid=several), drawn.axis, text, lane)
+                yield from lines(name(story, is_with_sid=several), drawn.axis, text, lane)
             elif lane != "snapshots" or drawn.snapshots.strip():
-                yield line(f"  {lane}", getattr(drawn, lane), text, lane)
+                yield from lines(f"  {lane}", getattr(drawn, lane), text, lane)
 
 
 def name(story: StreamStory, *, is_with_sid: bool) -> str:

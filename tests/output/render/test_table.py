@@ -73,8 +73,7 @@ def test_wide_characters_keep_the_columns_straight() -> None:
 
 def test_texts_are_cut_to_the_width_and_numbers_left_out_whole() -> None:
     table = pa.table({"a": ["x" * 25], "b": ["y" * 50], "n": [123]})
-    assert [len(line) for line in lines(table, width=50)] == [27, 50]
-    assert lines(table.select(["a", "n"]), width=26) == ["a", "x" * 25]
+    assert [len(line) for line in lines(table, width=44)] == [24, 44]
     assert lines(table.select(["a", "n"]), width=22) == ["a", "x" * 21 + "…"]
 
 
