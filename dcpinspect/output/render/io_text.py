@@ -99,7 +99,7 @@ def _charts(
     width: int | None,
 ) -> Iterator[StyledText]:
     """Yields the charts of the most frequent commands. ``counts``: messages and bytes of rows."""
-    beside = LABEL if width is None else min(LABEL, width // 3)
+    beside = LABEL if width is None else max(10, min(LABEL, width - 38))
     sparks = SPARKS if width is None else max(10, width - beside - _BESIDE)
     low, high = int(spans.min()), int(spans.max())
     length = block_ns(high - low + 1, interval_ns, sparks)

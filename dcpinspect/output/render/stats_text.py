@@ -98,10 +98,11 @@ def _throughput(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[st
     span_ns = round(rows[0]["seconds"] * 1e9)
     length = block_ns(len(rows), span_ns, sparks)
     together = length // span_ns
-    yield (
+    heading = (
         f"throughput  a block is {duration(length, is_exact=True)}, from "
         f"{day_and_time(rows[0]['time'])} UTC"
     )
+    yield from wrap(heading, width, "  ")
     for name, key in (("messages", "count"), ("bytes", "bytes")):
         values = [row[key] for row in rows]
         sums = [sum(values[start : start + together]) for start in range(0, len(values), together)]

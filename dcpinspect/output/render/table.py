@@ -29,7 +29,7 @@ WIDEST = 60
 """Greatest width of a column where lines have no width, in terminal columns. Longer texts push the
 rest of their line to the right.
 """
-NO_END = {"requested_end": "no end"}
+NO_END = {"requested_end": "no end", "end_seqno": "no end"}
 """Name of the greatest number of 64 bits in these columns."""
 NARROWEST = 20
 """Least width to which a column of texts is cut; with less it is left out."""
