@@ -31,7 +31,7 @@ from dcpinspect.streams.followers import PerConnection
 from dcpinspect.streams.session import text
 from dcpinspect.streams.tcp_facts import OUTAGE_NS, TcpConnection, host_of
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.text import words_of
+from dcpinspect.text import MOST_NAME, clip, words_of
 
 RULES = rules(
     f"""
@@ -345,7 +345,8 @@ def _refusal(dcp_open: DcpOpen, severity: Severity) -> Occurrence:
     assert dcp_open.status is not None
     name = status_name(dcp_open.status)
     meaning = command_status_meaning(Opcode.DCP_OPEN, dcp_open.status)
-    message = f"DCP open{f' {dcp_open.name}' if dcp_open.name else ''}: {name}, {meaning}"
+    shown_name = f" {clip(dcp_open.name, MOST_NAME)}" if dcp_open.name else ""
+    message = f"DCP open{shown_name}: {name}, {meaning}"
     cause, size = _cause(dcp_open), len(dcp_open.name.encode())
     is_long = dcp_open.status == Status.EINVAL and size > LONGEST_NAME
     if is_long:

@@ -179,19 +179,20 @@ def _of_case(
     """Returns what a case of a finding is among the events of a vbucket; None where it is about
     none of the streams.
     """
+    if not places:
+        return None
+    at_first = (place for place in places if place.time_ns == case.first_time_ns)
+    first = next(at_first, places[0])
     for message_place in places:
         begun_streams = [
             (case.sid in (None, story.stream["sid"]), story.stream["open_row"], story)
             for story in streams
             if story.key[0] == message_place.connection
         ]
-        before = [begun for begun in begun_streams if begun[1] <= message_place.row]
+        before = [begun for begun in begun_streams if begun[1] <= first.row]
         if begun_streams:
             _, _, story = max(before or begun_streams[:1], key=lambda begun: begun[:2])
             times = f" ({case.count:,} times)" if case.count > 1 else ""
-            first = next(
-                (place for place in places if place.time_ns == case.first_time_ns), places[0]
-            )
             return VbucketEvent(
                 first.row,
                 4,
