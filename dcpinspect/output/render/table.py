@@ -556,11 +556,11 @@ def _below(table: Any, width: int) -> Iterator[list[str]]:
 
 def named_values(table: Any) -> Iterator[list[str]]:
     """Yields, for each row of an Arrow table, its values, each but a sentence behind the name of its
-    column.
+    column; not counts of nothing.
     """
     for row in zip(*table_texts(table), strict=True):
         yield [
             value if name in SENTENCES else f"{name} {value}"
             for name, value in zip(table.schema.names, row, strict=True)
-            if value
+            if value and (value != "0" or _NUMBERED.search(name))
         ]
