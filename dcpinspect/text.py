@@ -17,7 +17,7 @@ import re
 import sys
 import unicodedata
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 _NOT_PLAIN = re.compile(r"[^ -\[\]-~]")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -166,6 +166,20 @@ def clip(text: str, width: int) -> str:
             break
         characters.append(character)
     return "".join(characters) + _ELLIPSIS if width > 0 else ""
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Collection[str]) -> list[str]:
+    """Returns escaped rows, the heading first, as lines whose columns are aligned: those in ``left``
+    to the left, others to the right.
+    """
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        padding = [" " * (width - cells(cell)) for cell, width in zip(row, widths, strict=True)]
+        columns = zip(rows[0], row, padding, strict=True)
+        texts = (cell + blank if name in left else blank + cell for name, cell, blank in columns)
+        lines.append("  ".join(texts).rstrip())
+    return lines
 
 
 def wrap(text: str, width: int | None, indent: str = "") -> list[str]:

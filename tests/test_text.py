@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.text import (
+    aligned,
     cells,
     clip,
     did_you_mean,
@@ -165,6 +166,15 @@ def test_wrapping_keeps_every_word_and_no_line_is_too_wide(text: str, width: int
     lines = wrap(text, width, "  ")
     assert all(cells(line) <= width for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+def test_columns_of_rows_are_aligned_by_terminal_columns() -> None:
+    rows = [("command", "messages", ""), ("日本", "7", "ok"), ("x", "1,024", "")]
+    assert aligned(rows, ("command", "")) == [
+        "command  messages",
+        "日本            7  ok",
+        "x           1,024",
+    ]
 
 
 def test_wrapping_divides_between_words_and_indents() -> None:

@@ -15,7 +15,7 @@ from dcpinspect.capture.packet_walk import InterfaceCounts
 from dcpinspect.coverage import OTHER, UNPLACED, Coverage, DirectionCoverage
 from dcpinspect.protocol.foreign import HTTP, MEMCACHED_TEXT, TLS
 from dcpinspect.tables.messages import DIRECTIONS
-from dcpinspect.text import counted, escape, wrap
+from dcpinspect.text import aligned, cells, counted, escape, wrap
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.headers import USED
 
@@ -107,9 +107,9 @@ def _direction_table(directions: Sequence[DirectionCoverage], width: int | None)
     if not directions:
         return
     rows = direction_cells(directions)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = aligned(rows, _LEFT)
     yield ""
-    if width is not None and sum(widths) + 2 * (len(widths) - 1) > width:
+    if width is not None and max(map(cells, lines)) > width:
         for connection, ends, *facts in rows[1:]:
             begin = f"connection {connection}" if connection else "no connection"
             yield from wrap(f"{begin}  {ends}", width)
@@ -117,12 +117,7 @@ def _direction_table(directions: Sequence[DirectionCoverage], width: int | None)
             texts = [f"{name} {fact}" for name, fact in named if fact not in ("", "0")]
             yield from wrap(f"    {' · '.join(texts)}", width, "    ")
         return
-    for row in rows:
-        cells = (
-            cell.ljust(width) if name in _LEFT else cell.rjust(width)
-            for name, cell, width in zip(rows[0], row, widths, strict=True)
-        )
-        yield "  ".join(cells).rstrip()
+    yield from lines
 
 
 def interfaces(files: Sequence[CaptureFile]) -> Iterator[tuple[str, InterfaceCounts]]:

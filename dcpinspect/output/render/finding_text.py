@@ -24,7 +24,7 @@ from dcpinspect.output.render.verdict import (
 from dcpinspect.reading.numbering import STEP
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.times import day_and_time
-from dcpinspect.text import counted, escape, escape_rest, short_names
+from dcpinspect.text import aligned, counted, escape, escape_rest, short_names
 
 TextPaint = Callable[[str, str], str]
 
@@ -355,13 +355,10 @@ class _Page:
                 **case.facts,
             }
             rows.append([str(facts.get(name, "")) for name in heading])
-        widths = [max(len(row[column]) for row in rows) for column in range(len(heading))]
-        for row in rows:
-            last = row[-1] if not names else f"{row[-1]:>{widths[-1]}}"
-            cells = [f"{cell:>{width}}" for cell, width in zip(row[:-1], widths[:-1], strict=True)]
-            line = "  ".join([*cells, last])
-            indent = 6 + len(line) - (len(last) if "what" in heading else 0)
-            yield from self.wrapped(line, "      ", " " * max(8, indent))
+        lines = aligned(rows, ("what",))
+        for line in lines:
+            indent = len(line) if names else lines[0].index("what")
+            yield from self.wrapped(line, "      ", " " * max(8, 6 + indent))
         if len(cases) < len(finding.cases):
             yield f"      and {len(finding.cases) - len(cases):,} more (--all)"
 

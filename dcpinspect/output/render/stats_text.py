@@ -9,7 +9,7 @@ from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.sparkline import block_ns, sparkline
 from dcpinspect.tables.message_statistics import SECTIONS
 from dcpinspect.tables.times import day_and_time
-from dcpinspect.text import cells, clip, escape, words_of, wrap
+from dcpinspect.text import aligned, cells, clip, escape, words_of, wrap
 
 StatisticsRow = dict[str, Any]
 HeadedLine = tuple[str, str]
@@ -126,24 +126,14 @@ def _capture(rows: Sequence[StatisticsRow]) -> Iterator[str]:
 def _table(
     heading: Sequence[str], rows: Sequence[Sequence[str]], width: int | None
 ) -> Iterator[str]:
-    widths = [max(map(cells, column)) for column in zip(heading, *rows, strict=True)]
-    column_count = len(heading)
-    while (
-        width is not None
-        and column_count > 1
-        and sum(widths[:column_count]) + 2 * (column_count - 1) > width
-    ):
-        column_count -= 1
-    for row in (heading, *rows):
-        padded = []
-        for name, text, wide in zip(heading[:column_count], row, widths, strict=False):
-            padding = " " * (wide - cells(text))
-            padded.append(text + padding if name in _LEFT else padding + text)
-        yield "  ".join(padded).rstrip()
-    if column_count < len(heading):
-        yield from wrap(
-            f"not shown at this width: {', '.join(heading[column_count:])}", width, "  "
-        )
+    count = len(heading)
+    lines = aligned([heading, *rows], _LEFT)
+    while width is not None and count > 1 and max(map(cells, lines)) > width:
+        count -= 1
+        lines = aligned([row[:count] for row in (heading, *rows)], _LEFT)
+    yield from lines
+    if count < len(heading):
+        yield from wrap(f"not shown at this width: {', '.join(heading[count:])}", width, "  ")
 
 
 def _integer(number: int) -> str:
