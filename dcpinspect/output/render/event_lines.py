@@ -179,31 +179,31 @@ def _of_case(
     """Returns what a case of a finding is among the events of a vbucket; None where it is about
     none of the streams.
     """
-    if not places:
-        return None
-    at_first = (place for place in places if place.time_ns == case.first_time_ns)
-    first = next(at_first, places[0])
     for message_place in places:
         begun_streams = [
             (case.sid in (None, story.stream["sid"]), story.stream["open_row"], story)
             for story in streams
             if story.key[0] == message_place.connection
         ]
-        before = [begun for begun in begun_streams if begun[1] <= first.row]
-        if begun_streams:
-            _, _, story = max(before or begun_streams[:1], key=lambda begun: begun[:2])
-            times = f" ({case.count:,} times)" if case.count > 1 else ""
-            return VbucketEvent(
-                first.row,
-                4,
-                story.stream["connection"],
-                story.stream["stream"],
-                story.stream["sid"],
-                "finding",
-                f"{case.rule}: {one_line(case.message)}{times}",
-                first.time_ns,
-                severity=case.severity,
-            )
+        if not begun_streams:
+            continue
+        # of a case about several vbuckets, this one has a message of its own
+        at_first = (place for place in places if place.time_ns == case.first_time_ns)
+        offender = message_place if len(case.vbuckets) > 1 else next(at_first, places[0])
+        before = [begun for begun in begun_streams if begun[1] <= offender.row]
+        _, _, story = max(before or begun_streams[:1], key=lambda begun: begun[:2])
+        times = f" ({case.count:,} times)" if case.count > 1 else ""
+        return VbucketEvent(
+            offender.row,
+            4,
+            story.stream["connection"],
+            story.stream["stream"],
+            story.stream["sid"],
+            "finding",
+            f"{case.rule}: {one_line(case.message)}{times}",
+            offender.time_ns,
+            severity=case.severity,
+        )
     return None
 
 
