@@ -395,12 +395,7 @@ _OF_STREAM = ("connection", "vbucket", "stream", "sid", "file")
 two.
 """
 _INDENT = "    "
-_GROUPS = {
-    "verdict": ("verdict",),
-    "before_end": ("verdict",),
-    "answer": ("verdict",),
-    "cause": ("cause",),
-}
+_GROUPS = {"verdict": "verdict", "before_end": "verdict", "answer": "verdict", "cause": "cause"}
 """Groups of the palette by the columns whose words they colour."""
 QUIET = "quiet"
 """What stands back, beside the colours of the palette."""
@@ -425,7 +420,7 @@ def paints_of(names: Sequence[str], row: Sequence[str]) -> Iterator[str]:
     usual.
     """
     findings = dict(zip(names, row, strict=False)).get("findings", "").strip()
-    bad = _OF_SIGNS[findings[0]] if findings and findings[0] != GLYPHS["note"] else ""
+    bad = "" if findings.startswith(GLYPHS["note"]) else _OF_SIGNS.get(findings[:1], "")
     for name, text in zip(names, row, strict=False):
         paint = _paint_of(name, text.strip())
         # what findings say counts for more than how something is
@@ -441,9 +436,8 @@ def _paint_of(name: str, text: str) -> str:
         return _OF_SIGNS.get(word, "")
     if text in _QUIET and not (text == "0" and _NUMBERED.search(name)):
         return QUIET
-    for group in _GROUPS.get(name, ()):
-        if f"{group}-{word}" in PAINTS:
-            return f"{group}-{word}"
+    if (paint := f"{_GROUPS.get(name)}-{word}") in PAINTS:
+        return paint
     return _LOUD.get(text, "") if name in ("answer", "state") else ""
 
 
