@@ -88,7 +88,7 @@ class TableView:
         """Returns the columns that the view has, and those that it chooses rows by. Without any
         asked for, findings are counted for people only: programs shall not wait for what few need.
         """
-        from dcpinspect.output.render.table import READABLE
+        from dcpinspect.output.render.record_lines import READABLE
 
         columns = READABLE[self.name] if self.columns is None and is_text else self.columns or ()
         filter_ = self.selection.filter
@@ -106,7 +106,7 @@ class TableView:
         if not format_.is_text:
             format_.records(out, first_rows, self.columns)
             return
-        from dcpinspect.output.render.table import FIRST, read_columns, record_lines
+        from dcpinspect.output.render.record_lines import FIRST, read_columns, record_lines
 
         columns, first = self.columns, tuple(self.columns or ())
         if columns is None:

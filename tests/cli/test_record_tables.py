@@ -23,7 +23,7 @@ import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.output.export.table_schema import table_schema
-from dcpinspect.output.render.table import FIRST, READABLE, record_lines
+from dcpinspect.output.render.record_lines import FIRST, READABLE, record_lines
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.table_columns import BY_TABLE
 from tests import builders

@@ -26,15 +26,15 @@ from dcpinspect.output.render.finding_text import (
     when_and_whose,
 )
 from dcpinspect.output.render.palette import GLYPHS, PAINTS
-from dcpinspect.output.render.table import (
+from dcpinspect.output.render.record_lines import (
     FIRST,
     SENTENCES,
     hidden_columns,
     named_values,
     paints_of,
     read_columns,
-    table_texts,
 )
+from dcpinspect.output.render.table import table_texts
 from dcpinspect.output.report import report_pictures
 from dcpinspect.output.report.report_contents import Contents, places_of
 from dcpinspect.tables.record_tables import Records

@@ -1,0 +1,167 @@
+"""Which columns of records people see, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dcpinspect.output.render.record_lines import paints_of, record_lines
+from dcpinspect.text import cells
+
+TABLE = pa.table(
+    {
+        "connection": [1, 2],
+        "requested_end": pa.array([2**64 - 1, 60], pa.uint64()),
+        "uuid": ["0xb8b8000000000007", None],
+        "cause": ["purge", "unknown-uuid"],
+        "explanation": [
+            "tombstones up to the purge seqno are gone; the server has this branch up to 90",
+            "no history in common",
+        ],
+    }
+)
+
+
+def shown(
+    first: Sequence[str] = (),
+    *,
+    width: int | None = None,
+    is_folded: bool = False,
+    table: Any = TABLE,
+) -> list[str]:
+    return [line for line, _ in record_lines(table, first, width=width, is_folded=is_folded)]
+
+
+def test_without_a_width_every_column_is_in_the_line() -> None:
+    assert shown()[0].split() == TABLE.schema.names
+
+
+def test_what_matters_most_is_shown_and_what_is_left_out_is_counted() -> None:
+    assert shown(
+        ["cause", "requested_end"], width=30, table=TABLE.drop_columns(["explanation"])
+    ) == [
+        "requested",
+        "      end  cause",
+        "   no end  purge",
+        "       60  unknown-uuid",
+        "2 more columns: -v",
+    ]
+
+
+def test_a_sentence_that_does_not_fit_stands_whole_below_its_row() -> None:
+    assert shown(["cause", "explanation"], width=50) == [
+        "            requested",
+        "connection        end  cause",
+        "         1     no end  purge",
+        "    tombstones up to the purge seqno are gone; the",
+        "    server has this branch up to 90",
+        "         2         60  unknown-uuid",
+        "    no history in common",
+        "1 more column: -v",
+    ]
+
+
+def test_the_rest_stands_below_each_row_if_asked_for() -> None:
+    assert shown(["cause"], width=50, is_folded=True) == [
+        "            requested",
+        "connection        end  cause",
+        "         1     no end  purge",
+        "    tombstones up to the purge seqno are gone; the",
+        "    server has this branch up to 90",
+        "    uuid 0xb8b8000000000007",
+        "         2         60  unknown-uuid",
+        "    no history in common",
+    ]
+
+
+def test_a_stream_has_a_sentence_once_where_its_rows_repeat_it() -> None:
+    table = pa.table(
+        {
+            "connection": [1, 1, 1, 1],
+            "vbucket": [7, 8, 7, 7],
+            "stream": [1, 1, 1, 1],
+            "width": [1, 2, 3, 4],
+            "evidence": ["in the marker 0–40"] * 3 + ["in the marker 41–60"],
+        }
+    )
+    heading, *lines = shown(["width"], width=42, table=table)
+    assert heading.split() == ["connection", "vbucket", "stream", "width"]
+    assert [line.strip() for line in lines if line.startswith("    in")] == [
+        "in the marker 0–40",
+        "in the marker 0–40",
+        "in the marker 41–60",
+    ]
+    assert lines[4].split() == ["1", "7", "1", "3"], "the marker is that of the row before of vb 7"
+    assert lines[-1] == "a row without evidence has that of its stream's row before: -v"
+    assert (
+        sum("0–40" in line for line in shown(["width"], width=42, table=table, is_folded=True)) == 3
+    )
+
+
+def test_times_are_never_cut() -> None:
+    times = pa.array([0, 1], pa.timestamp("ns", "UTC"))
+    table = pa.table({"time": times, "event": ["a", "b"], "text": ["x" * 50, "y"]})
+    _, line, *_ = shown(["time"], width=60, table=table)
+    assert line.startswith("1970-01-01T00:00:00")
+    assert "…" not in line.split()[0]
+
+
+def test_a_long_text_leaves_room_for_other_columns() -> None:
+    table = pa.table({"kind": ["lacks"], "key": ["k" * 500], "a_row": [7]})
+    assert shown(["kind", "key", "a_row"], width=60, table=table) == [
+        f"{'':57}  a",
+        f"kind   {'key':<48}  row",
+        f"lacks  {'k' * 47}…    7",
+    ]
+
+
+def test_words_have_the_colours_of_their_meaning_and_zeros_stand_back() -> None:
+    table = pa.table(
+        {
+            "verdict": ["behind", "ended", "behind"],
+            "findings": ["✖ 1 · 2", "", "· 1"],
+            "rollbacks": [3, 0, 1],
+        }
+    )
+    lines = [
+        line
+        for line, _ in record_lines(
+            table, [], width=80, paint=lambda text, style: f"<{style}>{text}" if style else text
+        )
+    ]
+    assert lines[1] == "<bright_red>behind   <bright_red>✖ 1 · 2           3"
+    assert lines[2] == "<dim>ended              <dim>        0"
+    assert lines[3] == "<yellow>behind   <bright_black>· 1               1"
+    names = ("vbucket", "last_seqno", "rollbacks")
+    assert [*paints_of(names, ["0"] * 3)] == ["", "", "quiet"]
+
+
+@pytest.mark.parametrize("width", range(20, 120, 7))
+def test_no_line_is_wider_than_the_width_where_words_can_be_parted(width: int) -> None:
+    for is_folded in (False, True):
+        assert max(
+            cells(line) for line in shown(["cause"], width=width, is_folded=is_folded)
+        ) <= max(width, 27)
+
+
+def test_every_value_is_in_the_lines_or_below_them() -> None:
+    for width in (30, 40, 60, 200):
+        text = " ".join(" ".join(shown(["cause"], width=width, is_folded=True)).split())
+        assert all(
+            value in text
+            for value in ("0xb8b8000000000007", "no end", "unknown-uuid", "no history in common")
+        ), width
+
+
+def test_an_empty_table_is_its_heading() -> None:
+    assert shown(["cause"], width=200, table=TABLE.slice(0, 0)) == [
+        "connection  requested_end  uuid  cause  explanation"
+    ]
+
+
+def test_nothing_steers_the_terminal_below_a_row_either() -> None:
+    table = pa.table({"a": ["x" * 30], "b": ["\x1b[2J\n"]})
+    assert all(line.isprintable() for line in shown(width=30, is_folded=True, table=table))
