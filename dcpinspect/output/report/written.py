@@ -13,27 +13,26 @@ from typing import Literal
 from dcpinspect import __version__
 from dcpinspect.errors import UsageError
 from dcpinspect.output.render.finding_text import report_lines
+from dcpinspect.output.render.record_lines import (
+    FIRST,
+    SENTENCES,
+    hidden_columns,
+    read_columns,
+)
 from dcpinspect.output.render.table import table_texts
 from dcpinspect.output.report.report_contents import Contents, Limits, Source, contents
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import clip, escape, words_of
+from dcpinspect.text import clip, escape
 
 MOST_LINES = 60
 _ROWS = 5
 """Greatest number of rows of a table."""
 _BLOCK = 120
 """Greatest number of characters of a line about findings."""
+_ROW = 110
+"""Greatest number of characters of a table's row without its sentence."""
 _WIDE = 400
 """Greatest number of characters of a line's text."""
-_TABLES = {
-    "connections": words_of(
-        "connection copy_of client server name agent verdict findings closed_by tls"
-    ),
-    "rollbacks": words_of(
-        "vbucket connection cause requested_start rollback_seqno resume_start resume_uuid "
-        "explanation"
-    ),
-}
 _SHORTER = ("clients", "servers", "buckets", "vbuckets")
 """Labels of facts that are left out, because the tables have them."""
 _BEFORE = {None: "", "rolled-back": " after a rollback"}
@@ -114,11 +113,13 @@ def _verdicts(contents: Contents) -> list[str]:
 
 
 def _table(title: str, records: Records) -> list[str]:
-    """Returns the first rows of a table, without empty columns."""
+    """Returns the first rows of a table, with the columns that people read first."""
     if not len(records):
         return []
-    names = [name for name in _TABLES[title] if records.has_values(name)]
-    texts = table_texts(records.head(_ROWS).arrow(names))
+    table = records.head(_ROWS).arrow(read_columns(records, title))
+    hidden = {*hidden_columns(table, FIRST[title], _ROW)}.difference(SENTENCES)
+    names = [name for name in table.schema.names if name not in hidden]
+    texts = table_texts(table.select(names))
     table_lines = [
         f"## {title.capitalize()}",
         "",
