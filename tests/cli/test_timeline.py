@@ -142,7 +142,7 @@ def test_what_explains_others_stands_before_them(capsys: pytest.CaptureFixture[s
     told = shown(capsys, str(SAMPLES / "loop.pcap"), "--vbucket", "30").splitlines()
     (loop,) = (place for place, line in enumerate(told) if "✖ rollback-loop: rolled back" in line)
     first, *others = (place for place, line in enumerate(told) if "└ rollback: asked" in line)
-    assert (loop, told[loop][:4], told[first][:4], len(others)) == (first - 1, " 76 ", " 75 ", 3)
+    assert (loop, told[loop][:4], len(others)) == (first - 1, told[first][:4], 3)
 
 
 @pytest.mark.parametrize(
@@ -160,14 +160,16 @@ def test_a_finding_has_the_time_that_check_says(
     main(["check", str(path), "--all", "--format", "json"])
     found = json.loads(capsys.readouterr().out)
     times = {
-        (one["rule"], case["first_time"]) for one in found for case in (one, *(one["cases"] or ()))
+        (one["rule"], case["first_time"][:23])
+        for one in found
+        for case in (one, *(one["cases"] or ()))
     }
     for vbucket in vbuckets:
         told = json.loads(shown(capsys, str(path), "--vbucket", str(vbucket), "--format", "json"))
         events = [event for event in told["events"] if event["event"] == "finding"]
         assert events
         for event in events:
-            assert (event["text"].partition(":")[0], event["time"]) in times
+            assert (event["text"].partition(":")[0], event["time"][:23]) in times
 
 
 def test_one_vbucket_needs_no_name_and_of_several_one_is_proposed(

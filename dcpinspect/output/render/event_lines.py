@@ -156,21 +156,46 @@ def of_findings(
     findings: Sequence[Finding],
     places_of: Callable[[Finding], Sequence[MessagePlace]] = attrgetter("places"),
 ) -> Iterator[VbucketEvent]:
-    """Yields errors and warnings about the vbucket, and about connections of its streams, each at
-    the time that it has everywhere. What explains others comes before them. ``places_of``: returns
-    the messages that show a case.
+    """Yields errors and warnings about the vbucket, each where its first message is, and about
+    connections of its streams, at the time that they have everywhere. What explains others of the
+    vbucket comes before them. ``places_of``: returns the messages that show a case.
     """
     vbucket = streams[0].stream["vbucket"] if streams else -1
     rules = {finding.id: finding.rule for finding in findings}
-    for finding in sorted(findings, key=lambda finding: finding.effect_of is not None):
+    effects, first_effects = list[VbucketEvent](), dict[str, VbucketEvent]()
+    for finding in sorted(findings, key=lambda finding: finding.effect_of is None):
         cause = finding.effect_of if finding.effect_of in rules else None
         explained = "" if cause is None else f"; explained by {rules[cause]}"
-        for case in finding.case_of_each if finding.severity != "note" else ():
-            event = _of_case(streams, case, places_of(case))
-            if event is not None and vbucket in (case.vbuckets or (vbucket,)):
-                yield event._replace(
-                    text=f"{event.text}{explained}", finding=finding.id, cause=cause
-                )
+        cases = finding.case_of_each if finding.severity != "note" else ()
+        own_events = [
+            event._replace(text=f"{event.text}{explained}", finding=finding.id, cause=cause)
+            for case in cases
+            if vbucket in (case.vbuckets or (vbucket,))
+            and (event := _of_case(streams, case, places_of(case))) is not None
+        ]
+        own_events.sort(key=lambda event: event.row)
+        if cause is not None:
+            effects += own_events
+            for event in own_events[:1]:
+                before = first_effects.setdefault(cause, event)
+                first_effects[cause] = min(before, event, key=lambda event: event.row)
+            continue
+        first_effect = first_effects.get(finding.id)
+        if (
+            first_effect is not None
+            and finding.vbuckets
+            and own_events
+            and first_effect.row < own_events[0].row
+        ):
+            own_events[0] = own_events[0]._replace(
+                **{name: getattr(first_effect, name) for name in _PLACE}
+            )
+        yield from own_events
+    yield from effects
+
+
+_PLACE = ("row", "connection", "stream", "sid", "time_ns")
+"""Where an event is."""
 
 
 def _of_case(
@@ -179,6 +204,8 @@ def _of_case(
     """Returns what a case of a finding is among the events of a vbucket; None where it is about
     none of the streams.
     """
+    at_first = (place for place in places if place.time_ns == case.first_time_ns)
+    told_at = None if case.vbuckets else next(at_first, None)
     for message_place in places:
         begun_streams = [
             (case.sid in (None, story.stream["sid"]), story.stream["open_row"], story)
@@ -187,9 +214,7 @@ def _of_case(
         ]
         if not begun_streams:
             continue
-        # of a case about several vbuckets, this one has a message of its own
-        at_first = (place for place in places if place.time_ns == case.first_time_ns)
-        offender = message_place if len(case.vbuckets) > 1 else next(at_first, places[0])
+        offender = told_at or message_place
         before = [begun for begun in begun_streams if begun[1] <= offender.row]
         _, _, story = max(before or begun_streams[:1], key=lambda begun: begun[:2])
         times = f" ({case.count:,} times)" if case.count > 1 else ""
@@ -238,19 +263,10 @@ def events(
     timed = sorted((event.time_ns, event.row) for event in all_events if event.time_ns is not None)
     times, rows = [time_ns for time_ns, _ in timed], [*accumulate((row for _, row in timed), max)]
 
-    of_effects: dict[str, tuple[int, int]] = {}
-    for event in all_events:
-        if event.cause is not None:
-            before = of_effects.setdefault(event.cause, (event.row, event.time_ns or 0))
-            of_effects[event.cause] = min(before, (event.row, event.time_ns or 0))
-
     def place(event: VbucketEvent) -> tuple[int, int, int]:
-        if event.finding is not None:
-            own = event.row, event.time_ns or 0
-            row, since_ns = min(own, of_effects.get(event.finding, own))
-            return row, event.place, since_ns
         if event.kind not in WITHOUT_MESSAGE or event.time_ns is None:
-            return event.row, event.place, 0
+            since_ns = event.time_ns if event.kind == "finding" else None
+            return event.row, event.place, since_ns or 0
         return rows[bisect_right(times, event.time_ns) - 1], event.place, event.time_ns
 
     return sorted(all_events, key=place)
