@@ -23,7 +23,7 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import case_of, shape, together
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Candidates, Finding, FindingKey, MessagePlace, Occurrence
-from dcpinspect.findings.heaps import SHOWN, Heap, as_rows, explains_time
+from dcpinspect.findings.heaps import SHOWN, Heap, as_rows
 from dcpinspect.findings.rule import SEVERITIES, Rule
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
@@ -651,19 +651,18 @@ class Collector(Portable):
             silent: np.concatenate([as_rows(heap.rows) for heap in heaps])
             for silent, heaps in speakers.items()
         }
-        quiet: dict[tuple[str, int], list[Heap]] = {}
+        quiet: dict[tuple[str, int], list[tuple[int, int]]] = {}
         for heap in self._heaps.values():
             for silent in of_connection.get(heap.first.rule, ()):
-                quiet.setdefault((silent, heap.first.connection), []).append(heap)
+                quiet.setdefault((silent, heap.first.connection), []).extend(heap.times)
         heard = []
         for heap in self._heaps.values():
-            if explains_time(quiet.get((heap.first.rule, heap.first.connection), ()), heap):
-                continue
+            outside = heap.outside(quiet.get((heap.first.rule, heap.first.connection), ()))
             rows = spoken.get(heap.first.rule)
-            if rows is None:
-                heard.append(heap)
+            if rows is None or outside is None:
+                heard += [outside] if outside is not None else []
                 continue
-            remaining = heap.without(lambda message_place, rows=rows: message_place.row in rows)  # type: ignore[misc]
+            remaining = outside.without(lambda place, rows=rows: place.row in rows)  # type: ignore[misc]
             if remaining is not None:
                 other_rows = rows_of[heap.first.rule]
                 heard.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
@@ -96,6 +96,10 @@ class Occurrence:
     """Whether the trouble has ended, if the rule knows."""
     time_ns: int = 0
     """Time when it began, if the first of ``places`` does not tell it; 0: it does, or unknown."""
+    spans: Sequence[tuple[int, int]] = ()
+    """When each of ``count`` and of others like it began and ended, if the rule knows of more than
+    it tells; () : the one time of this occurrence.
+    """
     client: str | None = None
     """The client that it is about, if no connection tells it."""
     whose: Whose = "unknown"
@@ -118,6 +122,12 @@ class Occurrence:
         stream that ended. 0: nobody knows.
         """
         return self.time_ns or (self.places[0].time_ns if self.places else 0)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """When it began and ended, in nanoseconds."""
+        last_ns = max((place.time_ns for place in self.places), default=0)
+        return self.began_ns, max(self.last_time_ns or last_ns, self.began_ns)
 
 
 @dataclass(frozen=True, slots=True)

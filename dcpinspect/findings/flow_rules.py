@@ -243,9 +243,14 @@ def _stalls(
         count += 1
     if events:
         stall, evidence = _stall(context, link, watched, events, last)
+        spans = [*watched.stalls.spans]
+        if last is not None:
+            spans.append((last.at.time_ns, last.at.time_ns + last.time_ns))
         occurrences = _occurrences(stall, evidence, count, watched.stalls.rows)
         for occurrence, event in zip(occurrences, events, strict=True):
-            yield replace(occurrence, last_time_ns=event.at.time_ns + event.time_ns)
+            last_time_ns = event.at.time_ns + event.time_ns
+            yield replace(occurrence, last_time_ns=last_time_ns, spans=spans)
+            spans = []
     elif in_all := _mostly_full(watched.window):
         latest_ack = MessagePosition.from_record(watched.window.latest_ack)
         yield Occurrence(

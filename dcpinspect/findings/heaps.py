@@ -118,7 +118,30 @@ class Heap:
             for occurrence in self.shown
             if not occurrence.places or not is_out(occurrence.places[0])
         ]
-        is_last_out = bool(self.last) and is_out(self.last[0])
+        heap = self._with(kept_occurrences, is_last_out=bool(self.last) and is_out(self.last[0]))
+        if heap is None or heap is self:
+            return heap
+        advice = {
+            advice_text: advice_place
+            for advice_text, advice_place in self.advice.items()
+            if advice_place is None or not is_out(advice_place)
+        }
+        return replace(heap, advice=advice)
+
+    def outside(self, spans: Sequence[tuple[int, int]]) -> Heap | None:
+        """Returns a heap without the occurrences of whose time these spans cover half; None if no
+        occurrence is left. Rows stay.
+        """
+        kept_occurrences = [
+            occurrence for occurrence in self.shown if not _cover(spans, occurrence.span)
+        ]
+        last_ns = self.last[0].time_ns if self.last else 0
+        return self._with(kept_occurrences, is_last_out=_cover(spans, (last_ns, last_ns)))
+
+    def _with(self, kept_occurrences: list[Occurrence], *, is_last_out: bool) -> Heap | None:
+        """Returns a heap with these of the occurrences that are shown, and those that are not shown
+        unless the last one is out; None if nothing shows an occurrence.
+        """
         if len(kept_occurrences) == len(self.shown) and not is_last_out:
             return self
         if not kept_occurrences:
@@ -128,18 +151,8 @@ class Heap:
             if is_last_out
             else self.count - len(self.shown) + len(kept_occurrences)
         )
-        advice = {
-            advice_text: advice_place
-            for advice_text, advice_place in self.advice.items()
-            if advice_place is None or not is_out(advice_place)
-        }
-        return replace(
-            self,
-            shown=kept_occurrences,
-            last=() if is_last_out else self.last,
-            count=remaining,
-            advice=advice,
-        )
+        last = () if is_last_out else self.last
+        return replace(self, shown=kept_occurrences, last=last, count=remaining)
 
     @property
     def first_time_ns(self) -> int:
@@ -165,21 +178,13 @@ class Heap:
     @property
     def times(self) -> list[tuple[int, int]]:
         """When each occurrence began and ended, in nanoseconds; as one time if there are more than
-        are kept.
+        are kept, and the rule does not say when.
         """
+        if spans := [span for occurrence in self.shown for span in occurrence.spans]:
+            return spans
         if self.count > len(self.shown):
             return [(self.first_time_ns or self.span[0], self.last_time_ns)]
-        return [
-            (
-                occurrence.began_ns,
-                max(
-                    occurrence.last_time_ns
-                    or max((place.time_ns for place in occurrence.places), default=0),
-                    occurrence.began_ns,
-                ),
-            )
-            for occurrence in self.shown
-        ]
+        return [occurrence.span for occurrence in self.shown]
 
     @property
     def named(self) -> list[tuple[MessagePlace, ...]]:
@@ -198,15 +203,12 @@ class Heap:
         )
 
 
-def explains_time(louder: Sequence[Heap], heap: Heap) -> bool:
-    """Returns whether other heaps cover half of the time of each occurrence of one."""
-    spans = [span for other in louder for span in other.times]
-    return bool(spans) and all(
-        any(first_ns <= ended_ns and began_ns <= last_ns for first_ns, last_ns in spans)
-        and 2 * sum(max(0, min(ended_ns, end) - max(began_ns, begin)) for begin, end in spans)
-        >= ended_ns - began_ns
-        for began_ns, ended_ns in heap.times
-    )
+def _cover(spans: Sequence[tuple[int, int]], time: tuple[int, int]) -> bool:
+    """Returns whether spans of time cover half of another one."""
+    began_ns, ended_ns = time
+    covered_ns = [min(ended_ns, end) - max(began_ns, begin) for begin, end in spans]
+    touching_ns = [both_ns for both_ns in covered_ns if both_ns >= 0]
+    return bool(touching_ns) and 2 * sum(touching_ns) >= ended_ns - began_ns
 
 
 def as_rows(rows: array[int] | None) -> RowNumbers:

@@ -7,7 +7,7 @@ A caller that wants to mark all occurrences gets their rows and times besides.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import field, replace
 from typing import Generic, TypeVar
 
@@ -22,6 +22,8 @@ T = TypeVar("T")
 FIRST = 3
 MOST = 1 << 17
 """Number of rows kept, each with its time: 2 MiB. If there are more, the earlier half goes."""
+MOST_SPANS = 64
+"""Number of spans of time kept; of more, the two that are nearest to each other become one."""
 
 
 @dataclass(slots=True)
@@ -32,6 +34,8 @@ class Examples(Generic[T]):
     last: T | None = None
     greatest: T | None = None
     count: int = 0
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    """When the occurrences that last began and ended, all of them, in order of time."""
     _weight: int = 0
     _rows: array[int] | None = None
     """Three numbers for each occurrence: its row, its time, and the time of what showed it (0:
@@ -47,16 +51,30 @@ class Examples(Generic[T]):
         self.last = example
         self.count += 1
 
-    def kept_of(self, many: IntArray) -> list[int]:
-        """Returns those of ``many``, in order, that would be kept: look at no others."""
-        first = max(0, FIRST - len(self.first))
-        return [*many[:first].tolist(), *many[first:][-1:].tolist()]
+    def add_span(self, began_ns: int, ended_ns: int) -> None:
+        """Adds the time of an occurrence, which is not before those of earlier ones."""
+        self.spans.append((began_ns, ended_ns))
+        if len(self.spans) > MOST_SPANS:
+            later = min(
+                range(1, len(self.spans)),
+                key=lambda number: self.spans[number][0] - self.spans[number - 1][1],
+            )
+            self.spans[later - 1 : later + 1] = [(self.spans[later - 1][0], self.spans[later][1])]
 
-    def add_chosen(self, new_examples: Sequence[T], many: int) -> None:
-        """Adds many occurrences, of which only those ``new_examples`` are given."""
-        for example in new_examples:
-            self.add(example)
-        self.count += many - len(new_examples)
+    def add_many(
+        self, many: IntArray, example_of: Callable[[int], T], weights: IntArray | None = None
+    ) -> None:
+        """Adds many occurrences, in order, of which only those are made that are kept.
+        ``example_of``: returns the occurrence for one of ``many``. ``weights``: as in ``add``.
+        """
+        weights = np.zeros(len(many), np.int64) if weights is None else weights
+        first = max(0, FIRST - len(self.first))
+        kept = {*range(len(many))[:first], *range(len(many))[-1:]}
+        if len(many):
+            kept.add(int(weights.argmax()))
+        self.count += len(many) - len(kept)
+        for index in sorted(kept):
+            self.add(example_of(int(many[index])), int(weights[index]))
 
     def keep(
         self, rows: RowNumbers, times: RowNumbers, example_rows: RowNumbers | None = None

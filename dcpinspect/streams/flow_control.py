@@ -143,6 +143,8 @@ class WindowWatcher(Portable):
                 (self.stalls if event.code == STALL else self.overruns).add(
                     Pressure.from_event(event), event.time or event.used
                 )
+            if event.code == STALL:
+                self.stalls.add_span(event.ack.time - event.time, event.ack.time)
         if keeps_rows:
             for code, examples in (
                 (STALL, self.stalls),
@@ -226,12 +228,8 @@ class FlowControl(Follower):
         for number in unique(connection).tolist():
             unasked = numbers[connection == number]
             examples = self.unasked.setdefault(number, Examples())
-            examples.add_chosen(
-                [
-                    MessagePosition.from_record(state.messages[index].place)
-                    for index in examples.kept_of(unasked)
-                ],
-                len(unasked),
+            examples.add_many(
+                unasked, lambda index: MessagePosition.from_record(state.messages[index].place)
             )
             if self.keeps_rows:
                 message_places = state.messages.place

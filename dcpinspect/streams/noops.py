@@ -26,6 +26,7 @@ from dcpinspect.streams.noop_peers import (
     NOOP,
     OPAQUE,
     OTHER,
+    SILENT,
     NoopCounts,
     NoopEvent,
     NoopEvents,
@@ -127,10 +128,9 @@ class Noops(Follower):
         ):
             indices = np.flatnonzero((events.connection == number) & (events.code == code))
             examples = self.kept.setdefault((number, code), Examples())
-            examples.add_chosen(
-                [NoopFacts.from_event(events[index]) for index in examples.kept_of(indices)],
-                len(indices),
-            )
+            # the longest silence is the worst
+            weights = events.time[indices] if code == SILENT else None
+            examples.add_many(indices, lambda index: NoopFacts.from_event(events[index]), weights)
             if self.keeps_rows:
                 message, other_messages = (
                     (events.other, events.message)

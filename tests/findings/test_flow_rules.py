@@ -893,6 +893,24 @@ def test_a_stall_explains_why_a_connection_is_silent() -> None:
     assert rules("400") == ["silent-connection"]
 
 
+@pytest.mark.parametrize(("pause_s", "silences"), [(20, ["nothing came for 26.0 s"]), (0, [])])
+def test_stalls_explain_only_the_silences_in_them(pause_s: int, silences: list[str]) -> None:
+    """However many stalls there are before and behind."""
+    talk, stream = windowed(500, enable_noop="true", set_noop_interval="1")
+    mutate(stream, 1)
+    for number in range(8):
+        mutate(stream, 2 + 3 * number, 3)
+        talk.wait(6)
+        ack(talk, 3 * MUTATION)
+        if number == 4:
+            talk.wait(pause_s)
+    talk.noop()
+    stall, *silent = findings(talk, rules=["flow-control-stall", "silent-connection"])
+    assert stall.rule == "flow-control-stall"
+    assert [one.message.partition(",")[0] for one in silent] == silences
+    assert [one.count for one in silent] == [1] * len(silences)
+
+
 # -- what arrived late
 # --------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.streams.examples import Examples
+from dcpinspect.streams.examples import MOST_SPANS, Examples
 
 
 def test_the_greatest_the_first_three_and_the_last() -> None:
@@ -23,15 +23,30 @@ def test_each_is_told_once() -> None:
     assert few.occurrences == ["a", "b"]
 
 
-def test_only_those_that_are_kept_need_to_be_looked_at() -> None:
+def test_only_those_that_are_kept_are_made() -> None:
     few: Examples[int] = Examples()
+    made: list[int] = []
+
+    def example_of(number: int) -> int:
+        made.append(number)
+        return number
+
+    weights = np.where(np.arange(60) == 30, 9, 1)
     for many in (np.arange(2), np.arange(2, 50), np.arange(50, 60)):
-        chosen = few.kept_of(many)
-        assert len(chosen) <= 4
-        few.add_chosen(chosen, len(many))
-    assert (few.occurrences, few.count) == ([0, 1, 2, 59], 60)
-    few.add_chosen(few.kept_of(np.arange(0)), 0)
+        few.add_many(many, example_of, weights[many])
+    assert (few.occurrences, few.count) == ([30, 0, 1, 2, 59], 60)
+    assert len(made) <= 7
+    few.add_many(np.arange(0), example_of)
     assert few.count == 60
+
+
+def test_of_many_spans_of_time_the_nearest_become_one() -> None:
+    few: Examples[int] = Examples()
+    for number in range(MOST_SPANS):
+        few.add_span(10 * number, 10 * number + 1)
+    few.add_span(10 * MOST_SPANS - 8, 10 * MOST_SPANS)
+    assert len(few.spans) == MOST_SPANS
+    assert few.spans[-1] == (10 * MOST_SPANS - 10, 10 * MOST_SPANS)
 
 
 def test_those_that_are_kept_may_be_renamed() -> None:
