@@ -27,7 +27,7 @@ from dcpinspect.streams.grouping import Groups, NameNumbers
 from dcpinspect.streams.hole_capacity import ANSWER, REQUEST
 from dcpinspect.streams.records import GREATEST, LEAST, MessageRow, Stream
 from dcpinspect.streams.session import FAILOVER_LOGS
-from dcpinspect.streams.tcp_facts import host_of
+from dcpinspect.streams.tcp_facts import TcpConnection, host_of
 from dcpinspect.streams.transitions import ENDED
 
 FIRST_BAD_END, LAST_BAD_END = 2, 6
@@ -363,14 +363,14 @@ class Clients:
         """
         context, streams = self._context, self._context.streams
         is_other = np.isin(streams.vbucket, streams.vbucket[numbers])
-        is_other &= (self._until > time_ns) | (streams.opened.time > time_ns)
+        is_other &= (self.until_ns > time_ns) | (streams.opened.time > time_ns)
         is_other[numbers] = False
         host = host_of(context.by_number[connection].client)
         return any(
             number in context.by_number
             and (
                 host_of(context.by_number[number].client) == host
-                or context.is_of_group(connection, number)
+                or context.members.are_of_group(connection, number)
             )
             for number in np.unique(streams.connection[is_other]).tolist()
         )
@@ -440,13 +440,10 @@ class Clients:
         return self._said_until_ns[client]
 
     @cached_property
-    def latest_attempt_ns(self) -> Mapping[tuple[str, str], int]:
-        """By host of clients and server: when the latest connection began, in vain or not."""
-        latest_ns: dict[tuple[str, str], int] = {}
-        for link in self._context.links:
-            key = host_of(link.client), link.server
-            latest_ns[key] = max(latest_ns.get(key, 0), link.first_ns)
-        return latest_ns
+    def latest_attempts(self) -> Mapping[tuple[str, str], TcpConnection]:
+        """By host of clients and server: the connection that began last, in vain or not."""
+        in_order = sorted(self._context.links, key=attrgetter("first_ns"))
+        return {(host_of(link.client), link.server): link for link in in_order}
 
     def latest_ns(self, client: str) -> int:
         """Returns the time of the latest message on any connection of a client."""
@@ -458,7 +455,7 @@ class Clients:
         return self._context.sight.incomplete.isdisjoint(self._consumers.may_be(connection))
 
     @cached_property
-    def _until(self) -> RowNumbers:
+    def until_ns(self) -> RowNumbers:
         """By stream: until when it lasted; 0 if none was granted."""
         streams = self._context.streams
         is_denied = np.isin(streams.answer, (w.A_ROLLBACK, w.A_REFUSED))
@@ -483,7 +480,7 @@ class Clients:
         columns = (
             streams.opened.row,
             streams.opened.time,
-            self._until,
+            self.until_ns,
             np.where(self._context.granted, streams.latest.row, 0),
             np.where(self._context.granted, streams.latest.time, 0),
         )
@@ -582,13 +579,16 @@ class Clients:
             before = int(self._previous[number])
             had_as_much = (
                 before >= 0
-                and self._until[before] >= row.opened.time
+                and self.until_ns[before] >= row.opened.time
                 and self._holds(before, stream)
             )
             if (
                 not had_as_much
                 and self._holds(number, stream)
-                and (is_own_stream or context.is_of_group(connection, streams[number].connection))
+                and (
+                    is_own_stream
+                    or context.members.are_of_group(connection, streams[number].connection)
+                )
             ):
                 return int(number)
         return None

@@ -177,7 +177,7 @@ def _left_ns(context: Context, link: TcpConnection, runs: RowNumbers) -> int:
     lasts_ns = conduct.said_until_ns(client) - since_ns
     if link.closed_by != context.producer(link.number) or lasts_ns < _BACK_NS:
         return 0
-    is_back = conduct.latest_attempt_ns[host_of(link.client), link.server] > since_ns
+    is_back = conduct.latest_attempts[host_of(link.client), link.server].first_ns > since_ns
     is_endless = (streams.request.end[runs] == GREATEST).all()
     if (
         is_back

@@ -324,16 +324,6 @@ class Context:
         """The consumers, each over all its connections."""
         return self.tables.seen.consumers
 
-    def is_of_group(self, connection: int, other: int) -> bool:
-        """Returns whether two connections are of members of one group: programs that share the
-        vbuckets of a bucket, by the part of their DCP names that is the same.
-        """
-        session, member = self.session(connection), self.session(other)
-        return bool(session.group) and (session.group, session.bucket) == (
-            member.group,
-            member.bucket,
-        )
-
     @property
     def names(self) -> NameNumbers:
         """The consumers of the connections, as numbers."""

@@ -5,6 +5,8 @@ did without for a while.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping, Set
 from functools import cached_property
 from itertools import accumulate
 from operator import attrgetter
@@ -12,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
+from dcpinspect.streams.consumers import vbuckets_beside
 from dcpinspect.streams.failover_logs import shared_up_to
-from dcpinspect.streams.grouping import Groups
+from dcpinspect.streams.grouping import Groups, NameNumbers
 from dcpinspect.streams.records import GREATEST, LEAST
 from dcpinspect.streams.verdicts import PATIENCE_NS
 
@@ -37,6 +40,67 @@ class Members:
         self._in_order: dict[int, tuple[RowNumbers, RowNumbers]] = {}
         self._of_client: dict[str, tuple[list[int], list[int]]] = {}
         self._has_only_some: dict[str, bool] = {}
+        self._streams_of_group: dict[int, RowNumbers] = {}
+
+    def are_of_group(self, connection: int, other: int) -> bool:
+        """Returns whether two connections are of members of one group: programs that share the
+        vbuckets of a bucket, by the part of their DCP names that is the same.
+        """
+        names, groups = self._context.names.of, self._group_numbers.of
+        is_one = groups[connection] >= 0 and groups[connection] == groups[other]
+        return bool(is_one and names[other] not in self._strangers.get(names[connection], ()))
+
+    def vbuckets_of_others(self, connection: int, since_ns: int) -> set[int]:
+        """Returns the vbuckets of which other members of a client's group had a stream at a time or
+        later. ``connection``: one of the client's.
+        """
+        context, group = self._context, int(self._group_numbers.of[connection])
+        if group not in self._streams_of_group:
+            connections = np.flatnonzero((self._group_numbers.of == group) & (group >= 0)).tolist()
+            of_group = [NO_ROWS, *map(context.streams_of, connections)]
+            self._streams_of_group[group] = np.concatenate(of_group)
+        streams, client = context.streams, int(context.names.of[connection])
+        numbers = self._streams_of_group[group]
+        numbers = numbers[context.conduct.until_ns[numbers] >= since_ns]
+        consumers = context.names.of[streams.connection[numbers]]
+        is_of_other = ~np.isin(consumers, [client, *self._strangers.get(client, ())])
+        return set(streams.vbucket[numbers[is_of_other]].tolist())
+
+    @cached_property
+    def _group_numbers(self) -> NameNumbers:
+        """The groups of the connections, by their names only."""
+        sessions = self._context.tracker.conversation.sessions
+        names = {
+            number: (sessions[number].group, sessions[number].bucket)
+            for number in self._context.by_number.keys() & sessions.keys()
+            if sessions[number].group
+        }
+        return NameNumbers(names, len(self._context.tracker.state.connections))
+
+    @cached_property
+    def _strangers(self) -> Mapping[int, Set[int]]:
+        """By number of a consumer: others of the name of its group that have most vbuckets at the
+        same time as it. They are another program, as members of a group share vbuckets.
+        """
+        context, streams, groups = self._context, self._context.streams, self._group_numbers.of
+        names = NameNumbers(
+            {
+                number: (int(groups[number]), int(context.names.of[number]))
+                for number in np.flatnonzero(groups >= 0).tolist()
+            },
+            len(groups),
+        )
+        beside = vbuckets_beside(names, context.by_number, context.tracker.state.known_tables)
+        pairs, shared = np.unique(beside[:, :2], axis=0, return_counts=True)
+        name = names.of[streams.connection]
+        held = np.stack([name, streams.vbucket], axis=1)[context.granted & (name >= 0)]
+        counts = np.bincount(np.unique(held, axis=0)[:, 0], minlength=len(names.words))
+        strangers: dict[int, set[int]] = defaultdict(set)
+        for pair in pairs[3 * shared > counts[pairs].sum(axis=1)].tolist():
+            first, second = (names.words[number][1] for number in pair)
+            strangers[first].add(second)
+            strangers[second].add(first)
+        return strangers
 
     def received(self, old: int, new: int) -> bool:
         """Returns whether other members of a client's group received all that its stream ``new``
@@ -56,7 +120,7 @@ class Members:
             is_named, connection = context.owners[member.connection].is_named, member.connection
             if (
                 context.names.of[connection] == context.names.of[after.connection]
-                or (is_named and not context.is_of_group(after.connection, connection))
+                or (is_named and not self.are_of_group(after.connection, connection))
                 or not context.granted[number]
                 or not member.has_position
                 or (

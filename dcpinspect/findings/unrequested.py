@@ -5,7 +5,7 @@ from 0 that no list has.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
@@ -19,7 +19,7 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams.records import GREATEST, LEAST
 from dcpinspect.streams.server_reports import LOG, Reports
-from dcpinspect.streams.tcp_facts import TcpConnection, host_of
+from dcpinspect.streams.tcp_facts import host_of
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.streams.verdicts import PATIENCE_NS
 
@@ -30,8 +30,8 @@ RULES = rules(
             client does not request; a warning if it had streams of them on connections that the
             producer closed, and asked again for as many others
         unless: clients that request no stream, or may still go on; a hole that may hide requests;
-            captures that begin inside the connection; a warning, if another member of the client's
-            group has them later
+            captures that begin inside the connection; vbuckets that another member of the client's
+            group has
         next: check that other tasks or members own them, or that their nodes are not in this
             capture; else the consumer has to request them, because their changes reach nobody
         reports: couchbase-kafka-connector#13
@@ -184,9 +184,12 @@ def _of_client(
         link = context.by_number[number]
         nodes |= {vbucket: link.node(named) for vbucket, named in listing.nodes.items()}
         listed_ns |= dict.fromkeys(listing.nodes, listing.at.time_ns)
+    if not nodes:
+        return
     requested = set(streams.vbucket[requests].tolist())
-    abandoned, reopened_count = _abandoned(context, requests, listed_ns)
-    missing = sorted((set(nodes) - requested) | abandoned)
+    others = context.members.vbuckets_of_others(connections[0], min(listed_ns.values()))
+    abandoned, reopened_count = _abandoned(context, requests, listed_ns, others)
+    missing = sorted((nodes.keys() - requested - others) | abandoned)
     if not missing or not all(is_known):
         return
     names = sorted({nodes[vbucket] for vbucket in missing})
@@ -216,55 +219,41 @@ def _of_client(
 
 
 def _abandoned(
-    context: Context, requests: RowNumbers, listed_ns: Mapping[int, int]
+    context: Context, requests: RowNumbers, listed_ns: Mapping[int, int], others: Set[int]
 ) -> tuple[set[int], int]:
     """Returns the vbuckets whose last streams ran without an end until a producer closed their
     connections, and that were listed after that; and how many others it asked for again since.
-    What another member of the client's group has later is not among them, nor what is on a node
-    that the client cannot reach, or that is not in the capture.
+    What is on a node that the client cannot reach, or that is not in the capture, is not among
+    them.
 
-    ``listed_ns``: when each vbucket was listed last.
+    ``listed_ns``: when each vbucket was listed last. ``others``: vbuckets of other members.
     """
     streams = context.streams
     in_order = requests[np.argsort(streams.opened.time[requests], kind="stable")]
     newest = {streams.vbucket[number]: number for number in in_order.tolist()}
-    is_away = cache(lambda number: _is_away(context, context.by_number[number]))
     abandoned, since_ns = set[int](), GREATEST
     for vbucket, number in newest.items():
         stream = streams[number]
         link = context.by_number[stream.connection]
         runs = ACCEPTED <= stream.state <= STREAMING and stream.request.end == GREATEST
         is_lost = link.closed and link.closed_by == context.producer(link.number)
+        latest = context.conduct.latest_attempts[host_of(link.client), link.server]
         if (
-            not runs
+            vbucket in others
+            or not runs
             or not is_lost
             or link.closed_ns >= listed_ns.get(vbucket, 0)
-            or is_away(link.number)
+            or (latest.unopened and latest.first_ns > link.closed_ns)
             or not context.conduct.sees_node_of(context.clients[link.number], int(vbucket))
         ):
             continue
-        later = (streams.vbucket == vbucket) & (streams.opened.time > link.closed_ns)
-        members = np.unique(streams.connection[later]).tolist()
-        if not any(context.is_of_group(link.number, member) for member in members):
-            abandoned.add(int(vbucket))
-            since_ns = min(since_ns, link.closed_ns)
+        abandoned.add(int(vbucket))
+        since_ns = min(since_ns, link.closed_ns)
     counts = Counter(streams.vbucket[requests].tolist())
     return abandoned, sum(
         counts[vbucket] > 1 and streams.opened.time[number] > since_ns
         for vbucket, number in newest.items()
     )
-
-
-def _is_away(context: Context, link: TcpConnection) -> bool:
-    """Returns whether the last connection of a host to the server of an earlier one failed."""
-    later = [
-        other_link
-        for other_link in context.links
-        if other_link.server == link.server
-        and host_of(other_link.client) == host_of(link.client)
-        and other_link.first_ns > link.closed_ns
-    ]
-    return bool(later and max(later, key=lambda other_link: other_link.first_ns).unopened)
 
 
 def _not_listed(

@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.grouping import Groups, NameNumbers
 from dcpinspect.streams.records import GREATEST
@@ -300,7 +300,25 @@ def _beside_each_other(
     of_nodes: BoolArray | None = None,
 ) -> Mapping[int, set[int]]:
     """Returns, by number of the name, other names of the program that go on with a stream of the
-    same vbucket on the same node beside it.
+    same vbucket on the same node beside it. The parameters are those of ``vbuckets_beside``.
+    """
+    beside: dict[int, set[int]] = defaultdict(set)
+    pairs = vbuckets_beside(names, links, tables, of_nodes=of_nodes)[:, :2]
+    for first_name, second_name in np.unique(pairs, axis=0).tolist():
+        beside[first_name].add(second_name)
+        beside[second_name].add(first_name)
+    return beside
+
+
+def vbuckets_beside(
+    names: NameNumbers,
+    links: Mapping[int, TcpConnection],
+    tables: KnownTables,
+    *,
+    of_nodes: BoolArray | None = None,
+) -> IntArray:
+    """Returns rows of two names of a program, by number, and a vbucket that both go on with a stream
+    of on the same node, one beside the other; each row once.
 
     ``names``: of pairs of a program and a name. ``of_nodes``: a mask of streams; the names are those
     of nodes, and connections that had such a stream go on beside each other.
@@ -309,9 +327,9 @@ def _beside_each_other(
     programs = NameNumbers(
         {name: program for name, (program, _) in enumerate(names.words)}, len(names.words)
     )
-    beside: dict[int, set[int]] = defaultdict(set)
+    beside = [np.zeros((0, 3), np.int64)]
     if len(programs.words) == len(names.words):
-        return beside
+        return beside[0]
     servers = NameNumbers({number: link.server for number, link in links.items()}, len(connections))
     name, producer = names.of[streams.connection], connections.producer[streams.connection]
     is_granted = are_granted(streams) & (name >= 0) & (True if of_nodes is None else of_nodes)
@@ -337,11 +355,10 @@ def _beside_each_other(
             & (both_until > streams.opened.time[later] + PATIENCE_NS)
             & (name[earlier] != name[later])
         )
-        pairs = np.stack([name[earlier[is_pair]], name[later[is_pair]]], axis=1)
-        for first_name, second_name in np.unique(pairs, axis=0).tolist() if len(pairs) else ():
-            beside[first_name].add(second_name)
-            beside[second_name].add(first_name)
-    return beside
+        pairs = np.stack([name[earlier[is_pair]], name[later[is_pair]]], axis=1, dtype=np.int64)
+        vbucket = streams.vbucket[earlier[is_pair], np.newaxis]
+        beside.append(np.unique(np.hstack([np.sort(pairs, axis=1), vbucket]), axis=0))
+    return np.unique(np.concatenate(beside), axis=0)
 
 
 class Consumers:

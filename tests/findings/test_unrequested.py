@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
+import pytest
+
 from dcpinspect.findings.unrequested import RULES
 from dcpinspect.streams.conversation import Conversation
 from tests.builders import ACK, RST, SYN
@@ -139,6 +141,51 @@ def test_a_client_that_forgets_half_of_what_it_lost() -> None:
         member.stream(vbucket)
     told = findings(first, second, goes_on(member), rules=IDS)
     assert {one.severity for one in told} <= {"note"}
+
+
+def test_vbuckets_that_other_members_of_the_group_have_are_not_missing() -> None:
+    """Also if a member was away for so long that the others took its vbuckets over."""
+    talks = [opened(f"x-{number}", port=50_001 + number) for number in range(3)]
+    for number, talk in enumerate(talks):
+        talk.host = f"10.0.0.{10 + number}"
+        listed(talk, range(6))
+        for vbucket in (2 * number, 2 * number + 1):
+            talk.stream(vbucket)
+    talks[0].close("client", abort=True)
+    talks[0].wait(12)
+    talks[1].stream(0)
+    back = opened("x-0", port=50_009)
+    back.host = "10.0.0.10"
+    listed(back, range(6))
+    back.stream(1)
+    assert found(*talks, goes_on(back)) == []
+    alone = findings(talks[0], talks[1], goes_on(back), rules=IDS)
+    assert {vbucket for one in alone for vbucket in one.vbuckets} == {4, 5}
+
+
+@pytest.mark.parametrize(("lasts_s", "said"), [(20, {"warning"}), (1, set())])
+def test_programs_that_have_the_same_vbuckets_at_a_time_are_no_members_of_a_group(
+    lasts_s: int, said: set[str]
+) -> None:
+    """Their server closes both. The second asks for all again, which does not excuse the first."""
+    captured = []
+    for number in range(2):
+        talk, again = (
+            Told(f"x-{number}", port=port + number, host=f"10.0.0.{10 + number}")
+            for port in (50_000, 50_010)
+        )
+        for each, count in ((talk, 6), (again, 6 if number else 4)):
+            each.hello("test/1.0", "JSON", "Collections")
+            each.open(each.name, "producer")
+            listed(each, range(6))
+            for vbucket in range(count):
+                each.stream(vbucket)
+            goes_on(each, lasts_s if each is talk else 20)
+        talk.close("server", abort=True)
+        captured += packets(talk, again)
+    captured.sort(key=lambda packet: packet.time_ns)
+    told = [one for one in found_in(captured, rules=IDS) if 5 in one.vbuckets]
+    assert {one.severity for one in told} == said
 
 
 def test_what_moved_to_a_node_that_nobody_captured_may_be_asked_for_there() -> None:
