@@ -253,8 +253,9 @@ class Clients:
         """
         streams, connection = self._context.streams, self._context.streams.connection
         asked_ns, closed_ns = np.zeros((2, len(self._context.tracker.state.connections)), np.int64)
-        later = np.flatnonzero(self._previous >= 0)
-        before = self._previous[later]
+        previous = self._context.of_client.previous
+        later = np.flatnonzero(previous >= 0)
+        before = previous[later]
         is_other = connection[later] != connection[before]
         np.maximum.at(asked_ns, connection[before[is_other]], streams.opened.time[later[is_other]])
         is_closed = streams.closed_row >= 0
@@ -520,7 +521,7 @@ class Clients:
 
     def may_have_asked(self, loss: LostStream) -> bool:
         """Returns whether the client of a loss asked again, or may have asked where the capture
-        does not show it.
+        does not show it, or another member of its group.
         """
         if self._context.unread_requests.streams[loss.stream]:
             return True
@@ -529,7 +530,10 @@ class Clients:
         is_later = own_request.row > loss.row or own_request.time_ns > loss.time_ns
         if is_later or elsewhere.time_ns >= loss.time_ns:
             return True
-        if self.taken_up_by(loss.stream) is not None:
+        client = self._context.clients[stream.connection]
+        if self.taken_up_by(loss.stream) is not None or self._context.members.may_have_given(
+            client, loss.received_ns
+        ):
             return True
         # another node already streamed the vbucket to the client
         if not loss.is_rollback and elsewhere.until_ns > loss.time_ns:
@@ -576,7 +580,7 @@ class Clients:
         for number, is_own_stream in zip(
             later[candidates].tolist(), is_own[candidates].tolist(), strict=True
         ):
-            before = int(self._previous[number])
+            before = int(context.of_client.previous[number])
             had_as_much = (
                 before >= 0
                 and self.until_ns[before] >= row.opened.time
@@ -599,10 +603,6 @@ class Clients:
         streams = self._context.streams
         groups = Groups([streams.vbucket], np.argsort(streams.opened.time, kind="stable"))
         return groups, streams.opened.time[groups.rows]
-
-    @cached_property
-    def _previous(self) -> RowNumbers:
-        return self._context.of_client.previous
 
     @cached_property
     def _filters(self) -> NameNumbers:

@@ -40,6 +40,7 @@ class Members:
         self._in_order: dict[int, tuple[RowNumbers, RowNumbers]] = {}
         self._of_client: dict[str, tuple[list[int], list[int]]] = {}
         self._has_only_some: dict[str, bool] = {}
+        self._divided_ns: dict[str, list[int]] = {}
         self._streams_of_group: dict[int, RowNumbers] = {}
 
     def are_of_group(self, connection: int, other: int) -> bool:
@@ -178,17 +179,44 @@ class Members:
         return pause < len(pauses_ns) and pauses_ns[pause] < after.opened.time
 
     def has_only_some(self, client: str) -> bool:
-        """Returns whether a client never asked for some vbuckets that its nodes have, so that it may
-        share them with others.
+        """Returns whether neither a client nor another member of its group asked for some vbuckets
+        that its nodes have, so that it may share them with others that were not captured.
         """
         if client not in self._has_only_some:
             context, numbers = self._context, self._context.consumers.of_name[client]
             requests = np.concatenate([context.streams_of(number) for number in numbers])
             vbuckets = set(context.streams.vbucket[requests].tolist())
+            vbuckets |= self.vbuckets_of_others(numbers[0], LEAST)
             self._has_only_some[client] = any(
                 self._listed_here(number) - vbuckets for number in numbers
             )
         return self._has_only_some[client]
+
+    def may_have_given(self, client: str, time_ns: int) -> bool:
+        """Returns whether a client may have given a vbucket that it lost to a member that was not
+        captured: it has only some vbuckets, and just then gave up others, or took new ones.
+        """
+        if not self.has_only_some(client):
+            return False
+        if client not in self._divided_ns:
+            self._divided_ns[client] = self._times_of_dividing(client)
+        times = self._divided_ns[client]
+        first = bisect_left(times, time_ns - PATIENCE_NS)
+        return first < len(times) and times[first] <= time_ns + PATIENCE_NS
+
+    def _times_of_dividing(self, client: str) -> list[int]:
+        """Returns when a client closed a stream that it did not ask for again, or asked for a
+        vbucket for the first time after it had asked for no new one for a while; sorted.
+        """
+        context, streams = self._context, self._context.streams
+        numbers = context.consumers.of_name[client]
+        requests = np.concatenate([context.streams_of(number) for number in numbers])
+        previous = context.of_client.previous[requests]
+        given = requests[(streams.closed_row[requests] >= 0) & ~np.isin(requests, previous)]
+        first_ns = np.sort(streams.opened.time[requests[previous < 0]])
+        taken_ns = first_ns[1:][np.diff(first_ns) > _AWAY_NS]
+        times: list[int] = np.sort(np.append(streams.closed_time[given], taken_ns)).tolist()
+        return times
 
     def _starts_and_pauses(self, client: str) -> tuple[list[int], list[int]]:
         """Returns when a client began a connection, and had no other; and when it did so after it

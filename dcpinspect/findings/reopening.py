@@ -33,7 +33,9 @@ RULES = rules(
         unless: the consumer closed everything; another connection of the consumer asked, or asked
             for as much under another stream-id; another member of its group resumed there; the
             connection, or all its other streams, were closed at once, and the consumer asked for
-            none of them since; an answer that never arrived; capture loss that may hide the request
+            none of them since; consumers that may have given the vbucket to a member of their
+            group, as for orphaned-vbucket; an answer that never arrived; capture loss that may hide
+            the request
         next: restart the consumer, because until then the vbucket delivers nothing; it has to ask
             again from the rollback seqno
         reports: couchbase/java-dcp-client#10
@@ -51,8 +53,9 @@ RULES = rules(
             open on another connection, go on under another stream-id, or go on at another member of
             the consumer's group; connections that were closed at once, or whose other streams were,
             if the consumer asked for none of them since; ends that never arrived; vbuckets that
-            moved, or may have moved, to a node whose connections are not in the capture; capture
-            loss that may hide the request
+            moved, or may have moved, to a node whose connections are not in the capture; consumers
+            that have only some vbuckets of their nodes, and within 2 s gave up others or took new
+            ones, because a member of their group may have it; capture loss that may hide the request
         next: restart the consumer, because until then the vbucket delivers nothing; it missed the
             stream end, after which it has to reopen the vbucket
         causes: ok {" ".join(w.END_REASONS[2:7])}

@@ -31,7 +31,7 @@ RULES = rules(
             producer closed, and asked again for as many others
         unless: clients that request no stream, or may still go on; a hole that may hide requests;
             captures that begin inside the connection; vbuckets that another member of the client's
-            group has
+            group has; a warning, if members that are not in the capture may have some
         next: check that other tasks or members own them, or that their nodes are not in this
             capture; else the consumer has to request them, because their changes reach nobody
         reports: couchbase-kafka-connector#13
@@ -200,6 +200,7 @@ def _of_client(
     message = f"{requested_part} vbuckets requested; missing: {ranges(missing)} on {where}" + (
         f"; it had streams of {ranges(sorted(abandoned))} before" if abandoned else ""
     )
+    is_sole = not context.members.has_only_some(context.clients[connections[0]])
     number, listing = max(listings, key=lambda item: item[1].at.time_ns)
     request = context.request(last)
     evidence = (
@@ -214,7 +215,7 @@ def _of_client(
         vbuckets=tuple(missing),
         shared="not all vbuckets requested that were listed",
         facts={"requested": requested_part, "on": where},
-        severity="warning" if 0 < len(abandoned) <= reopened_count else "note",
+        severity="warning" if is_sole and 0 < len(abandoned) <= reopened_count else "note",
     )
 
 

@@ -105,7 +105,7 @@ class Groups:
         for group in np.flatnonzero(self.sum(is_wanted) >= least).tolist():
             yield self[group]
 
-    @property
+    @cached_property
     def previous(self) -> IntArray:
         """For each row the row before it in its group, -1 for none."""
         previous_rows = np.full(len(self.of), -1, dtype=np.int64)

@@ -157,6 +157,44 @@ def test_who_resumes_where_another_member_had_come_to_is_not_at_fault_for_a_roll
     assert (rollback.cause, rollback.whose) == said
 
 
+@pytest.mark.parametrize("how", ["ends", "rolls back"])
+@pytest.mark.parametrize(
+    ("meanwhile", "listed", "is_found"),
+    [
+        ("gives one up", 9, False),
+        ("takes one", 9, False),
+        ("gives one up", 7, True),
+        ("gives one up later", 9, True),
+        ("nothing", 9, True),
+    ],
+)
+def test_a_vbucket_may_be_given_to_a_member_that_nobody_captured(
+    meanwhile: str, listed: int, is_found: bool, how: str
+) -> None:
+    """In the second in which the client loses it."""
+    talk = opened("x-0")
+    seqnos = [{"vbucket": vbucket, "seqno": 0} for vbucket in range(listed)]
+    talk.ask("get_all_vb_seqnos", {"seqnos": seqnos}, state="active")
+    streams = [talk.stream(vbucket) for vbucket in range(7)]
+    talk.wait(20)
+    if how == "ends":
+        streams[5].end("too-slow")
+    else:
+        talk.stream(5, start=9, rollback=3)
+    talk.wait(0.3)
+    if meanwhile == "gives one up":
+        streams[6].close()
+    elif meanwhile == "takes one":
+        talk.stream(8)
+    talk.wait(40)
+    if meanwhile == "gives one up later":
+        streams[6].close()
+    talk.wait(5)
+    talk.noop()
+    told = findings(talk, rules=["orphaned-vbucket", "rollback-not-followed"])
+    assert [one.vbuckets for one in told] == [(5,)] * is_found
+
+
 @pytest.mark.parametrize(
     ("listed", "away_s", "found"),
     [((7, 8), 11, UNSEEN), ((7, 8), 9, SKIPPED), ((7,), 11, SKIPPED), ((), 11, SKIPPED)],

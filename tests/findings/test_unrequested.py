@@ -143,6 +143,18 @@ def test_a_client_that_forgets_half_of_what_it_lost() -> None:
     assert {one.severity for one in told} <= {"note"}
 
 
+def test_a_member_of_a_group_may_come_back_without_what_the_group_gave_to_others() -> None:
+    first, second = opened("x-0", port=50_001), opened("x-0", port=50_002)
+    for vbucket in range(5):
+        first.stream(vbucket)
+    first.close("server", abort=True)
+    listed(second, range(10))
+    for vbucket in range(4):
+        second.stream(vbucket)
+    (finding,) = findings(first, goes_on(second), rules=IDS)
+    assert (finding.severity, finding.vbuckets) == ("note", tuple(range(4, 10)))
+
+
 def test_vbuckets_that_other_members_of_the_group_have_are_not_missing() -> None:
     """Also if a member was away for so long that the others took its vbuckets over."""
     talks = [opened(f"x-{number}", port=50_001 + number) for number in range(3)]
