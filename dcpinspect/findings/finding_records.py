@@ -13,7 +13,7 @@ from dcpinspect.findings.finding import OVER, WHOSE, Finding, MessagePlace
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Rule
 from dcpinspect.streams.grouping import VBUCKET_BITS
 from dcpinspect.streams.table_columns import BY_TABLE
-from dcpinspect.streams.words import STOOD
+from dcpinspect.streams.words import STOOD, STREAM_VERDICTS, VBUCKET_VERDICTS
 from dcpinspect.tables.column_kinds import columns
 from dcpinspect.tables.record_tables import (
     LazyColumn,
@@ -83,7 +83,8 @@ def needs_rules(name: str, columns: Collection[str] | None = None) -> bool:
     if name in ("findings", "vbuckets"):
         return True
     names = [column.name for column in CONTRACTS[name].columns] if columns is None else columns
-    return any(column.partition(".")[0] == "findings" for column in names)
+    told = ("findings", "verdict") if name == "streams" else ("findings",)
+    return any(column.partition(".")[0] in told for column in names)
 
 
 _AT = [column.name for column in FINDINGS.columns].index("frames") + 1
@@ -155,14 +156,15 @@ def with_counts(
     speak of them.
 
     Findings about a whole connection count there only. Where one explains others of its vbuckets,
-    it counts in their place, once. Verdicts on vbuckets are those that findings tell.
+    it counts in their place, once. Verdicts on vbuckets and streams are those that findings tell.
     ``clients``: the consumer of each connection, as the table of vbuckets names it.
     """
     vbuckets = tables["vbuckets"]
     rows_of = _rows_of_vbuckets(vbuckets, clients)
+    rows_of_streams = _rows_of_streams(tables["streams"])
     records_of = {
-        "vbuckets": _with_verdicts(vbuckets, findings, rows_of),
-        "streams": tables["streams"],
+        "vbuckets": _with_verdicts(vbuckets, VBUCKET_VERDICTS, findings, rows_of),
+        "streams": _with_verdicts(tables["streams"], STREAM_VERDICTS, findings, rows_of_streams),
         "connections": tables["connections"],
     }
     row_of = {
@@ -170,7 +172,7 @@ def with_counts(
     }
     rows_by_table: dict[str, Callable[[Finding], Iterable[int]]] = {
         "vbuckets": rows_of,
-        "streams": _rows_of_streams(records_of["streams"]),
+        "streams": rows_of_streams,
         "connections": lambda finding: {
             row_of[number] for number in finding.connections if number in row_of
         },
@@ -251,19 +253,24 @@ def _rows_of_streams(streams: Records) -> Callable[[Finding], Iterable[int]]:
 
 
 def _with_verdicts(
-    vbuckets: Records, findings: Sequence[Finding], rows_of: Callable[[Finding], Iterable[int]]
+    records: Records,
+    known: Collection[str],
+    findings: Sequence[Finding],
+    rows_of: Callable[[Finding], Iterable[int]],
 ) -> Records:
-    """Returns the table of vbuckets with the verdicts that findings tell."""
-    verdict = worded(vbuckets.columns["verdict"])
+    """Returns a table of vbuckets or streams with the verdicts that findings tell, if they are among
+    the ``known`` ones of the table.
+    """
+    verdict = worded(records.columns["verdict"])
     words, codes = [*verdict.words], verdict.codes.copy()
     for finding in findings:
-        if finding.rule in _BECOME:
-            word, replaced = _BECOME[finding.rule]
+        word, replaced = _BECOME.get(finding.rule, ("", ()))
+        if word in known:
             words += [word] if word not in words else []
             codes_replaced = [number for number, one in enumerate(words) if one in replaced]
             rows = np.array([*rows_of(finding)], np.int64)
             codes[rows[np.isin(verdict.codes[rows], codes_replaced)]] = words.index(word)
-    return vbuckets.with_column("verdict", WordColumn(codes, words))
+    return records.with_column("verdict", WordColumn(codes, words))
 
 
 _NEVER_CAME = ("unexplained", "resumed")

@@ -82,7 +82,7 @@ STREAMS = RecordTable(
         status text: name of the answer's status
         rollback_seqno u64: rollback seqno of the answer
         failover_log log: branches of the history, newest first
-        verdict word: verdict of the stream
+        verdict word: verdict of the stream; stalled if a finding says so, where findings are counted
         end_reason text: why it ended: a reason of the stream end, connection-closed or unknown
         items i64: event messages while the stream was open, faulty ones too
         first_seqno u64: first seqno received

@@ -119,6 +119,20 @@ def test_a_vbucket_that_ended_says_how_it_stood_before(
     assert told.values("before_end") == [state]
 
 
+def test_a_stream_and_its_vbucket_are_stalled_if_a_finding_says_so() -> None:
+    talk = opened()
+    talk.stream(6).end("state-changed")
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(5, "k")
+    talk.wait(40)
+    talk.noop()
+    told_findings = findings(talk, rules=["snapshot-stalled", "orphaned-vbucket"])
+    told = with_counts(tables(talk).tables.by_name, told_findings, {1: "10.0.0.1 test"})
+    assert told["streams"].values("verdict") == ["ended", "stalled"]
+    assert told["vbuckets"].values("verdict") == ["ended", "stalled"]
+
+
 def test_of_a_vbucket_without_items_a_finding_says_why_it_ended() -> None:
     with Reading([str(SAMPLES / "tour.pcapng")]) as reading:
         reading.check()
@@ -134,6 +148,8 @@ def test_only_who_wants_counts_of_findings_waits_for_rules() -> None:
     ]
     assert needs_rules("streams", ["vbucket", "findings.error"])
     assert not needs_rules("streams", ["vbucket"])
+    assert needs_rules("streams", ["verdict"])
+    assert not needs_rules("connections", ["verdict"])
     assert needs_rules("vbuckets", ["vbucket"])
 
 

@@ -185,7 +185,7 @@ def test_rules_are_asked_only_for_tables_that_need_them() -> None:
     assert ask(text, ROLLBACK) == [{"streams": 11, "findings": 3}]
     with QueriedCaptures([ROLLBACK]) as captures:
         captures.records("gaps")
-        captures.records("streams", ["vbucket", "verdict"])
+        captures.records("streams", ["vbucket", "answer"])
         assert captures.readings[-1].checker is None
         captures.records("streams", ["findings"])
         assert captures.readings[-1].checker is not None
