@@ -17,7 +17,6 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.client_requests import opened_since
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.lost_streams import LostStream, LostStreams, ReopenedStreams
-from dcpinspect.findings.rule import LONG_NS
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import CACHE_TRANSFER, FROM_LATEST, TAKEOVER, TO_AN_END
 from dcpinspect.protocol.statuses import Status
@@ -86,12 +85,6 @@ def _latest(requests: Iterable[_VBucketRequest]) -> _VBucketRequest:
 _NO_REQUEST = _VBucketRequest(-1, -1, -1, 0, 0, 0)
 
 
-_Moves = tuple[Mapping[int, tuple[int, str]], Mapping[str, str]]
-"""By vbucket: when servers last said where it is active, and at which node. And of these nodes, by
-name, those to which a client has captured connections, each with its address.
-"""
-
-
 class Clients:
     """What the clients of a reading did about rollbacks and ended streams."""
 
@@ -104,9 +97,7 @@ class Clients:
         """By client and server, for ended streams or for refusals: whether the client could have
         reopened all that moved away.
         """
-        self._moves: dict[str, _Moves] = {}
         self._said_until_ns: dict[str, int] = {}
-        self._sees_all_nodes: dict[str, bool] = {}
 
     @cached_property
     def losses(self) -> dict[str, LostStreams]:
@@ -214,22 +205,10 @@ class Clients:
         return bool(
             stream.status == Status.NOT_MY_VBUCKET
             if stream.answer == w.A_REFUSED
-            else not loss.is_rollback and stream.reason == MOVED and not self._stays(loss)
+            else not loss.is_rollback
+            and stream.reason == MOVED
+            and not self._context.moves.stays(loss)
         ) or self._has_left(loss, losses.patience_ns(loss.received_ns))
-
-    def _stays(self, loss: LostStream) -> bool:
-        """Returns whether the server of a stream that ended is still, or again, the one that has the
-        vbucket, by what servers said long after the end.
-        """
-        stream = self._context.streams[loss.stream]
-        moves, server_of_node = self._moves_of(self._context.clients[stream.connection])
-        time_ns, node = moves.get(stream.vbucket, (0, ""))
-        link = self._context.by_number[stream.connection]
-        since_ns = self._context.until_ns(link) - time_ns
-        return (
-            since_ns > LONG_NS < time_ns - loss.received_ns
-            and server_of_node.get(node) == link.server
-        )
 
     def _has_left(self, loss: LostStream, patience_ns: int) -> bool:
         """Returns whether a connection was closed, or the client closed all its other streams,
@@ -307,40 +286,6 @@ class Clients:
             self._shows_moves[key] = is_shown
         return self._shows_moves[key]
 
-    def moved_to(self, client: str, loss: LostStream) -> tuple[str, bool] | None:
-        """Returns to which node a vbucket moved, by what servers said of it, and whether a client
-        has captured connections to that node; None if nothing tells where it moved to.
-        """
-        stream = self._context.streams[loss.stream]
-        node_moves, server_of_node = self._moves_of(client)
-        time_ns, node = node_moves.get(stream.vbucket, (0, ""))
-        # the refusal itself brings the map
-        is_old = time_ns <= loss.time_ns and stream.answer != w.A_REFUSED
-        if (
-            not node
-            or is_old
-            or server_of_node.get(node) == self._context.by_number[stream.connection].server
-        ):
-            return None  # not told, or told by who did not know yet that it moved
-        return node, node in server_of_node
-
-    def sees_node_of(self, client: str, vbucket: int) -> bool:
-        """Returns whether the capture has a connection of a client to the node that servers named
-        last for a vbucket.
-        """
-        moves, server_of_node = self._moves_of(client)
-        return moves.get(vbucket, (0, ""))[1] in server_of_node
-
-    def sees_all_nodes(self, client: str) -> bool:
-        """Returns whether the capture has a connection of a client to each node that servers named,
-        and they named some.
-        """
-        if client not in self._sees_all_nodes:
-            moves, server_of_node = self._moves_of(client)
-            nodes = {node for _, node in moves.values()}
-            self._sees_all_nodes[client] = bool(moves) and nodes <= server_of_node.keys()
-        return self._sees_all_nodes[client]
-
     def has_left(self, host: str, server: str) -> bool:
         """Returns whether clients on a host had streams on a node, and have open ones of all these
         vbuckets elsewhere, so that they need the node no more.
@@ -375,53 +320,6 @@ class Clients:
             )
             for number in np.unique(streams.connection[is_other]).tolist()
         )
-
-    def _moves_of(self, client: str) -> _Moves:
-        if client not in self._moves:
-            self._moves[client] = self._listed_moves(client)
-        return self._moves[client]
-
-    def _listed_moves(self, client: str) -> _Moves:
-        """Returns what servers said of where the vbuckets in the bucket of a client are active;
-        nothing if they name no node as the capture does.
-        """
-        sessions = self._context.tracker.conversation.sessions
-        links = self._context.by_number
-        own_connections = self._consumers.of_name[client]
-        buckets = {self._context.session(number).bucket for number in own_connections} - {None}
-        link_numbers = [
-            number
-            for number, item in sessions.items()
-            if number in links and (number in own_connections or item.bucket in buckets)
-        ]
-        listings = [
-            (number, listing) for number in link_numbers for listing in sessions[number].listings
-        ]
-        moves: dict[int, tuple[int, str]] = {}
-        server_of_name = {
-            links[number].node(listing.own): links[number].server
-            for number, listing in listings
-            if listing.own
-        }
-        for number, listing in sorted(listings, key=lambda item: item[1].at.time_ns):
-            for vbucket, name in listing.nodes.items():
-                node = links[number].node(name)
-                moves[vbucket] = listing.at.time_ns, server_of_name.get(node, node)
-        named = {node for _, node in moves.values()}
-        if len({host_of(node) for node in named}) == len(named):  # a map names the port without TLS
-            by_host = {
-                host_of(links[number].server): links[number].server for number in own_connections
-            }
-            server_of_node = {
-                node: by_host[host_of(node)] for node in named if host_of(node) in by_host
-            }
-        else:
-            server_of_node = {
-                links[number].server: links[number].server
-                for number in own_connections
-                if links[number].server in named
-            }
-        return (moves, server_of_node) if server_of_node else ({}, {})
 
     @cached_property
     def servers(self) -> NameNumbers:

@@ -188,7 +188,7 @@ def _left_ns(context: Context, link: TcpConnection, runs: RowNumbers) -> int:
         or session.group != session.service
     ):
         return 0
-    return lasts_ns if conduct.sees_all_nodes(client) else 0
+    return lasts_ns if context.moves.sees_all_nodes(client) else 0
 
 
 def _closing_packet(context: Context, link: TcpConnection, runs: RowNumbers) -> list[MessagePlace]:

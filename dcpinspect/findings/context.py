@@ -51,6 +51,7 @@ from dcpinspect.tables.messages import DIRECTIONS
 if TYPE_CHECKING:
     from dcpinspect.findings.clients import Clients
     from dcpinspect.findings.members import Members
+    from dcpinspect.findings.moves import Moves
 
 ALL = np.iinfo(np.int64).max
 """A row after all rows, and a time after all times."""
@@ -145,6 +146,13 @@ class Context:
         from dcpinspect.findings.clients import Clients  # deferred: it looks at a context
 
         return Clients(self)
+
+    @cached_property
+    def moves(self) -> Moves:
+        """Where vbuckets are active."""
+        from dcpinspect.findings.moves import Moves  # deferred: it looks at a context
+
+        return Moves(self)
 
     @cached_property
     def members(self) -> Members:

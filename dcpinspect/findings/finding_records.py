@@ -83,8 +83,8 @@ def needs_rules(name: str, columns: Collection[str] | None = None) -> bool:
     if name in ("findings", "vbuckets"):
         return True
     names = [column.name for column in CONTRACTS[name].columns] if columns is None else columns
-    told = ("findings", "verdict") if name == "streams" else ("findings",)
-    return any(column.partition(".")[0] in told for column in names)
+    checked = ("findings", "verdict") if name == "streams" else ("findings",)
+    return any(column.partition(".")[0] in checked for column in names)
 
 
 _AT = [column.name for column in FINDINGS.columns].index("frames") + 1

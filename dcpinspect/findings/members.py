@@ -212,10 +212,10 @@ class Members:
         numbers = context.consumers.of_name[client]
         requests = np.concatenate([context.streams_of(number) for number in numbers])
         previous = context.of_client.previous[requests]
-        given = requests[(streams.closed_row[requests] >= 0) & ~np.isin(requests, previous)]
+        given_up = requests[(streams.closed_row[requests] >= 0) & ~np.isin(requests, previous)]
         first_ns = np.sort(streams.opened.time[requests[previous < 0]])
         taken_ns = first_ns[1:][np.diff(first_ns) > _AWAY_NS]
-        times: list[int] = np.sort(np.append(streams.closed_time[given], taken_ns)).tolist()
+        times: list[int] = np.sort(np.append(streams.closed_time[given_up], taken_ns)).tolist()
         return times
 
     def _starts_and_pauses(self, client: str) -> tuple[list[int], list[int]]:

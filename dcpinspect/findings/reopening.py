@@ -133,7 +133,7 @@ def _not_taken_up(
         if not has_moved:
             yield _not_followed(context, loss.stream, duration(waited))
         return
-    node, is_seen = (context.conduct.moved_to(client, loss) if has_moved else None) or ("", None)
+    node, is_seen = (context.moves.moved_to(client, loss) if has_moved else None) or ("", None)
     if is_seen is False:
         return  # it may be reopened there
     may_tell = (

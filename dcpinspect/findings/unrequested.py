@@ -187,9 +187,9 @@ def _of_client(
     if not nodes:
         return
     requested = set(streams.vbucket[requests].tolist())
-    others = context.members.vbuckets_of_others(connections[0], min(listed_ns.values()))
-    abandoned, reopened_count = _abandoned(context, requests, listed_ns, others)
-    missing = sorted((nodes.keys() - requested - others) | abandoned)
+    elsewhere = context.members.vbuckets_of_others(connections[0], min(listed_ns.values()))
+    abandoned, reopened_count = _abandoned(context, requests, listed_ns, elsewhere)
+    missing = sorted((nodes.keys() - requested - elsewhere) | abandoned)
     if not missing or not all(is_known):
         return
     names = sorted({nodes[vbucket] for vbucket in missing})
@@ -220,14 +220,14 @@ def _of_client(
 
 
 def _abandoned(
-    context: Context, requests: RowNumbers, listed_ns: Mapping[int, int], others: Set[int]
+    context: Context, requests: RowNumbers, listed_ns: Mapping[int, int], elsewhere: Set[int]
 ) -> tuple[set[int], int]:
     """Returns the vbuckets whose last streams ran without an end until a producer closed their
     connections, and that were listed after that; and how many others it asked for again since.
     What is on a node that the client cannot reach, or that is not in the capture, is not among
     them.
 
-    ``listed_ns``: when each vbucket was listed last. ``others``: vbuckets of other members.
+    ``listed_ns``: when each vbucket was listed last. ``elsewhere``: vbuckets of other members.
     """
     streams = context.streams
     in_order = requests[np.argsort(streams.opened.time[requests], kind="stable")]
@@ -240,12 +240,12 @@ def _abandoned(
         is_lost = link.closed and link.closed_by == context.producer(link.number)
         latest = context.conduct.latest_attempts[host_of(link.client), link.server]
         if (
-            vbucket in others
+            vbucket in elsewhere
             or not runs
             or not is_lost
             or link.closed_ns >= listed_ns.get(vbucket, 0)
             or (latest.unopened and latest.first_ns > link.closed_ns)
-            or not context.conduct.sees_node_of(context.clients[link.number], int(vbucket))
+            or not context.moves.sees_node_of(context.clients[link.number], int(vbucket))
         ):
             continue
         abandoned.add(int(vbucket))

@@ -69,11 +69,11 @@ class Examples(Generic[T]):
         """
         weights = np.zeros(len(many), np.int64) if weights is None else weights
         first = max(0, FIRST - len(self.first))
-        kept = {*range(len(many))[:first], *range(len(many))[-1:]}
+        kept_indices = {*range(len(many))[:first], *range(len(many))[-1:]}
         if len(many):
-            kept.add(int(weights.argmax()))
-        self.count += len(many) - len(kept)
-        for index in sorted(kept):
+            kept_indices.add(int(weights.argmax()))
+        self.count += len(many) - len(kept_indices)
+        for index in sorted(kept_indices):
             self.add(example_of(int(many[index])), int(weights[index]))
 
     def keep(
