@@ -591,11 +591,8 @@ def _of_loop(
     rollback, to = context.rollbacks.stream_rollback(last), plain(context.streams.rollback[last])
     request = rollback.asked
     assert request is not None  # a loop is made of requests that were captured
-    is_wrong = (
-        rollback.resume_uuid is not None
-        and request.start <= to
-        and request.uuid != rollback.resume_uuid
-    )
+    right_uuid = rollback.resume_uuid
+    is_wrong = right_uuid is not None and request.start <= to and request.uuid != right_uuid
     cause = (
         "purge"
         if rollback.why.cause == "purge"
@@ -606,11 +603,7 @@ def _of_loop(
     times = [context.streams[number].answered.time for number in rounds]
     again = in_order.repeated_since(rounds[0])
     is_over = _is_over(context, in_order, rounds)
-    right = (
-        f"; for {to}, 0x{rollback.resume_uuid:016x}"
-        if cause == "uuid" and rollback.resume_uuid is not None
-        else ""
-    )
+    right = f"; for {to}, 0x{right_uuid:016x}" if cause == "uuid" and right_uuid is not None else ""
     message = (
         f"rolled back {len(rounds)} times to {to} in "
         f"{duration(times[-1] - times[0])}, {again:,} items sent again"

@@ -18,7 +18,6 @@ from dcpinspect.findings.lost_streams import LostStream, LostStreams, ReopenedSt
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
-from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.streams import words as w
 from dcpinspect.streams.records import GREATEST, LEAST, UNREAD_SEQNO
@@ -157,26 +156,10 @@ def _not_taken_up(
         context.request(reopened.losses[turn_number].next) for turn_number in again[:1].tolist()
     ]
     if is_refused:
-        yield _given_up(
-            context,
-            loss.stream,
-            f"{f'at {node}' if node else 'again'} in {duration(waited)} ({comparison})",
-            first,
-            node,
-        )
-        return
-    name, last = w.END_REASONS[stream.reason], reached(stream)
-    yield occurrence(
-        context,
-        loss.stream,
-        "orphaned-vbucket",
-        f'ended "{name}", never reopened ({comparison})',
-        (context.stream_place(stream, stream.finished), context.request(loss.stream), *first),
-        cause=name,
-        seqnos=last,
-        explains=[loss.stream],
-        facts={"ended at": last[0]} if last else {},
-    )
+        how = f"{f'at {node}' if node else 'again'} in {duration(waited)} ({comparison})"
+        yield _given_up(context, loss.stream, how, first, node)
+    else:
+        yield _forgotten(context, loss.stream, comparison, first)
 
 
 def _waited(context: Context, client: str, losses: LostStreams, loss: LostStream) -> int:
@@ -215,6 +198,25 @@ def _not_followed(context: Context, stream: int, waited: str) -> Occurrence:
             **({"rollback seqno": to} if where else {}),
             "waited": waited,
         },
+    )
+
+
+def _forgotten(
+    context: Context, number: int, comparison: str, evidence: Sequence[MessagePlace | None]
+) -> Occurrence:
+    """Returns the occurrence of a stream that ended and was not reopened."""
+    stream = context.streams[number]
+    name, last = w.END_REASONS[stream.reason], reached(stream)
+    return occurrence(
+        context,
+        number,
+        "orphaned-vbucket",
+        f'ended "{name}", never reopened ({comparison})',
+        (context.stream_place(stream, stream.finished), context.request(number), *evidence),
+        cause=name,
+        seqnos=last,
+        explains=[number],
+        facts={"ended at": last[0]} if last else {},
     )
 
 
@@ -349,16 +351,6 @@ def _without_end(
         context.request(before),
         context.stream_place(old, old.finished),
     )
-    shared = "asked again without the end that was asked for before"
-    facts = {"requested end": end, "requested start": start}
-    streams = context.streams
-    other_streams = context.streams_of(row.connection)
-    other_streams = other_streams[
-        (streams.vbucket[other_streams] != row.vbucket)
-        & (streams.request.is_captured[other_streams] != 0)
-    ]
-    first = other_streams[np.unique(streams.vbucket[other_streams], return_index=True)[1]]
-    severity: Severity = "warning" if len(first) and is_finite[first].all() else "note"
     yield occurrence(
         context,
         number,
@@ -366,11 +358,23 @@ def _without_end(
         message,
         evidence,
         seqnos=(end, start),
-        shared=shared,
+        shared="asked again without the end that was asked for before",
         explains=(before,),
-        facts=facts,
-        severity=severity,
+        facts={"requested end": end, "requested start": start},
+        severity="warning" if _are_others_finite(context, number, is_finite) else "note",
     )
+
+
+def _are_others_finite(context: Context, number: int, is_finite: BoolArray) -> bool:
+    """Returns whether all other vbuckets of a stream's connection were first asked for up to an
+    end, and there are some.
+    """
+    streams, stream = context.streams, context.streams[number]
+    others = context.streams_of(stream.connection)
+    is_other = streams.vbucket[others] != stream.vbucket
+    others = others[is_other & (streams.request.is_captured[others] != 0)]
+    first = others[np.unique(streams.vbucket[others], return_index=True)[1]]
+    return bool(len(first) and is_finite[first].all())
 
 
 def _received_unseen(context: Context, connection: int, since_ns: int, until_ns: int) -> bool:

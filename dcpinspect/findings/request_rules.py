@@ -651,10 +651,9 @@ def _rolled_back(
         _how_to_resume(rollback, to, start, wrong, is_granted_later=is_granted_later),
     )
     text, shared = rollback.why.text, rollback.why.shared
-    if wrong is not None and wrong.uuid is not None:
-        text, shared = wrong.text, wrong.shared
-    elif wrong is not None:
-        text, shared = f"{text}; {wrong.text}", f"{shared}; {wrong.shared}"
+    if wrong is not None:
+        before = ("", "") if wrong.uuid is not None else (f"{text}; ", f"{shared}; ")
+        text, shared = f"{before[0]}{wrong.text}", f"{before[1]}{wrong.shared}"
     return occurrence(
         context,
         number,

@@ -192,10 +192,7 @@ def _of_client(
     missing = sorted((nodes.keys() - requested - elsewhere) | abandoned)
     if not missing or not all(is_known):
         return
-    names = sorted({nodes[vbucket] for vbucket in missing})
-    where = ", ".join(names[:SHOWN]) + (
-        f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    )
+    where = _in_words({nodes[vbucket] for vbucket in missing})
     requested_part = f"{len(nodes) - len(missing):,} of {len(nodes):,}"
     message = f"{requested_part} vbuckets requested; missing: {ranges(missing)} on {where}" + (
         f"; it had streams of {ranges(sorted(abandoned))} before" if abandoned else ""
@@ -217,6 +214,12 @@ def _of_client(
         facts={"requested": requested_part, "on": where},
         severity="warning" if is_sole and 0 < len(abandoned) <= reopened_count else "note",
     )
+
+
+def _in_words(nodes: Collection[str]) -> str:
+    names = sorted(nodes)
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
 
 
 def _abandoned(

@@ -532,6 +532,16 @@ def _candidates(seen: _SampleNumbers, since_ns: int) -> Iterator[tuple[int, int]
     for pair in chain.from_iterable(map(pairwise, by_ends.values())):
         if not all(_has_handshake(seen.by_number[number]) for number in pair):
             yield pair
+    yield from _with_same_messages(seen, starts, ends, since_ns)
+
+
+def _with_same_messages(
+    seen: _SampleNumbers, starts: IntArray, ends: IntArray, since_ns: int
+) -> Iterator[tuple[int, int]]:
+    """Yields pairs of connections with messages in common, as ``_candidates`` does. By direction:
+    ``starts``, the sequence number of its first byte. By connection: ``ends``, the first one with
+    its addresses.
+    """
     samples = seen.samples
     order = np.lexsort((samples.time, samples.hash, samples.way % 2))
     order = order[np.isin(samples.way[order] // 2, list(seen.by_number))]

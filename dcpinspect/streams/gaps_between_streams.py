@@ -89,11 +89,10 @@ def resumed_gaps(
     went_on = _latest_before(streams, client_groups)
     later = order[before_of[order] >= 0]
     old_of = before_of[later]
-    may_skip = (streams.answer[later] == w.A_ACCEPTED) & (
-        streams.request.flags[later] & FROM_LATEST == 0
-    )
-    may_skip &= (streams.has_position[old_of] != 0) & (streams.in_oso[old_of] < 0)
     start, own_before = streams.request.start[later], own_before[later]
+    may_skip = streams.request.flags[later] & FROM_LATEST == 0
+    may_skip &= streams.answer[later] == w.A_ACCEPTED
+    may_skip &= (streams.has_position[old_of] != 0) & (streams.in_oso[old_of] < 0)
     may_skip &= streams.position[old_of] < start
     # of several names that may be one consumer's, each knows what it received itself
     may_skip &= (own_before < 0) | (streams.position[own_before] < start)
@@ -106,9 +105,8 @@ def resumed_gaps(
         client, old = clients[stream.connection], streams[before]
         between = of_host.before(number, MOST)
         between = between[: between.index(before)] if before in between else between
-        if any(
-            not (client.is_named and clients[streams[row].connection].is_named) for row in between
-        ):
+        owners = [clients[connection] for connection in streams.connection[between].tolist()]
+        if not all(client.is_named and owner.is_named for owner in owners):
             # a stream that an unknown client of the host had since may have been this client's
             continue
         time_ns = stream.opened.time
