@@ -44,7 +44,7 @@ from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.streams.unread_requests import UnreadRequests
-from dcpinspect.streams.verdicts import PATIENCE_NS, are_granted
+from dcpinspect.streams.verdicts import are_granted
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.messages import DIRECTIONS
 
@@ -491,12 +491,6 @@ class Context:
         that counts.
         """
         return self.sight.between(connection, direction, since_ns, until_ns, least) != "complete"
-
-    def patience_ns(self, stream: int) -> int:
-        """Returns how long a reaction may take before its absence is reported: 2 s, or ten times
-        the slowest seen before.
-        """
-        return max(PATIENCE_NS, 10 * self.streams[stream].patience)
 
 
 def place_at(

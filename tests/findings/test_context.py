@@ -49,12 +49,6 @@ def test_a_request_that_was_not_captured_has_no_place() -> None:
     assert context(talk).request(0) is None
 
 
-def test_patience_is_two_seconds_or_ten_times_the_slowest_answer() -> None:
-    talk = opened()
-    talk.stream(7)
-    assert context(talk).patience_ns(0) == 2_000_000_000
-
-
 def test_a_connection_is_there_up_to_its_end_or_that_of_the_capture() -> None:
     first, second = opened("indexer:1", port=50_001), opened("indexer:2", port=50_002)
     second.wait(60)

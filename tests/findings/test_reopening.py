@@ -205,6 +205,27 @@ def test_a_client_that_reopens_nothing_may_be_done_with_them() -> None:
     assert found(ended(again=False)) == []
 
 
+@pytest.mark.parametrize("abort", [False, True])
+@pytest.mark.parametrize(("then_s", "is_found"), [(45, False), (300, True)])
+def test_a_client_that_is_slow_each_time_is_cut_off_before_it_is_late(
+    then_s: float, is_found: bool, abort: bool
+) -> None:
+    """It asks again after 20 s each time. How long it goes on with others without the vbucket tells
+    whether it forgot it, and not that its connection ends then.
+    """
+    talk = opened("dcp:1")
+    talk.stream(8)
+    for number in range(5):
+        talk.stream(7, start=number).end("too-slow")
+        talk.wait(20)
+        talk.noop()
+    talk.wait(then_s)
+    talk.noop()
+    if abort:
+        talk.close("server", abort=True)
+    assert [one.vbuckets for one in found(talk)] == [(7,)] * is_found
+
+
 def test_each_refusal_of_a_vbucket_that_is_given_up_is_an_effect() -> None:
     talk = opened("dcp:1")
     for _ in range(3):
