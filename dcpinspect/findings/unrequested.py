@@ -71,7 +71,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     listings = reports[reports.kind != LOG]
     told_of_node = cache(
         partial(
-            _announced_text,
+            _reported_seqnos,
             context,
             of_host,
             listings[np.argsort(listings.connection, kind="stable")],
@@ -99,14 +99,9 @@ class _ReportedSeqnos:
     listings: Reports
 
     @cached_property
-    def listed(self) -> dict[int, set[int]]:
-        """By vbucket: the seqnos."""
-        listed_vbuckets: dict[int, set[int]] = defaultdict(set)
-        for vbucket, seqno in zip(
-            self.listings.vbucket.tolist(), self.listings.value.tolist(), strict=True
-        ):
-            listed_vbuckets[vbucket].add(seqno)
-        return listed_vbuckets
+    def pairs(self) -> set[tuple[int, int]]:
+        """Each vbucket with a seqno that was told of it."""
+        return {*zip(self.listings.vbucket.tolist(), self.listings.value.tolist(), strict=True)}
 
     @cached_property
     def is_all(self) -> bool:
@@ -122,18 +117,17 @@ class _ReportedSeqnos:
     @cached_property
     def since_ns(self) -> dict[str, int]:
         """When each server told the first of them."""
-        by_number, since_ns = self.context.by_number, {}
-        order = np.argsort(self.listings.place.time)[::-1]
-        for connection, time_ns in zip(
-            self.listings.connection[order].tolist(),
-            self.listings.place.time[order].tolist(),
-            strict=True,
-        ):
-            since_ns[by_number[connection].server] = time_ns
+        since_ns: dict[str, int] = {}
+        answers = zip(
+            self.listings.connection.tolist(), self.listings.place.time.tolist(), strict=True
+        )
+        for connection, time_ns in answers:
+            server = self.context.by_number[connection].server
+            since_ns[server] = min(since_ns.get(server, time_ns), time_ns)
         return since_ns
 
 
-def _announced_text(
+def _reported_seqnos(
     context: Context,
     of_host: Mapping[str, Sequence[int]],
     listings: Reports,
@@ -273,15 +267,9 @@ def _not_listed(
     first = requests[np.unique(streams.vbucket[requests], return_index=True)[1]]
     first = first[streams.request.flags[first] & FROM_LATEST == 0]
     vbuckets, starts = streams.vbucket[first], streams.request.start[first]
-    seqnos = [told_state.listed.get(vbucket, ()) for vbucket in vbuckets.tolist()]
-    is_high = np.array(
-        [
-            start in listed_seqnos
-            for start, listed_seqnos in zip(starts.tolist(), seqnos, strict=True)
-        ],
-        dtype=np.bool_,
-    )
-    is_listed = np.array([len(listed_seqnos) > 0 for listed_seqnos in seqnos], dtype=np.bool_)
+    pairs = zip(vbuckets.tolist(), starts.tolist(), strict=True)
+    is_high = np.array([pair in told_state.pairs for pair in pairs], dtype=np.bool_)
+    is_listed = np.isin(vbuckets, told_state.listings.vbucket)
     # a client that had come so far resumes there, too
     is_checkpoint = streams.request.snapshot_start[first] < starts
     if not (is_high & ~is_checkpoint)[is_listed].all() or not told_state.is_all:
