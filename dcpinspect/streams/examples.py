@@ -34,7 +34,7 @@ class Examples(Generic[T]):
     last: T | None = None
     greatest: T | None = None
     count: int = 0
-    spans: list[tuple[int, int]] = field(default_factory=list)
+    spans: tuple[tuple[int, int], ...] = ()
     """When the occurrences that last began and ended, all of them, in order of time."""
     _weight: int = 0
     _rows: array[int] | None = None
@@ -53,13 +53,13 @@ class Examples(Generic[T]):
 
     def add_span(self, began_ns: int, ended_ns: int) -> None:
         """Adds the time of an occurrence, which is not before those of earlier ones."""
-        self.spans.append((began_ns, ended_ns))
-        if len(self.spans) > MOST_SPANS:
+        spans = [*self.spans, (began_ns, ended_ns)]
+        if len(spans) > MOST_SPANS:
             later = min(
-                range(1, len(self.spans)),
-                key=lambda number: self.spans[number][0] - self.spans[number - 1][1],
+                range(1, len(spans)), key=lambda number: spans[number][0] - spans[number - 1][1]
             )
-            self.spans[later - 1 : later + 1] = [(self.spans[later - 1][0], self.spans[later][1])]
+            spans[later - 1 : later + 1] = [(spans[later - 1][0], spans[later][1])]
+        self.spans = tuple(spans)
 
     def add_many(
         self, many: IntArray, example_of: Callable[[int], T], weights: IntArray | None = None
