@@ -84,15 +84,14 @@ def resumed_gaps(
     before_of = client_groups.previous
     own_names = {number: (client.name, client.dcp_name) for number, client in clients.items()}
     own_name = NameNumbers(own_names, most).of[streams.connection]
-    own_before = Groups([own_name, streams.vbucket, streams.sid], order).previous
+    own_groups = Groups([own_name, streams.vbucket, streams.sid], order)
     of_host = Groups([hosts.of[streams.connection], streams.vbucket, streams.sid], order)
     went_on = _latest_before(streams, client_groups)
     later = order[before_of[order] >= 0]
     old_of = before_of[later]
-    start, own_before = streams.request.start[later], own_before[later]
-    may_skip = streams.request.flags[later] & FROM_LATEST == 0
-    may_skip &= streams.answer[later] == w.A_ACCEPTED
-    may_skip &= (streams.has_position[old_of] != 0) & (streams.in_oso[old_of] < 0)
+    start, own_before = streams.request.start[later], own_groups.previous[later]
+    may_skip = (streams.request.flags & FROM_LATEST == 0) & (streams.answer == w.A_ACCEPTED)
+    may_skip = may_skip[later] & (streams.has_position[old_of] != 0) & (streams.in_oso[old_of] < 0)
     may_skip &= streams.position[old_of] < start
     # of several names that may be one consumer's, each knows what it received itself
     may_skip &= (own_before < 0) | (streams.position[own_before] < start)

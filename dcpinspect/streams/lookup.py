@@ -404,25 +404,7 @@ def route(state: ReadingState, message: Message) -> int:
     same = live >= 0 and state.streams[live].opaque == message.opaque
     doubt = live >= 0 and has_doubt(state, state.streams[live])
     if runs and not doubt:
-        if same:
-            return int(live)
-        before = state.streams[live].previous
-        if (
-            before >= 0
-            and state.streams[before].opaque == message.opaque
-            and state.streams[before].closed_row >= 0
-        ):
-            # a message of the stream before, under way when the client closed that stream
-            return -1
-        enter_anomaly(
-            state,
-            anomalies.OPAQUE_MISMATCH,
-            message,
-            live,
-            message.opaque,
-            state.streams[live].opaque,
-        )
-        return int(live)
+        return int(live) if same else route_mismatch(state, message, live)
     request = asked_before(state, message, pending)
     is_its = (
         request >= 0
@@ -457,6 +439,23 @@ def route(state: ReadingState, message: Message) -> int:
     state.streams[st].lost_since_marker = 1
     key.live = st
     return int(st)
+
+
+@kernel_function
+def route_mismatch(state: ReadingState, message: Message, live: int) -> int:
+    """Returns the stream of a message with another opaque than the open stream, ``live``, of its
+    vbucket; -1 if it is of the stream before, under way when the client closed that one.
+    """
+    stream = state.streams[live]
+    before = stream.previous
+    if (
+        before >= 0
+        and state.streams[before].opaque == message.opaque
+        and state.streams[before].closed_row >= 0
+    ):
+        return -1
+    enter_anomaly(state, anomalies.OPAQUE_MISMATCH, message, live, message.opaque, stream.opaque)
+    return live
 
 
 @kernel_function

@@ -14,7 +14,7 @@ from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Amounts, as_integers
 from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers
-from dcpinspect.streams.records import FILE_SHIFT
+from dcpinspect.streams.records import FILE_SHIFT, Streams
 from dcpinspect.streams.server_reports import LATEST, Reports
 from dcpinspect.streams.state import KnownTables, unbiased
 from dcpinspect.streams.table_columns import VBUCKETS
@@ -41,13 +41,7 @@ def vbucket_records(
     groups = Groups([client, streams.vbucket], np.flatnonzero(client >= 0))
     if not len(groups):
         return Records(VBUCKETS, {column.name: [] for column in VBUCKETS.columns}, 0)
-    # All streams, sorted by vbucket in order of their first streams, then in order of opening:
-    # requests may have been read after the messages that followed them. First come requests that
-    # were refused because a stream was there already: that stream goes on.
-    count, begin = groups.counts, groups.begins
-    has_other = streams.status[groups.rows] == Status.KEY_EEXISTS
-    order = np.lexsort((streams.opened.time[groups.rows], ~has_other, groups.of[groups.rows]))
-    numbers = groups.rows[order]
+    count, begin, numbers = groups.counts, groups.begins, _in_order(streams, groups)
     newest = numbers[begin + count - 1]
     stream_indices, has_any = np.arange(len(numbers)), streams.seen[numbers] > 0
     first = np.minimum.reduceat(np.where(has_any, stream_indices, len(numbers) - 1), begin)
@@ -72,10 +66,8 @@ def vbucket_records(
     high = np.where(received & (item_ns > told_ns), np.maximum(high, newest_item), high)
     waiting = waits.are_waiting[newest]
     # another client may have been told of the seqno that the newest stream waits for
-    high_seqno, is_reported = (
-        unbiased(np.where(waiting, waits.newest[newest], high)),
-        is_reported | waiting,
-    )
+    high_seqno = unbiased(np.where(waiting, waits.newest[newest], high))
+    is_reported |= waiting
     reached = np.where(received, latest.values, np.uint64(0))
     columns: dict[str, ColumnValues] = {
         "client": WordColumn(client[numbers[begin]], names.words),
@@ -108,6 +100,16 @@ def vbucket_records(
     return Records(
         VBUCKETS, columns, len(groups), file=streams.opened.frame[numbers[begin]] >> FILE_SHIFT
     )
+
+
+def _in_order(streams: Streams, groups: Groups) -> IntArray:
+    """Returns all streams, sorted by vbucket in order of their first streams, then in order of
+    opening: requests may have been read after the messages that followed them. First come requests
+    that were refused because a stream was there already: that stream goes on.
+    """
+    rows = groups.rows
+    has_other = streams.status[rows] == Status.KEY_EEXISTS
+    return rows[np.lexsort((streams.opened.time[rows], ~has_other, groups.of[rows]))]
 
 
 def _connections(groups: Groups, connection: IntArray) -> WordColumn:
