@@ -16,27 +16,33 @@ from dcpinspect.findings.context import ALL, Context, occurrence, plain
 from dcpinspect.findings.finding import Candidates, MessagePlace, Occurrence
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
+from dcpinspect.findings.stalled import STALLED_NS
 from dcpinspect.protocol.column_types import RowNumbers
-from dcpinspect.protocol.flags import ACK
+from dcpinspect.protocol.flags import ACK, TAKEOVER
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.followers import PerConnection, renumbered
 from dcpinspect.streams.grouping import GroupedRows
-from dcpinspect.streams.records import Streams
+from dcpinspect.streams.records import LEAST, Streams
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, CONTINUED
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.tables.messages import DIRECTIONS
 
+PREPARES = "prepares"
+"""Cause of a missing acknowledgement that is no answer to a marker."""
+
 RULES = rules(
-    """
+    f"""
     ack-missing snapshot warning consumer
         fires: a marker asks for an acknowledgement, its snapshot is complete, and the consumer does
-            not send one
+            not send one; or a replica that acknowledged prepares does not acknowledge those of a
+            complete snapshot for 30 s, while it sends other messages on the connection
         unless: incomplete snapshots; streams that the consumer closes; a hole that may hide the
             answer
         next: look at the consumer's log, because the producer waits for this answer, and during a
             takeover it waits forever; a consumer has to answer each marker that asks for it
+        causes: {PREPARES}
         cost: vbucket, has a snapshot that is not acknowledged, have snapshots that are not
             acknowledged
     ack-early snapshot note consumer
@@ -137,6 +143,7 @@ class Acknowledged(Watcher):
         context = finished.context
         yield from self._unneeded(context)
         yield from _ahead(context)
+        yield from _stopped(context)
         if not self._answers:
             return
         snapshots = context.snapshots
@@ -293,6 +300,42 @@ def _ahead(context: Context) -> Iterator[Occurrence]:
             message,
             (ack_place,),
             seqnos=(acknowledged, last),
+        )
+
+
+def _stopped(context: Context) -> Iterator[Occurrence]:
+    """Replicas that acknowledged prepares, and go on without doing so."""
+    streams = context.streams
+    for number in np.flatnonzero(
+        (streams.acknowledged > LEAST) & (streams.awaited.row > 0)
+    ).tolist():
+        stream, link = streams[number], context.by_number[streams[number].connection]
+        consumer = 1 - context.producer(link.number)
+        since_ns = link.received_ns(1 - consumer, stream.awaited.offset, stream.awaited.time)
+        until_ns = int(context.tracker.state.connections[link.number].time[consumer])
+        waited_ns = context.carried_ns(link, consumer, since_ns, until_ns)
+        if (
+            waited_ns <= STALLED_NS
+            or stream.request.flags & TAKEOVER
+            or not context.runs_whole(number)
+            or context.may_lack(link.number, consumer, since_ns)
+        ):
+            continue
+        acknowledged, last = plain(stream.acknowledged), plain(stream.prepared)
+        yield occurrence(
+            context,
+            number,
+            "ack-missing",
+            f"prepares up to {last} not acknowledged for {duration(waited_ns)}, after {acknowledged}",
+            (
+                context.stream_place(stream, stream.awaited),
+                context.report_place(link.number, stream.acknowledged_at, of_consumer=True),
+            ),
+            cause=PREPARES,
+            next_="look at the load and the log of the replica, because durable writes wait for it; "
+            "a consumer has to acknowledge the prepares of each snapshot that is complete",
+            seqnos=(last, acknowledged),
+            shared="prepares not acknowledged",
         )
 
 

@@ -305,6 +305,10 @@ class Stream(Struct[T]):
         "Seqno up to which a replica has acknowledged all prepares, biased.", reset=LEAST
     )
     acknowledged_at: MessageRow[T] = nested(MessageRow, "Where the replica said ``acknowledged``.")
+    awaited: MessageRow[T] = nested(
+        MessageRow,
+        "What completed the first snapshot with prepares above ``acknowledged``; row 0: none waits.",
+    )
     asked_before: T = number(
         "The stream of the key's request before, if that had no answer by then.",
         reset=-1,

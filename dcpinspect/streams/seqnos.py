@@ -376,6 +376,9 @@ def see_in_snapshot(state: ReadingState, message: Message, n: int) -> None:
         if seqno == snapshot.end and snapshot.state == t.OPEN:
             t.set_snapshot_state(snapshot, t.COMPLETE_ADVANCED if is_advanced else t.COMPLETE)
             snapshot.reached_time = message.place.time
+            stream = state.streams[snapshot.stream]
+            if stream.prepared > stream.acknowledged and stream.awaited.row <= 0:
+                stream.awaited = message.place
 
 
 @kernel_function
@@ -409,3 +412,4 @@ def on_seqno_ack(state: ReadingState, message: Message) -> None:
         )
     stream.acknowledged = message.seqno
     stream.acknowledged_at = message.place
+    stream.awaited.row = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from dcpinspect.findings.acknowledged import RULES, Acknowledged
@@ -133,6 +135,70 @@ def test_one_acknowledgement_is_for_a_snapshot_and_its_history() -> None:
     stream.mutation(3, "k")
     stream.snapshot_received()
     goes_on(talk)
+    assert found(talk) == []
+
+
+def replica(
+    *acknowledged: int,
+    wait_s: float = 40,
+    ends: int = 9,
+    flags: Sequence[str] = (),
+    noops: bool = True,
+) -> Told:
+    """A replica that is sent prepares 2 and 5, each the last of its snapshot, and 8 in one that
+    goes up to ``ends``; and that acknowledges some of them.
+    """
+    talk = opened(enable_sync_writes="true")
+    stream = talk.stream(7, flags=flags)
+    for start, end, seqno in ((0, 2, 2), (3, 5, 5), (6, ends, 8)):
+        stream.snapshot(start, end, "memory", "checkpoint")
+        stream.prepare(seqno, f"k{seqno}", {"a": 1})
+        if seqno in acknowledged:
+            stream.seqno_acknowledged(seqno)
+    stream.mutation(9, "k9")
+    if 9 in acknowledged:
+        stream.seqno_acknowledged(8)
+    talk.wait(wait_s)
+    if noops:
+        talk.noop()
+    return talk
+
+
+def test_a_replica_that_stops_acknowledging_prepares() -> None:
+    (one,) = findings(replica(2), rules=IDS)
+    assert (one.rule, one.severity, one.cause, one.vbuckets, one.seqnos, one.whose) == (
+        *("ack-missing", "warning", "prepares"),
+        *((7,), (8, 2), "client"),
+    )
+    assert one.message == "prepares up to 8 not acknowledged for 40.0 s, after 2"
+    assert [place.direction for place in one.places] == ["s2c", "c2s"]
+    assert len(found(replica(2))) == 1
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        replica(2, 5, 9),
+        replica(2, 5, ends=20),
+        replica(2, wait_s=20),
+        replica(2, noops=False),
+        replica(),
+        replica(2, flags=["takeover"]),
+    ],
+    ids=[
+        *("acknowledges all", "inside a snapshot", "20 s", "is silent itself"),
+        *("never acknowledged any", "takes the vbucket over"),
+    ],
+)
+def test_a_replica_that_may_have_nothing_to_acknowledge(talk: Told) -> None:
+    assert found(talk) == []
+
+
+def test_a_replica_whose_acknowledgement_may_be_in_a_hole() -> None:
+    talk = replica(2)
+    with talk.lost():
+        talk.send("client", encode("dcp_noop", "response", opaque=1))
+    talk.noop()
     assert found(talk) == []
 
 
