@@ -212,3 +212,7 @@ def _parse(path: Path, is_named: bool) -> Mapping[str, Mapping[str, object]]:
         ) from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{escape(os.fspath(path))}: not valid TOML: {error}") from error
+    except RecursionError:
+        raise UsageError(
+            f"{escape(os.fspath(path))}: lists or tables are nested too deep"
+        ) from None

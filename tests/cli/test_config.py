@@ -84,6 +84,7 @@ def test_values_read_as_on_the_command_line(text: str, expected: object, path: P
             "[read\n",
             "not valid TOML: Expected ']' at the end of a table declaration (at line 1, column 6)",
         ),
+        ("a=" + "[" * 5000, "lists or tables are nested too deep"),
     ],
 )
 def test_errors_name_file_and_place(text: str, what: str, path: Path) -> None:

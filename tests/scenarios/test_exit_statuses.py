@@ -121,4 +121,4 @@ def test_trouble_without_a_message_is_the_headline_and_gives_the_status(
 
 def test_a_note_without_a_message_is_no_check(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(FIELD / "q04-istio-mtls-on-11210.pcap")]) == 2
-    assert capfd.readouterr().out.startswith("no DCP message in the 163 packets of the ports")
+    assert capfd.readouterr().out.startswith("no DCP message in 163 packets of the ports")

@@ -241,7 +241,7 @@ def why_nothing(reading: Reading, *, any_port: str = "", advises_elsewhere: bool
         return "no packets" + (f" of the ports looked at; try -i any{auto}" if is_live else "")
     parser = reading.engine.transport.headers
     if used := int(parser.counts[USED]):
-        none = f"no DCP message in the {used:,} packets of the ports looked at"
+        none = f"no DCP message in {counted(used, 'packet')} of the ports looked at"
         return f"{none}; {_carried_instead(reading, advises_elsewhere=advises_elsewhere)}"
     ports = np.argsort(-parser.other_ports, kind="stable")[
         : np.count_nonzero(parser.other_ports)
