@@ -436,15 +436,17 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
 
     def _let_recorder_end(self, most_s: float = _SOON_S) -> None:
         """Ends the recording, which completes its files, and waits for that; takes what the
-        recorder says meanwhile.
+        recorder says meanwhile. One that says nothing is killed.
         """
         if self._recorder.stdin is not None:
             self._recorder.stdin.close()
-        end = time.monotonic() + most_s
-        while self._recorder.poll() is None and time.monotonic() < end:
+        began = time.monotonic()
+        while self._recorder.poll() is None and time.monotonic() < began + most_s:
             self._wait(0.1)
             self._hear()
         self._hear()
+        if self._recorder.poll() is None and self._heard_at < began:
+            self._recorder.kill()
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -50,7 +50,7 @@ def sql(
         QueriedCaptures(paths, **port_choice, redactor=redactor, span=span) as captures,
         ScannedQuery(text, captures) as query,
         interrupts.ending(captures.source),
-        result.target(format_, paths) as target,
+        result.target(format_, paths, log or ()) as target,
         progress(
             "reading",
             lambda: captures.source.position,

@@ -125,20 +125,31 @@ def test_what_is_made_of_a_private_capture_is_private(
     assert readable(tmp_path / "out") == sorted(path.name for path in written)
 
 
-@pytest.mark.parametrize("option", ["--log", "--keylog"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("check", "IN", "--log", "LOG"),
+        ("check", "IN", "--keylog", "LOG"),
+        ("sql", "IN", "select * from log_events", "--log", "LOG"),
+    ],
+    ids=" ".join,
+)
 def test_what_is_made_with_a_private_log_is_private(
-    option: str, private: Path, tmp_path: Path
+    command: tuple[str, ...], private: Path, tmp_path: Path
 ) -> None:
     private.chmod(0o644)
     log = tmp_path / "captures" / "secret.txt"
-    log.write_text(rollback(0) if option == "--log" else f"CLIENT_RANDOM {'ab' * 32} {'cd' * 48}\n")
+    log.write_text(
+        rollback(0) if "--log" in command else f"CLIENT_RANDOM {'ab' * 32} {'cd' * 48}\n"
+    )
     log.chmod(0o600)
-    command = ("check", "IN", option, str(log), "-f", "json", "-o", "out.json")
-    assert ran(tmp_path / "out", private, *command) in (0, 1)
+    names = [str(log) if name == "LOG" else name for name in command]
+    arguments = (*names, "-f", "json", "-o", "out.json")
+    assert ran(tmp_path / "out", private, *arguments) in (0, 1)
     assert (tmp_path / "out" / "out.json").stat().st_mode & 0o777 == 0o600
     log.chmod(0o644)
     (tmp_path / "out" / "out.json").unlink()
-    assert ran(tmp_path / "out", private, *command) in (0, 1)
+    assert ran(tmp_path / "out", private, *arguments) in (0, 1)
     assert (tmp_path / "out" / "out.json").stat().st_mode & 0o777 == 0o644
 
 

@@ -262,6 +262,21 @@ def test_ctrl_c_while_it_starts_names_the_file_that_is_there(
     assert f" in {path}" in err or not path.exists()
 
 
+def test_a_recorder_that_does_not_run_ends_with_the_program(namespace: str) -> None:
+    with live(namespace, "-i", "lo") as running:
+        children = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children")
+        recorder = int(children.read_text())
+        os.kill(recorder, signal.SIGSTOP)
+        running.process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        running.end()
+    assert running.process.returncode == 130
+    end = time.monotonic() + 60
+    while Path(f"/proc/{recorder}").exists():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def read_rows(path: Path) -> int:
     """Messages in a capture that is being written."""
     done = subprocess.run(
