@@ -56,7 +56,9 @@ class Dialog(ModalScreen[T]):
 
 
 class PickList(OptionList):
-    """A list in which the chosen line has a sign, not only a colour."""
+    """A list in which the chosen line has a sign, not only a colour, and the last line says how many
+    are below.
+    """
 
     def __init__(
         self,
@@ -72,6 +74,11 @@ class PickList(OptionList):
         """Draws a line as Textual does, and adds the sign; blanks begin each option."""
         line = super().render_line(y)
         style = next((segment.style for segment in line), None)
+        below = self.virtual_size.height - int(self.scroll_offset.y) - self.size.height
+        if below > 0 and y == self.size.height - 1:
+            words = f"  · {below:,} more below"
+            line = line.crop(0, line.cell_length - len(words))
+            line = Strip.join([line, Strip([Segment(words, style)])])
         if style is None or style.meta.get("option", -1) != self.highlighted:
             return line
         return Strip.join([Strip([Segment(theme.glyphs_of(self.app).cursor, style)]), line.crop(1)])

@@ -41,7 +41,7 @@ class MessagePanes(Vertical):
         self.title = Line(id="message-title")
         self._why, self._note = Line(id="message-finding"), Line(id="message-note")
         self._between = Line(id="byte-divider")
-        self._row = 0
+        self._row, self._title = 0, ""
 
     def compose(self) -> ComposeResult:
         """Yields the widgets of the panes."""
@@ -58,8 +58,20 @@ class MessagePanes(Vertical):
         self.fields.show(message, links)
         self.bytes.show(message)
         self.bytes.light(self.fields.span)
-        self.title.update(Text(f"── {title} "))
+        self._title = title
+        self._entitle()
         self.show_finding(row)
+
+    def on_mount(self) -> None:
+        """Keeps the title up to date with what is seen of the fields."""
+        for name in ("scroll_y", "virtual_size"):
+            self.watch(self.fields, name, self._entitle, init=False)
+
+    def _entitle(self) -> None:
+        """Writes the title, with the number of lines of fields that are below."""
+        below = self.fields.below if self.fields.size.height else 0
+        more = f" · {below:,} more below" if below else ""
+        self.title.update(Text(f"── {clip(self._title, self.size.width - 4 - len(more))}{more} "))
 
     def show_finding(self, row: int) -> None:
         """Shows the findings about the message, and the note on it."""
@@ -90,6 +102,7 @@ class MessagePanes(Vertical):
         ``is_beside``: the panes are beside the list.
         """
         self.show_finding(self._row)
+        self._entitle()
         width = self.details.size.width
         self.details.set_class(width >= ROOMY, "roomy")
         self.details.set_class(is_beside and width < STACKED, "stacked")

@@ -205,11 +205,17 @@ class OverviewView(View):
         talking = 2 + min(talks_shown, TALKS)
         reserved = talking if height >= HIGH else 0
         most = free - self.map.needed(width, max(3, height // 5)) - reserved
+        # the chart comes before whole texts of findings, but not before the line of each
+        folded = advice + sum(map(self.findings.is_bad, range(self.findings.count)))
+        kept = CHART if reserved and most - CHART >= folded else 0
+        most -= kept
         bad = min(most, 1 + self.findings.needed(most, is_bad_only=True))
         above = max(advice, bad, min(1 + self.findings.lines, LEAST, free - 1))
         free -= above
         has_map = free > 0
-        map_height = max(1, min(height // 3, free if free < CHART else free - max(CHART, reserved)))
+        map_height = max(
+            1, min(height // 3, free if free < CHART else free - max(CHART, reserved + kept))
+        )
         mapped = self.map.needed(width, map_height)
         free -= mapped
         chart = CHART if free - reserved >= CHART else 0

@@ -84,6 +84,21 @@ def test_completions_are_offered_and_taken_with_tab() -> None:
     play("rollback.pcap", scene)
 
 
+def test_the_last_completion_that_is_seen_says_how_many_are_below() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "slash")
+        offered = app.packets.bar.completions
+        hidden = offered.option_count - offered.size.height
+        assert hidden > 0
+        assert f" · {hidden} more below" in screen(app)
+        await press(app, pilot, *["down"] * (offered.size.height + 1))
+        assert f" · {hidden - 1} more below" in screen(app)
+        await type_(app, pilot, "by_se")
+        assert "more below" not in screen(app).split("──")[0]
+
+    play("rollback.pcap", scene)
+
+
 def test_completions_are_chosen_with_the_arrows() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "slash")

@@ -63,3 +63,18 @@ def test_the_forms_of_a_place_are_told_whole() -> None:
         assert "or a rule" in screen(app)
 
     play("rollback.pcap", scene, (80, 24))
+
+
+def test_the_title_says_how_many_lines_of_fields_are_below() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        fields = app.packets.fields
+        hidden = fields.count - fields.size.height
+        assert hidden > 0
+        assert f" · {hidden} more below" in screen(app)
+        await press(app, pilot, "tab", *["pagedown"] * 2)
+        assert f" · {fields.below} more below" in screen(app)
+        assert 0 < fields.below < hidden
+        await press(app, pilot, "end")
+        assert "more below" not in screen(app)
+
+    play("tour.pcapng", scene, (80, 22), filter_text="row < 9")

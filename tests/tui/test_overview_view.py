@@ -9,6 +9,7 @@ import pytest
 from dcpinspect.tui.app import MANY, InspectApp
 from dcpinspect.tui.charts import LABEL
 from dcpinspect.tui.inspection import Inspection
+from dcpinspect.tui.overview_view import CHART
 from tests.captures import field, real_server
 from tests.tui.screens import NARROW, SAMPLES, WIDE, Keys, play, press, screen, settled, show
 
@@ -103,6 +104,19 @@ def test_errors_and_warnings_come_before_the_chart_and_before_notes(size: tuple[
         assert "✖ 30   ended" in text, "the map begins with the worst"
 
     show(Inspection(captures), scene, size)
+
+
+def test_a_chart_comes_before_the_whole_texts_of_findings() -> None:
+    async def scene(app: InspectApp, _: Keys) -> None:
+        text, overview = screen(app), app.navigation.overview
+        assert "messages over time, at most 35 in 1 ms" in text
+        assert overview.rate.outer_size.height == CHART
+        bad = [finding for finding in app.inspection.results.findings if finding.severity != "note"]
+        assert all(f"{app.glyphs.of_finding(finding)} {finding.rule}" in text for finding in bad)
+        assert "1023 refused" in text
+        assert "client → server" in text
+
+    play("tour.pcapng", scene, WIDE)
 
 
 def test_the_keyboard_walks_from_part_to_part_and_goes_in() -> None:

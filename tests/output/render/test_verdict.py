@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dcpinspect.output.render.verdict import LookedAt, damage_of, verdict
+import pytest
+
+from dcpinspect.output.render.verdict import LookedAt, damage_of, stood_words, verdict
 from tests.output.render.test_finding_text import finding, of_many
 
 AT = 1_700_000_000 * 10**9
@@ -166,3 +168,20 @@ def test_since_when_has_its_day_where_findings_are_of_several() -> None:
     loop = finding(rule="rollback-loop", clients=("a",), first_time_ns=AT)
     later = finding(rule="item-missing", clients=("a",), first_time_ns=AT + 2 * 86_400 * 10**9)
     assert verdict([loop, later]).startswith("1 client loops since 2023-11-14 22:13:20 UTC · ")
+
+
+@pytest.mark.parametrize(
+    ("verdict_", "before_end", "words"),
+    [
+        ("ended", "caught-up", "ended caught-up"),
+        ("ended", "behind", "ended behind"),
+        ("ended", "lost-something", "ended lost-something"),
+        ("ended", "rolled-back", "ended after a rollback"),
+        ("ended", None, "ended"),
+        ("behind", None, "behind"),
+    ],
+)
+def test_of_a_vbucket_that_nobody_streams_at_the_end_both_are_said(
+    verdict_: str, before_end: str | None, words: str
+) -> None:
+    assert stood_words({"verdict": verdict_, "before_end": before_end}) == words
