@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.text import Text
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding
 from textual.dom import DOMNode
@@ -289,22 +289,17 @@ class InspectApp(ThemedApp):
         self._draw_keys()
         self._draw_progress()
 
-    def _draw_keys(self) -> None:
-        is_typing = self.navigation.has("packets") and self.packets.bar.is_typing
-        name = frame.capture_name(self.inspection)
-        self._keys.update(frame.keys(self.view, self.size.width, name, is_typing=is_typing))
-
     def on_resize(self) -> None:
         """Fits the lines to the new width."""
         self.draw_frame()
 
-    def on_descendant_focus(self) -> None:
-        """Draws the line of keys: the filter, which may have the focus now, has keys of its own."""
-        self._draw_keys()
-
-    def on_descendant_blur(self) -> None:
-        """Draws the line of keys."""
-        self._draw_keys()
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _draw_keys(self) -> None:
+        """Draws the line of keys: while the filter has the focus, its keys."""
+        is_typing = self.navigation.has("packets") and self.packets.bar.is_typing
+        name = frame.capture_name(self.inspection)
+        self._keys.update(frame.keys(self.view, self.size.width, name, is_typing=is_typing))
 
     def _draw_progress(self) -> None:
         is_following = self.navigation.has("packets") and self.packets.list.follow
@@ -429,7 +424,7 @@ class InspectApp(ThemedApp):
         from dcpinspect.tui.export_choices import messages, report
 
         index, store = self.packets.list.index, self.inspection.store
-        marks = np.array(self.navigation.marks, np.int64)
+        marks = np.array(self.inspection.notes.rows, np.int64)
         shown_rows = index.rows(0, len(index) if index.is_filtered else 0)
         first, end = store.first_row, store.rows + 1
         choices = [*self.navigation.view.exports()]

@@ -65,16 +65,6 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         line = self._places.get(self.path)
         return self._entries[line] if line is not None else None
 
-    @property
-    def field(self) -> FieldValue | None:
-        """The field under the cursor; for an inner line, the field that it is part of."""
-        return self.entry.field if self.entry is not None else None
-
-    @property
-    def span(self) -> tuple[int, int] | None:
-        """Bytes of the line under the cursor."""
-        return self.entry.span if self.entry is not None else None
-
     def show(self, message: Message | None, links: dict[str, Link]) -> None:
         """Shows another message; the same line stays selected if the message has it."""
         self.message = message

@@ -81,8 +81,10 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self._levels = self.amounts
         self._edges: list[int] = []
         self._signs = np.zeros((0, 0), np.int8)
-        self._wanted: tuple[int, int | None] | None = None
-        """Vbucket and time of the cursor, which stay when the size of the cells changes."""
+        self._wanted: tuple[int, int | None] = 0, None
+        """Vbucket and time of the cursor, at first the worst; they stay when the size of the cells
+        changes.
+        """
 
     def show(self, results: Results, cells: Cells, first_ns: int, last_ns: int) -> None:
         """Shows the results so far. ``cells``: how the vbuckets stand. ``first_ns`` and ``last_ns``:
@@ -103,6 +105,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self.form = fitting(len(vbuckets), lines)
         if self.cells.has_few:
             self.form = HeatForm(1, self.form.high)
+        self.high = self.form.high
         together = self.form.together
         shared = [vbuckets[start : start + together] for start in range(0, len(vbuckets), together)]
         self.groups = [(numbers[0], numbers[-1]) for numbers in shared]
@@ -125,10 +128,9 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         for line, (first, last) in enumerate(self.groups):
             place_of[first : last + 1] = line
         self._signs = signs(self._heat, self._results, place_of, self.amounts.shape, self._spans)
-        start = self._results.worst_vbucket
-        self.at = (
-            self._cell(*self._wanted) if self._wanted is not None else self._cell(start or 0, None)
-        )
+        if not self.is_moved:
+            self._wanted = self._results.worst_vbucket or 0, None
+        self.at = self._cell(*self._wanted)
         self.bring()
         self.post_message(self.Moved(self))
 
@@ -154,10 +156,6 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         """Column of the cursor, in cells; -1: on the label of its row."""
         return self.at % self.across - 1
 
-    def lines_of(self, place: int) -> tuple[int, int]:
-        """Returns the first line of a cell's row, and its height."""
-        return place // self.across * self.form.high, self.form.high
-
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the cell at a column and a line."""
         place, row = max(0, x - self._label_width + self._wide) // self._wide, y // self.form.high
@@ -165,16 +163,10 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def vbucket(self) -> int | None:
-        """The vbucket that the cursor was moved to; else the worst of its row, or the one with most
-        in its cell.
+        """The vbucket that the cursor was moved to: of a row that has several the worst, or the one
+        with most in the cell.
         """
-        if self.row >= len(self.groups):
-            return None
-        return self._leading if self._wanted is None else self._wanted[0]
-
-    @property
-    def _leading(self) -> int:
-        return self._worst[self.row] if self.column < 0 else self._fullest
+        return self._wanted[0] if self.row < len(self.groups) else None
 
     @property
     def _fullest(self) -> int:
@@ -200,7 +192,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         """Moves the cursor to a cell."""
         super().set_cursor(place)
         if self.row < len(self.groups):
-            self._wanted = self._leading, self.since_ns
+            leading = self._worst[self.row] if self.column < 0 else self._fullest
+            self._wanted = leading, self.since_ns
 
     def move_to(self, vbucket: int, since_ns: int | None = None) -> None:
         """Moves the cursor to the row of a vbucket, and to a time in it."""

@@ -51,6 +51,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"line--cursor", "line--dim"}
     HEAD: ClassVar[int] = 0
     """Number of lines at the top that do not scroll."""
+    high: int = 1
+    """Height of a line of places, in lines of text."""
     at: int = 0
     """Place of the cursor."""
     is_moved: bool = False
@@ -93,7 +95,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     def lines_of(self, place: int) -> tuple[int, int]:
         """Returns the first line of a place below the head, and the number of its lines."""
         above = sum(len(lines) for other, lines in self.more.items() if other < place)
-        return place // self.across + above, 1 + len(self.more.get(place, ()))
+        first = place // self.across * self.high + above
+        return first, self.high + len(self.more.get(place, ()))
 
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the place in a column and a line below the head; None if there is none."""

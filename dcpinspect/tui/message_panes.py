@@ -57,7 +57,6 @@ class MessagePanes(Vertical):
         """Shows another message."""
         self.fields.show(message, links)
         self.bytes.show(message)
-        self.bytes.light(self.fields.span)
         self._title = title
         self._entitle()
         self.show_finding(row)
@@ -111,6 +110,7 @@ class MessagePanes(Vertical):
     def _moved(self, event: LineView.Moved) -> None:
         event.stop()
         if event.view is self.fields:
-            self.bytes.light(self.fields.span)
+            entry = self.fields.entry
+            self.bytes.light(entry.span if entry is not None else None)
         else:
             self.fields.select_at(self.bytes.at)

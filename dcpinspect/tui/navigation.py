@@ -146,11 +146,6 @@ class Navigation(ContentSwitcher):
 
     # -- marks
 
-    @property
-    def marks(self) -> list[int]:
-        """The marked rows, rising."""
-        return self.inspection.notes.rows
-
     def mark(self, row: int) -> None:
         """Marks a message, or removes its mark."""
         notes = self.inspection.notes
@@ -161,7 +156,7 @@ class Navigation(ContentSwitcher):
         self.packets.list.refresh()
         self.show_status(
             f"row {row} is {'marked' if row in notes.of else 'not marked'}: "
-            f"{len(self.marks):,} in all; x exports them{_why_not_saved(notes)}"
+            f"{len(notes.of):,} in all; x exports them{_why_not_saved(notes)}"
         )
 
     def note(self, row: int) -> None:
@@ -187,7 +182,7 @@ class Navigation(ContentSwitcher):
 
     def action_next_mark(self) -> None:
         """Goes to the next mark; after the last mark, to the first."""
-        marks, here = self.marks, self.packets.list.row
+        marks, here = self.inspection.notes.rows, self.packets.list.row
         if marks:
             self.to_row(next((row for row in marks if row > here), marks[0]))
         else:

@@ -178,8 +178,8 @@ class PacketsView(View):
 
     @property
     def field(self) -> FieldValue | None:
-        """The field under the cursor of the field tree."""
-        return self.fields.field
+        """The field under the cursor; for an inner line, the field that it is part of."""
+        return self.fields.entry.field if self.fields.entry is not None else None
 
     # -- where the user is
 

@@ -173,9 +173,6 @@ class Results:
 STALLS = {"stalled": "tcp-window-zero", "starved-by-flow-control": "flow-control-stall"}
 """Verdicts on vbuckets that a finding about their connection tells, and its rule."""
 
-Series = tuple[int, *tuple[Any, ...]]
-"""A chart of a connection, which begins with its number."""
-
 
 def of_connection(results: Results, connection: int) -> Results:
     """Returns the results of one connection; charts, and counts of messages, are of all.
@@ -191,6 +188,10 @@ def of_connection(results: Results, connection: int) -> Results:
     coverage = None if results.coverage is None else _coverage_of(results.coverage, connection)
     counts = results.charts.by_connection
     messages = int(counts[connection, 0]) if connection < len(counts) else 0
+    series: dict[str, Any] = {
+        name: [one for one in getattr(results.charts, name) if one[0] == connection]
+        for name in ("windows", "round_trips", "noops")  # each begins with its connection
+    }
     return replace(
         results,
         connection=connection,
@@ -199,12 +200,7 @@ def of_connection(results: Results, connection: int) -> Results:
         statistics=[
             row for row in results.statistics if row.get("connection") in (None, connection)
         ],
-        charts=replace(
-            results.charts,
-            windows=_series_of(results.charts.windows, connection),
-            round_trips=_series_of(results.charts.round_trips, connection),
-            noops=_series_of(results.charts.noops, connection),
-        ),
+        charts=replace(results.charts, **series),
         coverage=coverage,
         looked=None if coverage is None else _looked(coverage, messages, records),
         marked=Marked(findings),
@@ -219,10 +215,6 @@ def connections_of(findings: Sequence[Finding]) -> Mapping[str, set[int]]:
     for finding in findings:
         connections.get(finding.effect_of or "", set()).update(finding.connections)
     return connections
-
-
-def _series_of(series: Sequence[Series], connection: int) -> list[Series]:
-    return [column_values for column_values in series if column_values[0] == connection]
 
 
 def _rows_of(table: Records, connection: int) -> RowNumbers:

@@ -332,7 +332,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         ]
         if matching:
             self.stream = max(matching)[2]
-            self.show_stream()
+            self.scroll_to_cursor()
             self.set_cursor(
                 self._inside(since_ns)
                 if self.axis == "time"
@@ -348,17 +348,11 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         """Moves the cursor one cell to the right."""
         self.set_cursor(self.scale.first + (self.cell + 1) * self.scale.step)
 
-    def show_stream(self) -> None:
-        """Scrolls to the stream of the cursor."""
-        if self.tracks:
-            stream_rows = [
-                number for number, row in enumerate(self._rows) if row.track == self.stream
-            ]
-            top, height = int(self.scroll_offset.y), max(self.size.height - self.HEAD, 1)
-            if stream_rows and not top <= stream_rows[0] <= stream_rows[-1] < top + height:
-                # force: the timeline has no scrollbar yet for a vbucket that has just been read
-                self.scroll_to(y=stream_rows[0], animate=False, immediate=True, force=True)
-            self.refresh()
+    def lines_of(self, place: int) -> tuple[int, int]:
+        """Returns the first line of the cursor's stream, and the number of its lines."""
+        del place
+        own = [number for number, row in enumerate(self._rows) if row.track == self.stream]
+        return min(own, default=0), len(own)
 
     def action_open(self) -> None:
         """Opens the message at the cursor."""

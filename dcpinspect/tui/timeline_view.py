@@ -101,7 +101,7 @@ class TimelineView(View):
         event_line = self.events.event
         if event_line is not None:
             self.lanes.stream = event_line.track
-            self.lanes.show_stream()
+            self.lanes.scroll_to_cursor()
             self.lanes.set_cursor(
                 event_line.seqno if self.lanes.axis == "seqno" else event_line.time,
                 event_line.row,

@@ -13,7 +13,6 @@ from textual.app import App
 from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.verdict import LETTERS, stood, stood_words, worst_severity
 from dcpinspect.protocol.column_types import NumberColumn
-from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.words import VBUCKET_VERDICTS
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.tui import theme
@@ -46,20 +45,14 @@ class Cells:
             number: min(rows, key=lambda row: (STATES.index(stood(row)), row["verdict"] == "ended"))
             for number, rows in self.by_number.items()
         }
-        self._states = {number: stood(row) for number, row in worst.items()}
+        self.states = {number: stood(row) for number, row in worst.items()}
         self._words = {number: stood_words(row) for number, row in worst.items()}
-        self._severities = {
-            number: worst_severity(*rows) for number, rows in self.by_number.items()
-        }
+        self.severities = {number: worst_severity(*rows) for number, rows in self.by_number.items()}
 
     @property
     def has_few(self) -> bool:
         """Whether only vbuckets with streams are shown."""
         return 0 < len(self.by_number) <= FEW
-
-    def state(self, number: int) -> str:
-        """Returns the worst state of a vbucket among its clients; empty if nobody requested it."""
-        return self._states.get(number, "")
 
     def words(self, number: int) -> str:
         """Returns this state in words; empty if nobody requested the vbucket."""
@@ -69,23 +62,19 @@ class Cells:
         """Returns the state so short that it fits into a cell or a label: ``R`` says the rest."""
         return self.words(number).removesuffix(AFTER)
 
-    def severity(self, number: int) -> Severity | None:
-        """Returns the severity of the worst finding about a vbucket; notes do not count."""
-        return self._severities.get(number)
-
     def mark(self, number: int, glyphs: Glyphs) -> tuple[str, str]:
         """Returns the sign of a vbucket and its colour: severity first, then state."""
-        severity, state = self.severity(number), self.state(number)
+        severity, state = self.severities.get(number), self.states.get(number, "")
         if severity is not None:
             return glyphs.of_severity(severity), f"severity-{severity}"
         return LETTERS.get(state) or glyphs.verdicts.get(state, " "), paint_of(state)
 
     def rank(self, number: int) -> int:
         """Returns how bad a vbucket is: a greater number is worse, 0 is not requested."""
-        state = self.state(number)
+        state = self.states.get(number, "")
         by_state = len(STATES) - STATES.index(state) if state else 0
         return by_state + len(STATES) * {"error": 2, "warning": 1}.get(
-            self.severity(number) or "", 0
+            self.severities.get(number) or "", 0
         )
 
     def entries(self, glyphs: Glyphs) -> list[tuple[str, str, int, str]]:
@@ -95,7 +84,7 @@ class Cells:
         counts: Counter[tuple[str, str, str]] = Counter()
         for number in sorted(self.by_number, key=self.rank, reverse=True):
             words = {"error": "with an error", "warning": "with a warning"}.get(
-                self.severity(number) or ""
+                self.severities.get(number) or ""
             )
             counts[(*self.mark(number, glyphs), words or self.words(number))] += 1
         return [(sign, paint, count, words) for (sign, paint, words), count in counts.items()]

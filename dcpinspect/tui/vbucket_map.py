@@ -80,9 +80,9 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         self.cells = Cells(None)
         self.form = Layout()
         self._vbucket: int | None = None
-        """The vbucket that the cursor was moved to; it stays when cells change."""
-        self._start: int | None = None
-        """The vbucket that has the cursor until it is moved."""
+        """The vbucket that the cursor was moved to, at first the worst; it stays when cells
+        change.
+        """
         self._numbers: list[int] = []
         """Vbuckets of the cells, rising; the worst first where they are few and do not all fit."""
         self._worst: list[int] = []
@@ -91,7 +91,8 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     def show(self, results: Results) -> None:
         """Shows the results so far."""
         self.cells = Cells(results.records.get("vbuckets"))
-        self._start = results.worst_vbucket
+        if not self.is_moved:
+            self._vbucket = results.worst_vbucket
         self.fit()
 
     def fit(self) -> None:
@@ -103,6 +104,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             max(1, self.size.height),
             self._word_cell,
         )
+        self.high = self.form.high
         if self.is_worst_first:
             numbers = sorted(numbers, key=self.cells.rank, reverse=True)
         share, self._numbers = self.form.each, numbers
@@ -110,8 +112,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             max(numbers[start : start + share], key=self.cells.rank)
             for start in range(0, len(numbers), share)
         ]
-        start = self._start if self._vbucket is None else self._vbucket
-        self.at = 0 if start is None else self._place_of(start)
+        self.at = 0 if self._vbucket is None else self._place_of(self._vbucket)
         self.scroll_to(y=0, animate=False, immediate=True, force=True)
         self.bring()
         self.post_message(self.Moved(self))
@@ -151,25 +152,20 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         """Number of cells in a line."""
         return self.form.across
 
-    def lines_of(self, place: int) -> tuple[int, int]:
-        """Returns the first line of a cell, and its height."""
-        return place // self.form.across * self.form.high, self.form.high
-
     @property
     def vbucket(self) -> int:
         """The vbucket under the cursor; in a cell of several, the one that was moved to, or the
         worst.
         """
-        start = self._start if self._vbucket is None else self._vbucket
-        if start is not None and self.at == self._place_of(start):
-            return start
+        if self._vbucket is not None and self.at == self._place_of(self._vbucket):
+            return self._vbucket
         return self._worst[self.at] if self.at < len(self._worst) else 0
 
     def set_cursor(self, place: int) -> None:
         """Moves the cursor to a cell."""
         if self._worst:
             self._vbucket = self._worst[max(0, min(place, self.count - 1))]
-        super().set_cursor(place)
+            super().set_cursor(place)
 
     def move_to(self, vbucket: int) -> None:
         """Moves the cursor to a vbucket, or to the next one that is shown."""
@@ -203,7 +199,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         """
         numbers = self._numbers[place * self.form.each : (place + 1) * self.form.each]
         return any(
-            self.cells.severity(number) is not None or self.cells.state(number) in STALLS
+            self.cells.severities.get(number) is not None or self.cells.states.get(number) in STALLS
             for number in numbers
         )
 

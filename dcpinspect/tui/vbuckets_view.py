@@ -212,7 +212,7 @@ class VbucketsView(View):
         if self.form == "heat" and self.heat.vbucket is not None:
             self.map.move_to(self.heat.vbucket)
         if not self.map.bad(back=back):
-            other = "" if self.map.cells.severity(self.map.vbucket) is None else "other "
+            other = "" if self.map.cells.severities.get(self.map.vbucket) is None else "other "
             self.host.show_status(f"no {other}vbucket has an error or a warning")
         elif self.form == "heat":
             self.heat.move_to(self.map.vbucket)

@@ -167,7 +167,7 @@ def test_marks_are_walked_in_a_ring_from_any_view() -> None:
         await press(app, pilot, "apostrophe")
         assert app.packets.list.row == 1
         await press(app, pilot, "m")
-        assert app.navigation.marks == [3]
+        assert app.inspection.notes.rows == [3]
 
     play("rollback.pcap", scene)
 

@@ -37,13 +37,13 @@ def test_marks_and_notes_come_back_and_are_shown(tmp_path: Path) -> None:
         assert "has a note" in screen(app)
 
     async def second(app: InspectApp, pilot: Keys) -> None:
-        assert app.navigation.marks == [1, 2]
+        assert app.inspection.notes.rows == [1, 2]
         await press(app, pilot, "down")
         assert screen(app).count("✎ why here") == 2
         await press(app, pilot, "semicolon", "ctrl+u", "enter")
         assert "why here" not in screen(app)
         await press(app, pilot, "m", "up", "m")
-        assert app.navigation.marks == []
+        assert app.inspection.notes.rows == []
 
     play(capture, first, memory=memory)
     kept = json.loads((tmp_path / f"a.pcap{SUFFIX}").read_text())

@@ -95,7 +95,7 @@ def test_the_cursor_is_seen_in_a_map_of_one_column_cells() -> None:
         await press(app, pilot, "home", "down", "right")
         assert (vbucket_map.form.wide, vbucket_map.vbucket) == (1, vbucket_map.across + 1)
         for severity in (None, "error"):
-            vbucket_map.cells._severities = dict.fromkeys(vbucket_map.cells.by_number, severity)
+            vbucket_map.cells.severities = dict.fromkeys(vbucket_map.cells.by_number, severity)
             line = [
                 (letter, segment.style)
                 for segment in vbucket_map.render_line(1)

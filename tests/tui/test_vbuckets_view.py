@@ -88,7 +88,9 @@ def test_a_stalled_vbucket_has_the_finding_of_its_connection(size: tuple[int, in
         assert "vb 6" in screen(app)
         assert "tcp-window-zero" in screen(app)
         vbucket_map = app.navigation.vbuckets.map
-        stalled = [vbucket_map.cells.state(one) == "stalled" for one in vbucket_map.cells.numbers]
+        stalled = [
+            vbucket_map.cells.states.get(one) == "stalled" for one in vbucket_map.cells.numbers
+        ]
         await press(app, pilot, "n")
         assert vbucket_map.at == (stalled.index(True, 1) if sum(stalled) > 1 else 0)
         await press(app, pilot, "home", "e")
