@@ -8,7 +8,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,6 @@ from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.text import clip, counted, escape, wrap
 from dcpinspect.tui import frame
 from dcpinspect.tui.base_app import TYPING, ThemedApp
-from dcpinspect.tui.exporting import Exporting
 from dcpinspect.tui.history import Memory
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.key_bindings import KEYS, commands
@@ -35,10 +34,12 @@ from dcpinspect.tui.navigation import Navigation
 from dcpinspect.tui.notes import Notes
 from dcpinspect.tui.place_syntax import FORMS
 from dcpinspect.tui.results import Results
+from dcpinspect.tui.task import GoesOn, Task
 
 if TYPE_CHECKING:
     from dcpinspect.tui.base_app import Opening
     from dcpinspect.tui.dialogs import Answer
+    from dcpinspect.tui.export_choices import Choice
     from dcpinspect.tui.packets_view import PacketsView
 
 BEAT = 0.1
@@ -98,7 +99,7 @@ class InspectApp(ThemedApp):
         self.navigation = Navigation(
             inspection, self._new_packets, self.show_status, self.draw_frame
         )
-        self._exporting = Exporting(self.navigation)
+        self._exporting = Task(self.navigation)
         self._tabs, self._progress, self._keys = (
             frame.Line(id="tabs"),
             frame.Line(id="progress"),
@@ -382,13 +383,11 @@ class InspectApp(ThemedApp):
         """Does the first of these that applies: stops an export or a search, leaves the filter,
         stops reading, clears.
         """
-        if (
-            self._exporting.stop()
-            or self.navigation.view.stop()
-            or (self.packets.bar.is_typing and self.packets.leave())
-        ):
-            return
-        if self.inspection.state == "reading":
+        if self._exporting.stop():
+            self.show_status("stopped: nothing was written")
+        elif self.navigation.view.stop() or (self.packets.bar.is_typing and self.packets.leave()):
+            pass
+        elif self.inspection.state == "reading":
             self.inspection.stop()
             self.show_status("stopping")
         elif not self.navigation.view.leave():
@@ -442,9 +441,40 @@ class InspectApp(ThemedApp):
         if end > first:
             choices.append(report(self.inspection))
         if choices:
-            self.push_screen(ExportDialog(choices, self._exporting.begin))
+            self.push_screen(ExportDialog(choices, self.export))
         else:
             self.show_status("there is nothing to export")
+
+    def export(
+        self, path: str, choice: Choice, *, then: Callable[[], object] = lambda: None
+    ) -> None:
+        """Starts writing the choice to a file, and calls ``then`` at the end; shows its progress,
+        and leaves no file where it is stopped. Raises UsageError if the file cannot be used.
+        """
+        from dcpinspect.tui.export_choices import refuse
+
+        path = os.path.expanduser(path.strip())
+        refuse(path, choice.names, self.inspection)
+
+        def write(goes_on: GoesOn) -> str:
+            def tell(share: float) -> None:
+                if not goes_on(share):
+                    raise InterruptedError
+
+            written = choice.write(path, tell)
+            if not goes_on(1):
+                os.unlink(path)
+                raise InterruptedError
+            return f"{written} are in {escape(path)}"
+
+        def end(sentence: str) -> None:
+            self.show_status(sentence)
+            then()
+
+        show = self.show_status
+        self._exporting.begin(
+            write, end, say=lambda words: show(f"exporting {words} · {escape(path)}")
+        )
 
     async def action_quit(self) -> None:
         """Quits the program."""
@@ -538,7 +568,7 @@ class InspectApp(ThemedApp):
             everything = messages(
                 "all messages, and leave", self.inspection, self.inspection.all_rows
             )
-            leave = partial(self._exporting.begin, then=partial(self.exit, opening))
+            leave = partial(self.export, then=partial(self.exit, opening))
             self.push_screen(ExportDialog([everything], leave))
 
     def action_preset(self, name: str) -> None:

@@ -128,10 +128,6 @@ class Heat:
         cells = numbers * SPANS + since[is_own] // self.span_ns
         np.add.at(self.counts.reshape(-1), cells, 1)
 
-    def copy(self) -> Heat:
-        """Returns the counts so far, which stay as they are."""
-        return replace(self, counts=self.counts.copy())
-
 
 def signs(
     heat: Heat,

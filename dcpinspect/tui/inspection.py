@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -240,7 +241,7 @@ class Inspection:
             findings,
             self._statistics.rows(self.reading, tables),
             self._statistics.charts(self.reading, tables),
-            self._heat.copy(),
+            replace(self._heat, counts=self._heat.counts.copy()),
             self.reading.coverage,
             LookedAt.from_reading(self.reading),
             len(

@@ -18,14 +18,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from dcpinspect.capture.folders import is_capture
 from dcpinspect.text import cells, counted, escape
 from dcpinspect.tui.base_app import Opening, ThemedApp
-from dcpinspect.tui.dialogs import PickList
+from dcpinspect.tui.dialogs import Dialog, PickList
 from dcpinspect.tui.history import Memory
 
 NO_RIGHT = "no right to capture; start again with sudo"
@@ -53,7 +52,7 @@ class Offer(Option):
         """
 
 
-class OpenScreen(ModalScreen[Opening | None]):
+class OpenScreen(Dialog[Opening]):
     """Asks what to open next; Esc returns None. What is typed goes to the path, and ↑ and ↓ to the
     list below it.
     """
@@ -177,10 +176,6 @@ class OpenScreen(ModalScreen[Opening | None]):
                 )
 
     # -- what was chosen
-
-    def action_move(self, how: str) -> None:
-        """Moves the cursor of the list."""
-        getattr(self._list, f"action_cursor_{how}")()
 
     def action_leave(self) -> None:
         """Closes the help if it is shown, and else the screen."""

@@ -13,6 +13,7 @@ from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
+from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -51,30 +52,23 @@ _WIDE = 50
 class Rate(Widget):
     """A chart over time; its title says what is drawn."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._results = Results()
-
-    def show(self, results: Results) -> None:
-        """Shows the results so far."""
-        self._results = results
-        self.refresh()
+    results: reactive[Results] = reactive(Results, always_update=True)
 
     def render(self) -> Text:
         """Draws the chart, for the size and in the colours of now."""
-        charts, (width, height) = self._results.charts, self.size
+        charts, (width, height) = self.results.charts, self.size
         if not charts.used:
             self.border_title = "messages over time"
             return Text(" no message so far")
         rows = [command.messages for command in charts.commands]
         row: IntArray = sum(rows, start=np.zeros(SPANS, np.int64))
         first_ns, last_ns = charts.ends
-        whose = "" if self._results.connection is None else " of all connections"
+        whose = "" if self.results.connection is None else " of all connections"
         over_time = " over time" if width >= _WIDE else ""
         most = f"at most {int(row.max()):,} in {duration(charts.span_ns, is_exact=True)}"
         self.border_title = f"messages{whose}{over_time}, {most}"
         happened = (
-            happenings(self._results.findings, theme.glyphs_of(self.app)) if height > 2 else []
+            happenings(self.results.findings, theme.glyphs_of(self.app)) if height > 2 else []
         )
         series = row, charts.span_ns, last_ns - first_ns
         high = max(1, height - 1 - bool(happened))
@@ -129,7 +123,7 @@ class OverviewView(View):
         self._said.update(self._verdict_text)
         self.findings.show(results.findings, is_final=inspection.state != "reading")
         self.map.show(results)
-        self.rate.show(results)
+        self.rate.results = results
         self.connections.show(
             self._talks, inspection.connection, has_all=inspection.connection is not None
         )

@@ -21,6 +21,7 @@ from dcpinspect.tui import theme
 from dcpinspect.tui.export_choices import Choice, of_vbucket
 from dcpinspect.tui.heat_map import HeatMap
 from dcpinspect.tui.line_view import LineView, labelled
+from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_map import VbucketMap
 from dcpinspect.tui.view import Spot, View
 
@@ -48,7 +49,7 @@ class VbucketsView(View):
         self.heat = HeatMap(id="heat")
         self._side = VerticalScroll(id="vbuckets-side", can_focus=False)
         self._legend, self._about = Static(id="vbuckets-legend"), Static(id="vbuckets-about")
-        self._is_old = True
+        self._shown: Results | None = None
 
     def compose(self) -> ComposeResult:
         """Yields the widgets of the view."""
@@ -68,28 +69,23 @@ class VbucketsView(View):
         """The widget that is shown, which gets the focus."""
         return self.map if self.form == "map" else self.heat
 
-    def take_up(self) -> None:
-        """Shows new results if the view is shown."""
-        self._is_old = True
-        super().take_up()
-
     def arrive(self) -> None:
         """Shows the latest results, and the details of what is under the cursor."""
-        if self._is_old and self.is_mounted:
-            self._is_old = False
+        if self._shown is not self.host.inspection.results and self.is_mounted:
             self._fill()
         self._describe()
 
     def _fill(self) -> None:
         """Gives the latest results to the shown form, and to the map, which the others ask."""
         inspection, before = self.host.inspection, self.keyboard
-        self.map.show(inspection.results)
+        self._shown = inspection.results
+        self.map.show(self._shown)
         is_map = self.form == "map"
         self.map.display, self.heat.display = is_map, not is_map
         self.set_class(not is_map, "-heat")
         self.set_class(self.map.cells.has_few, "-few")
         if not is_map:
-            self.heat.show(inspection.results, self.map.cells, *inspection.reading.ends)
+            self.heat.show(self._shown, self.map.cells, *inspection.reading.ends)
         if self.keyboard is not before and before.has_focus:
             self.keyboard.focus()
 
