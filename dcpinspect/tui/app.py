@@ -457,11 +457,11 @@ class InspectApp(ThemedApp):
         refuse(path, choice.names, self.inspection)
 
         def write(goes_on: GoesOn) -> str:
-            def tell(share: float) -> None:
+            def report_share(share: float) -> None:
                 if not goes_on(share):
                     raise InterruptedError
 
-            written = choice.write(path, tell)
+            written = choice.write(path, report_share)
             if not goes_on(1):
                 os.unlink(path)
                 raise InterruptedError
