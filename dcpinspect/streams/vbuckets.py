@@ -60,10 +60,7 @@ def vbucket_records(
     latest = NumberColumn(unbiased(streams.last[numbers[last]]), received)
     request = streams.request
     key = client[numbers[begin]] << VBUCKET_BITS | streams.vbucket[numbers[begin]]
-    high, told_ns, is_reported = _high_seqnos(reports, names, key)
-    # items that come after it tell of a higher one
-    newest_item, item_ns = streams.last[numbers[last]], streams.latest.time[numbers[last]]
-    high = np.where(received & (item_ns > told_ns), np.maximum(high, newest_item), high)
+    high, is_reported = _high_seqnos(reports, names, key)
     waiting = waits.are_waiting[newest]
     # another client may have been told of the seqno that the newest stream waits for
     high_seqno = unbiased(np.where(waiting, waits.newest[newest], high))
@@ -127,23 +124,18 @@ def _connections(groups: Groups, connection: IntArray) -> WordColumn:
 
 def _high_seqnos(
     reports: Reports, names: NameNumbers, keys: IntArray
-) -> tuple[IntArray, IntArray, BoolArray]:
-    """Returns the newest seqno, biased, told to each client of each vbucket, when, and whether
-    any.
-    """
+) -> tuple[IntArray, BoolArray]:
+    """Returns the newest seqno, biased, told to each client of each vbucket, and whether any."""
     has_name = reports.connection < len(names.of)
     name_number = np.where(has_name, names.of[np.where(has_name, reports.connection, 0)], -1)
     latest = np.flatnonzero((reports.kind == LATEST) & (name_number >= 0))
     report_keys = name_number[latest] << VBUCKET_BITS | reports.vbucket[latest]
     order = np.lexsort((reports.place.row[latest], reports.place.time[latest], report_keys))
-    report_keys, report_numbers = report_keys[order], latest[order]
+    report_keys, seqno = report_keys[order], reports.value[latest][order]
     positions = np.searchsorted(report_keys, keys, "right") - 1
     is_reported = (
         (positions >= 0) & (report_keys[np.maximum(positions, 0)] == keys)
         if len(report_keys)
         else np.zeros(len(keys), dtype=np.bool_)
     )
-    if not len(report_keys):
-        return keys, keys, is_reported
-    newest = report_numbers[positions]
-    return reports.value[newest], reports.place.time[newest], is_reported
+    return (seqno[positions] if len(report_keys) else keys), is_reported

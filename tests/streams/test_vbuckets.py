@@ -116,25 +116,6 @@ def test_high_seqnos_of_replicas_are_not_the_vbuckets() -> None:
     assert tables(talk).vbuckets[0]["high_seqno"] == 50
 
 
-def test_no_high_seqno_is_below_a_later_item() -> None:
-    talk = opened()
-    talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 4}]}, state="active")
-    stream = talk.stream(7)
-    stream.snapshot(0, 6, "memory")
-    stream.mutation(6, "k")
-    (vbucket,) = tables(talk).vbuckets
-    assert (vbucket["last_seqno"], vbucket["high_seqno"], vbucket["behind"]) == (6, 6, 0)
-
-
-def test_a_high_seqno_that_is_told_later_may_be_lower_as_after_a_failover() -> None:
-    talk = opened()
-    stream = talk.stream(7)
-    stream.snapshot(0, 6, "memory")
-    stream.mutation(6, "k")
-    talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 4}]}, state="active")
-    assert tables(talk).vbuckets[0]["high_seqno"] == 4
-
-
 def test_the_last_time_is_that_of_whichever_stream_spoke_last() -> None:
     talk = opened(enable_stream_id="true")
     streams = [talk.stream(7, value={"sid": sid}) for sid in (1, 2, 3)]
