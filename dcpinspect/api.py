@@ -382,7 +382,7 @@ class Recording:
             with self._read(track=True) as reading, closing(reading.ahead()) as batches:
                 for batch in batches:
                     history.feed(batch.redacted(self._redactor))
-        history.read(reading, findings=self.findings())
+        history.read(reading, self._made(check=True)[1], findings=self.findings())
         return history
 
     def report(self, path: Name, *, redact: bool = False, redact_salt: str | None = None) -> None:

@@ -89,8 +89,14 @@ class TableView:
         asked for, findings are counted for people only: programs shall not wait for what few need.
         """
         from dcpinspect.output.render.record_lines import READABLE
+        from dcpinspect.streams.table_columns import BY_TABLE
 
-        columns = READABLE[self.name] if self.columns is None and is_text else self.columns or ()
+        every_column = [column.name for column in BY_TABLE[self.name].columns]
+        columns = self.columns or (
+            READABLE[self.name]
+            if is_text
+            else [name for name in every_column if name != "findings"]
+        )
         filter_ = self.selection.filter
         return [*columns, *self.selection.sort, *(filter_.columns if filter_ else ())]
 

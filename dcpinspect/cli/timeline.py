@@ -91,7 +91,7 @@ def timeline(
             findings = reading.findings(
                 wanted=lambda case: vbucket in (case.vbuckets or (vbucket,))
             )
-            history.read(reading, only, bounds, findings)
+            history.read(reading, reading.by_name(), only, bounds, findings)
             if not history.streams and reading.messages:
                 refuse_unless_damaged(
                     reading, _why_nothing(reading, vbucket, connection, filter_, bounds)

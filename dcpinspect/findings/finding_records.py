@@ -132,23 +132,6 @@ def finding_records(
     )
 
 
-def told_verdict(stream: Mapping[str, Any], findings: Sequence[Finding]) -> str:
-    """Returns the verdict on a stream, by its row in the table of streams and by what findings know
-    beyond it.
-    """
-    verdict: str = stream["verdict"]
-    for finding in findings:
-        word, replaced = _BECOME.get(finding.rule, ("", ()))
-        if verdict in replaced and any(
-            stream["vbucket"] in case.vbuckets
-            and stream["connection"] in case.connections
-            and stream["sid"] == case.sid
-            for case in finding.case_of_each
-        ):
-            return word
-    return verdict
-
-
 def with_counts(
     tables: Mapping[str, Records], findings: Sequence[Finding], clients: Mapping[int, str]
 ) -> dict[str, Records]:

@@ -118,30 +118,7 @@ class Heap:
             for occurrence in self.shown
             if not occurrence.places or not is_out(occurrence.places[0])
         ]
-        heap = self._with(kept_occurrences, is_last_out=bool(self.last) and is_out(self.last[0]))
-        if heap is None or heap is self:
-            return heap
-        advice = {
-            advice_text: advice_place
-            for advice_text, advice_place in self.advice.items()
-            if advice_place is None or not is_out(advice_place)
-        }
-        return replace(heap, advice=advice)
-
-    def outside(self, spans: Sequence[tuple[int, int]]) -> Heap | None:
-        """Returns a heap without the occurrences of whose time these spans cover half; None if no
-        occurrence is left. Rows stay.
-        """
-        kept_occurrences = [
-            occurrence for occurrence in self.shown if not _cover(spans, occurrence.span)
-        ]
-        last_ns = self.last[0].time_ns if self.last else 0
-        return self._with(kept_occurrences, is_last_out=_cover(spans, (last_ns, last_ns)))
-
-    def _with(self, kept_occurrences: list[Occurrence], *, is_last_out: bool) -> Heap | None:
-        """Returns a heap with these of the occurrences that are shown, and those that are not shown
-        unless the last one is out; None if nothing shows an occurrence.
-        """
+        is_last_out = bool(self.last) and is_out(self.last[0])
         if len(kept_occurrences) == len(self.shown) and not is_last_out:
             return self
         if not kept_occurrences:
@@ -151,8 +128,39 @@ class Heap:
             if is_last_out
             else self.count - len(self.shown) + len(kept_occurrences)
         )
-        last = () if is_last_out else self.last
-        return replace(self, shown=kept_occurrences, last=last, count=remaining)
+        advice = {
+            advice_text: advice_place
+            for advice_text, advice_place in self.advice.items()
+            if advice_place is None or not is_out(advice_place)
+        }
+        return replace(
+            self,
+            shown=kept_occurrences,
+            last=() if is_last_out else self.last,
+            count=remaining,
+            advice=advice,
+        )
+
+    def outside(self, spans: Sequence[tuple[int, int]]) -> Heap | None:
+        """Returns a heap without the occurrences of whose time these spans cover half; None if no
+        occurrence is left that is shown. Rows stay.
+
+        The whole heap is returned where not all occurrences are shown, since when the others were
+        is unknown.
+        """
+        kept_occurrences = [
+            occurrence for occurrence in self.shown if not _cover(spans, occurrence.span)
+        ]
+        if not kept_occurrences:
+            return None
+        if len(kept_occurrences) == len(self.shown) or self.count > len(self.shown):
+            return self
+        return replace(
+            self,
+            shown=kept_occurrences,
+            count=len(kept_occurrences),
+            last_time_ns=max(occurrence.span[1] for occurrence in kept_occurrences),
+        )
 
     @property
     def first_time_ns(self) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MOST_BETWEEN = 64
 """Greatest number of streams, opened while a client was away, that are asked whether they received
-what it skipped.
+what it skipped; and of streams that were opened before.
 """
 _AWAY_NS = 10_000_000_000
 """A member that is away for so long loses its vbuckets to others: the timeout of Kafka's consumers."""
@@ -47,9 +47,13 @@ class Members:
         """Returns whether two connections are of members of one group: programs that share the
         vbuckets of a bucket, by the part of their DCP names that is the same.
         """
-        names, groups = self._context.names.of, self._group_numbers.of
-        is_one = groups[connection] >= 0 and groups[connection] == groups[other]
-        return bool(is_one and names[other] not in self._strangers.get(names[connection], ()))
+        names = self._context.names.of
+        are_strangers = names[other] in self._strangers.get(names[connection], ())
+        return self._may_be_of_group(connection, other) and not are_strangers
+
+    def _may_be_of_group(self, connection: int, other: int) -> bool:
+        groups = self._group_numbers.of
+        return bool(groups[connection] >= 0 and groups[connection] == groups[other])
 
     def vbuckets_of_others(self, connection: int, since_ns: int) -> set[int]:
         """Returns the vbuckets of which other members of a client's group had a stream at a time or
@@ -105,9 +109,10 @@ class Members:
 
     def received(self, old: int, new: int) -> bool:
         """Returns whether other members of a client's group received all that its stream ``new``
-        leaves out behind ``old``, on streams that they opened in between.
+        leaves out behind ``old``, on streams that they had in between.
 
-        A connection whose beginning was not captured may be a member's.
+        A connection whose beginning was not captured may be a member's. So may be one that had most
+        vbuckets beside the client for a while, as a stand-by has.
         """
         context, streams = self._context, self._context.streams
         sight, logs = context.sight, context.logs
@@ -115,13 +120,13 @@ class Members:
         start, log = after.request.start, logs.entries(after.log)
         # on another branch, the client has nothing that it could resume from
         reached = before.position if before.position < start else LEAST
-        opened_between = self._opened_between(new, before.at.time, after.opened.time)
-        for number in sorted(opened_between, key=streams.request.start.__getitem__):
+        between = self._between(new, before.at.time, after.opened.time)
+        for number in sorted(between, key=streams.request.start.__getitem__):
             member = streams[number]
             is_named, connection = context.owners[member.connection].is_named, member.connection
             if (
                 context.names.of[connection] == context.names.of[after.connection]
-                or (is_named and not self.are_of_group(after.connection, connection))
+                or (is_named and not self._may_be_of_group(after.connection, connection))
                 or not context.granted[number]
                 or not member.has_position
                 or (
@@ -140,8 +145,10 @@ class Members:
             reached = max(reached, position)
         return bool(reached >= start)
 
-    def _opened_between(self, stream: int, since_ns: int, until_ns: int) -> list[int]:
-        """Returns the first streams of the vbucket of a stream that were opened in that time."""
+    def _between(self, stream: int, since_ns: int, until_ns: int) -> list[int]:
+        """Returns streams of the vbucket of a stream that there were in that time: the last ones
+        that were opened before it, and the first ones in it.
+        """
         group = int(self._groups.of[stream])
         if group not in self._in_order:
             numbers = np.array(self._groups[group], dtype=np.int64)
@@ -149,10 +156,11 @@ class Members:
             order = np.argsort(times, kind="stable")
             self._in_order[group] = times[order], numbers[order]
         times, numbers = self._in_order[group]
-        first = np.searchsorted(times, since_ns, "left")
-        behind = np.searchsorted(times, until_ns, "right")
-        first_streams: list[int] = numbers[first : min(behind, first + MOST_BETWEEN)].tolist()
-        return first_streams
+        first = int(np.searchsorted(times, since_ns, "left"))
+        behind = int(np.searchsorted(times, until_ns, "right"))
+        asked = numbers[max(0, first - MOST_BETWEEN) : min(behind, first + MOST_BETWEEN)]
+        there: list[int] = asked[self._context.conduct.until_ns[asked] >= since_ns].tolist()
+        return there
 
     @cached_property
     def _groups(self) -> Groups:
@@ -198,9 +206,7 @@ class Members:
         """
         if not self.has_only_some(client):
             return False
-        if client not in self._divided_ns:
-            self._divided_ns[client] = self._times_of_dividing(client)
-        times = self._divided_ns[client]
+        times = self._times_of_dividing(client)
         first = bisect_left(times, time_ns - PATIENCE_NS)
         return first < len(times) and times[first] <= time_ns + PATIENCE_NS
 
@@ -208,6 +214,8 @@ class Members:
         """Returns when a client closed a stream that it did not ask for again, or asked for a
         vbucket for the first time after it had asked for no new one for a while; sorted.
         """
+        if client in self._divided_ns:
+            return self._divided_ns[client]
         context, streams = self._context, self._context.streams
         numbers = context.consumers.of_name[client]
         requests = np.concatenate([context.streams_of(number) for number in numbers])
@@ -216,6 +224,7 @@ class Members:
         first_ns = np.sort(streams.opened.time[requests[previous < 0]])
         taken_ns = first_ns[1:][np.diff(first_ns) > _AWAY_NS]
         times: list[int] = np.sort(np.append(streams.closed_time[given_up], taken_ns)).tolist()
+        self._divided_ns[client] = times
         return times
 
     def _starts_and_pauses(self, client: str) -> tuple[list[int], list[int]]:
@@ -239,7 +248,8 @@ class Members:
         is_pause = np.diff(times) > _AWAY_NS  # others connect to their nodes one after the other
         is_pause &= (heard_ns - times > PATIENCE_NS)[:-1] & context.granted[requests[:-1]]
         pauses_ns: list[int] = times[:-1][is_pause].tolist()
-        if self.has_only_some(client):
+        # who has had all vbuckets once, and gave some away, shares them, too
+        if self.has_only_some(client) or self._times_of_dividing(client):
             pauses_ns += [time_ns for time_ns, away_ns in starts if away_ns > _AWAY_NS]
         return [time_ns for time_ns, _ in starts], sorted(pauses_ns)
 

@@ -413,3 +413,8 @@ def on_seqno_ack(state: ReadingState, message: Message) -> None:
     stream.acknowledged = message.seqno
     stream.acknowledged_at = message.place
     stream.awaited.row = 0
+    if stream.snapshot >= 0 and stream.prepared > stream.acknowledged:
+        # an incomplete snapshot may wait for its end, where waiting begins
+        state_of_snapshot = state.snapshots[stream.snapshot].state
+        if state_of_snapshot == t.COMPLETE or state_of_snapshot == t.COMPLETE_ADVANCED:
+            stream.awaited = message.place

@@ -13,7 +13,6 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.streams.items import Items, VbucketItems
 from dcpinspect.streams.state import unbiased
-from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.filter import Filter
 from dcpinspect.tables.record_rows import RecordSelection
 from dcpinspect.tables.record_tables import Records, WordColumn
@@ -149,7 +148,7 @@ class StreamStory:
 
 
 def stories(
-    tables: Tables,
+    tables: Mapping[str, Records],
     vbucket: int,
     connections: Sequence[range],
     items: VbucketItems,
@@ -158,12 +157,14 @@ def stories(
 ) -> list[StreamStory]:
     """Returns the streams of a vbucket in order of their opening.
 
+    ``tables``: those of a reading by name, ``streams`` with the verdicts that findings tell.
     ``connections``: only on these; all if empty. ``items``: fed with the whole reading. ``only``:
     streams for which this filter is true. ``bounds``: streams that go on in this span of time.
     """
     selection = RecordSelection(vbuckets=(range(vbucket, vbucket + 1),), connections=connections)
     streams, snapshots, gaps = (
-        selection.matching(table) for table in (tables.streams, tables.snapshots, tables.gaps)
+        selection.matching(table)
+        for table in (tables["streams"], tables["snapshots"], tables["gaps"])
     )
     rows = _plain_rows(streams)
     keys = _keys(streams)

@@ -205,7 +205,8 @@ VBUCKETS = RecordTable(
         requested_end u64: of the newest stream
         first_seqno u64: first seqno received
         last_seqno u64: greatest seqno of the newest stream that received any
-        high_seqno u64: high seqno from the server; null if it sent none
+        high_seqno u64: high seqno that the server sent last, which later items may exceed; null if it
+            sent none
         behind u64: seqnos from the last that was received up to the high seqno; null without a high
             seqno
         items i64: event messages of all its streams

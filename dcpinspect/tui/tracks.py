@@ -125,7 +125,7 @@ def tracks_of(
     Raises the same errors as ``Store.messages``.
     """
     results = inspection.results
-    if results.tables is None:
+    if not results.records:
         return Tracks(vbucket)
     first_ns = inspection.reading.first_time_ns or 0
     only = (
@@ -135,7 +135,7 @@ def tracks_of(
     items, rows = store.items_of(vbucket, goes_on), store.of_vbucket(vbucket)
     (kind,) = store.numbers(rows, ("_kind",))
     apart = rows[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))][:_MOST_NOTED]
-    stream_stories = stories(results.tables, vbucket, only, items)
+    stream_stories = stories(results.records, vbucket, only, items)
     notes = by_stream(stream_stories, _noted(inspection, apart))
     evidence = partial(_evidence, store, rows)
     findings = inspection.results.findings

@@ -175,6 +175,20 @@ def test_a_replica_that_stops_acknowledging_prepares() -> None:
     assert len(found(replica(2))) == 1
 
 
+def test_a_replica_that_acknowledges_one_behind_and_then_stops() -> None:
+    """What it acknowledges comes after the snapshot of the next prepare, as on a busy link."""
+    talk = opened(enable_sync_writes="true")
+    stream = talk.stream(7)
+    for start, seqno in ((0, 2), (3, 5)):
+        stream.snapshot(start, seqno, "memory", "checkpoint")
+        stream.prepare(seqno, f"k{seqno}", {"a": 1})
+    stream.seqno_acknowledged(2)
+    talk.wait(40)
+    talk.noop()
+    (one,) = findings(talk, rules=IDS)
+    assert one.message == "prepares up to 5 not acknowledged for 40.0 s, after 2"
+
+
 @pytest.mark.parametrize(
     "talk",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -36,6 +37,32 @@ def test_pods_whose_names_differ_in_a_number_are_members_of_a_group(
     member = received(name, 8, 11, port=50_002, host="10.0.0.9", close=True)
     again = received("orders-0", 11, 12, port=50_003)
     assert skipped(first, member, again) == [SKIPPED] * is_found
+
+
+def test_a_stand_by_that_had_the_vbuckets_beside_the_client_received_what_it_left_out() -> None:
+    """It opened its streams while the client still had them, and both went on for a while."""
+    first, member, again = (
+        opened(name, port=50_000 + number)
+        for number, name in enumerate(("orders-0", "orders-1", "orders-0"))
+    )
+    member.host = "10.0.0.9"
+    for talk, start, last in ((first, 0, 8), (member, 6, 11), (again, 11, 12)):
+        stream = talk.stream(7, start=start, log=[(0xA, 0)])
+        stream.snapshot(start, last, "memory")
+        for seqno in range(start + 1, last + 1):
+            stream.mutation(seqno, "k")
+            talk.wait(1)
+    first.wait(10)
+    first.noop()
+    first.close("client")
+    timed = [(first, 0), (member, 2), (again, 60)]
+    shifted = [
+        replace(packet, time_ns=packet.time_ns + seconds * 10**9)
+        for talk, seconds in timed
+        for packet in packets(talk)
+    ]
+    found = found_in(sorted(shifted, key=lambda packet: packet.time_ns))
+    assert [one.message for one in found if one.rule == "resume-skipped"] == []
 
 
 OLD_LOG, BRANCHED_LOG = ((0xA, 0),), ((0xB, 9), (0xA, 0))

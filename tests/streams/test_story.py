@@ -28,7 +28,7 @@ def with_links(
             tracker.feed(batch)
             items.feed(batch)
     links = engine.links
-    found = stories(tracker.tables(links), vbucket, connections, items)
+    found = stories(tracker.tables(links).by_name, vbucket, connections, items)
     return found, {link.number: link for link in links}
 
 

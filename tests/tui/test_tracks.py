@@ -118,7 +118,7 @@ def test_the_events_are_those_of_the_command_in_its_order(sample: str, vbucket: 
         reading.check(vbucket=vbucket)
         for batch in reading:
             history.feed(batch)
-        history.read(reading, findings=reading.findings())
+        history.read(reading, reading.by_name(), findings=reading.findings())
     told = [one.event for one in of(sample, vbucket).events]
     assert [(one.row, one.sign, one.text) for one in told] == [
         (one.row, one.sign, one.text) for one in folded(history.events)

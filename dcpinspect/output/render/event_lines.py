@@ -15,7 +15,6 @@ import orjson
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.findings.finding import Finding, MessagePlace
-from dcpinspect.findings.finding_records import told_verdict
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.message_lines import seconds_text, summary
 from dcpinspect.output.render.palette import GLYPHS
@@ -249,8 +248,7 @@ def events(
     """
     all_events: list[VbucketEvent] = []
     for stream_index, story in enumerate(streams):
-        verdict = told_verdict(story.stream, findings)
-        all_events += _of_stream(story, noted.get(stream_index, ()), links, last_rows, verdict)
+        all_events += _of_stream(story, noted.get(stream_index, ()), links, last_rows)
     if streams and all(story.stream["verdict"] in _OVER for story in streams):
         latest = max(all_events, key=lambda event: event.row)
         link = links[latest.connection]
@@ -277,7 +275,6 @@ def _of_stream(
     noted: Sequence[MessageEvent],
     links: Mapping[int, TcpConnection],
     last_rows: Mapping[int, int],
-    verdict: str,
 ) -> Iterator[VbucketEvent]:
     stream = story.stream
     stream_ids: tuple[int, int, int | None] = stream["connection"], stream["stream"], stream["sid"]
@@ -308,7 +305,7 @@ def _of_stream(
             event.time_ns,
         )
     last = max(last_rows.get(stream_ids[0], 0), stream["open_row"])
-    yield from _ends(stream, stream_ids, links[stream_ids[0]], last, verdict)
+    yield from _ends(stream, stream_ids, links[stream_ids[0]], last)
 
 
 def _ends(
@@ -316,11 +313,8 @@ def _ends(
     stream_ids: tuple[int, int, int | None],
     link: TcpConnection,
     last: int,
-    verdict: str,
 ) -> Iterator[VbucketEvent]:
-    """Yields how a stream ended, or stands when the capture ends. ``last``: the last row.
-    ``verdict``: on the stream, as findings tell it.
-    """
+    """Yields how a stream ended, or stands when the capture ends. ``last``: the last row."""
     end = (
         f"after seqno {stream['last_seqno']}"
         if stream["last_seqno"] is not None
@@ -344,7 +338,7 @@ def _ends(
             stream["end_row"], 4, *stream_ids, "stream-end", f"stream end: {reason}, {end}"
         )
     elif until_ns is not None:
-        text = f"the capture ends: {verdict}, {end}"
+        text = f"the capture ends: {stream['verdict']}, {end}"
         yield VbucketEvent(last, 5, *stream_ids, "state", text, until_ns)
 
 

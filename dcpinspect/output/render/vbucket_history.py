@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.filter import Filter
     from dcpinspect.tables.messages import MessageBatch
+    from dcpinspect.tables.record_tables import Records
 
 MOST_NOTED = 10_000
 """Number of system events and changes of state that are listed; further ones are counted."""
@@ -79,16 +80,19 @@ class VbucketHistory:
     def read(
         self,
         reading: Reading,
+        records: Mapping[str, Records],
         only: Filter | None = None,
         bounds: tuple[int, int] | None = None,
         findings: Sequence[Finding] = (),
     ) -> None:
-        """Finds the streams and events, once the reading has come to its end. ``only``: streams for
+        """Finds the streams and events, once the reading has come to its end.
+
+        ``records``: the tables by name, with the verdicts that findings tell. ``only``: streams for
         which this filter is true. ``findings``: those that are told of are among the events.
         """
         self.bounds, self._first_ns = bounds, reading.first_time_ns
         tables = reading.tables
-        self.streams = stories(tables, self.vbucket, self._only, self._items, only, bounds)
+        self.streams = stories(records, self.vbucket, self._only, self._items, only, bounds)
         of_streams = {story.key[0] for story in self.streams}
         self.connections = {
             row["connection"]: row

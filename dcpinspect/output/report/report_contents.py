@@ -299,7 +299,7 @@ def _weights(source: Source) -> dict[int, int]:
 
 
 def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:
-    vbucket_stories = stories(source.tables, vbucket, (), source.events_of(vbucket))
+    vbucket_stories = stories(source.by_name, vbucket, (), source.events_of(vbucket))
     latest = vbucket_stories[-limits.streams :]
     events = [event for event in of_findings(latest, source.findings) if event.cause is None]
     several = any(story.stream["sid"] is not None for story in latest)

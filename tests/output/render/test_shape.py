@@ -16,7 +16,7 @@ def of_sample(sample: str, vbucket: int) -> tuple[list[StreamStory], int]:
     with Reading([str(SAMPLES / sample)], track=True) as reading:
         for batch in reading:
             items.feed(batch)
-        return stories(reading.tables, vbucket, (), items), reading.first_time_ns or 0
+        return stories(reading.by_name(), vbucket, (), items), reading.first_time_ns or 0
 
 
 def times(sample: str, rows: list[int]) -> list[int]:

@@ -21,7 +21,7 @@ def told(
     with Reading([str(path)], track=True) as reading:
         for batch in reading:
             history.feed(batch)
-    history.read(reading, None, bounds)
+    history.read(reading, reading.by_name(), None, bounds)
     return history
 
 
@@ -46,7 +46,7 @@ def test_events_outside_of_a_span_of_time_are_left_out() -> None:
 def test_the_state_at_the_end_is_the_verdict_of_the_table_of_vbuckets(
     seconds: int, verdict: str, tmp_path: Path
 ) -> None:
-    """It stands still by a finding, of which the table of streams knows nothing."""
+    """It stands still by a finding."""
     path = tmp_path / "standing.pcap"
     path.write_bytes(capture(standing(kind="memory", seconds=seconds)))
     with dcpinspect.open(path) as recording:
