@@ -68,9 +68,6 @@ class Outcomes:
         client = self._client(case)
         over, row = self._over(case)
         is_handled = over == "recovered" and case.rule in HANDLED
-        if over == "recovered" and case.rule == "connection-closed" and case.next:
-            reason = case.next.partition("; ")[0]
-            case = replace(case, next=f"{reason}; the consumer has all its streams again")
         return replace(
             case,
             severity="note" if is_handled else case.severity,
