@@ -330,7 +330,7 @@ def test_the_terminal_ui_shows_and_exports_no_marker(capture: Path, tmp_path: Pa
         assert (
             found(
                 "".join(
-                    copied(form, inspection.store.messages([row]), "") for row in rows.tolist()
+                    copied(form, inspection.store.messages([row])) for row in rows.tolist()
                 ).encode()
             )
             == set()

@@ -261,7 +261,7 @@ def test_the_terminal_ui_shows_nothing_of_it(capture: Path) -> None:
     for row in range(1, inspection.store.rows + 1, 12):
         batch = inspection.store.messages([row])
         shown += _texts(Entries(batch.annotate(0), 80, 20).top())
-        shown += [copied(form, batch, "") for form in ("json", "hex")]
+        shown += [copied(form, batch) for form in ("json", "hex")]
     inspection.close()
     assert len(shown) > 1_000
     assert leaks("\n".join(shown).encode(errors="surrogateescape")) == set()
