@@ -1,5 +1,5 @@
 """Writes a report as text, small enough to be passed on. As Markdown, for a ticket's text field, it
-has at most 60 lines, the worst first.
+has all that ``check`` says of each finding, as long as that fits into a text field.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dcpinspect.output.report.report_contents import Contents, Limits, Source, c
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import clip, escape
 
-MOST_LINES = 60
+MOST_LINES = 300
 _ROWS = 5
 """Greatest number of rows of a table."""
 _BLOCK = 120
@@ -74,8 +74,8 @@ def plain(text: str) -> str:
 
 
 def _findings(contents: Contents, room: int) -> Iterator[str]:
-    """Yields the findings in at most ``room`` lines: the block that the command ``check`` prints,
-    where nothing is markup.
+    """Yields the findings in at most ``room`` lines: the block that the command ``check`` prints
+    into a pipe, where nothing is markup.
     """
     several = [
         *contents.causes,
@@ -87,8 +87,9 @@ def _findings(contents: Contents, room: int) -> Iterator[str]:
             contents.source.files,
             lambda text, _: text,
             width=_BLOCK,
+            looked=contents.source.looked,
             instead=contents.verdict,
-            limit=room - 3,
+            limit=room,
         )
     )
     yield from ("## Findings", "")
@@ -97,7 +98,8 @@ def _findings(contents: Contents, room: int) -> Iterator[str]:
         return
     # longer than any of the block's own, so that none ends it
     fence = "`" * max([3, *(len(ticks) + 1 for line in lines for ticks in _TICKS.findall(line))])
-    yield from (fence, *lines[lines.index("") + 1 :], fence, "")
+    # without the verdict, which is above, and the hint, which needs the capture
+    yield from (fence, *lines[lines.index("") + 1 : -1 - lines[::-1].index("")], fence, "")
 
 
 def _verdicts(contents: Contents) -> list[str]:
