@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 
 from dcpinspect.findings.finding_records import with_findings
 from dcpinspect.findings.registry import ORDINARY, RULES
+from dcpinspect.output.render.event_lines import NOTED, MessageEvent
 from dcpinspect.output.render.pipeline_text import info_lines
 from dcpinspect.output.render.table import cell_texts
 from dcpinspect.output.render.verdict import LookedAt
@@ -65,7 +66,7 @@ def of_pipeline(found_in: RunResults) -> Source:
     by_name = with_findings(
         tables.by_name, findings, RULES, checker.clients(everything.links), everything.files
     )
-    messages = manifest.dataset("messages")
+    messages, numbers = manifest.dataset("messages"), _numbers(manifest)
     return Source(
         title=title_of(everything.files),
         facts=_facts(manifest),
@@ -76,7 +77,8 @@ def of_pipeline(found_in: RunResults) -> Source:
         by_name=by_name,
         charts=_charts(messages, by_name["connections"]),
         coverage=everything.coverage,
-        events_of=partial(_events_of, messages, _numbers(manifest)),
+        events_of=partial(_events_of, messages, numbers),
+        noted_of=partial(_noted_of, messages, numbers),
         messages=partial(_message_facts, messages),
         is_redacted=manifest.is_redacted,
         lacks=(LACKS,),
@@ -170,6 +172,26 @@ def _events_of(messages: Any, numbers: Mapping[int, int], vbucket: int) -> Vbuck
             )
         )
     return items
+
+
+def _noted_of(messages: Any, numbers: Mapping[int, int], vbucket: int) -> list[MessageEvent]:
+    rows = messages.to_table(
+        columns=["row", "time_ns", "connection_id", "sid", "by_seqno", "opcode"],
+        filter=(ds.field("vbucket") == vbucket)
+        & (ds.field("side") == "request")
+        & ds.field("opcode").isin(list(NOTED)),
+    ).sort_by("row")
+    return [
+        MessageEvent(
+            row["row"],
+            row["time_ns"],
+            numbers.get(row["connection_id"], 0),
+            -1 if row["sid"] is None else row["sid"],
+            None if row["by_seqno"] is None else row["by_seqno"] % (1 << 64),
+            *NOTED[row["opcode"]],
+        )
+        for row in rows.to_pylist()
+    ]
 
 
 def _nullable(column: Any) -> NumberColumn:

@@ -14,19 +14,17 @@ import numpy as np
 from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.event_lines import (
-    MessageEvent,
     VbucketEvent,
     by_stream,
     events,
     folded,
     lasted_until,
-    noted,
+    noted_in,
 )
 from dcpinspect.output.render.shape import Mark, Shape, by_seqno, by_time
 from dcpinspect.output.render.timeline_text import name, words
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.reading.store.store import Store
-from dcpinspect.streams.record_codes import SET_STATE, SYSTEM_EVENT
 from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.text import escape
 from dcpinspect.tui.inspection import Inspection
@@ -34,7 +32,7 @@ from dcpinspect.tui.results import rows_of
 
 Axis = Literal["seqno", "time"]
 
-_MOST_NOTED = _MOST_FOUND = 10_000
+_MOST_FOUND = 10_000
 
 
 class TrackEvent(NamedTuple):
@@ -133,10 +131,8 @@ def tracks_of(
     )
     store = inspection.store
     items, rows = store.items_of(vbucket, goes_on), store.of_vbucket(vbucket)
-    (kind,) = store.numbers(rows, ("_kind",))
-    apart = rows[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))][:_MOST_NOTED]
     stream_stories = stories(results.records, vbucket, only, items)
-    notes = by_stream(stream_stories, _noted(inspection, apart))
+    notes = by_stream(stream_stories, noted_in(store, vbucket))
     evidence = partial(_evidence, store, rows)
     findings = inspection.results.findings
     several = any(story.stream["sid"] is not None for story in stream_stories)
@@ -223,14 +219,6 @@ def _events(
         for event, track_number, seqno, row_ns in zip(events, owner, seqnos, times, strict=True)
         for time_ns in (row_ns if event.time_ns is None else event.time_ns,)
     ]
-
-
-def _noted(inspection: Inspection, rows: RowNumbers) -> list[MessageEvent]:
-    """Returns the messages that are events by themselves, of which a vbucket has few."""
-    if not len(rows):
-        return []
-    batch = inspection.store.messages(rows)
-    return list(noted(batch, np.arange(len(batch))))
 
 
 def _with_marks(

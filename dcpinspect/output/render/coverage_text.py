@@ -37,11 +37,11 @@ OTHER_LINK = (
 )
 
 _COLUMNS = (
-    "con", "payload bytes", "protocol", "captured", "decoded", "skipped", "unfinished", "not decodable", "TLS", "duplicate", "late",
+    "con", "direction", "protocol", "captured", "decoded", "skipped", "unfinished", "not decodable", "TLS", "duplicate", "late",
     "missing",
     "cut off", "holes", "why skipped",
 )  # fmt: skip
-_LEFT = ("payload bytes", "protocol", "why skipped")
+_LEFT = ("direction", "protocol", "why skipped")
 
 
 def coverage_table(

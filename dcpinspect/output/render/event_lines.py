@@ -23,6 +23,8 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.reading.store.store import Store
+from dcpinspect.streams.record_codes import SET_STATE, SYSTEM_EVENT
 from dcpinspect.streams.story import StreamStory
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.words import (
@@ -107,18 +109,21 @@ class MessageEvent:
     text: str
 
 
-_NOTED = {
+_MOST_NOTED = 10_000
+"""Number of system events and changes of state of a vbucket that are told."""
+NOTED = {
     int(Opcode.DCP_SYSTEM_EVENT): ("S", "system event"),
     int(Opcode.DCP_SET_VBUCKET_STATE): ("V", "state of the vbucket"),
 }
+"""Letter and name of the messages that are events by themselves, by opcode."""
 
 
 def noted(batch: MessageBatch, rows: RowNumbers) -> Iterator[MessageEvent]:
     """Yields the system events and changes of state among these messages of a batch."""
     decoded = batch.decoded
     requests = rows[~decoded.is_response[rows]]
-    for row in requests[np.isin(decoded.opcode[requests], list(_NOTED))].tolist():
-        letter, name = _NOTED[int(decoded.opcode[row])]
+    for row in requests[np.isin(decoded.opcode[requests], list(NOTED))].tolist():
+        letter, name = NOTED[int(decoded.opcode[row])]
         sid = decoded.sid.value_at(row)
         message = (
             int(batch.row[row]),
@@ -129,6 +134,19 @@ def noted(batch: MessageBatch, rows: RowNumbers) -> Iterator[MessageEvent]:
         yield MessageEvent(
             *message, batch.shown_number("by_seqno", row), letter, f"{name}: {summary(batch, row)}"
         )
+
+
+def noted_in(store: Store, vbucket: int) -> list[MessageEvent]:
+    """Returns the system events and changes of state of a vbucket in a store, of which there are
+    few. Raises the same errors as ``Store.messages``.
+    """
+    rows = store.of_vbucket(vbucket)
+    (kind,) = store.numbers(rows, ("_kind",))
+    rows = rows[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))][:_MOST_NOTED]
+    if not len(rows):
+        return []
+    batch = store.messages(rows)
+    return list(noted(batch, np.arange(len(batch))))
 
 
 def by_stream(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -47,9 +48,10 @@ class Table:
 
     id: str
     title: str
-    heading: Sequence[str]
+    heading: Sequence[tuple[str, str]]
+    """Names of columns, each with its class."""
     rows: Sequence[Sequence[tuple[str, str]]]
-    """Cells: their text and its colour."""
+    """Cells: their text and its classes."""
     below: Sequence[str]
     """What stands below each row."""
     links: Mapping[int, str]
@@ -58,6 +60,9 @@ class Table:
 
 _WIDTH = 160
 """Number of letters in a row of a table: as many as a window of 1,280 pixels has room for."""
+_NUMBER = re.compile(r"[\d,]*")
+_AMOUNT = re.compile(r"(bytes|items|gap_seqnos|behind|snapshots|streams|rollbacks|holes)$")
+"""Columns of amounts; seqnos, rows and other numbers are names, which one copies."""
 _LINE_COLUMNS = ("Time", "Con", "Message", "vb", "Opaque", "Seqno", "Bytes", "Summary")
 """Headings of the columns of a message, as the command ``read`` has them."""
 
@@ -208,7 +213,7 @@ def _charts(contents: Contents) -> Iterator[tuple[str, Markup, Sequence[str]]]:
             yield title, _picture(drawn[0]), drawn[1]
     answers = report_pictures.round_trips(charts)
     if answers is not None:
-        yield "How long answers took", _picture(answers), ()
+        yield "How long answers took, and how many took so long", _picture(answers), ()
     for connection, picture in report_pictures.windows(charts):
         yield f"Flow control of connection {connection}", _picture(picture), ()
 
@@ -234,8 +239,7 @@ def _tables(contents: Contents, linked: frozenset[int]) -> Iterator[Table]:
         yield Table(
             "coverage",
             "coverage: what became of every byte",
-            heading,
-            [[(text, "") for text in row] for row in rows[: contents.limits.rows]],
+            *_painted(heading, rows[: contents.limits.rows]),
             [""] * len(rows),
             {},
         )
@@ -245,14 +249,36 @@ def _table(title: str, records: Records, links: Mapping[int, str]) -> Table:
     table = records.arrow(read_columns(records, title))
     hidden = hidden_columns(table, FIRST[title], _WIDTH)
     heading = [name for name in table.schema.names if name not in hidden]
-    rows = [
-        list(zip(row, paints_of(heading, row), strict=True))
-        for row in zip(*table_texts(table.select(heading)), strict=True)
-    ]
+    rows = list(zip(*table_texts(table.select(heading)), strict=True))
     hidden.sort(key=lambda name: name not in SENTENCES)
     below = (
         [" · ".join(values) for values in named_values(table.select(hidden))]
         if hidden
         else [""] * len(rows)
     )
-    return Table(title, title, heading, rows, below, links)
+    return Table(title, title, *_painted(heading, rows), below, links)
+
+
+def _painted(
+    names: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[list[tuple[str, str]], list[list[tuple[str, str]]]]:
+    """Returns heading and rows with the classes of their cells: numbers stand on the right, and
+    amounts have separators, as all others of the page.
+    """
+    kinds = [
+        "number" if all(_NUMBER.fullmatch(text) for text in column) else ""
+        for column in zip(*rows, strict=True)
+    ]
+    painted = [
+        [
+            (
+                f"{int(text):,}" if kind and text.isdecimal() and _AMOUNT.search(name) else text,
+                " ".join(filter(None, (kind, paint and f"text-{paint}"))),
+            )
+            for name, kind, text, paint in zip(
+                names, kinds, row, paints_of(names, row), strict=True
+            )
+        ]
+        for row in rows
+    ]
+    return list(zip(names, kinds, strict=True)), painted

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -15,10 +16,17 @@ from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.overview import overview
 from dcpinspect.output.render.byte_grid import byte_cells
-from dcpinspect.output.render.event_lines import VbucketEvent, of_findings
+from dcpinspect.output.render.event_lines import (
+    MessageEvent,
+    VbucketEvent,
+    by_stream,
+    noted_in,
+    of_findings,
+)
 from dcpinspect.output.render.field_table import field_table
 from dcpinspect.output.render.info_text import info_facts
 from dcpinspect.output.render.message_lines import Lines
+from dcpinspect.output.render.shape import Mark
 from dcpinspect.output.render.timeline_text import name, words
 from dcpinspect.output.render.verdict import (
     LookedAt,
@@ -92,6 +100,8 @@ class Timeline:
     names: Sequence[str]
     words: Sequence[Mapping[str, str]]
     """For each stream, what its lanes show, in words."""
+    marks: Sequence[Sequence[Mark]]
+    """For each stream, its system events and changes of state that have a seqno."""
     findings: Sequence[Sequence[VbucketEvent]]
     """For each stream, the errors and warnings that begin there, without effects of others."""
     left_out: int = 0
@@ -115,6 +125,8 @@ class Source:
     coverage: Coverage
     events_of: Callable[[int], VbucketItems]
     """Returns the events of a vbucket."""
+    noted_of: Callable[[int], Sequence[MessageEvent]]
+    """Returns the system events of a vbucket, and the changes of its state."""
     messages: Callable[[Mapping[int, Sequence[str]], Limits], Iterable[EvidenceMessage]]
     """Yields messages, given the ids of the findings that each row shows."""
     is_redacted: bool
@@ -136,6 +148,7 @@ class Contents:
     """Messages that show a finding, by row."""
     vbuckets: Records
     rollbacks: Records
+    """As many as there may be rows, those of the worst vbuckets, in the order of their table."""
     timelines: Sequence[Timeline]
     coverage: Sequence[DirectionCoverage]
     """Coverage of directions that have payload and carry no other protocol."""
@@ -177,6 +190,7 @@ def of_reading(
         charts=charts(reading, tables),
         coverage=reading.coverage,
         events_of=store.items_of,
+        noted_of=partial(noted_in, store),
         messages=lambda rows, most: _messages(store, rows, reading, most),
         is_redacted=reading.redactor is not None,
         lacks=() if is_whole else ("Reading was stopped before the end of the captures.",),
@@ -220,7 +234,7 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
         effects=effects,
         shown={message.row: message for message in source.messages(rows, most)},
         vbuckets=RecordSelection(sort=["vbucket"]).matching(source.by_name["vbuckets"]),
-        rollbacks=rollbacks.take(np.argsort(ranks, kind="stable")),
+        rollbacks=rollbacks.take(np.sort(np.argsort(ranks, kind="stable")[: most.rows])),
         timelines=[_timeline(source, number, most) for number in numbers[: most.timelines]],
         coverage=[
             *source.coverage.where(lambda all_: all_.is_own & (all_.captured + all_.missing > 0))
@@ -303,11 +317,27 @@ def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:
     latest = vbucket_stories[-limits.streams :]
     events = [event for event in of_findings(latest, source.findings) if event.cause is None]
     several = any(story.stream["sid"] is not None for story in latest)
+    noted = by_stream(latest, source.noted_of(vbucket))
+    marks = [
+        [
+            Mark(event.seqno, event.letter, event.row, event.text)
+            for event in noted.get(story_number, ())
+            if event.seqno is not None
+        ]
+        for story_number in range(len(latest))
+    ]
     return Timeline(
         vbucket,
         latest,
         [name(story, is_with_sid=several) for story in latest],
-        [{lane: one_line(text) for lane, text in words(story, ()).items()} for story in latest],
+        [
+            {
+                lane: one_line(text)
+                for lane, text in words(story, [mark.letter for mark in own_marks]).items()
+            }
+            for story, own_marks in zip(latest, marks, strict=True)
+        ],
+        marks,
         [
             [
                 event

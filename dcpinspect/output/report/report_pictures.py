@@ -18,6 +18,7 @@ import numpy.typing as npt
 from dcpinspect.arrays import IntArray, unique
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.rule import SEVERITIES
+from dcpinspect.output.render.lanes import LETTERS as CAUSE_LETTERS
 from dcpinspect.output.render.lanes import Scale, events_legend
 from dcpinspect.output.render.palette import GLYPHS, PAINTS
 from dcpinspect.output.render.shape import Shape, by_seqno
@@ -27,7 +28,7 @@ from dcpinspect.output.report.report_contents import Timeline
 from dcpinspect.output.statistics import Charts, CommandRate
 from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import clip, counted, escape
+from dcpinspect.text import counted, escape, wrap
 
 Element = ElementTree.Element
 
@@ -103,8 +104,8 @@ def _paint(row: Mapping[str, Any]) -> str:
     return "verdict-behind" if verdict == "lost-something" else f"verdict-{verdict}"
 
 
-def map_legend(vbuckets: Records) -> list[tuple[str, str]]:
-    """Returns class and meaning of each kind of cell on the maps, with how many there are."""
+def map_legend(vbuckets: Records) -> list[tuple[str, str, str]]:
+    """Returns class, sign and meaning of each kind of cell on the maps, with how many there are."""
     rows = vbuckets.row_dicts(*_COLUMNS)
     levels = Counter(filter(None, map(worst_severity, rows)))
     verdicts = Counter(
@@ -115,12 +116,13 @@ def map_legend(vbuckets: Records) -> list[tuple[str, str]]:
     return [
         (
             f"fill-severity-{level}",
-            f"{GLYPHS[level]} {levels[level]:,} with {'an error' if level == 'error' else 'a warning'}",
+            GLYPHS[level],
+            f"{levels[level]:,} with {'an error' if level == 'error' else 'a warning'}",
         )
         for level in SEVERITIES
         if levels[level]
     ] + [
-        (f"fill-{paint}", " ".join(filter(None, (letter, f"{count:,}", words))))
+        (f"fill-{paint}", letter or "", f"{count:,} {words}")
         for (letter, words, paint), count in verdicts.items()
     ]
 
@@ -172,19 +174,31 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
 
 def timeline(drawn_timeline: Timeline) -> Element:
     """Returns the streams of a vbucket along one axis of seqnos."""
-    shapes = [by_seqno(story) for story in drawn_timeline.streams]
+    shapes = [
+        by_seqno(story, marks)
+        for story, marks in zip(drawn_timeline.streams, drawn_timeline.marks, strict=True)
+    ]
     seqnos = [seqno for shape in shapes for seqno in shape.seqno_ranges()]
     scale = Scale.filling(min(seqnos, default=0), max(seqnos, default=0), 1_000_000)
-    told_of_each = drawn_timeline.findings
+    # a request alone, at one seqno, needs no picture beside its words
+    has_axis = len({*seqnos}) > 1
+    told_of_each = [
+        [
+            (event, line)
+            for event in findings
+            for line in wrap(f"{event.sign} {event.text}", _LINE_WIDTH)
+        ]
+        for findings in drawn_timeline.findings
+    ]
     heights = (
-        _STREAM + _delivered(shape) + _LINE * len(findings)
-        for shape, findings in zip(shapes, told_of_each, strict=True)
+        (_STREAM + _delivered(shape) if has_axis else _LINE) + _LINE * len(lines)
+        for shape, lines in zip(shapes, told_of_each, strict=True)
     )
     tops = list(accumulate(heights, initial=24))
     svg = _svg(
         tops[-1], f"streams of vbucket {drawn_timeline.vbucket} along their seqnos", kind="timeline"
     )
-    for tick in scale.ticks(scale.columns // 8):
+    for tick in scale.ticks(scale.columns // 8) if has_axis else ():
         x = _x(scale, tick)
         _add(svg, "line", x1=x, x2=x, y1=16, y2=tops[-1], class_="grid")
         step, kind = (-2, "tick end") if x > _RIGHT - 7 * len(str(tick)) else (2, "tick")
@@ -196,12 +210,12 @@ def timeline(drawn_timeline: Timeline) -> Element:
         where = f"{title} on connection {story.stream['connection']}"
         axis = drawn_timeline.words[number]["axis"]
         _add(group, "text", f"{where}: {axis}", x=_LEFT, y=9, class_="label")
-        for line, event in enumerate(told_of_each[number], 1):
+        for line, (event, text) in enumerate(told_of_each[number], 1):
             link = _add(group, "a", href=f"#finding-{event.finding}")
-            words = clip(f"{event.sign} {event.text}", _LINE_WIDTH)
-            _add(link, "text", words, x=_LEFT, y=9 + _LINE * line, class_=f"{event.severity}")
-        drawn = _add(group, "g", transform=f"translate(0 {_LINE * len(told_of_each[number])})")
-        _stream(drawn, scale, shape)
+            _add(link, "text", text, x=_LEFT, y=9 + _LINE * line, class_=f"{event.severity}")
+        if has_axis:
+            drawn = _add(group, "g", transform=f"translate(0 {_LINE * len(told_of_each[number])})")
+            _stream(drawn, scale, shape)
     return svg
 
 
@@ -240,8 +254,10 @@ def _stream(group: Element, scale: Scale, shape: Shape) -> None:
     for first, last, cause, count in _gaps(scale, shape):
         text = f"{cause}: {counted(count, 'seqno')}"
         _box(group, (first, y), (max(last - first, 1), 9), f"fill-cause-{cause}", text)
-        if last - first > 7 * len(cause):
-            _add(group, "text", cause, x=first + 3, y=y + 8, class_="small inside")
+        for label in (cause, CAUSE_LETTERS[cause]):
+            if last - first > 7 * len(label):
+                _add(group, "text", label, x=first + 3, y=y + 8, class_="small inside")
+                break
     for mark in shape.marks[:_MARKS]:
         x = _x(scale, mark.at)
         x -= 6 if mark.letter == "R" else 0
@@ -380,7 +396,7 @@ def windows(charts: Charts, limit: int = 8) -> Iterator[tuple[int, Element]]:
 
 def round_trips(charts: Charts) -> Element | None:
     """Returns a chart of how long answers took, by command: a bar for each power of two of
-    nanoseconds. None without answers.
+    nanoseconds, with the number of answers above it. None without answers.
     """
     if not charts.answers:
         return None
@@ -391,15 +407,19 @@ def round_trips(charts: Charts) -> Element | None:
     step = (_RIGHT - 220) / (high - low + 1)
     for number, (title, values) in enumerate(charts.answers):
         bottom = 30 + 34 * number
-        _add(svg, "text", escape(title), x=_LEFT, y=bottom - 4, class_="label")
+        label = f"{escape(title)}: {counted(int(values.sum()), 'answer')}"
+        _add(svg, "text", label, x=_LEFT, y=bottom - 4, class_="label")
         for octave in range(low, high + 1):
             count = int(values[octave])
             if count:
-                height = 26 * count / int(values.max())
+                height = 18 * count / int(values.max())
                 corner = 220 + (octave - low) * step, bottom - height
                 span = f"{duration(1 << octave)} to {duration(2 << octave)}"
                 text = f"{counted(count, 'answer')} in {span}"
                 _box(svg, corner, (step - 1, height), "fill-layer-0", text)
+                if step > 5 * len(f"{count:,}"):
+                    label_corner = {"x": corner[0] + 1, "y": corner[1] - 1}
+                    _add(svg, "text", f"{count:,}", **label_corner, class_="small")
     for octave in range(low, high + 2, max(1, (high - low + 1) // 8)):
         if octave > high and step < _APART:
             break  # the number before it has this place
@@ -472,11 +492,13 @@ def _area(
 
 
 def legend(group: str, pictures: Sequence[Element]) -> list[tuple[str, str]]:
-    """Returns class and name of each colour of one group of the palette that these pictures use."""
+    """Returns class and name of each colour of one group of the palette that these pictures use; of
+    a cause, also its letter, as some have one colour.
+    """
     classes = _classes(pictures)
     named = [(f"fill-{title}", *title.split("-", 1)) for title in PAINTS]
     return [
-        (name, word)
+        (name, f"{CAUSE_LETTERS[word]} {word}" if group == "cause" else word)
         for name, paint_group, word in named
         if paint_group == group and name in classes
     ]

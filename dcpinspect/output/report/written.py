@@ -5,7 +5,6 @@ has all that ``check`` says of each finding, as long as that fits into a text fi
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
@@ -21,6 +20,7 @@ from dcpinspect.output.render.record_lines import (
 )
 from dcpinspect.output.render.table import table_texts
 from dcpinspect.output.report.report_contents import Contents, Limits, Source, contents
+from dcpinspect.output.report.report_pictures import map_legend
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import clip, escape
 
@@ -35,8 +35,6 @@ _WIDE = 400
 """Greatest number of characters of a line's text."""
 _SHORTER = ("clients", "servers", "buckets", "vbuckets")
 """Labels of facts that are left out, because the tables have them."""
-_BEFORE = {None: "", "rolled-back": " after a rollback"}
-"""What is said of how vbuckets stood before they ended, where it is not the word itself."""
 _TICKS = re.compile(r"`+")
 _MARKUP = re.compile(r"([\\`*_{}\[\]#|~@])")
 
@@ -57,8 +55,8 @@ def markdown(contents: Contents) -> str:
     ]
     tail = [
         *_verdicts(contents),
-        *_table("rollbacks", contents.rollbacks),
-        *_table("connections", contents.source.by_name["connections"]),
+        *_table("rollbacks", contents.rollbacks, contents),
+        *_table("connections", contents.source.by_name["connections"], contents),
     ]
     redacted = (
         "keys, values and names are replaced" if contents.source.is_redacted else "not redacted"
@@ -103,19 +101,12 @@ def _findings(contents: Contents, room: int) -> Iterator[str]:
 
 
 def _verdicts(contents: Contents) -> list[str]:
-    counts = Counter(contents.vbuckets.rows("verdict", "before_end"))
-    verdicts = [
-        f"{count:,} {verdict}{_BEFORE.get(before, f', {before} before')}"
-        for (verdict, before), count in counts.most_common()
-    ]
-    for level in ("error", "warning"):
-        marked = sum(bool(findings[level]) for findings in contents.vbuckets.values("findings"))
-        verdicts += [f"{marked:,} with {level}s"] if marked else []
+    verdicts = [text for _, _, text in map_legend(contents.vbuckets)]
     return ["## Vbuckets", "", f"{'; '.join(verdicts)}.", ""] if verdicts else []
 
 
-def _table(title: str, records: Records) -> list[str]:
-    """Returns the first rows of a table, with the columns that people read first."""
+def _table(title: str, records: Records, contents: Contents) -> list[str]:
+    """Returns the first of these rows of a table, with the columns that people read first."""
     if not len(records):
         return []
     table = records.head(_ROWS).arrow(read_columns(records, title))
@@ -129,7 +120,8 @@ def _table(title: str, records: Records) -> list[str]:
         f"|{' --- |' * len(names)}",
     ]
     table_lines += [f"| {' | '.join(map(plain, row))} |" for row in zip(*texts, strict=True)]
-    table_lines += [f"{len(records) - _ROWS:,} more {title}"] if len(records) > _ROWS else []
+    more = len(contents.source.by_name[title]) - _ROWS
+    table_lines += [f"{more:,} more {title}"] if more > 0 else []
     return [*table_lines, ""]
 
 
@@ -158,7 +150,7 @@ def written(format_: ReportFormat, source: Source) -> str:
     small enough.
     """
     if format_ == "markdown":
-        return markdown(contents(source, Limits(evidence=0, timelines=0)))
+        return markdown(contents(source, Limits(evidence=0, timelines=0, rows=_ROWS)))
     from dcpinspect.output.report.page import page  # deferred: loads Jinja2
 
     limits = Limits()

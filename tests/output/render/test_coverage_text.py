@@ -26,7 +26,7 @@ def test_the_table_says_what_became_of_packets_and_bytes() -> None:
         "          84 packets read",
         "          84 used",
         "",
-        "con  payload bytes                      protocol  captured  decoded  skipped  "
+        "con  direction                          protocol  captured  decoded  skipped  "
         "unfinished  not decodable  duplicate  late  missing"
         "  cut off  holes  why skipped",
         "  1  10.11.0.1:50000 > 10.11.0.2:11210  dcp             76       76        0          "

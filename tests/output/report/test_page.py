@@ -79,7 +79,7 @@ def test_nothing_of_a_capture_is_markup(tmp_path: Path) -> None:
 def test_tables_are_sorted_and_searched_by_the_script(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text(page(gathered(SAMPLES / "tour.pcapng")))
-    assert '<th scope="col"><button>vbucket</button></th>' in in_browser(path)
+    assert '<th scope="col" class="number"><button>vbucket</button></th>' in in_browser(path)
     plain = Elements(path.read_text())
     assert "button" not in plain.tags, "it is readable before any script has run"
     assert plain.tags["table"] >= 2
@@ -109,6 +109,16 @@ def test_tables_have_the_colours_of_findings_and_sentences_below_their_rows() ->
         "no history in common, uuid 0xa7a7000000000009 is not in the server&#39;s log",
         "the snapshot 0–20 straddles the branch point, so roll back to its start",
     ]
+
+
+def test_numbers_stand_on_the_right_amounts_have_separators_and_zeros_stand_back() -> None:
+    text = page(gathered(SAMPLES / "tour.pcapng"))
+    coverage = text.partition('id="table-coverage"')[2]
+    assert '<th scope="col">direction</th>' in coverage
+    assert '<td class="number text-quiet">0</td>' in coverage
+    connections = text.partition('id="table-connections"')[2].partition("</table>")[0]
+    assert re.search(r'<td class="number">\d+,\d{3}</td>', connections)
+    assert not re.search(r"<td[^>]*>\d{4,}</td>", connections)
 
 
 @pytest.mark.parametrize("sample", ["rollback.pcap", "orphans.pcap", "capture-loss.pcap"])

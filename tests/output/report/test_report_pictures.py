@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
+from xml.etree.ElementTree import Element
 
 from dcpinspect.output.report import report_pictures
 from dcpinspect.output.statistics import Charts
-from tests.captures import field
+from tests.captures import field, real_server
 from tests.output.report.gathered import gathered
 from tests.peers.truth import SAMPLES
 
@@ -30,11 +32,11 @@ def test_the_map_has_a_cell_for_each_vbucket_and_an_error_wins_the_colour() -> N
 def test_the_legend_of_the_map_says_what_its_signs_and_colours_are() -> None:
     told = gathered(SAMPLES / "orphans.pcap")
     legend = report_pictures.map_legend(told.vbuckets)
-    assert legend[0] == ("fill-severity-error", "✖ 3 with an error")
+    assert legend[0] == ("fill-severity-error", "✖", "3 with an error")
     drawn = report_pictures.vbucket_map(
         told.vbuckets, told.vbuckets.values("client")[0], frozenset()
     )
-    assert {one.get("class", "") for one in drawn.iter("rect")} == {style for style, _ in legend}
+    assert {one.get("class", "") for one in drawn.iter("rect")} == {style for style, _, _ in legend}
 
 
 def test_the_numbers_of_a_chart_stand_before_its_bars() -> None:
@@ -118,9 +120,53 @@ def test_the_legend_has_what_is_drawn_and_no_more() -> None:
     told = next(one for one in gathered(SAMPLES / "rollback.pcap").timelines if one.vbucket == 10)
     drawn = [report_pictures.timeline(told)]
     assert {word for _, word in report_pictures.legend("snapshot", drawn)} == {"memory", "disk"}
-    assert "capture-loss" not in {word for _, word in report_pictures.legend("cause", drawn)}
+    causes = {word for _, word in report_pictures.legend("cause", drawn)}
+    assert "d deduplicated" in causes
+    assert "L capture-loss" not in causes
     assert {letter for letter, _ in report_pictures.letters(drawn)} == {"B", "C", "E", "Q", "R"}
     assert report_pictures.legend("cause", []) == report_pictures.letters([]) == []
+
+
+def _drawn_of(path: Path | str, vbucket: int) -> Element:
+    [told] = [one for one in gathered(path).timelines if one.vbucket == vbucket]
+    return report_pictures.timeline(told)
+
+
+def test_no_line_about_a_finding_is_cut() -> None:
+    for drawn, end in (
+        (_drawn_of(real_server("resume"), 1), "and no server gave it this uuid"),
+        (_drawn_of(real_server("v85-stuck-disconnect"), 0), "then the server reset the connection"),
+    ):
+        lines = [[one.text or "" for one in link.iter("text")] for link in drawn.iter("a")]
+        text = " ".join(line for texts in lines for line in texts)
+        assert end in text
+        assert "…" not in text
+
+
+def test_a_request_that_was_refused_has_words_and_no_empty_picture() -> None:
+    drawn = _drawn_of(SAMPLES / "tour.pcapng", 1023)
+    assert [one.get("class") for one in drawn.iter("text")] == ["label", "warning"]
+    assert list(drawn.iter("line")) == []
+
+
+def test_a_timeline_has_system_events() -> None:
+    letters = [
+        one.text
+        for vbucket in gathered(SAMPLES / "tour.pcapng").timelines
+        for one in report_pictures.timeline(vbucket).iter("text")
+    ]
+    assert "S" in letters
+
+
+def test_answers_are_counted_beside_their_bars() -> None:
+    charts = gathered(SAMPLES / "tour.pcapng").source.charts
+    drawn = report_pictures.round_trips(charts)
+    assert drawn is not None
+    name, octaves = charts.answers[0]
+    labels = [one.text or "" for one in drawn.iter("text") if one.get("class") == "label"]
+    assert labels[0].startswith(f"{name}: {int(octaves.sum())} answer")
+    numbers = [int(one.text or "") for one in drawn.iter("text") if one.get("class") == "small"]
+    assert sum(numbers) == sum(int(values.sum()) for _, values in charts.answers)
 
 
 def test_a_stream_that_delivered_nothing_takes_less_room_and_no_mark_is_cut_off() -> None:
