@@ -54,6 +54,8 @@ def decode(data: bytes) -> list[Decoded]:
 
     The last one is where no message follows, so it may be damaged or cut; its ``message.problems``
     say so. Whether keys begin with a collection id is guessed from their bytes.
+
+    Raises UsageError for what is no bytes.
     """
     from dcpinspect.api import decode  # deferred, as above
 

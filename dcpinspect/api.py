@@ -24,7 +24,7 @@ from dcpinspect.capture.folders import with_folders
 from dcpinspect.capture.open import FileDamage
 from dcpinspect.coverage import Coverage
 from dcpinspect.errors import CaptureError, UsageError
-from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.finding_records import CONTRACTS, needs_rules
 from dcpinspect.findings.registry import RULES
 from dcpinspect.output.export.json import ValueLimit, dump, message_object
@@ -370,7 +370,7 @@ class Recording:
         """Returns the history of a vbucket: what ``dcpinspect timeline`` prints.
 
         ``events`` is what happened, in order; ``str`` lists it, and ``to_dict`` also has the
-        streams, snapshots and gaps.
+        streams, snapshots and gaps. Raises UsageError for a vbucket without streams.
         """
         history = VbucketHistory(vbucket)
         if self._store is not None:
@@ -383,6 +383,12 @@ class Recording:
                 for batch in batches:
                     history.feed(batch.redacted(self._redactor))
         history.read(reading, self._made(check=True)[1], findings=self.findings())
+        if not history.streams:
+            vbuckets = sorted(set(reading.tables.streams.values("vbucket")))
+            raise UsageError(
+                f"vbucket {escape(str(vbucket))}: no stream of it was captured; there are "
+                f"{ranges(vbuckets) or 'none'}"
+            )
         return history
 
     def report(self, path: Name, *, redact: bool = False, redact_salt: str | None = None) -> None:
@@ -645,7 +651,14 @@ def _runs(store: Store) -> Iterator[RowNumbers]:
 
 def decode(data: bytes) -> list[Decoded]:
     """Returns the messages in some bytes: see ``dcpinspect.decode``."""
-    return [Decoded(message) for _, message in messages_in(bytes(data))]
+    try:
+        content = memoryview(data).tobytes()
+    except TypeError:
+        raise UsageError(
+            f"decode takes bytes, not {type(data).__name__}: of text in hex, bytes.fromhex makes "
+            "them, and dcpinspect.explain takes it as it is"
+        ) from None
+    return [Decoded(message) for _, message in messages_in(content)]
 
 
 def explain(what: str | int) -> Text:

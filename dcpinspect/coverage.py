@@ -22,7 +22,7 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.foreign import HTTP, NAMES, TLS
 from dcpinspect.protocol.framed import BAD_MAGIC, FramingAccount, FramingSizes
 from dcpinspect.protocol.framing_evidence import ConnectionEvidence
-from dcpinspect.tables.messages import Endpoints
+from dcpinspect.tables.messages import DIRECTIONS, Endpoints
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.connections import PLAIN_PORT, TLS_PORT
 from dcpinspect.transport.reassembly import COUNTED, DirectionAccount, Reassembler
@@ -86,6 +86,13 @@ class DirectionCoverage:
     """The first fault: stream offset and header of what stood where a message should begin; None
     behind a hole and before any message.
     """
+
+    def __repr__(self) -> str:
+        ends = f"{self.sender} > {self.receiver}"
+        return (
+            f"<connection {self.connection} {DIRECTIONS[self.direction]}, {ends}: {self.decoded:,} "
+            f"of {self.captured:,} bytes decoded, {self.missing:,} missing>"
+        )
 
     @property
     def unique(self) -> int:

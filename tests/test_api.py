@@ -601,6 +601,19 @@ def test_a_recording_with_a_redactor_shows_no_key_and_no_value() -> None:
             assert "order::7" not in shown
 
 
+def test_a_vbucket_that_is_not_there_and_what_is_no_bytes_are_errors() -> None:
+    with (
+        dcpinspect.open(SAMPLES / "rollback.pcap") as recording,
+        pytest.raises(UsageError, match=r"^vbucket 99: no stream of it .*; there are 7–10$"),
+    ):
+        recording.timeline(99)
+    for value in ("8055", 5, None):
+        with pytest.raises(UsageError, match=rf"^decode takes bytes, not {type(value).__name__}: "):
+            dcpinspect.decode(value)  # type: ignore[arg-type]
+    for content in (bytes(24), bytearray(24), memoryview(bytes(24))):
+        assert len(dcpinspect.decode(content)) == 1
+
+
 def test_what_is_returned_says_what_it_is() -> None:
     path = SAMPLES / "rollback.pcap"
     with dcpinspect.open(path) as recording:
@@ -612,6 +625,13 @@ def test_what_is_returned_says_what_it_is() -> None:
         assert (
             repr(recording.coverage)
             == "<coverage: 147 packets, 24384 of 24384 bytes decoded, 0 missing>"
+        )
+        assert repr(recording.coverage.directions[0]) == (
+            "<connection 1 c2s, 10.11.0.1:50000 > 10.11.0.2:11210: 625 of 625 bytes decoded, 0 missing>"
+        )
+        events = recording.timeline(7).events
+        assert (
+            repr(events[0]) == "<request, row 13, connection 1: request from 0: accepted; no end>"
         )
         answer = recording.annotate(100)
         assert repr(answer.message) == "<dcp_stream_req v1, 32 bytes, 10 fields, 0 problems>"

@@ -160,12 +160,6 @@ class Tools:
         that shows it.
         """
         history = self._recording.timeline(vbucket)
-        if not history.streams:
-            vbuckets = sorted(set(self._recording.records("streams").values("vbucket")))
-            raise UsageError(
-                f"vbucket {vbucket}: no stream of it was captured; there are "
-                f"{ranges(vbuckets) or 'none'}"
-            )
         connections = [short(connection) for connection in history.to_dict()["connections"]]
         cases, case_lines = self._cases(lambda case: vbucket in case.vbuckets)
         events = list(folded(history.events))

@@ -71,6 +71,10 @@ class VbucketEvent(NamedTuple):
     cause: str | None = None
     """Id of the finding that explains it."""
 
+    def __repr__(self) -> str:
+        text = f"{self.sign} {self.text}".lstrip()
+        return f"<{self.kind}, row {self.row}, connection {self.connection}: {text}>"
+
     @property
     def sign(self) -> str:
         """What stands before a finding: the sign of its severity, or that another explains it."""

@@ -389,11 +389,14 @@ def _columns(word: str) -> list[list[str]]:
     from dcpinspect.findings.finding_records import CONTRACTS
     from dcpinspect.tables.schema import BY_NAME
 
+    # JSON and Parquet have a time with all digits under this name
+    time_name = name.removesuffix("_ns") if name.endswith("_time_ns") else ""
     docs: dict[str, list[str]] = {BY_NAME[name].doc: ["messages"]} if name in BY_NAME else {}
     for table, contract in {**CONTRACTS, "paths": PATHS}.items():
         for column in contract.columns:
-            if column.name == name:
-                docs.setdefault(column.doc, []).append(table)
+            if column.name in (name, time_name):
+                unit = ", in nanoseconds since 1970" if column.name == time_name else ""
+                docs.setdefault(column.doc + unit, []).append(table)
     for table, columns in PIPELINE.items():
         if name in columns:
             docs.setdefault(columns[name], []).append(f"{table} of a pipeline")

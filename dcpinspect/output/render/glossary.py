@@ -8,7 +8,7 @@ _TEXT = """
 answer of a stream
     accepted: the server granted the stream
     rollback: the server asked the client to roll back to rollback_seqno
-    refused: any other status
+    refused: the server answered with another status than success or rollback
     unanswered: no answer came, and no capture loss can hide one
     unknown: the request was not captured, or capture loss may hide the answer
 verdict of a stream
@@ -240,6 +240,15 @@ word of TCP and TLS
         window of its own
 word of dcpinspect
     Con: the connection, by its number
+    mid-stream: of a connection: the capture begins after its handshake; of skipped bytes: it begins
+        inside a message
+    one direction: of a capture: it has what one side of a connection sent, and not the other
+    behind a proxy: of a connection: it is the leg of a proxy whose other leg is captured, too
+    after address translation: of a connection: it shows the conversation of another one, with the
+        addresses that a device or a kernel put in
+    compaction: of a vbucket's file: the server drops old versions of documents, dropped
+        collections, and tombstones older than the purge interval
+    stale: out of date, as a cluster map by which a client asks the wrong node
     cell: the smallest part of a map, a timeline or a chart, of one or more vbuckets, or of a stretch
         of seqnos or time
     loop: of a client: it goes on asking for what the server answers with a rollback each time

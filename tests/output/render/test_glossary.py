@@ -74,6 +74,8 @@ def test_every_cause_of_a_rule_is_explained() -> None:
         *("other-history", "not-reached", "no-stream", *EVENTS),
         *("cell", "loops", "receives nothing", "new branch", "strict flag", "group", "members"),
         *("coverage", "clock", "tap", "at fault", "%2"),
+        *("after-address-translation", "behind-a-proxy", "one-direction", "mid-stream"),
+        *("first_time_ns", "last_time_ns", "until_time_ns", "compaction", "stale"),
         "dcp_disconnect_when_stuck_name_regex",
     ],
 )
