@@ -63,6 +63,24 @@ def test_numbers_of_64_bits_are_shown_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_timelines_have_the_system_events_of_one_reading(tmp_path: Path) -> None:
+    ran(tmp_path / "out", SAMPLES / "tour.pcapng")
+    marks = [
+        [
+            [(mark.at, mark.letter) for mark in own_marks]
+            for timeline in page.timelines
+            for own_marks in timeline.marks
+        ]
+        for page in (
+            contents(of_pipeline(compared(Manifest.newest(tmp_path / "out")))),
+            gathered(SAMPLES / "tour.pcapng"),
+        )
+    ]
+    assert marks[0] == marks[1]
+    assert (10, "S") in marks[0][0]
+
+
+@pytest.mark.slow
 def test_the_command_writes_a_page_or_markdown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
