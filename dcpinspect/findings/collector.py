@@ -48,6 +48,8 @@ _Kind = tuple[Severity, str | None]
 """Severity and cause."""
 _REFUSED = "consumer-refused"
 """Rule about an answer that makes an error of the fault that was refused."""
+_AND_REFUSED = ", and was refused"
+"""Says of such a fault why it is an error, beside its like that nobody refused."""
 _OF_VBUCKET = opcodes_with(Trait.VBUCKET)
 
 
@@ -604,8 +606,15 @@ class Collector(Portable):
         return [
             (
                 heap,
-                replace(case, severity="error")
-                if heap.first.key in refused or (case.rule == _REFUSED and heap.cause)
+                replace(
+                    case,
+                    severity="error",
+                    # once, also of a case that was kept as it was told before
+                    message=case.message.removesuffix(_AND_REFUSED) + _AND_REFUSED,
+                )
+                if heap.first.key in refused
+                else replace(case, severity="error")
+                if case.rule == _REFUSED and heap.cause
                 else case,
             )
             for heap, case in wanted_cases

@@ -454,6 +454,18 @@ def test_a_long_name_is_whole_in_the_refused_open_and_short_elsewhere(
         assert "n" * 100 not in one["who"]
 
 
+def test_a_fault_that_was_refused_says_why_it_is_an_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["check", str(real_server("replication-60-66"))])
+    lines = capsys.readouterr().out.splitlines()
+    fault = "delete-times-mismatch: a deletion has a time, which the open did not ask for"
+    assert [line for line in lines if fault in line] == [
+        f"✖ {fault}, and was refused",
+        f"! {fault}",
+    ]
+
+
 def test_advice_is_given_once_with_the_rows_that_it_is_for(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
