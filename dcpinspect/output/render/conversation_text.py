@@ -8,16 +8,24 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dcpinspect.arrays import unique
+from dcpinspect.arrays import IntArray, unique
 from dcpinspect.findings.finding import ranges
-from dcpinspect.output.render.message_lines import seconds_text, seqno_text, summary, title
+from dcpinspect.output.render.message_lines import (
+    body_text,
+    seconds_text,
+    seqno_text,
+    summary,
+    title,
+)
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.text import clip, escape
+from dcpinspect.text import escape, wrap
 
 FEW = 3
 """Number of consecutive messages of one kind up to which each has its own line."""
+_SEQNOS = {"by_seqno": "seqnos", "start_seqno": "from", "rollback_seqno": "to"}
+"""Seqnos of which a run has the least and the greatest, and the word before them."""
 _ROOM = "        "
 """Indents messages of the server to the right of those of the client."""
 
@@ -30,47 +38,46 @@ class Conversation:
         self._width = width
         self._folds = folds
         self._held: list[str] = []  # lines of the latest run, while it may stay short
-        self._kind: tuple[int, int, bool] | None = None
-        self._head = ""
+        self._kind: tuple[int, ...] | None = None
+        self._head = self._title = self._reason = ""
         self._count = self._bytes = 0
         self._vbuckets: set[int] = set()
-        self._seqnos: list[int] = []
+        self._seqnos: dict[str, list[int]] = {}
 
     def lines(self, batch: MessageBatch, rows: RowNumbers) -> Iterator[str]:
         """Yields the lines that are complete after these messages."""
         if not len(rows):
             return
-        decoded = batch.decoded
-        kinds = np.stack(
-            (batch.direction[rows], decoded.opcode[rows], decoded.is_response[rows]), axis=1
-        )
+        kinds = _kinds(batch, rows)
         starts = np.flatnonzero(np.concatenate(([True], (kinds[1:] != kinds[:-1]).any(axis=1))))
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True):
             kind = tuple(kinds[start].tolist())
             if kind != self._kind or not self._folds:
                 yield from self.end()
-                self._kind = (int(kind[0]), int(kind[1]), bool(kind[2]))
+                self._kind = kind
             yield from self._lines_of_run(batch, rows[start:end])
 
     def _lines_of_run(self, batch: MessageBatch, run: RowNumbers) -> Iterator[str]:
         if not self._folds:
-            yield from (self._line(batch, index) for index in run.tolist())
+            for index in run.tolist():
+                yield from self._lines_of(batch, index)
             return
         if not self._count:
-            self._head = f"{_time(batch, int(run[0]))}  {_side(batch, int(run[0]))}"
+            self._head = _head(batch, int(run[0]))
             self._title = title(batch, int(run[0]))
-        self._held += [
-            self._line(batch, index) for index in run[: max(0, FEW - len(self._held))].tolist()
-        ]
+            self._reason = _reason(batch, int(run[0]))
+        for index in run[: max(0, FEW - self._count)].tolist():
+            self._held += self._lines_of(batch, index)
         self._count += len(run)
         self._bytes += int(batch.length[run].sum())
         vbuckets = batch.vbuckets_of(run)
         self._vbuckets.update(unique(vbuckets.values[vbuckets.is_known]).tolist())
-        seqnos = batch.shown("by_seqno")
-        if seqnos is not None:
-            run_seqnos = seqnos.take(run)
-            values = run_seqnos.values[run_seqnos.is_known]
-            self._seqnos += [int(values.min()), int(values.max())] if len(values) else []
+        for name in _SEQNOS:
+            seqnos = batch.shown(name)
+            known = None if seqnos is None else seqnos.take(run)
+            if known is not None and known.is_known.any():
+                values = known.values[known.is_known]
+                self._seqnos.setdefault(name, []).extend((int(values.min()), int(values.max())))
 
     def end(self) -> Iterator[str]:
         """Yields the lines of the run that has ended."""
@@ -78,26 +85,31 @@ class Conversation:
             yield from self._held
         elif self._count:
             where = f"  vb {ranges(sorted(self._vbuckets))}" if self._vbuckets else ""
-            seqnos = f", seqnos {min(self._seqnos)}–{max(self._seqnos)}" if self._seqnos else ""
-            yield self._clipped(
-                f"{self._head}{self._count:,} × {self._title}{where}{seqnos}, {self._bytes:,} bytes"
+            seqnos = "".join(
+                f", {_SEQNOS[name]} {_span(min(values), max(values))}"
+                for name, values in self._seqnos.items()
+            )
+            reason = f"  {self._reason}" if self._reason else ""
+            yield from self._wrapped(
+                self._head,
+                f"{self._count:,} × {self._title}{where}{seqnos}{reason}, {self._bytes:,} bytes",
             )
         self._held, self._kind, self._count, self._bytes = [], None, 0, 0
-        self._vbuckets, self._seqnos = set(), []
+        self._vbuckets, self._seqnos = set(), {}
 
-    def _line(self, batch: MessageBatch, index: int) -> str:
+    def _lines_of(self, batch: MessageBatch, index: int) -> list[str]:
         vbucket = batch.vbucket_of(index)
         vbucket_text = "" if vbucket is None else f"  vb {vbucket}"
         if seqnos := seqno_text(batch, index):
             vbucket_text += f"  seqno{'s' if '–' in seqnos else ''} {seqnos}"
         summary_text = summary(batch, index)
-        return self._clipped(
-            f"{_time(batch, index)}  "
-            f"{_side(batch, index)}{title(batch, index)}{vbucket_text}{'  ' if summary_text else ''}{summary_text}"
-        )
+        text = f"{title(batch, index)}{vbucket_text}{'  ' if summary_text else ''}{summary_text}"
+        return self._wrapped(_head(batch, index), text)
 
-    def _clipped(self, line: str) -> str:
-        return line if self._width is None else clip(line, self._width)
+    def _wrapped(self, head: str, text: str) -> list[str]:
+        if self._width is None:
+            return [head + text]
+        return wrap(head + text, self._width, " " * min(len(head) + 2, self._width // 2))
 
 
 def close_line(link: TcpConnection, first_ns: int) -> str:
@@ -108,12 +120,31 @@ def close_line(link: TcpConnection, first_ns: int) -> str:
     return f"{time}  {_arrow(link.closed_by)}{text}"
 
 
-def _time(batch: MessageBatch, index: int) -> str:
-    return f"{seconds_text(int(batch.time_ns[index]) - batch.origin_ns):>13}"
+def _kinds(batch: MessageBatch, rows: RowNumbers) -> IntArray:
+    """Returns a row for each message: its direction, command, whether it is a response, and the
+    status of it or the reason of an end, so that a run never says of all what is so of its first.
+    """
+    decoded = batch.decoded
+    is_response = decoded.is_response[rows]
+    outcome = np.where(is_response, decoded.specific[rows], -1).astype(np.int64)
+    if (reasons := batch.shown("end_reason")) is not None:
+        reason = reasons.take(rows)
+        outcome[reason.is_known] = reason.values[reason.is_known]
+    return np.stack((batch.direction[rows], decoded.opcode[rows], is_response, outcome), axis=1)
 
 
-def _side(batch: MessageBatch, index: int) -> str:
-    return _arrow(int(batch.direction[index]))
+def _reason(batch: MessageBatch, index: int) -> str:
+    return "" if batch.shown_number("end_reason", index) is None else body_text(batch, index)
+
+
+def _span(least: int, greatest: int) -> str:
+    return str(least) if least == greatest else f"{least}–{greatest}"
+
+
+def _head(batch: MessageBatch, index: int) -> str:
+    """Returns what stands before a message: its time, and who sent it."""
+    time = f"{seconds_text(int(batch.time_ns[index]) - batch.origin_ns):>13}"
+    return f"{time}  {_arrow(int(batch.direction[index]))}"
 
 
 def _arrow(direction: int) -> str:

@@ -38,6 +38,51 @@ def test_a_short_run_is_its_messages() -> None:
     assert "mutation  vb 1  seqno 11  k1" in every[1]
 
 
+def test_a_run_has_one_status_and_says_where_rollbacks_lead() -> None:
+    rollbacks = [
+        encode(
+            "dcp_stream_req",
+            side="response",
+            status=0x23,
+            opaque=number,
+            rollback_seqno=number * 10,
+        )
+        for number in range(1, FEW + 2)
+    ]
+    refusals = [
+        encode("dcp_stream_req", side="response", status=0x22, opaque=number) for number in (7, 8)
+    ]
+    run, *few = told(*rollbacks, *refusals)
+    assert f"{FEW + 1} × stream_req rollback, to 10–{FEW + 1}0, " in run
+    assert [line.split()[2:4] for line in few] == [["stream_req", "erange"]] * 2
+
+
+def test_a_run_of_requests_says_from_where() -> None:
+    (line,) = told(
+        *(encode("dcp_stream_req", vbucket=number, start_seqno=50 + number) for number in range(5))
+    )
+    assert "5 × stream_req v1  vb 0–4, from 50–54, " in line
+
+
+def test_a_run_of_ends_has_one_reason_and_names_it() -> None:
+    ends = [
+        encode("dcp_stream_end", vbucket=number, end_reason=2 if number < 5 else 1)
+        for number in range(10)
+    ]
+    moved, closed = told(*ends)
+    assert "5 × stream_end  vb 0–4  state-changed, " in moved
+    assert "5 × stream_end  vb 5–9  closed, " in closed
+
+
+@pytest.mark.parametrize("width", [20, 60, 80])
+def test_lines_wrap_and_lose_nothing(width: int) -> None:
+    message = encode("dcp_mutation", key="a " * 70 + "end", by_seqno=7)
+    made = batch(message)
+    lines = [*Conversation(width=width, folds=False).lines(made, np.arange(1))]
+    assert max(map(len, lines)) <= width
+    assert "".join("".join(lines).split()) == "".join(told(message)[0].split())
+
+
 @pytest.mark.parametrize("cut", range(1, 11))
 def test_where_batches_end_makes_no_difference(cut: int) -> None:
     messages = [*MUTATIONS, encode("dcp_noop"), MUTATIONS[0]]
