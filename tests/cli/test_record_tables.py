@@ -202,6 +202,15 @@ def test_at_every_width_a_rollback_has_its_explanation(
     )
 
 
+@pytest.mark.parametrize("width", ["60", "80", "200"])
+def test_at_every_width_a_stream_has_why_it_ended(
+    width: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = "".join(text(capsys, "streams", str(SAMPLES / "tour.pcapng"), "--width", width))
+    for reason in ("state-changed", "lost-privileges", "backfill-failed", "filter-empty"):
+        assert reason in told
+
+
 @pytest.mark.parametrize("name", READABLE)
 def test_a_wider_line_never_has_fewer_columns(name: str) -> None:
     random = Random(name)

@@ -74,9 +74,9 @@ class Conversation:
         self._vbuckets.update(unique(vbuckets.values[vbuckets.is_known]).tolist())
         for name in _SEQNOS:
             seqnos = batch.shown(name)
-            known = None if seqnos is None else seqnos.take(run)
-            if known is not None and known.is_known.any():
-                values = known.values[known.is_known]
+            of_run = None if seqnos is None else seqnos.take(run)
+            if of_run is not None and of_run.is_known.any():
+                values = of_run.values[of_run.is_known]
                 self._seqnos.setdefault(name, []).extend((int(values.min()), int(values.max())))
 
     def end(self) -> Iterator[str]:

@@ -83,6 +83,8 @@ StyledLine = tuple[str, str]
 CellPaint = Callable[[str, str], str]
 SENTENCES = ("evidence", "explanation", "reason")
 """Columns, always the last of their table, that are sentences."""
+_REASONS = ("end_reason", "cause")
+"""Columns of words that say why: where they do not fit, they stand below their row, as a sentence."""
 _WORDS = ("verdict", "before_end", "answer", "status", "end_reason", "cause", "state", "kind")
 """Columns of words, which are not cut either."""
 _OF_STREAM = ("connection", "vbucket", "stream", "sid", "file")
@@ -165,9 +167,8 @@ def record_lines(
     hidden = [names[index] for index in text.hidden]
     sentence = hidden.pop() if hidden and hidden[-1] in SENTENCES else None
     folded = _below(table.select(hidden), width or 0) if is_folded and hidden else None
-    texts = (
-        [] if sentence is None else cell_texts(table.column(sentence).combine_chunks(), sentence)
-    )
+    reasons = [] if is_folded else [name for name in hidden if name in _REASONS]
+    texts = _texts_below(table, [*reasons, *([] if sentence is None else [sentence])])
     is_said_once = sentence is not None and not is_folded and set(_OF_STREAM[:3]) <= set(names)
     if is_said_once:
         of_stream = [name for name in _OF_STREAM if name in names]
@@ -183,9 +184,9 @@ def record_lines(
         if folded is not None:
             yield from ((below, "dim") for below in next(folded))
     if is_said_once and len(texts) > 1 and not all(texts):
-        yield f"a row without {sentence} has that of its stream's row before: -v", "dim"
-    if hidden and table.num_rows and not is_folded:
-        yield f"{counted(len(hidden), 'more column')}: -v", "dim"
+        yield f"a row without {sentence} has that of the row above: -v", "dim"
+    if len(hidden) > len(reasons) and table.num_rows and not is_folded:
+        yield f"{counted(len(hidden) - len(reasons), 'more column')}: -v", "dim"
 
 
 def hidden_columns(table: Any, first: Sequence[str], width: int) -> list[str]:
@@ -209,13 +210,30 @@ def _record_text(
     )
 
 
+def _texts_below(table: Any, names: Sequence[str]) -> list[str]:
+    """Returns what stands below each row of these columns: a sentence, and before it words with the
+    names of their columns; empty where there is nothing to see.
+    """
+    columns = [cell_texts(table.column(name).combine_chunks(), name) for name in names]
+    return [
+        " · ".join(
+            text if name in SENTENCES else f"{name} {text}"
+            for name, text in zip(names, row, strict=True)
+            if text and text not in _QUIET
+        )
+        for row in zip(*columns, strict=True)
+    ]
+
+
 def _without_repetition(texts: Sequence[str], streams: Any) -> list[str]:
-    """Returns the sentences of rows; empty where that of the stream's row before is the same."""
-    latest: dict[tuple[Any, ...], str] = {}
+    """Returns the sentences of rows; empty where the row above is of the same stream and has the
+    same.
+    """
+    latest: tuple[Any, ...] = ()
     new_texts = []
-    for stream, text in zip(zip(*table_texts(streams), strict=True), texts, strict=True):
-        new_texts.append("" if latest.get(stream) == text else text)
-        latest[stream] = text
+    for *stream, text in zip(*table_texts(streams), texts, strict=True):
+        new_texts.append("" if latest == (*stream, text) else text)
+        latest = (*stream, text)
     return new_texts
 
 

@@ -77,27 +77,47 @@ def test_the_rest_stands_below_each_row_if_asked_for() -> None:
     ]
 
 
+def test_a_word_that_says_why_stands_below_its_row_where_it_does_not_fit() -> None:
+    table = pa.table(
+        {
+            "vbucket": [7, 8, 9],
+            "items": [10**12, 1, 2],
+            "end_reason": ["backfill-failed", "closed", None],
+        }
+    )
+    _, *lines = shown(["vbucket", "items"], width=25, table=table)
+    assert [line.strip() for line in lines] == [
+        "7  1000000000000",
+        "end_reason",
+        "backfill-failed",
+        "8              1",
+        "9              2",
+    ]
+    folded = shown(["vbucket", "items"], width=30, table=table, is_folded=True)
+    assert "".join(folded).count("end_reason") == 2
+    assert "    end_reason backfill-failed" in shown(["vbucket", "items"], width=30, table=table)
+
+
 def test_a_stream_has_a_sentence_once_where_its_rows_repeat_it() -> None:
     table = pa.table(
         {
-            "connection": [1, 1, 1, 1],
-            "vbucket": [7, 8, 7, 7],
-            "stream": [1, 1, 1, 1],
-            "width": [1, 2, 3, 4],
-            "evidence": ["in the marker 0–40"] * 3 + ["in the marker 41–60"],
+            "connection": [1, 1, 1, 1, 1],
+            "vbucket": [7, 8, 7, 7, 7],
+            "stream": [1, 1, 1, 1, 1],
+            "width": [1, 2, 3, 4, 5],
+            "evidence": ["in the marker 0–40"] * 4 + ["in the marker 41–60"],
         }
     )
     heading, *lines = shown(["width"], width=42, table=table)
     assert heading.split() == ["connection", "vbucket", "stream", "width"]
     assert [line.strip() for line in lines if line.startswith("    in")] == [
-        "in the marker 0–40",
-        "in the marker 0–40",
+        *["in the marker 0–40"] * 3,
         "in the marker 41–60",
     ]
-    assert lines[4].split() == ["1", "7", "1", "3"], "the marker is that of the row before of vb 7"
-    assert lines[-1] == "a row without evidence has that of its stream's row before: -v"
+    assert lines[6].split() == ["1", "7", "1", "4"], "the marker is that of the row above"
+    assert lines[-1] == "a row without evidence has that of the row above: -v"
     assert (
-        sum("0–40" in line for line in shown(["width"], width=42, table=table, is_folded=True)) == 3
+        sum("0–40" in line for line in shown(["width"], width=42, table=table, is_folded=True)) == 4
     )
 
 
