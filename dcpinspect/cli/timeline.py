@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +21,7 @@ from dcpinspect.text import counted, escape, escape_rest, wrap
 if TYPE_CHECKING:
     from dcpinspect.output.export.formats import Format
     from dcpinspect.output.export.target import Target
+    from dcpinspect.output.render.event_lines import VbucketEvent
     from dcpinspect.output.render.lanes import Painted, Scale
     from dcpinspect.output.render.message_lines import Lines
     from dcpinspect.output.render.vbucket_history import VbucketHistory
@@ -335,6 +336,7 @@ class _Picture:
     def _write_events(self) -> None:
         """Writes the events; wanted messages follow the event that they show, or came after."""
         from dcpinspect.output.render.event_lines import WITHOUT_MESSAGE, folded
+        from dcpinspect.output.render.palette import PAINTS
 
         history = self._history
         events = history.events if self._messages is not None else list(folded(history.events))
@@ -344,6 +346,10 @@ class _Picture:
             iter(()) if self._messages is None else self._messages.lines_at(history.is_within)
         )
         waiting = next(messages, None)
+        answers = {
+            (*story.key[:1], story.stream["stream"], story.stream["sid"]): story.stream["answer"]
+            for story in history.streams
+        }
         for event in events:
             # what no message shows has only a time
             until_ns = event.time_ns if event.kind in WITHOUT_MESSAGE else None
@@ -353,13 +359,26 @@ class _Picture:
                 self._write_line(waiting[2])
                 waiting = next(messages, None)
             is_own = event.severity is not None and event.cause is None
-            paint = _PAINTS.get(event.kind, f"severity-{event.severity}" if is_own else "")
-            style = "dim" if event.cause is not None else self._style_of(paint)
+            paint = f"severity-{event.severity}" if is_own else _paint_of(event, answers)
+            # causes have no background in a list: it would be that of a whole line
+            style = "dim" if event.cause is not None else PAINTS[paint].text if paint else ""
             for line in lines.lines_of(event):
-                self._write_line(line, f"bold {style}" if event.kind in _BOLD else style)
+                self._write_line(line, f"bold {style}" if is_own or event.kind in _BOLD else style)
         while waiting is not None:
             self._write_line(waiting[2])
             waiting = next(messages, None)
+
+
+def _paint_of(event: VbucketEvent, answers: Mapping[tuple[int, int, int | None], str]) -> str:
+    """Returns the colour of an event, its name in the palette: of a gap that of its cause, of a
+    request that of its answer. ``answers``: by connection, stream and stream-id.
+    """
+    if event.gap is not None:
+        return f"cause-{event.gap['cause']}"
+    if event.kind == "request":
+        answer = answers[event.connection, event.stream, event.sid]
+        return _OF_ANSWERS.get(answer, "kind-request")
+    return _PAINTS.get(event.kind, "")
 
 
 def _streams_of(
@@ -411,7 +430,8 @@ def _outcome(history: VbucketHistory) -> str:
 _PAINTS = {
     **{"request": "kind-request", "first-seen": "kind-request", "snapshot": "kind-marker"},
     **{"system-event": "kind-system-event", "vbucket-state": "kind-system-event"},
-    **{"stream-end": "kind-end", "connection-closed": "kind-end"},
+    **{"stream-end": "kind-end", "connection-closed": "kind-upkeep"},
 }
 """Colours of events, by kind."""
-_BOLD = ("request", "first-seen", "stream-end", "connection-closed")
+_OF_ANSWERS = {"refused": "verdict-refused", "rollback": "kind-rollback"}
+_BOLD = ("request", "first-seen")

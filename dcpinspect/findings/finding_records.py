@@ -211,7 +211,8 @@ def _rows_of_vbuckets(
 
 def _rows_of_streams(streams: Records) -> Callable[[Finding], Iterable[int]]:
     """Returns what finds the streams of a finding's cases: of each connection and vbucket the one
-    that had begun when the first of the messages there came that show it.
+    that had begun when the first of the messages there came that show it, and of a case that came
+    several times those whose requests show it.
     """
     connection, vbucket, open_row = (
         np.array(streams.values(name), np.int64) for name in ("connection", "vbucket", "open_row")
@@ -231,6 +232,9 @@ def _rows_of_streams(streams: Records) -> Callable[[Finding], Iterable[int]]:
                 rows = [row for row in order[first:end].tolist() if case.sid in (None, sids[row])]
                 begun = [row for row in rows if open_row[row] <= first_row]
                 yield from (begun or rows)[-1:]
+                if case.count > 1:
+                    shown_rows = {*case.rows.tolist(), *(place.row for place in case.places)}
+                    yield from (row for row in rows if int(open_row[row]) in shown_rows)
 
     return lambda finding: set(rows_of(finding))
 

@@ -55,6 +55,23 @@ def test_colours_are_those_of_the_palette_and_change_no_letter(
     assert "\x1b" not in plain
 
 
+def test_events_have_the_colour_of_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    def colour(events: str, words: str) -> str:
+        (line,) = [line for line in events.splitlines() if words in line]
+        return line.partition("m")[0].removeprefix("\x1b[")
+
+    rollback = shown(capsys, ROLLBACK, "--vbucket", "7", "--color", "always")
+    refused = shown(capsys, TOUR, "--vbucket", "421", "--color", "always")
+    assert colour(rollback, "must be discarded") == "35"
+    assert colour(rollback, "request from 60: rollback") == "1;35"
+    assert colour(rollback, "request from 50: accepted") == "1;36"
+    assert colour(rollback, "20 gaps, 20 seqnos") == "90"
+    assert colour(rollback, "reset by the server") == "90"
+    assert colour(rollback, "stream end: closed, after") == "93"
+    assert colour(refused, "request from 20: refused") == "1;93"
+    assert colour(refused, "✖ bad-stream-range") == "1;91"
+
+
 def test_messages_stand_under_their_events_as_read_prints_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

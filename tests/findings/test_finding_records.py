@@ -18,6 +18,7 @@ from dcpinspect.findings.finding_records import (
 )
 from dcpinspect.findings.registry import RULES
 from dcpinspect.output.export.table_schema import table_schema
+from dcpinspect.protocol.statuses import Status
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.table_columns import BY_TABLE, VBUCKETS
 from dcpinspect.tables.record_rows import parse_record_filter
@@ -131,6 +132,19 @@ def test_a_stream_and_its_vbucket_are_stalled_if_a_finding_says_so() -> None:
     told = with_counts(tables(talk).tables.by_name, told_findings, {1: "10.0.0.1 test"})
     assert told["streams"].values("verdict") == ["ended", "stalled"]
     assert told["vbuckets"].values("verdict") == ["ended", "stalled"]
+
+
+def test_each_request_that_a_finding_names_has_it() -> None:
+    talk = opened()
+    for opaque in (91, 92, 93):
+        talk.stream_request(7, opaque)
+        talk.answer("dcp_stream_req", opaque, status=Status.EINVAL)
+        talk.wait(1)
+    talk.stream(7)
+    found = findings(talk, rules=["stream-refused"])
+    assert [finding.count for finding in found] == [3]
+    told = with_counts(tables(talk).tables.by_name, found, {1: "10.0.0.1 test"})["streams"]
+    assert [sum(dict(counts).values()) for counts in told.values("findings")] == [1, 1, 1, 0]
 
 
 def test_of_a_vbucket_without_items_a_finding_says_why_it_ended() -> None:

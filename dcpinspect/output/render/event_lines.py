@@ -63,7 +63,7 @@ class VbucketEvent(NamedTuple):
     """Description, safe for a terminal."""
     time_ns: int | None = None
     gap: Mapping[str, Any] | None = None
-    """Row of the gap in the table of gaps."""
+    """Row of the gap in the table of gaps; of several gaps that of the first."""
     severity: Severity | None = None
     """Of a finding."""
     finding: str | None = None
@@ -512,7 +512,7 @@ def folded(all_events: Sequence[VbucketEvent]) -> Iterator[VbucketEvent]:
         text = (
             f"{len(run)} gaps, {span}, {first['cause']}: {first['evidence']}{'' if same else ', …'}"
         )
-        yield run[0]._replace(text=text, gap=None)
+        yield run[0]._replace(text=text)
 
 
 def _counted(number: int, noun: str) -> str:

@@ -123,7 +123,8 @@ def paints_of(names: Sequence[str], row: Sequence[str]) -> Iterator[str]:
         # what findings say counts for more than how something is
         is_red = bool(paint) and paint != QUIET and PAINTS[paint].text == "bright_red"
         if "findings" in names and name in ("verdict", "answer"):
-            paint = bad if is_red or (bad and name == "verdict") else paint
+            is_bad = name == "verdict" or text.strip() == "refused"
+            paint = bad if is_red or (bad and is_bad) else paint
         yield paint
 
 

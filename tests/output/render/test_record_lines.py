@@ -159,6 +159,15 @@ def test_words_have_the_colours_of_their_meaning_and_zeros_stand_back() -> None:
     assert [*paints_of(names, ["0"] * 3)] == ["", "", "quiet"]
 
 
+@pytest.mark.parametrize(
+    ("findings", "paint"),
+    [("✖ 1", "severity-error"), ("! 1", "severity-warning"), ("· 1", "verdict-refused")],
+)
+def test_a_refusal_has_one_colour_in_its_row(findings: str, paint: str) -> None:
+    paints = paints_of(("answer", "verdict", "findings"), ["refused", "refused", findings])
+    assert [*paints][:2] == [paint] * 2
+
+
 @pytest.mark.parametrize("width", range(20, 120, 7))
 def test_no_line_is_wider_than_the_width_where_words_can_be_parted(width: int) -> None:
     for is_folded in (False, True):
