@@ -45,12 +45,13 @@ class Choosing:
     def nothing(self) -> str:
         """Text if nothing worse than notes was found."""
         from dcpinspect.findings.rule import SEVERITIES
+        from dcpinspect.output.render.verdict import ASKED, NOTHING
 
         if self.known:
             return "nothing new is wrong"
         severity = None if self.severity == SEVERITIES[-1] else self.severity
         is_all = replace(self, severity=severity, limit=None, span=None, time=None) == Choosing()
-        return "nothing wrong" if is_all else "nothing wrong in what was asked for"
+        return NOTHING if is_all else f"{NOTHING} {ASKED}"
 
     def lacking(
         self, links: Sequence[TcpConnection], clients: Collection[str], vbuckets: Collection[int]

@@ -197,8 +197,13 @@ def commands(names: str) -> Commands:
         elif code is not None:
             client.add(code)
         else:
+            # TAP is what DCP replaced: nobody means it who does not name it
+            names_meant = [
+                meant for meant in _NAMES if name[:3] == meant[:3] or meant[:4] != "tap_"
+            ]
             raise UsageError(
-                f"--opcode {escape(name)}: no command has this name{did_you_mean(name, _NAMES)}"
+                f"--opcode {escape(name)}: no command has this "
+                f"name{did_you_mean(name, names_meant)}"
             )
     return Commands(frozenset(client), frozenset(server))
 

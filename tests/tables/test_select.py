@@ -140,7 +140,7 @@ def test_a_number_is_a_command(text: str) -> None:
         ),
         (
             "mutaton",
-            "--opcode mutaton: no command has this name; did you mean tap_mutation or dcp_mutation",
+            "--opcode mutaton: no command has this name; did you mean dcp_mutation?",
         ),
         ("xyzzy", "--opcode xyzzy: no command has this name$"),
         ("", "--opcode : no command has this name$"),

@@ -49,7 +49,7 @@ _SHOWN = 8
 """Number of files that a line names."""
 _ROW = re.compile(r"( in)? rows? (\d+(?:(?:,| or| and| to) \d+)*)")
 _HINT = "'dcpinspect explain RULE' explains a rule"
-_MORE = "check --all shows everything; "
+_MORE, _MORE_ADVICE = "check --all shows everything; ", "check --all has 'next' of {} more; "
 _COUNTED, _SENTENCE, _ADVICE, _SHORT, _FULL = range(5)
 """How much is said of a finding: only counted by rule, a sentence, sentence and advice, also its
 time, everything.
@@ -100,10 +100,21 @@ def report_lines(
         aside = [] if looked is None else _aside(causes, looked.without_dcp)
         last = list(page.aside(aside)) if aside else []
         main_findings = [finding for finding in causes if finding not in aside]
-        yield from page.fitted(main_findings, limit - 2 - len(head) - len(hint) - len(last))
+        fitting, without = page.fitted(main_findings, limit - 2 - len(head) - len(hint) - len(last))
+        if without:
+            hint = list(page.wrapped(f"{_MORE_ADVICE.format(without)}{_HINT}", "", "  "))
+        yield from fitting
         yield from last
     yield ""
     yield from hint
+
+
+def _without_advice(causes: Sequence[Finding], levels: Sequence[int]) -> int:
+    """Returns of how many errors and warnings the advice is left out."""
+    return sum(
+        level < _ADVICE and finding.severity != "note" and bool(finding.next)
+        for finding, level in zip(causes, levels, strict=True)
+    )
 
 
 def _aside(causes: Sequence[Finding], without_dcp: Collection[int]) -> list[Finding]:
@@ -170,19 +181,17 @@ class _Page:
         given_for = dict[str, Finding]()
         return _apart([self.entry(finding, _FULL, given_for) for finding in causes])
 
-    def fitted(self, causes: Sequence[Finding], limit: int) -> list[str]:
+    def fitted(self, causes: Sequence[Finding], limit: int) -> tuple[list[str], int]:
         """Returns as much as fits into ``limit`` lines, with a note on what is left out: first of
         notes, then of warnings, then of all but the worst. Blank lines between findings are left
-        out where they would cost the advice on an error or a warning.
+        out where they would cost the advice on an error or a warning. Also returns how many errors
+        and warnings have advice that is left out.
         """
         lines, levels = self._fitted(causes, limit)
-        if any(
-            level < _ADVICE and finding.severity != "note"
-            for finding, level in zip(causes, levels, strict=True)
-        ):
+        if _without_advice(causes, levels):
             self._is_dense = True
-            lines, _ = self._fitted(causes, limit)
-        return lines
+            lines, levels = self._fitted(causes, limit)
+        return lines, _without_advice(causes, levels)
 
     def _fitted(self, causes: Sequence[Finding], limit: int) -> tuple[list[str], list[int]]:
         """Returns the lines, and how much is said of each finding."""

@@ -432,3 +432,15 @@ def test_that_there_is_no_connection_is_said() -> None:
         "",
         "lint: no connection to check, because no accepted DCP open was captured",
     ]
+
+
+def test_advice_that_has_no_room_is_counted() -> None:
+    warnings = [
+        finding(severity="warning", vbuckets=(number,), next=f"do {number}") for number in range(20)
+    ]
+    folded = lines(*warnings)
+    advised = sum(line.startswith("    next:") for line in folded)
+    assert 0 < advised < 20
+    assert folded[-1].startswith(f"check --all has 'next' of {20 - advised} more; ")
+    assert len(folded) <= SCREEN
+    assert "shows everything" in lines(warnings[0])[-1]
