@@ -45,13 +45,13 @@ class Choosing:
     def nothing(self) -> str:
         """Text if nothing worse than notes was found."""
         from dcpinspect.findings.rule import SEVERITIES
-        from dcpinspect.output.render.verdict import ASKED, NOTHING
+        from dcpinspect.output.render.verdict import NOTHING, SELECTED
 
         if self.known:
             return "nothing new is wrong"
         severity = None if self.severity == SEVERITIES[-1] else self.severity
         is_all = replace(self, severity=severity, limit=None, span=None, time=None) == Choosing()
-        return NOTHING if is_all else f"{NOTHING} {ASKED}"
+        return NOTHING if is_all else f"{NOTHING} {SELECTED}"
 
     def lacking(
         self, links: Sequence[TcpConnection], clients: Collection[str], vbuckets: Collection[int]

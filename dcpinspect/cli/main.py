@@ -489,7 +489,9 @@ def _in_our_words(error: typer.TyperException, context: Any) -> str:
             r"(['\"]?)(.*)\1 is not (?:in the range |a valid |one of )", error.message, re.DOTALL
         )
         if possible and value:
-            return f"{name} {value[2] or 'is empty'}: write {possible}"
+            has_report = name == "--format" and value[2] in ("md", "markdown", "html")
+            report = f"; 'dcpinspect report --format {value[2]}' writes that" if has_report else ""
+            return f"{name} {value[2] or 'is empty'}: write {possible}{report}"
         return problem
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):

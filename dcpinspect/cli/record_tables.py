@@ -169,7 +169,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
             if reading.messages and not count:
                 complain(
                     no_such_connections(reading, view.selection.connections)
-                    or _none_of(len(everything), name)
+                    or _none_of(everything, name, view.selection.vbuckets)
                 )
             return remarks(reading, stats=input_.stats)
 
@@ -177,10 +177,20 @@ def command(name: str, doc: str) -> Callable[..., int]:
     return run
 
 
-def _none_of(count: int, name: str) -> str:
-    """Returns why a table is empty."""
+def _none_of(everything: Records, name: str, vbuckets: Sequence[range]) -> str:
+    """Returns why a table is empty. ``vbuckets``: those that were asked for, empty for all."""
+    from dcpinspect.findings.finding import ranges
+
+    count = len(everything)
     if not count:
         return f"the capture shows no {name}"
+    numbers = sorted(set(everything.values("vbucket"))) if vbuckets else []
+    if numbers and not any(
+        number in numbers_wanted for number in numbers for numbers_wanted in vbuckets
+    ):
+        return (
+            f"none of {count:,} {name} met the conditions: they are of vbuckets {ranges(numbers)}"
+        )
     return f"none of {count:,} {name} met the conditions"
 
 

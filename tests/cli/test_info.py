@@ -51,6 +51,13 @@ def test_a_sample_is_told_in_about_ten_lines_of_80_columns_and_fits_the_schema(
     assert record["next"] == f"dcpinspect check {path}"
 
 
+def test_streams_of_which_no_answer_is_known_are_said_to_be_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    traffic = lines(capsys, str(SAMPLES / "midstream.pcap"))["traffic"]
+    assert traffic.endswith("4 streams (4 of unknown answer)")
+
+
 def test_who_when_what_and_the_next_command_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(SAMPLES / "rollback.pcap")
     assert lines(capsys, path) == {

@@ -163,6 +163,13 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
             "--limit x: write a whole number, 0 or more; see 'dcpinspect read --help'",
         ),
         (
+            ["check", "--format", "md", "a.pcap"],
+            (
+                "--format md: write text, json, ndjson, csv, parquet or arrow; 'dcpinspect report "
+                "--format md' writes that; see 'dcpinspect check --help'"
+            ),
+        ),
+        (
             ["read", "--format", "xml", "a.pcap"],
             (
                 "--format xml: write text, json, ndjson, csv, parquet or arrow; see 'dcpinspect "

@@ -91,6 +91,10 @@ def test_columns_alone_lists_them(
             "connection 9: there are 2; 'dcpinspect connections' lists them",
         ),
         (["rollbacks", LOSSY], "the capture shows no rollbacks"),
+        (
+            ["gaps", ROLLBACK, "--vbucket", "3"],
+            "none of 74 gaps met the conditions: they are of vbuckets 7–10",
+        ),
     ],
 )
 def test_an_empty_table_says_why(

@@ -153,16 +153,19 @@ def _same_connections(paths: Sequence[DifferenceRow]) -> Iterator[str]:
         )
         yield (f"    clocks: {clock}, give or take {error} ({_CLOCKS[row['clock_from']]})")
         for path in rows:
-            yield f"    {_WAYS[path['direction']]}: {_direction_text(path)}"
+            if text := _direction_text(path):
+                yield f"    {_WAYS[path['direction']]}: {text}"
     if len(paths_by_connections) > PATHS:
         yield f"  {counted(len(paths_by_connections) - PATHS, 'more connection')}: --paths lists all"
 
 
 def _direction_text(path: DifferenceRow) -> str:
-    """Describes one direction of a connection."""
+    """Describes one direction of a connection; empty where nothing is between the taps."""
+    is_one_tap = not (path["client_side"] or path["delay_max_ns"])
     facts = [
         f"{_ms(path['delay_median_ns'])} between the taps, {_ms(path['delay_max_ns'])} at most"
     ]
+    facts = [] if is_one_tap else facts
     if path["lost"]:
         facts.append(
             f"lost there and sent again {counted(path['lost'], 'time')}, "
@@ -172,7 +175,7 @@ def _direction_text(path: DifferenceRow) -> str:
     facts += [
         f"{counted(count, 'byte')} of capture loss in {side}" for side, count in missed if count
     ]
-    if path["answers"]:
+    if path["answers"] and not is_one_tap:
         answerer = "server" if path["direction"] == "c2s" else "client"
         split = f"{_ms(path['answerer_median_ns'])} {answerer} and {_ms(path['network_median_ns'])} network"
         facts.append(f"answers took {_ms(path['answer_median_ns'])}: {split}")

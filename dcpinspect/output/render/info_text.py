@@ -118,7 +118,10 @@ def _traffic(info: dict[str, Any]) -> str:
         ("streams", "stream"),
     )
     by_count = sorted(info["answers"].items(), key=lambda pair: -pair[1])
-    answers = [f"{count:,} {answer}" for answer, count in by_count]
+    answers = [
+        f"{count:,} {'of unknown answer' if answer == 'unknown' else answer}"
+        for answer, count in by_count
+    ]
     text = ", ".join(counted(info[name], noun) for name, noun in counts) + (
         f" ({', '.join(answers)})" if answers else ""
     )

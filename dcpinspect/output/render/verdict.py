@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dcpinspect.reading.reading import Reading
 
 NOTHING = "nothing wrong"
-ASKED = "in what was asked for"
+SELECTED = "in what was asked for"
 """Ends ``NOTHING`` where not all findings were asked for; what was checked is all the same."""
 _CALM = "no errors or warnings"
 """What is said in its place where something happened that a user would ask about."""
@@ -195,11 +195,11 @@ def verdict(findings: Sequence[Finding], looked: LookedAt | None = None) -> str:
         nothing = NOTHING if looked is None else looked.nothing
         checked = [] if looked is None else [str(looked)]
         calm = nothing.replace(NOTHING, _CALM)
-        of = "" if looked is None else ", of " if nothing.endswith(ASKED) else ": "
+        before = "" if looked is None else ", of " if nothing.endswith(SELECTED) else ": "
         phrases = (
             [f"{calm}: {note_costs[0]}", *note_costs[1:], *checked, damage_]
             if has_happened
-            else [f"{nothing}{of}{''.join(checked)}", damage_, *note_costs]
+            else [f"{nothing}{before}{''.join(checked)}", damage_, *note_costs]
         )
     return " · ".join(filter(None, phrases))
 

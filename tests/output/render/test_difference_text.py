@@ -10,6 +10,7 @@ from dcpinspect.cli.main import main
 from dcpinspect.diff.difference_columns import KINDS
 from dcpinspect.output.render import difference_text
 from dcpinspect.output.render.difference_text import summary
+from tests.captures import real_server
 from tests.diff.pairs import compared, streaming, told
 from tests.peers.truth import SAMPLES
 
@@ -49,6 +50,15 @@ def test_no_time_is_less_than_zero_by_nothing(capsys: pytest.CaptureFixture[str]
     assert main(["diff", str(FIELD / "t00-base.pcap"), str(FIELD / "f22-nflog.pcap")]) == 0
     assert "0.000 ms" in (shown := capsys.readouterr().out)
     assert "-0.000" not in shown
+
+
+def test_one_tap_has_no_times_between_taps(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", str(real_server("resume")), str(real_server("resume-lost"))]) == 0
+    shown = capsys.readouterr().out
+    assert "nothing is between the two captures" in shown
+    assert "to the client: 131 bytes of capture loss in B" in shown
+    assert "between the taps" not in shown
+    assert "network" not in shown
 
 
 def test_every_kind_has_words() -> None:
