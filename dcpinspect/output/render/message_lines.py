@@ -211,14 +211,16 @@ class Lines:
 
     def title_column(self, batch: MessageBatch, index: int) -> str:
         """Returns command and status of a message, as wide as their column. What follows the
-        command stays whole: the line of the request has the command.
+        command stays whole: the line of the request has the command. Of that the end stays, as
+        several commands begin alike.
         """
         text, width = title(batch, index), self.columns.title
         if self.is_narrow and len(text) > width:
             command, space, status = text.rpartition(" ")
             width_left = width - len(status) - 1
             if space:  # a letter or two of a command say nothing
-                text = f"{clip(command, width_left)} {status}" if width_left > 2 else status
+                end = f"…{command[1 - width_left :]}" if len(command) > width_left else command
+                text = f"{end} {status}" if width_left > 2 else status
         return f"{clip(text, width):<{width}}" if self.is_narrow else f"{text:<{width}}"
 
     def shown_times(self, times_ns: RowNumbers) -> RowNumbers:

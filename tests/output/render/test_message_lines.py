@@ -408,7 +408,7 @@ def test_in_80_columns_the_status_of_an_answer_is_whole_and_its_command_is_cut()
     lines = Lines(width=80)
     lines.fit(batch, np.arange(len(batch)))
     text = lines.line(batch, 9)
-    assert "← select_… key_enoent " in text
+    assert "← …_bucket key_enoent " in text
     assert text.index("orderz") == lines.summary_at
 
 
