@@ -292,6 +292,11 @@ def test_seqnos_of_gaps_are_counted_by_stream_and_by_vbucket_and_cause(
         assert vbucket["gap_seqnos"] == by_cause
 
 
+def test_the_role_of_the_server_stands_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    heading = text(capsys, "connections", ROLLBACK, "--width", "200")[0].split()
+    assert heading[heading.index("server") + 1] == "role"
+
+
 def test_connections_and_streams_have_findings_and_their_colours(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -23,7 +23,7 @@ def _by_table(text: str) -> dict[str, tuple[str, ...]]:
 
 READABLE = _by_table(
     """
-    connections: connection client server name role verdict findings closed_by streams copy_of window_bytes
+    connections: connection client name server role verdict findings closed_by streams copy_of window_bytes
         outstanding_bytes holes skipped_bytes tls
     streams: connection vbucket sid stream requested_start requested_end answer status verdict
         findings end_reason items first_seqno last_seqno snapshots gap_seqnos open_row end_row
