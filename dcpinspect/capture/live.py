@@ -377,9 +377,9 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
     def _hear_the_end(self, what_happened: str) -> None:
         if not self._is_ended and not self._chain.is_complete:
             file = self.files[0]
-            what_is_left = "; the file has what it wrote" if self._spool is None else ""
-            what = f"the process that records {what_happened}{what_is_left}"
-            file.problems.append(FileDamage(file.name, None, what))
+            remainder = "; the file has what it wrote" if self._spool is None else ""
+            problem = f"the process that records {what_happened}{remainder}"
+            file.problems.append(FileDamage(file.name, None, problem))
         self._is_ended = self._chain.is_complete = True
 
     def _follow_report(self, report: dict[str, Any]) -> None:

@@ -156,10 +156,10 @@ class Members:
             order = np.argsort(times, kind="stable")
             self._in_order[group] = times[order], numbers[order]
         times, numbers = self._in_order[group]
-        first = int(np.searchsorted(times, since_ns, "left"))
+        begin = int(np.searchsorted(times, since_ns, "left"))
         behind = int(np.searchsorted(times, until_ns, "right"))
-        asked = numbers[max(0, first - MOST_BETWEEN) : min(behind, first + MOST_BETWEEN)]
-        there: list[int] = asked[self._context.conduct.until_ns[asked] >= since_ns].tolist()
+        nearby = numbers[max(0, begin - MOST_BETWEEN) : min(behind, begin + MOST_BETWEEN)]
+        there: list[int] = nearby[self._context.conduct.until_ns[nearby] >= since_ns].tolist()
         return there
 
     @cached_property

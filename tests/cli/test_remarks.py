@@ -63,13 +63,13 @@ def test_a_capture_without_packets_says_so(tmp_path: Path) -> None:
 
 def test_dcp_ports_without_a_message_are_told_apart_from_other_ports(tmp_path: Path) -> None:
     path = builders.capture(tmp_path / "silent.pcap")
-    assert nothing_found(read(path)).startswith(f"{path}: no DCP message in the ")
+    assert nothing_found(read(path)).startswith(f"{path}: no DCP message in ")
 
 
 def test_tls_is_named_and_what_to_do_about_it(tmp_path: Path) -> None:
     path = builders.capture(tmp_path / "tls.pcap", client=b"\x16\x03\x01\x00\x50\x01" + bytes(79))
     line = nothing_found(read(path))
-    assert line.startswith(f"{path}: no DCP message in the ")
+    assert line.startswith(f"{path}: no DCP message in ")
     assert line.endswith(
         "; they carry TLS, which is not decrypted: give the client's key log with --keylog, "
         "or capture between the server and what ends TLS, where it is plain"

@@ -69,7 +69,7 @@ BAD = {
         "it has TCP ports 443; try --port 443",
     ),
     "only TLS": (traffic(11210, CLIENT_HELLO), "TLS, which is not decrypted"),
-    "not DCP": (traffic(11210, b"\x00" * 100), "no DCP message in the"),
+    "not DCP": (traffic(11210, b"\x00" * 100), "no DCP message in"),
 }
 
 

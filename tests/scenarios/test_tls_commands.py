@@ -107,7 +107,7 @@ def test_secrets_that_do_not_fit_leave_the_connection_encrypted(
         f"· tls-key-unknown: encrypted, and the secrets in the key log do not fit: TLS {version}, "
         in said.out
     )
-    assert said.out.startswith("no DCP message in the ")
+    assert said.out.startswith("no DCP message in ")
     assert "; they carry TLS, which is not decrypted\n" in said.out
     assert said.err == ""
     with Reading([path], keys=KeyLog([str(wrong)])) as reading:
