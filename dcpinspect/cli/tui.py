@@ -351,6 +351,11 @@ def _run(app: ThemedApp) -> tuple[Opening | None, int]:
         opening = app.run()
     if no_color is not None:
         os.environ["NO_COLOR"] = no_color
+    if app.cut_export:
+        complain(
+            f"{escape(app.cut_export)}: is not written, since the UI was closed before the export "
+            "was complete"
+        )
     if app.crash is None:
         return opening, app.return_code or 0
     complain(

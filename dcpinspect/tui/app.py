@@ -100,6 +100,7 @@ class InspectApp(ThemedApp):
             inspection, self._new_packets, self.show_status, self.draw_frame
         )
         self._exporting = Task(self.navigation)
+        self._export_path = ""
         self._tabs, self._progress, self._keys = (
             frame.Line(id="tabs"),
             frame.Line(id="progress"),
@@ -174,7 +175,8 @@ class InspectApp(ThemedApp):
 
     def exit(self, *arguments: Any, **options: Any) -> None:
         """Ends the application as Textual does, and also stops the work in the background."""
-        self._exporting.stop()
+        if self._exporting.stop():
+            self.cut_export = self._export_path
         self._stop_search()
         super().exit(*arguments, **options)
 
@@ -472,6 +474,7 @@ class InspectApp(ThemedApp):
             then()
 
         show = self.show_status
+        self._export_path = path
         self._exporting.begin(
             write, end, say=lambda words: show(f"exporting {words} · {escape(path)}")
         )

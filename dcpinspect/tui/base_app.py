@@ -136,6 +136,8 @@ class ThemedApp(App[Opening | None]):
         )
         self.crash: Exception | None = None
         """The exception that ended the application."""
+        self.cut_export = ""
+        """Path of the export that the end of the application stopped; empty: there is none."""
         self.type_ahead = TypeAhead(self, super().on_event, self.is_shown)
 
     def is_shown(self) -> bool:

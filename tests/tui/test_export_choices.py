@@ -217,6 +217,22 @@ def test_escape_stops_an_export() -> None:
 
 
 @pytest.mark.slow
+def test_an_export_that_the_end_of_the_application_stops_is_kept_for_its_last_line() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        def write(_: str, tell: Tell) -> str:
+            app.call_from_thread(app.exit)
+            tell(0.5)
+            return "all"
+
+        assert app.cut_export == ""
+        app.export("/nowhere/a.csv", Choice("", (".csv",), write))
+        await settled(app, pilot)
+        assert app.cut_export == "/nowhere/a.csv"
+
+    play("rollback.pcap", scene)
+
+
+@pytest.mark.slow
 def test_an_export_that_was_complete_when_it_was_stopped_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
 
