@@ -48,7 +48,7 @@ def open(  # noqa: A001 - as in gzip.open: it is called with the name of the pac
     return Recording(paths, port=port, keep=keep, keylog=keylog, tls_search=tls_search)
 
 
-def decode(data: bytes) -> list[Decoded]:
+def decode(data: bytes | bytearray | memoryview) -> list[Decoded]:
     """The messages in some bytes, without a capture, each with every field explained: ``[message] =
     dcpinspect.decode(data)``.
 

@@ -649,7 +649,7 @@ def _runs(store: Store) -> Iterator[RowNumbers]:
     )
 
 
-def decode(data: bytes) -> list[Decoded]:
+def decode(data: bytes | bytearray | memoryview) -> list[Decoded]:
     """Returns the messages in some bytes: see ``dcpinspect.decode``."""
     try:
         content = memoryview(data).tobytes()
