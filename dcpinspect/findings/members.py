@@ -96,6 +96,8 @@ class Members:
             len(groups),
         )
         beside = vbuckets_beside(names, context.by_number, context.tracker.state.known_tables)
+        if not len(beside):
+            return {}
         pairs, shared = np.unique(beside[:, :2], axis=0, return_counts=True)
         name = names.of[streams.connection]
         held = np.stack([name, streams.vbucket], axis=1)[context.granted & (name >= 0)]

@@ -304,7 +304,7 @@ def _beside_each_other(
     """
     beside: dict[int, set[int]] = defaultdict(set)
     pairs = vbuckets_beside(names, links, tables, of_nodes=of_nodes)[:, :2]
-    for first_name, second_name in np.unique(pairs, axis=0).tolist():
+    for first_name, second_name in _distinct(pairs).tolist():
         beside[first_name].add(second_name)
         beside[second_name].add(first_name)
     return beside
@@ -357,8 +357,13 @@ def vbuckets_beside(
         )
         pairs = np.stack([name[earlier[is_pair]], name[later[is_pair]]], axis=1, dtype=np.int64)
         vbucket = streams.vbucket[earlier[is_pair], np.newaxis]
-        beside.append(np.unique(np.hstack([np.sort(pairs, axis=1), vbucket]), axis=0))
-    return np.unique(np.concatenate(beside), axis=0)
+        beside.append(_distinct(np.hstack([np.sort(pairs, axis=1), vbucket])))
+    return _distinct(np.concatenate(beside))
+
+
+def _distinct(rows: IntArray) -> IntArray:
+    """Returns each row once, in order. NumPy loads more modules for that, if there are any."""
+    return np.unique(rows, axis=0) if len(rows) else rows
 
 
 class Consumers:
