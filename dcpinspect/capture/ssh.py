@@ -40,8 +40,9 @@ def _terminal_kept() -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(termios.error):  # it is not ours any more
-            termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
+        with suppress(OSError, termios.error):  # it is not ours any more
+            if os.tcgetpgrp(terminal) == os.getpgrp():  # in the background it would stop us
+                termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
         os.close(terminal)
 
 
