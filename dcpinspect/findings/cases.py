@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
@@ -26,6 +26,8 @@ _VALUE = re.compile(
 """What differs between two cases of the same thing: times, numbers, addresses, names in quotes."""
 _LENGTH = re.compile(r"\d (?:ms|s|min|h|days)\b")
 _NUMBER = re.compile(r"\d+|\d{1,3}(,\d{3})+")
+_NOUNS = re.compile(r" [a-z]+s\b")
+"""What a number counts, after it: several of that."""
 _SEVERAL = re.compile(r"# (\w+?)s\b")
 """A place for a number and its noun, in the text of a rule."""
 _COUNTED = re.compile(r"\b(\d[\d,]*) (\w+?)s?\b")
@@ -256,40 +258,42 @@ def in_common(messages: Sequence[str], shared: str | None) -> str:
     if shared is not None:
         return shared
     values = [_VALUE.findall(message) for message in messages]
-    different = iter(
+    different: Iterator[set[str]] = iter(
         [
-            list(dict.fromkeys(message_values[position] for message_values in values))
+            {message_values[position] for message_values in values}
             for position in range(min(map(len, values)))
         ]
     )
 
-    def named(_: re.Match[str]) -> str:
+    def named(value: re.Match[str]) -> str:
         distinct = sorted(next(different, ()), key=lambda value_text: (len(value_text), value_text))
-        if 0 < len(distinct) <= FEW:
-            return " or ".join(filter(None, (", ".join(distinct[:-1]), distinct[-1])))
-        if distinct and all(map(_NUMBER.fullmatch, distinct)):
-            return "–".join((distinct[0], distinct[-1]))  # the shorter is the lower
+        if len(distinct) == 1:
+            return distinct[0]
+        if distinct and all(map(_NUMBER.fullmatch, distinct)):  # the shorter is the lower
+            if _NOUNS.match(first, value.end()):
+                return f"{distinct[0]} to {distinct[-1]}"
+            if len(distinct) > FEW:
+                return f"{distinct[0]}–{distinct[-1]}"
         lengths = sorted(filter(None, map(_length, distinct)))
         if distinct and len(lengths) == len(distinct):
             (least, unit), (most, most_unit) = lengths[0][1:], lengths[-1][1:]
             return (
-                f"{least:g}–{most:g} {unit}"
+                f"{least}–{most} {unit}"
                 if unit == most_unit
-                else f"{least:g} {unit} to {most:g} {most_unit}"
+                else f"{least} {unit} to {most} {most_unit}"
             )
-        return "several"
+        return ", ".join(distinct) if 0 < len(distinct) <= FEW else "several"
 
     return _VALUE.sub(named, first)
 
 
-def _length(text: str) -> tuple[float, float, str] | None:
+def _length(text: str) -> tuple[float, str, str] | None:
     """Returns a length of time that ``duration`` wrote: in nanoseconds, and its number and unit."""
     amount, _, unit = text.partition(" ")
     nanoseconds = next((size for _, size, name, _ in _UNITS if name == unit), None)
     if nanoseconds is None:
         return None
-    value = float(amount.replace(",", ""))
-    return value * nanoseconds, value, unit
+    return float(amount.replace(",", "")) * nanoseconds, amount, unit
 
 
 def added_up(messages: Sequence[str]) -> str:

@@ -66,9 +66,9 @@ def test_several_connections_are_one_with_all_that_differs_in_its_cases() -> Non
     assert (found.connections, found.count, found.what) == (
         (1, 2, 3),
         3,
-        "told 5 or 17 in 3 ms, 2.1 s or 0.001 ms",
+        "told 5, 17 in 0.001 ms to 2.1 s",
     )
-    assert found.message == "told 5 or 17 in 3 ms, 2.1 s or 0.001 ms on 3 connections: 1–3"
+    assert found.message == "told 5, 17 in 0.001 ms to 2.1 s on 3 connections: 1–3"
     assert [(case.message, case.facts) for case in found.cases][1] == (
         "told 17 in 2.1 s",
         {"told": 2},
@@ -78,20 +78,19 @@ def test_several_connections_are_one_with_all_that_differs_in_its_cases() -> Non
 def test_what_several_have_in_common_is_said_and_what_they_share_by_their_rule_is_preferred() -> (
     None
 ):
-    assert several("1 item of 7", "2 items of 7").what == "1 or 2 items of 7"
+    assert several("1 item of 7", "2 items of 7").what == "1 to 2 items of 7"
     assert (
         several('"a" of 10.0.0.1:5', '"b" of 10.0.0.2:6').what
-        == '"a" or "b" of 10.0.0.1:5 or 10.0.0.2:6'
+        == '"a", "b" of 10.0.0.1:5, 10.0.0.2:6'
     )
     assert several("told 5", "told 6", shared="told much").what == "told much"
 
 
 def test_values_that_differ_are_listed_as_people_do() -> None:
     assert (
-        in_common(["5 missing behind 10", "3 missing behind 10"], None)
-        == "3 or 5 missing behind 10"
+        in_common(["5 missing behind 10", "3 missing behind 10"], None) == "3, 5 missing behind 10"
     )
-    assert in_common(["5 missing", "3 missing", "12 missing"], None) == "3, 5 or 12 missing"
+    assert in_common(["5 missing", "3 missing", "12 missing"], None) == "3, 5, 12 missing"
     assert in_common([f"{count:,} missing" for count in (0, 7, 900, 1200)], None) == (
         "0–1,200 missing"
     )
