@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import field
 from typing import Any
 
@@ -180,7 +181,7 @@ class Differences:
     shows: set[int] = field(default_factory=set)
     """The ways in which values were shown to either side, as numbers; -1 for an unknown one."""
     left_out: int = 0
-    """Number of events that differ, or were not sent, and have no record."""
+    """Number of events on one side only, or that differ, and have no record."""
 
     @property
     def is_different(self) -> bool:
@@ -228,19 +229,16 @@ class Differences:
                 row["lacks"] or "",
             )
         )
-        kept_counts: dict[tuple[str, str | None], int] = {}
+        kept_rows, kept_events = Counter[object](), Counter[object]()
         rows = []
         for row in self.rows:
             key = row["kind"], row["lacks"]
-            kept_counts[key] = kept_counts.get(key, 0) + 1
-            if kept_counts[key] <= MOST:
+            if kept_rows[key] < MOST:
+                kept_rows[key] += 1
+                kept_events[key] += row["events"] or 0
                 rows.append(row)
         self.rows = rows
-        self.left_out = sum(
-            count - min(kept_counts.get(key, 0), MOST)
-            for key, (count, _) in self.counts.items()
-            if key[0] in SINGLE
-        )
+        self.left_out = sum(count - kept_events[key] for key, (count, _) in self.counts.items())
 
     def records(self) -> Records:
         """Returns the table of differences."""

@@ -249,11 +249,12 @@ with told as (
   from told
 )
 select kind, vbucket, uuid, min(seqno) as first_seqno, max(seqno) as last_seqno, count(*) as events,
-       arg_min(row, seqno) as row, any_value(connection) as connection, min(gap_after) as gap_after, max(gap_before) as gap_before,
+       arg_min(row, seqno) as row, any_value(connection) as connection, gap_after, gap_before,
        any_value(cause) as cause, any_value(snapshot_start) as snapshot_start, any_value(high) as high,
        min(began) as began, max(reached) as reached, bool_or(is_lost) as is_lost
-from numbered group by vbucket, uuid, kind, run
+from numbered group by vbucket, uuid, kind, run, gap_after, gap_before
 """
+"""Joins what a side lacks to ranges: neighbours that it lacks for one reason, in one gap."""
 
 WHY = (COVERED, LATER, UNREAD, LAST, JUDGED, OUTSIDE, REASONS, RUNS)
 """The queries that lead from what a side lacks to the reasons, in order."""

@@ -163,7 +163,8 @@ def test_at_80_columns_what_matters_most_is_shown_and_nothing_is_cut(
         "gaps": {"vbucket", "cause", "width", "after_seqno", "before_seqno"},
         "rollbacks": {"vbucket", "requested_start", "rollback_seqno", "resume_start"}
         | {"resume_snapshot_end", "resume_uuid"},
-        "vbuckets": {"vbucket", "verdict", "findings", "last_seqno"},
+        "vbuckets": {"vbucket", "verdict", "findings"}
+        | (set() if sample == "tour.pcapng" else {"last_seqno"}),  # a client of 31 letters
     }[name] - ({"start_seqno", "end_seqno", "last_seqno"} if sample == "upr.pcap" else set())
 
 

@@ -11,7 +11,7 @@ from dcpinspect.diff.difference_columns import Differences
 
 
 def row(kind: str, vbucket: int, lacks: str | None = "b") -> dict[str, Any]:
-    return {"kind": kind, "vbucket": vbucket, "lacks": lacks, "first_seqno": 1}
+    return {"kind": kind, "vbucket": vbucket, "lacks": lacks, "first_seqno": 1, "events": 1}
 
 
 def test_records_are_in_order_and_counts_too() -> None:
@@ -35,13 +35,14 @@ def test_records_are_in_order_and_counts_too() -> None:
     assert one.is_different
 
 
+@pytest.mark.parametrize("kind", ["not-sent", "capture-loss"])
 def test_of_too_many_records_the_first_stay_and_the_rest_is_counted(
-    monkeypatch: pytest.MonkeyPatch,
+    kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(difference_columns, "MOST", 2)
     one = Differences({}, 0)
-    one.rows = [row("not-sent", vbucket) for vbucket in (4, 3, 2, 1)]
-    one.count("not-sent", "b", 4, 4)
+    one.rows = [row(kind, vbucket) for vbucket in (4, 3, 2, 1)]
+    one.count(kind, "b", 4, 4)
     one.in_order()
     assert ([each["vbucket"] for each in one.rows], one.left_out) == ([1, 2], 2)
 

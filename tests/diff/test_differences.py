@@ -127,6 +127,15 @@ def test_what_a_capture_lost_is_no_difference(tmp_path: Path) -> None:
     assert not found.is_different
 
 
+def test_events_of_two_gaps_are_two_records(tmp_path: Path) -> None:
+    found = told(tmp_path, *pair(ALL, documents(4, 5, 6, 7, 8, 9, lost=(5, 8))))
+    assert brief(found) == [("capture-loss", "b", 5, 5, 1), ("capture-loss", "b", 8, 8, 1)]
+    assert [row["evidence"] for row in found.rows] == [
+        f"connection 1 of B goes from {seqno - 1} to {seqno + 1} in a snapshot that ends at 9"
+        for seqno in (5, 8)
+    ]
+
+
 def test_what_was_before_a_capture_began_is_no_difference(tmp_path: Path) -> None:
     def late(stream: Stream) -> None:
         documents(4)(stream)

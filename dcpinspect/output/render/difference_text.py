@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from dcpinspect.text import clip, counted, escape_rest
@@ -206,18 +207,34 @@ def _caveats(comparison: Differences) -> Iterator[str]:
             "shown them in the same form."
         )
     if comparison.left_out:
-        lines.append(f"{comparison.left_out:,} more differences are counted, but have no record.")
+        lines.append(f"{comparison.left_out:,} more events are counted, but have no record.")
     if lines:
         yield ""
         yield from lines
 
 
 def _examples(rows: Sequence[DifferenceRow]) -> str:
-    """Names the first records, by vbucket and seqno."""
-    examples = []
-    for row in rows if len(rows) <= EXAMPLES + 1 else rows[:EXAMPLES]:
-        first, last = row["first_seqno"], row["last_seqno"]
-        seqnos = "" if first is None else f" {first}" if first == last else f" {first}–{last}"
-        examples.append(f"vb {row['vbucket']}{seqnos}")
-    more = len(rows) - len(examples)
+    """Names the first vbuckets of records, and the seqnos of their events."""
+    of_vbucket: dict[int, list[DifferenceRow]] = {}
+    for row in rows:
+        of_vbucket.setdefault(row["vbucket"], []).append(row)
+    shown = len(of_vbucket) if len(of_vbucket) <= EXAMPLES + 1 else EXAMPLES
+    examples = [
+        f"vb {vbucket}{_seqnos(of_vbucket[vbucket])}" for vbucket in islice(of_vbucket, shown)
+    ]
+    more = len(of_vbucket) - shown
     return ", ".join(examples) + (f" and {more:,} more" if more else "")
+
+
+def _seqnos(rows: Sequence[DifferenceRow]) -> str:
+    if rows[0]["first_seqno"] is None:
+        return ""
+    if len(rows) > 2:
+        events = sum(row["events"] or 0 for row in rows)
+        return f" {events:,} of {rows[0]['first_seqno']}–{max(row['last_seqno'] for row in rows)}"
+    return " " + " and ".join(dict.fromkeys(_range(row) for row in rows))
+
+
+def _range(row: DifferenceRow) -> str:
+    first, last = row["first_seqno"], row["last_seqno"]
+    return f"{first}" if first == last else f"{first}–{last}"

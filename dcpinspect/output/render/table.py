@@ -26,8 +26,10 @@ rest of their line to the right.
 """
 NO_END = {"requested_end": "no end", "end_seqno": "no end"}
 """Name of the greatest number of 64 bits in these columns."""
+READABLE = 32
+"""Least width to which a column of texts is cut while others stand behind it, as most names fit."""
 NARROWEST = 20
-"""Least width to which a column of texts is cut; with less it is left out."""
+"""Least width to which the last column of texts is cut; with less it is left out."""
 PLANS = ("explain_value", "plan")
 """Names, in DuckDB and Spark, of the column with the answer to ``explain``. Its text has several
 lines; nobody else chooses such names.
@@ -126,7 +128,8 @@ class TextTable:
         """Returns the widths of the columns that are shown, by their numbers. ``widest``: of texts.
 
         Shown are the most important ones, up to the first that does not fit even where all are as
-        narrow as may be: so a wider line never has fewer. What they leave is room for texts.
+        narrow as may be: so a wider line never has fewer, or shorter names. What they leave is room
+        for texts.
         """
         uncut = [max(pair) for pair in zip(map(cells, self._names), widest, strict=True)]
         if self._width is None:
@@ -138,27 +141,29 @@ class TextTable:
             max(width, *map(cells, name.split("_")))
             for name, width in zip(self._names, widest, strict=True)
         ]
-        least = [
-            min(width, NARROWEST) if may_be_cut else width
+        readable, narrow = (self._cut_widths(needed, most) for most in (READABLE, NARROWEST))
+        least = dict[int, int]()
+        free_width = self._width
+        for index in self._by_importance:
+            if narrow[index] > free_width and least:
+                break
+            least[index] = (readable if readable[index] <= free_width else narrow)[index]
+            free_width -= readable[index] + 2
+        widest_shown = min(self._width, max((needed[index] for index in least), default=0))
+        widths = dict(sorted(least.items()))
+        for most in range(widest_shown, NARROWEST, -1):
+            cut = self._cut_widths(needed, most)
+            wider = {index: max(width, cut[index]) for index, width in widths.items()}
+            if sum(wider.values()) + 2 * (len(wider) - 1) <= self._width:
+                return wider
+        return widths
+
+    def _cut_widths(self, needed: Sequence[int], most: int) -> list[int]:
+        """Returns the widths of all columns, where texts are cut to ``most``."""
+        return [
+            min(width, most) if may_be_cut else width
             for width, may_be_cut in zip(needed, self._may_be_cut, strict=True)
         ]
-        indices = list[int]()
-        free_width = self._width + 2
-        for index in self._by_importance:
-            free_width -= least[index] + 2
-            if free_width < 0 and indices:
-                break
-            indices.append(index)
-        widths = {index: needed[index] for index in sorted(indices)}
-        widest_shown = min(self._width, max(widths.values(), default=0))
-        for most in range(widest_shown, NARROWEST - 1, -1):
-            widths = {
-                index: min(needed[index], most) if self._may_be_cut[index] else needed[index]
-                for index in widths
-            }
-            if sum(widths.values()) + 2 * (len(widths) - 1) <= self._width:
-                break
-        return widths
 
     def _lines(self, columns: Mapping[int, Any], paint_row: RowPaint | None) -> list[str]:
         padded = [

@@ -70,8 +70,19 @@ def test_wide_characters_keep_the_columns_straight() -> None:
 
 def test_texts_are_cut_to_the_width_and_numbers_left_out_whole() -> None:
     table = pa.table({"a": ["x" * 25], "b": ["y" * 50], "n": [123]})
-    assert [len(line) for line in lines(table, width=44)] == [24, 44]
+    assert [len(line) for line in lines(table, width=50)] == [28, 50]
     assert lines(table.select(["a", "n"]), width=22) == ["a", "x" * 21 + "…"]
+
+
+def test_a_wider_line_shows_no_less_of_a_name() -> None:
+    table = pa.table(
+        {"client": ["c" * 29], "n": [1], "cause": ["x" * 40], "m": [12345], "k": ["y"]}
+    )
+    shown = [lines(table, width=width) for width in range(20, 100)]
+    counts = [len(heading.split()) for heading, _ in shown]
+    names = [row.count("c") for _, row in shown]
+    assert (counts, names) == (sorted(counts), sorted(names))
+    assert (counts[-1], names[-1]) == (5, 29)
 
 
 def test_a_long_text_pushes_only_its_own_line() -> None:
