@@ -262,7 +262,9 @@ def _with_verdicts(
 
 _NEVER_CAME = ("unexplained", "resumed")
 """Causes of gaps that the client has, too; those of the capture may have come."""
-_OF_END = words_of("verdict last_seqno requested_end gaps behind rollbacks findings")
+_OF_END = words_of("verdict last_seqno requested_end gaps behind streams bytes findings")
+_LONGEST_END = 31
+"""Bytes of a stream end with a stream-id: header, framing extras of 3 bytes, and reason."""
 
 
 def _with_end(vbuckets: Records) -> Records:
@@ -283,11 +285,12 @@ def _before_end(vbucket: Mapping[str, Any]) -> str | None:
         return "lost-something"
     if vbucket["behind"]:
         return "behind"
-    if vbucket["behind"] is None and vbucket["rollbacks"]:
+    if vbucket["behind"] is None and (vbucket["gaps"] or {}).get("rollback"):
         return "rolled-back"
     if last is None:
         counts = vbucket["findings"]
-        return None if counts["error"] or counts["warning"] else "silent"
+        has_more = vbucket["bytes"] > _LONGEST_END * vbucket["streams"]  # as a cache transfer
+        return None if counts["error"] or counts["warning"] or has_more else "silent"
     return None if vbucket["behind"] is None else "caught-up"
 
 

@@ -36,6 +36,7 @@ def overview(reading: Reading) -> Overview:
     )
     foreign = {connection for connection, _ in coverage.ways(lambda all_: ~all_.is_own)}
     http = {connection for connection, _ in coverage.ways(lambda all_: all_.http > 0)}
+    spoken = {connection for connection, _ in coverage.ways(lambda all_: all_.captured > 0)}
     links = [link for link in own_links if link.number not in foreign]
     streams = list(tables.streams.rows("connection", "vbucket", "answer"))
     vbuckets: dict[int, set[int]] = {}
@@ -65,7 +66,9 @@ def overview(reading: Reading) -> Overview:
         "rows": reading.messages,
         "connections": len(links) + reading.engine.unlisted,
         "copies": len(copies),
-        "mid_stream": [link.number for link in links if not link.has_handshake],
+        "mid_stream": [
+            link.number for link in links if not link.has_handshake and link.number in spoken
+        ],
         "one_direction": [link.number for link in links if link.unseen >= 0],
         "unopened": _unopened(links),
         "below": [*_below(links, http)],

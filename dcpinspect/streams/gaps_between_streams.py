@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dcpinspect.arrays import IntArray
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import words as w
@@ -26,12 +26,33 @@ MOST = 1000
 
 def rollback_gaps(streams: Streams) -> Gaps:
     """Returns the gaps of rollbacks: a request from S answered with a rollback to r below S makes a
-    gap from r to S.
+    gap from r to S. None where the producer then accepts the same request on the same connection,
+    as one that does without purged tombstones.
     """
-    rolled = streams[(streams.answer == w.A_ROLLBACK) & (streams.rollback < streams.request.start)]
+    is_rolled = (streams.answer == w.A_ROLLBACK) & (streams.rollback < streams.request.start)
+    rolled = streams[is_rolled & ~_accepted_next(streams)]
     gaps = _up_to_start(rolled, OF_ROLLBACK)
     gaps.after, gaps.begins, gaps.ends = rolled.rollback, rolled.opened, rolled.answered
     return gaps
+
+
+def _accepted_next(streams: Streams) -> BoolArray:
+    """Returns a mask of streams whose next request on their connection is accepted from the same
+    seqno of the same branch.
+    """
+    groups = Groups([streams.connection, streams.vbucket, streams.sid])
+    row, next_row = groups.rows[:-1], groups.rows[1:]
+    request = streams.request
+    mask = np.zeros(len(streams), dtype=np.bool_)
+    mask[row] = (
+        (groups.of[row] == groups.of[next_row])
+        & (streams.answer[next_row] == w.A_ACCEPTED)
+        & (request.is_captured[next_row] != 0)
+        & (request.start[row] == request.start[next_row])
+        & (request.uuid[row] == request.uuid[next_row])
+        & (request.flags[next_row] & FROM_LATEST == 0)
+    )
+    return mask
 
 
 def _up_to_start(streams: Streams, flags: int) -> Gaps:

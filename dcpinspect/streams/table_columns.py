@@ -248,7 +248,7 @@ INFO = RecordTable(
         connections i64: connections that carry messages or stand on a port looked at, each
             conversation once
         copies i64: connections besides, that show the conversation of one of these once more
-        mid_stream numbers: connections whose TCP handshake is not in the capture
+        mid_stream numbers: connections with bytes whose TCP handshake is not in the capture
         one_direction numbers: connections of which the capture has the packets of one side only
         unopened objects: connections that were not opened or not used: client, server, how
             (unanswered, refused, silent, or what an ICMP error says), connections

@@ -55,12 +55,10 @@ def test_vbuckets_streams_and_connections_count_what_speaks_of_them() -> None:
             stream.mutation(seqno, f"k{seqno}")
         stream.end("closed")
         talk.stream(vbucket, start=9)
-    vbuckets = Records(
-        VBUCKETS,
-        {column.name: [None] * 4 for column in VBUCKETS.columns}
-        | {"client": ["a", "a", "a", "b"], "vbucket": [0, 1, 2, 2], "verdict": ["ended"] * 4},
-        4,
-    )
+    columns: dict[str, list[Any]] = {column.name: [None] * 4 for column in VBUCKETS.columns}
+    columns |= {"client": ["a", "a", "a", "b"], "vbucket": [0, 1, 2, 2], "verdict": ["ended"] * 4}
+    columns |= {"streams": [1] * 4, "bytes": [0] * 4}
+    vbuckets = Records(VBUCKETS, columns, 4)
     told = tables(talk).tables.by_name
     told_findings = findings(talk, rules=["seqno-not-increasing", "mid-stream-start"])
     counted = with_counts({**told, "vbuckets": vbuckets}, told_findings, {1: "a"})
@@ -100,8 +98,10 @@ def test_a_finding_counts_once_where_it_is_and_where_what_it_explains_is() -> No
         ({"gaps": {"resumed": 1}}, "lost-something"),
         ({"gaps": {"capture-loss": 1}, "behind": 0}, "caught-up"),
         ({"last_seqno": None}, "silent"),
-        ({"rollbacks": 1}, "rolled-back"),
-        ({"rollbacks": 1, "behind": 0}, "caught-up"),
+        ({"last_seqno": None, "bytes": 2 * 31}, "silent"),
+        ({"last_seqno": None, "bytes": 500}, None),
+        ({"gaps": {"rollback": 1}}, "rolled-back"),
+        ({"gaps": {"rollback": 1}, "behind": 0}, "caught-up"),
         ({"requested_end": 9}, None),
         ({"verdict": "orphaned", "behind": 3}, None),
     ],
@@ -110,7 +110,7 @@ def test_a_vbucket_that_ended_says_how_it_stood_before(
     change: dict[str, Any], state: str | None
 ) -> None:
     row = {"client": "a", "vbucket": 7, "verdict": "ended", "last_seqno": 9, "requested_end": None}
-    row |= {"behind": None, "gaps": {}, "rollbacks": 0, **change}
+    row |= {"behind": None, "gaps": {}, "streams": 2, "bytes": 0, **change}
     vbuckets = Records(VBUCKETS, {name: [value] for name, value in row.items()}, 1)
     others = {
         name: Records(BY_TABLE[name], {column.name: [] for column in BY_TABLE[name].columns}, 0)

@@ -36,6 +36,18 @@ def test_a_rollback_is_a_gap_of_the_request() -> None:
     assert gaps(talk) == [(1, 20, 51, "rollback")]
 
 
+@pytest.mark.parametrize(
+    ("start", "uuid", "is_kept"), [(50, 1, True), (50, 2, False), (30, 1, False)]
+)
+def test_what_the_producer_grants_after_a_rollback_need_not_be_discarded(
+    start: int, uuid: int, is_kept: bool
+) -> None:
+    talk = opened()
+    talk.stream(7, start=50, uuid=1, rollback=20)
+    talk.stream(7, start=start, uuid=uuid, flags=["ignore-purged-tombstones"])
+    assert gaps(talk) == ([] if is_kept else [(1, 20, 51, "rollback")])
+
+
 def test_a_rollback_upwards_is_a_fault_and_no_gap() -> None:
     talk = opened()
     talk.stream(7, start=50, uuid=1, rollback=60)

@@ -45,8 +45,8 @@ verdict of a connection
     without-dcp: nothing opened it for DCP: it carried other commands alone, or HTTP, or nothing
     refused: the open was refused
     closed: it has ended; closed_by says who closed it
-    unknown-capture: the open was not captured and no message shows one, or capture loss hides the
-        end of the server's side
+    unknown-capture: the open was not captured, or TLS hides it, and no message shows one; or
+        capture loss hides the end of the server's side
     starved-by-flow-control: its window is full
     stalled: the TCP window of an end with streams has been 0 up to now
     noop-dead: a noop was not answered

@@ -214,7 +214,7 @@ def _complete(info: dict[str, Any]) -> str:
     """Returns what the capture lacks, and apart from it what of its bytes was not decoded."""
     lacks, undecoded = [], []
     for name, noun, reason in (
-        ("problems", "unreadable place", "in the capture"),
+        ("problems", "damaged place", "in the capture"),
         ("dropped_packets", "packet", "dropped before they were captured"),
         ("truncated_packets", "packet", "cut by the snapshot length"),
     ):

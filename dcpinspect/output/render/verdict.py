@@ -199,7 +199,7 @@ def verdict(findings: Sequence[Finding], looked: LookedAt | None = None) -> str:
         phrases = (
             [f"{calm}: {note_costs[0]}", *note_costs[1:], *checked, damage_]
             if has_happened
-            else [f"{nothing}{before}{''.join(checked)}", damage_, *note_costs]
+            else [f"{calm if damage_ else nothing}{before}{''.join(checked)}", damage_, *note_costs]
         )
     return " · ".join(filter(None, phrases))
 
