@@ -89,7 +89,8 @@ def report_lines(
     has_days = len({day_of(cause.first_time_ns) for cause in causes if cause.first_time_ns}) > 1
     page = _Page(files, paint, width, effects, is_all=limit is None, has_days=has_days)
     head = list(page.wrapped(instead or verdict(findings, looked), "", "  "))
-    yield from (paint(line, "bold") for line in head)
+    style = STYLES[causes[0].severity] if causes and instead is None else "bold"
+    yield from (paint(line, style) for line in head)
     if not causes:
         return
     yield ""

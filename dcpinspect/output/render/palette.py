@@ -70,6 +70,7 @@ VERDICTS = {
     "ended": _GREY,
     "unknown-capture": _GREY,
     "behind": _YELLOW,
+    "lost-something": _YELLOW,
     "orphaned": _ORANGE,
     "starved-by-flow-control": _ORANGE,
     "stalled": _ORANGE,
@@ -77,7 +78,7 @@ VERDICTS = {
     "refused": _ORANGE,
     "never-answered": _RED,
 }
-"""Colours of the verdicts on vbuckets and streams."""
+"""Colours of the verdicts on vbuckets and streams, and of how a vbucket stood before it ended."""
 
 CAUSES = {
     "deduplicated": _GREY,

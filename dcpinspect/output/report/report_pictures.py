@@ -98,10 +98,8 @@ _COLUMNS = ("client", "vbucket", "verdict", "before_end", "findings", "last_seqn
 
 
 def _paint(row: Mapping[str, Any]) -> str:
-    severity, verdict = worst_severity(row), stood(row)
-    if severity is not None:
-        return f"severity-{severity}"
-    return "verdict-behind" if verdict == "lost-something" else f"verdict-{verdict}"
+    severity = worst_severity(row)
+    return f"verdict-{stood(row)}" if severity is None else f"severity-{severity}"
 
 
 def map_legend(vbuckets: Records) -> list[tuple[str, str, str]]:

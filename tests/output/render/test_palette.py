@@ -12,14 +12,14 @@ from dcpinspect.output.render.palette import (
 )
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.words import CAUSES as ALL_CAUSES
-from dcpinspect.streams.words import SNAPSHOT_TYPES, STREAM_VERDICTS, VBUCKET_VERDICTS
+from dcpinspect.streams.words import SNAPSHOT_TYPES, STOOD, STREAM_VERDICTS, VBUCKET_VERDICTS
 from tests.catalogue import each
 
 SAMPLES = Path(__file__).parents[3] / "sample_captures"
 
 
 def test_each_verdict_cause_and_type_has_a_colour() -> None:
-    assert set(VERDICTS) == {*VBUCKET_VERDICTS, *STREAM_VERDICTS}
+    assert set(VERDICTS) == {*VBUCKET_VERDICTS, *STREAM_VERDICTS, *STOOD}
     assert set(CAUSES) == set(ALL_CAUSES)
     assert set(SNAPSHOTS) == set(SNAPSHOT_TYPES)
 
