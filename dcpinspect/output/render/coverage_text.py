@@ -37,7 +37,7 @@ OTHER_LINK = (
 )
 
 _COLUMNS = (
-    "con", "direction", "protocol", "captured", "decoded", "skipped", "unfinished", "not decodable", "TLS", "duplicate", "late",
+    "con", "direction", "protocol", "bytes captured", "decoded", "skipped", "unfinished", "not decodable", "TLS", "duplicate", "late",
     "missing",
     "cut off", "holes", "why skipped",
 )  # fmt: skip
@@ -89,7 +89,9 @@ def direction_cells(directions: Sequence[DirectionCoverage]) -> list[tuple[str, 
             direction.missing,
             direction.cut,
         )
-        reasons = ", ".join(f"{reason} {size:,}" for reason, size in direction.skipped.items())
+        reasons = ", ".join(
+            f"{reason}: {counted(size, 'byte')}" for reason, size in direction.skipped.items()
+        )
         numbers = (f"{size:,}" for size in (*sizes, direction.holes))
         ends = (
             f"{direction.sender} > {direction.receiver}"

@@ -85,7 +85,10 @@ def _files(info: dict[str, Any], hint: str) -> Iterator[str]:
         for file in files
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:3]
-    lines = ["  ".join([*map(str.rjust, row[:3], widths), row[3]]) for row in rows]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:3], widths[1:]), row[3]])
+        for row in rows
+    ]
     yield from _first_lines(lines, "files", hint, _FILES)
 
 

@@ -26,15 +26,15 @@ def test_the_table_says_what_became_of_packets_and_bytes() -> None:
         "          84 packets read",
         "          84 used",
         "",
-        "con  direction                          protocol  captured  decoded  skipped  "
+        "con  direction                          protocol  bytes captured  decoded  skipped  "
         "unfinished  not decodable  duplicate  late  missing"
         "  cut off  holes  why skipped",
-        "  1  10.11.0.1:50000 > 10.11.0.2:11210  dcp             76       76        0          "
+        "  1  10.11.0.1:50000 > 10.11.0.2:11210  dcp                   76       76        0          "
         " 0              0          0     0        0"
         "        0      0",
-        "  1  10.11.0.2:11210 > 10.11.0.1:50000  dcp         21,270   20,476      784          "
+        "  1  10.11.0.2:11210 > 10.11.0.1:50000  dcp               21,270   20,476      784          "
         "10              0          0     0        0"
-        "        0      0  mid-stream 784",
+        "        0      0  mid-stream: 784 bytes",
     ]
 
 
@@ -44,10 +44,11 @@ def test_where_the_table_does_not_fit_each_direction_has_lines() -> None:
     table = list(coverage_table(coverage, width=60))
     assert table[3:] == [
         "connection 1  10.11.0.1:50000 > 10.11.0.2:11210",
-        "    protocol dcp · captured 76 · decoded 76",
+        "    protocol dcp · bytes captured 76 · decoded 76",
         "connection 1  10.11.0.2:11210 > 10.11.0.1:50000",
-        "    protocol dcp · captured 21,270 · decoded 20,476 ·",
-        "    skipped 784 · unfinished 10 · why skipped mid-stream 784",
+        "    protocol dcp · bytes captured 21,270 · decoded 20,476 ·",
+        "    skipped 784 · unfinished 10 · why skipped mid-stream:",
+        "    784 bytes",
     ]
 
 
