@@ -580,8 +580,8 @@ _DEDUPLICATED = [
     )
     for how in (
         "",  # the cause says it
-        ": de-duplicated, or hidden from this client",
-        ", from disk: de-duplicated, or purged by compaction",
-        ", from disk: de-duplicated, purged by compaction, or hidden from this client",
+        ", or hidden from this client",
+        ", from disk, or purged by compaction",
+        ", from disk, or purged by compaction or hidden from this client",
     )
 ]

@@ -64,17 +64,17 @@ def test_de_duplicated_within_a_snapshot_and_at_its_edge() -> None:
 @pytest.mark.parametrize(
     ("kinds", "settings", "rest"),
     [
-        (("memory", "checkpoint"), {}, ": de-duplicated, or hidden from this client"),
+        (("memory", "checkpoint"), {}, ", or hidden from this client"),
         (("memory", "checkpoint"), {"enable_sync_writes": "true"}, ""),
         (
             ("disk",),
             {},
-            ", from disk: de-duplicated, purged by compaction, or hidden from this client",
+            ", from disk, or purged by compaction or hidden from this client",
         ),
         (
             ("disk",),
             {"enable_sync_writes": "true"},
-            ", from disk: de-duplicated, or purged by compaction",
+            ", from disk, or purged by compaction",
         ),
     ],
 )
@@ -127,9 +127,7 @@ def test_a_server_without_durable_writes_and_collections_hides_nothing(
     for seqno in (1, 3):
         changes.mutation(seqno, f"k{seqno}")
     (found,) = tables(talk).gaps
-    assert found["evidence"].endswith(
-        ": de-duplicated, or hidden from this client" if hides else ""
-    )
+    assert found["evidence"].endswith(", or hidden from this client" if hides else "")
 
 
 def test_a_marker_that_begins_right_behind_what_came_has_the_gap_within() -> None:

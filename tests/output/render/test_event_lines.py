@@ -14,8 +14,7 @@ from tests.streams.test_story import twice, with_links
 from tests.streams.told import Told, opened
 
 DISK = (
-    "within the marker 0–9 in row 7, from disk: de-duplicated, purged by compaction, or hidden "
-    "from this client"
+    "within the marker 0–9 in row 7, from disk, or purged by compaction or hidden from this client"
 )
 
 
@@ -37,7 +36,7 @@ def test_a_story_is_told_in_order_of_rows() -> None:
         "11 snapshot: memory snapshot 10–20, checkpoint: cut, 1 item, 12",
         (
             "12 gap: seqnos 10–11 did not come, deduplicated: within the marker 10–20 in row "
-            "11: de-duplicated, or hidden from this client"
+            "11, or hidden from this client"
         ),
         "99 connection-closed: connection closed by the server, after seqno 12",
     ]
