@@ -129,6 +129,13 @@ def stopping(stop: Callable[[], object], within_s: float | None = None) -> Itera
         (_state.stop, _state.within_s), _state.stopped_by = before, 0
 
 
+def status_of(usual: int) -> int:
+    """Returns the exit status of what a signal has just stopped for good; ``usual``: of what ended
+    by itself.
+    """
+    return 128 + _state.stopped_by if _state.stopped_by else usual
+
+
 def ending(capture: Stoppable) -> AbstractContextManager[None]:
     """Lets the first signal end a capture that comes from a pipe, and the program for a file."""
 

@@ -349,6 +349,7 @@ def _run(app: ThemedApp) -> tuple[Opening | None, int]:
     # exit restores the terminal; it never returns where that is gone
     with interrupts.stopping(app.exit, within_s=interrupts.LONGEST_S):
         opening = app.run()
+        status = interrupts.status_of(app.return_code or 0)
     if no_color is not None:
         os.environ["NO_COLOR"] = no_color
     if app.cut_export:
@@ -357,7 +358,7 @@ def _run(app: ThemedApp) -> tuple[Opening | None, int]:
             "was complete"
         )
     if app.crash is None:
-        return opening, app.return_code or 0
+        return opening, status
     complain(
         "a fault of dcpinspect ended the terminal UI; please send its log, which has nothing "
         f"from the capture: {_log(app.crash)}"

@@ -261,17 +261,20 @@ def test_a_program_of_exec_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_lets_the_terminal_ui_restore_the_terminal(number: int) -> None:
+@pytest.mark.parametrize("captures", [[str(TOUR)], []], ids=["capture", "start"])
+def test_a_signal_lets_the_terminal_ui_restore_the_terminal(
+    number: int, captures: list[str]
+) -> None:
     child = pexpect.spawn(
-        sys.executable, ["-m", "dcpinspect", "tui", str(TOUR)], dimensions=(30, 100), timeout=60
+        sys.executable, ["-m", "dcpinspect", "tui", *captures], dimensions=(30, 100), timeout=60
     )
     child.expect_exact("\x1b[?1049h")
-    child.expect_exact("tour")
+    child.expect_exact("tour" if captures else "open a capture")
     child.kill(number)
     child.expect_exact("\x1b[?1049l")
     child.expect(pexpect.EOF)
     child.close()
-    assert child.exitstatus == 0
+    assert child.exitstatus == 128 + number
 
 
 def test_the_end_itself_is_bounded() -> None:
