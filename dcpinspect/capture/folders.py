@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -70,6 +71,19 @@ def is_capture(path: str) -> bool:
 def has_name_of_capture(name: str) -> bool:
     """Returns whether a file has the name of a capture."""
     return _CAPTURE.search(name) is not None
+
+
+def check_is_file(path: str) -> os.stat_result:
+    """Returns what there is to know of a file, a directory, the pipe of a command as in
+    ``<(command)``, or ``/dev/null``. Raises OSError for all else: a named pipe may have no writer,
+    and a device no end.
+    """
+    about = os.stat(path)
+    is_open_pipe = stat.S_ISFIFO(about.st_mode) and path.startswith(("/dev/", "/proc/"))
+    is_file = stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)
+    if not (is_file or is_open_pipe or path == os.devnull):
+        raise OSError(errno.EINVAL, "it is no file")
+    return about
 
 
 def with_folders(names: Sequence[str]) -> list[str]:

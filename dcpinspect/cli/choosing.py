@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from dcpinspect.capture.folders import check_is_file
 from dcpinspect.cli import options
 from dcpinspect.cli.choices import Choices
 from dcpinspect.errors import UsageError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from dcpinspect.tables.filter import Filter
     from dcpinspect.tables.times import TimeSpan
 
+MOST_BASELINE = 256 << 20
+"""Greatest size of a baseline in bytes; 100,000 cases have less."""
 BaselineKey = tuple[str, str | None, str, int | None]
 """Rule, cause, client's name, vbucket: what a case shares with the same one elsewhere."""
 
@@ -196,10 +199,16 @@ def _known_cases(path: str) -> dict[BaselineKey, int]:
     from dcpinspect.findings.rule import SEVERITIES
 
     try:
+        check_is_file(path)
         with open(path, "rb") as file:
-            text = file.read()
+            text = file.read(MOST_BASELINE + 1)
     except OSError as error:
         raise UsageError(f"--baseline {escape(path)}: {error.strerror}") from error
+    if len(text) > MOST_BASELINE:
+        raise UsageError(
+            f"--baseline {escape(path)}: has more than {MOST_BASELINE >> 20} MiB; write "
+            "it with --severity, which leaves findings out"
+        )
     # an empty baseline counts as a baseline, too
     baseline: dict[BaselineKey, int] = {("", None, "", None): 0}
     try:

@@ -33,6 +33,7 @@ import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from dcpinspect.capture.folders import check_is_file
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import did_you_mean, escape
@@ -184,6 +185,7 @@ def _suggestion(word: str, known_words: Collection[str]) -> str:
 
 def _parse(path: Path, is_named: bool) -> Mapping[str, Mapping[str, object]]:
     try:
+        check_is_file(str(path))
         with path.open("rb") as file:
             content = file.read(MAX_SIZE + 1)
         import tomllib  # deferred: few have such a file

@@ -70,7 +70,7 @@ class OpenScreen(Dialog[Opening]):
         could not be opened.
         """
         super().__init__()
-        self._recent = [path for path in recent if os.path.exists(path)]
+        self._recent = [path for path in recent if _can_be_opened(path)]
         self._interfaces: dict[str, str] = {}
         """Addresses of each interface."""
         self._note = "looking for interfaces"
@@ -116,7 +116,7 @@ class OpenScreen(Dialog[Opening]):
         self.query_one("#open-keys", Static).update(Text(HINT if typed else HINT_WITH_HELP))
         before, offers = self._target, [*self._made()]
         if not offers:
-            is_path = os.path.exists(os.path.expanduser(typed))
+            is_path = _can_be_opened(os.path.expanduser(typed))
             words = "Enter opens what is typed" if is_path else "nothing here matches what is typed"
             offers = [Offer(Text(words, "dim"))]
         self._list.clear_options().add_options(offers)
@@ -197,8 +197,10 @@ class OpenScreen(Dialog[Opening]):
     def _typed(self, event: Input.Submitted) -> None:
         event.stop()
         path = os.path.expanduser(event.value.strip())
-        if os.path.exists(path) and path:
+        if _can_be_opened(path):
             self.dismiss(Opening([path]))
+        elif os.path.exists(path):
+            self._show_hint(f"{escape(path)}: is no file; name it on the command line")
         else:
             self._open_chosen(path)
 
@@ -251,6 +253,11 @@ class OpenScreen(Dialog[Opening]):
         self._note, self._interfaces = note, interfaces
         if self.is_mounted:
             self._offer()
+
+
+def _can_be_opened(path: str) -> bool:
+    """Whether it is a file or a folder: a pipe or a device may be waited for, for ever."""
+    return os.path.isfile(path) or os.path.isdir(path)
 
 
 def _files(typed: str, width: int) -> Iterator[Offer]:

@@ -58,6 +58,21 @@ def test_recent_captures_are_offered_the_newest_first_and_enter_opens_one() -> N
     assert opened(scene, memory) == Opening([str(SAMPLES / "orphans.pcap")])
 
 
+def test_a_pipe_that_might_be_waited_for_is_neither_offered_nor_opened(tmp_path: Path) -> None:
+    path = tmp_path / "pipe.pcap"
+    os.mkfifo(path)
+
+    async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
+        assert not any("pipe.pcap" in line for line in shown(app))
+        app.screen.query_one(Input).value = str(path)
+        await pilot.press("enter")
+        said = app.screen.query_one("#open-said")
+        await until(pilot, lambda: "is no file" in str(said.render()))
+        await pilot.press("escape")
+
+    assert opened(scene, remembering(str(path))) is None
+
+
 def test_what_is_typed_goes_to_the_path_and_narrows_the_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,8 @@ and bytes any values. PowerShell writes UTF-16, which becomes UTF-8.
 from __future__ import annotations
 
 import codecs
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -18,6 +20,9 @@ STDIN = "-"
 MOST_LINE = 1 << 16
 """Greatest size of a line in bytes. The server cuts its own lines at 2 kB to 16 kB; a longer line
 is left out, and counted.
+"""
+ENDLESS = 256 << 20
+"""Size of a line in bytes at which reading stops: what has no line end by then may have none ever.
 """
 
 
@@ -40,6 +45,12 @@ class TextFile(AbstractContextManager["TextFile", None]):
             raise missing(path) from error
         except OSError as error:
             raise CaptureError(path, error.strerror or str(error)) from error
+        mode = os.fstat(self._file.fileno()).st_mode
+        is_device = stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+        if head and is_device and not self._file.isatty():
+            self.close()
+            raise CaptureError(path, "is a device, which may never end", "name a file")
+        self._problem: str | None = None
         self._inflate = decompressed(
             head, self._file, self._file if path != STDIN and self._file.seekable() else None
         )
@@ -59,7 +70,7 @@ class TextFile(AbstractContextManager["TextFile", None]):
     @property
     def problem(self) -> str | None:
         """Why reading stopped before the end, or None."""
-        return None if self._inflate is None else self._inflate.problem
+        return self._problem or (None if self._inflate is None else self._inflate.problem)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -88,9 +99,15 @@ class TextFile(AbstractContextManager["TextFile", None]):
         """Yields the number, from 1, and the bytes of each line that is not too long, without the
         end of the line.
         """
-        remainder, is_long = b"", False
+        remainder, is_long, since_end = b"", False, 0
         for piece in self._pieces():
             *full_lines, tail = piece.split(b"\n")
+            since_end = len(tail) if full_lines else since_end + len(tail)
+            if since_end > ENDLESS:
+                self._problem = (
+                    f"line {self.lines + 1:,} has more than {ENDLESS >> 20} MiB, so this is no text"
+                )
+                break
             for line in full_lines:
                 self.lines += 1
                 if is_long or len(remainder) + len(line) > MOST_LINE:

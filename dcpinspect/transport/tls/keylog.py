@@ -8,12 +8,10 @@ asks for secrets as text.
 from __future__ import annotations
 
 import codecs
-import errno
 import io
 import math
 import os
 import re
-import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from dcpinspect.capture.byte_source import STDIN
+from dcpinspect.capture.folders import check_is_file
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.lazy_dataclass import dataclass
 
@@ -303,13 +302,7 @@ class _Followed:
             self._file = (0, 0)  # another file may come under this name
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
-        about = os.stat(self.path)
-        if not (
-            stat.S_ISREG(about.st_mode)
-            or stat.S_ISDIR(about.st_mode)
-            or _is_open_pipe(self.path, about.st_mode)
-        ):
-            raise OSError(errno.EINVAL, "it is no file")  # opening it may wait forever
+        about = check_is_file(self.path)
         with Path(self.path).open("rb", buffering=0) as file:
             self._is_over = not file.seekable()
             if not self._is_over:
@@ -343,11 +336,6 @@ def _text_of(head: bytes) -> io.IncrementalNewlineDecoder:
     encoding = "utf-16" if is_marked else wide or "utf-8-sig"
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     return io.IncrementalNewlineDecoder(decoder, translate=True)
-
-
-def _is_open_pipe(path: str, mode: int) -> bool:
-    """Returns whether somebody writes to a pipe, as in ``<(command)``; a named one may have none."""
-    return stat.S_ISFIFO(mode) and path.startswith(("/dev/", "/proc/"))
 
 
 command_secrets = DefaultSecrets()
