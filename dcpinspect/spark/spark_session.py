@@ -238,10 +238,18 @@ def is_remote(master: str) -> bool:
 
 def _check_answers(master: str) -> None:
     """Raises SparkFailedError if no server accepts connections: Spark itself tries for a minute,
-    and its client for ten.
+    and its client for ten. ``master``: if empty, the server that SPARK_REMOTE names.
 
-    Raises UsageError if the client of Spark Connect is not installed.
+    Raises UsageError if the client of Spark Connect is not installed, or if the two contradict each
+    other.
     """
+    variable = os.environ.get("SPARK_REMOTE", "")
+    if master and variable and master != variable:
+        raise UsageError(
+            f"--master {escape(master)}: SPARK_REMOTE is {escape(variable)}; unset it, or leave "
+            "out --master"
+        )
+    master = master or variable
     scheme, _, addresses = master.partition("://")
     if scheme not in _PORTS:
         return

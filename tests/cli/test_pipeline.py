@@ -43,6 +43,40 @@ def output(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int,
     return status, *capsys.readouterr()
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([], "Spark does not start: sc://127.0.0.1:1 does not answer ("),
+        (
+            ["--master", "local[1]"],
+            "--master local[1]: SPARK_REMOTE is sc://127.0.0.1:1; unset it, or leave out --master\n",
+        ),
+    ],
+)
+def test_a_server_that_the_environment_names_has_to_answer(
+    options: list[str], says: str, tmp_path: Path
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "pipeline",
+        "run",
+        str(SAMPLES / "rollback.pcap"),
+    ]
+    done = subprocess.run(
+        [*command, "-o", str(tmp_path / "out"), *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "SPARK_REMOTE": "sc://127.0.0.1:1"},
+        timeout=50,
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(f"dcpinspect: {says}")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_runs_on_spark_make_the_tables_of_a_reading(
