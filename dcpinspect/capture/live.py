@@ -150,7 +150,6 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
             self._wait_for_interfaces()
             if order.user is not None:
                 rights.become(order.user)
-                rights.see_that_the_program_can_be_read(order.user)
         except BaseException:
             self.close()
             raise

@@ -180,6 +180,7 @@ class Recorder:
         self._interface_drops = interface_drops(self._names) if wishes.ssh is None else {}
         if wishes.user is not None:
             rights.become(wishes.user)
+            rights.see_that_the_program_can_be_read(wishes.user)  # before a file is made
         snaplen = wishes.snaplen if wishes.snaplen == MAX_PACKET else wishes.snaplen + MOST_GROWN
         self._files = RecordedFiles(
             wishes.path,

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from typing import IO, Any
 
 import pytest
 
+import dcpinspect
 from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
 from dcpinspect.reading.reading import Reading
@@ -645,6 +647,25 @@ def test_nothing_needs_to_be_printed_to_record(namespace: str, tmp_path: Path) -
         assert running.end() == []
     assert running.process.returncode == 0
     assert read_rows(path) == sum(map(len, sent.values()))
+
+
+def test_a_user_who_may_not_read_the_program_leaves_no_file(tmp_path: Path) -> None:
+    program = tmp_path / "dcpinspect"
+    program.symlink_to(Path(dcpinspect.__file__).parent)
+    tmp_path.chmod(0o700)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)  # noqa: S103 - where that user can write
+        done = subprocess.run(
+            [*PROGRAM, "live", "-i", "lo", "-w", f"{folder}/x.pcapng", "--user", "nobody"],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 2
+        assert "--user nobody: this user may not read the program" in done.stderr
+        assert os.listdir(folder) == []
 
 
 @pytest.mark.parametrize("snaplen", [0, 60, 300_000, 99_999_999_999])
