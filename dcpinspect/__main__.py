@@ -81,6 +81,8 @@ def run() -> NoReturn:
         sys.exit(2)
     open_standard_input()
     interrupts.install()  # before anything else is loaded
+    if sys.stderr is not None:  # which the terminal UI draws on; None: closed before the start
+        sys.stderr.reconfigure(encoding="utf-8")  # type: ignore[union-attr] # a file is
     pthread_sigmask(SIG_SETMASK, _BEFORE)
     # NumPy's linear algebra, which we have no use for, would start a thread a processor.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

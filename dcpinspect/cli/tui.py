@@ -17,7 +17,7 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choices import Choices, as_option
-from dcpinspect.cli.terminal import complain
+from dcpinspect.cli.terminal import complain, wants_ascii
 from dcpinspect.errors import CaptureError, DcpInspectError, UsageError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import escape
@@ -281,7 +281,7 @@ def _look_and_memory(context: typer.Context, look: UiLook) -> dict[str, Any]:
     if theme is None and (named := context.obj.tables.get("tui", {}).get("theme")):
         theme, option_text = str(named), context.obj.name_position("tui", "theme")
     return {
-        "is_ascii": look.ascii_ or os.environ.get("TERM") == "linux",
+        "is_ascii": look.ascii_ or wants_ascii() or os.environ.get("TERM") == "linux",
         "memory": Memory.of_user(),
         "theme_name": known_theme(theme, option_text) if theme else "",
         "has_few_colors": Console().color_system == "standard",
@@ -295,8 +295,8 @@ def _draw(
     filter_text: str,
     ui: UiOptions,
 ) -> int:
-    """Writes a picture of a view to a file. The user's own theme and history do not change it.
-    Raises UsageError.
+    """Writes a picture of a view to a file. The user's own theme, history and terminal do not
+    change it. Raises UsageError.
     """
     view, size, output = picture.screenshot or "", picture.size, picture.output
     if not output:
@@ -318,7 +318,11 @@ def _draw(
             "each, as in 120x36"
         )
     refuse_to_overwrite(output, captures)
-    look = _look_and_memory(context, ui.look) | {"memory": Memory(), "has_few_colors": False}
+    look = _look_and_memory(context, ui.look) | {
+        "memory": Memory(),
+        "has_few_colors": False,
+        "is_ascii": ui.look.ascii_,
+    }
     with AtomicFile(output) as file:
         inspection = Inspection(captures, **ui.ports, redactor=ui.redactor)
         saved, colors = options.saved_filters(context.obj), options.color_rules(context.obj)

@@ -44,6 +44,15 @@ def test_a_capture_alone_opens_it_and_every_view_fits_every_size(tmp_path: Path)
         )
 
 
+@pytest.mark.parametrize("locale", ["LC_ALL=C", "LC_ALL=de_DE.ISO-8859-1"])
+def test_python_without_its_mode_for_utf_8_draws_the_same(locale: str, tmp_path: Path) -> None:
+    with shell(tmp_path) as terminal:
+        typed(terminal, [ROLLBACK], before=f"{locale} PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 ")
+        seen = terminal.wait("1 Packets", "HELLO", "Enter Open")
+        assert "\\u" not in seen
+        assert seen.isascii() == (locale == "LC_ALL=C")
+
+
 def test_a_capture_is_chosen_and_opened_again_from_the_start_screen(tmp_path: Path) -> None:
     (tmp_path / "captures").mkdir()
     shutil.copy(ROLLBACK, tmp_path / "captures" / "rollback.pcap")
