@@ -19,7 +19,15 @@ from dcpinspect.text import did_you_mean, one_line
 MEMORY = "1GiB"
 """Greatest amount of memory that DuckDB may use at a time."""
 SLICE = 1 << 14
-"""Number of rows in a batch of a result."""
+"""Number of rows of a scanned table that are made at once."""
+AT_ONCE = 1 << 11
+"""Number of rows of a result that DuckDB hands over at once, as many as it computes at once; of
+values of a MiB, Arrow takes no more.
+"""
+MOST_BYTES = 64 << 20
+"""Greatest size in bytes of a batch of a result, and so of one row: as Python objects, and as text,
+it takes several times as much.
+"""
 
 
 class DuckQuery:
@@ -77,7 +85,7 @@ class DuckQuery:
         *before, last = (statement.query for statement in statements)
         for text in before:
             self._own_errors(text, partial(self._done, text))
-        reader = self._own_errors(last, lambda: self.database.sql(last).to_arrow_reader(SLICE))
+        reader = self._own_errors(last, lambda: self.database.sql(last).to_arrow_reader(AT_ONCE))
         return QueryRows(reader, lambda step: self._own_errors(last, step))
 
     def _done(self, text: str) -> None:
@@ -185,4 +193,19 @@ class QueryRows:
         """Yields the record batches. Raises UsageError for errors that only making rows shows."""
         batches = iter(self._reader)
         while (batch := self._raising(lambda: next(batches, None))) is not None:
-            yield batch
+            yield from _in_pieces(batch)
+
+
+def _in_pieces(batch: Any) -> Iterator[Any]:
+    """Yields the rows of a record batch, at most MOST_BYTES at once. Raises UsageError."""
+    if batch.nbytes <= MOST_BYTES:
+        yield batch
+    elif batch.num_rows > 1:
+        half = batch.num_rows // 2
+        yield from _in_pieces(batch.slice(0, half))
+        yield from _in_pieces(batch.slice(half))
+    else:
+        raise UsageError(
+            f"query: a row of its result has {batch.nbytes >> 20:,} MiB, and the most is "
+            f"{MOST_BYTES >> 20}; ask for less, or for several rows"
+        )

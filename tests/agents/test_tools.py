@@ -307,6 +307,14 @@ def test_a_query_without_end_is_refused_after_a_while(monkeypatch: pytest.Monkey
         assert answer.bounded(0, 1000)[0]["rows"] == [{"n": 18}]
 
 
+def test_a_row_that_no_agent_can_take_is_refused() -> None:
+    with (
+        dcpinspect.open(SAMPLES / "upr.pcap") as recording,
+        pytest.raises(UsageError, match="query: a row of its result has 95 MiB, and the most is"),
+    ):
+        Tools(recording, Question()).sql("select repeat('x', 100_000_000)").bounded(0, 1000)
+
+
 def test_errors_are_the_sentences_of_the_command_line() -> None:
     async def body(client: Client) -> None:
         assert (

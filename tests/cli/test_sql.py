@@ -248,6 +248,18 @@ def test_a_wrong_query_is_a_line_and_its_place_below(sql: Sql) -> None:
     )
 
 
+def test_a_row_that_would_take_all_memory_is_refused_before_it_becomes_text(tmp_path: Path) -> None:
+    path = tmp_path / "x.ndjson"
+    query = "select repeat('x', 300_000_000) a"
+    done = run(str(SAMPLES / "rollback.pcap"), query, "-o", str(path))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == (
+        b"dcpinspect: query: a row of its result has 286 MiB, and the most is 64; ask for less, or "
+        b"for several rows\n"
+    )
+    assert not path.exists()
+
+
 def test_a_query_that_fails_leaves_no_file(sql: Sql, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("before")
     status, _, complaint = sql(

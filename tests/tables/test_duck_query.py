@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from dcpinspect.errors import PlacedError, UsageError
-from dcpinspect.tables.duck_query import SLICE, DuckQuery
+from dcpinspect.tables.duck_query import MOST_BYTES, SLICE, DuckQuery
 
 
 def asked(text: str) -> DuckQuery:
@@ -22,6 +22,18 @@ def test_rows_come_batch_by_batch_under_one_schema() -> None:
     assert rows.schema.names == ["m"]
     assert sum(batch.num_rows for batch in batches) == 3 * SLICE
     assert max(batch.num_rows for batch in batches) <= SLICE
+
+
+def test_wide_rows_come_in_batches_that_fit_into_memory() -> None:
+    """Arrow has texts of up to 2 GiB in a batch: 16,384 rows of this size would be refused."""
+    text = "select repeat(chr(65 + (n % 26)::int), 140_000) t from numbers where n < 16_384"
+    rows = 0
+    with asked(text) as query:
+        for batch in query.result():
+            assert batch.nbytes <= MOST_BYTES
+            assert batch["t"][0].as_py() == chr(65 + rows % 26) * 140_000
+            rows += batch.num_rows
+    assert rows == SLICE
 
 
 @pytest.mark.parametrize(
