@@ -179,7 +179,7 @@ def _since_ns(context: Context, number: int) -> int | None:
         return None
     until = (
         stall.at.time_ns + stall.time_ns if stall is not None else 0,
-        shut.since_ns + shut.time_ns if shut is not None else 0,
+        shut.spells[-1].until_ns if shut is not None else 0,
     )
     return max(stream.latest.time, *until)
 

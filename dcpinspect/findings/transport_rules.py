@@ -22,7 +22,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.streams.followers import PerConnection
-from dcpinspect.streams.tcp_facts import TcpConnection, ZeroWindow, host_of
+from dcpinspect.streams.tcp_facts import TcpConnection, ZeroWindow, ZeroWindows, host_of
 from dcpinspect.text import counted
 from dcpinspect.transport.flow_records import SHUT_NS
 from dcpinspect.transport.packet_owners import WAIT_NS
@@ -161,13 +161,13 @@ class Pauses(Watcher):
 
     def around(self, connection: int, shut: ZeroWindow) -> tuple[StreamMessage, ...]:
         """Returns the last event before a connection stopped, and the waiting one, if it came."""
-        until_ns = shut.since_ns + shut.time_ns
         for before, after in self._stops.get(connection, ()):
-            if before.place.time_ns <= shut.since_ns + shut.time_ns // 2 <= after.place.time_ns:
-                is_waiting = after.place.time_ns - until_ns < LONG_NS  # else it came of itself
+            middle_ns = shut.since_ns + shut.time_ns // 2
+            if before.place.time_ns <= middle_ns <= after.place.time_ns:
+                is_waiting = after.place.time_ns - shut.until_ns < LONG_NS  # else it came of itself
                 return (before, after) if is_waiting else (before,)
         last = self._last.get(connection)
-        return () if last is None or last.place.time_ns > shut.since_ns + shut.time_ns else (last,)
+        return () if last is None or last.place.time_ns > shut.until_ns else (last,)
 
     def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:
         """Yields all occurrences."""
@@ -181,31 +181,35 @@ class Pauses(Watcher):
                     yield self._shut(finished.context, link, side, shut)
 
     def _shut(
-        self, context: Context, link: TcpConnection, side: int, shut: ZeroWindow
+        self, context: Context, link: TcpConnection, side: int, shut: ZeroWindows
     ) -> Occurrence:
         name, other_side = _SIDES[side], _SIDES[1 - side]
-        events = self.around(link.number, shut) if side != context.producer(link.number) else ()
-        message = f"the {name}'s TCP window is 0 for {duration(shut.time_ns)}: it takes no bytes"
+        last = shut.spells[-1]
+        hangs = not shut.is_over and last.time_ns >= LONG_NS
+        worst = last if hangs else shut.longest
+        events = self.around(link.number, worst) if side != context.producer(link.number) else ()
+        message = f"the {name}'s TCP window is 0 for {duration(worst.time_ns)}: it takes no bytes"
         places = [event.place for event in events]
         # the message before, with its time; the packet that shows it has no message
-        places[:1] = [replace(place, frame=shut.frame, file=shut.file) for place in places[:1]]
+        places[:1] = [replace(place, frame=worst.frame, file=worst.file) for place in places[:1]]
         message += f"; its last message is of vbucket {events[-1].vbucket}" if events else ""
         message += f"; {shut.times} times" if shut.times > 1 else ""
-        ends = not shut.is_over and link.closed in ("fin", "rst")
+        ends = worst is last and not shut.is_over and link.closed in ("fin", "rst")
         if ends:
             message += f", then the {_SIDES[link.closed_by]} {link.how_closed} the connection"
-        is_long = shut.time_ns >= LONG_NS
-        severity: Severity = "note" if not is_long else "warning" if shut.is_over else "error"
+        is_long = worst.time_ns >= LONG_NS
+        severity: Severity = "note" if not is_long else "error" if hangs else "warning"
         return Occurrence(
             "tcp-window-zero",
             message,
             link.number,
             tuple(places),
             cause=name,
-            vbuckets=context.waiting_on(link.number, shut.since_ns) if events else (),
+            vbuckets=context.waiting_on(link.number, worst.since_ns) if events else (),
             shared=f"the {name} takes no bytes, and the {other_side} must not send",
-            time_ns=shut.since_ns,
-            last_time_ns=shut.since_ns + shut.time_ns,
+            time_ns=worst.since_ns,
+            last_time_ns=last.until_ns,
+            spans=[(spell.since_ns, spell.until_ns) for spell in shut.spells],
             is_over=None if ends else shut.is_over,
             closes=link.number if ends else None,
             severity=severity,

@@ -195,7 +195,7 @@ def _below(links: Sequence[TcpConnection], http: Collection[int]) -> Iterator[st
             if shut is not None:
                 yield (
                     f"the {side} of connection {link.number} takes no bytes for "
-                    f"{shut.time_ns / 1e9:.1f} s: its TCP window is 0"
+                    f"{shut.longest.time_ns / 1e9:.1f} s: its TCP window is 0"
                 )
     for proxy, numbers in proxies.items():
         yield (f"the proxy {proxy} sends PROXY headers on {counted(len(numbers), 'connection')}")

@@ -26,7 +26,7 @@ from dcpinspect.protocol.framing_evidence import ConnectionEvidence, DirectionMe
 from dcpinspect.protocol.resync import HEADER, KnownStreams, default_legal_extras, plausible_headers
 from dcpinspect.reading.decoding import Decoding, Frames
 from dcpinspect.reading.numbering import ByPacket, Numbering
-from dcpinspect.streams.tcp_facts import LateAck, TcpConnection, ZeroWindow
+from dcpinspect.streams.tcp_facts import LateAck, TcpConnection, ZeroWindow, ZeroWindows
 from dcpinspect.tables.messages import Endpoints, MessageBatch
 from dcpinspect.transport.chunk import C2S, S2C, FirstBytes, StreamChunk
 from dcpinspect.transport.clock_steps import ClockSteps
@@ -432,7 +432,9 @@ class Engine:
                 unseen=opening.unseen ^ is_turned if opening.unseen >= 0 else -1,
                 late_acks=late_acks[:: -1 if is_turned else 1],
                 shut=tuple(
-                    None if shut is None else ZeroWindow(*shut)
+                    None
+                    if shut is None
+                    else ZeroWindows(tuple(ZeroWindow(*spell) for spell in shut[0]), *shut[1:])
                     for shut in opening.shut[:: -1 if is_turned else 1]
                 ),
             )

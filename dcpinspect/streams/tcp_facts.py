@@ -31,16 +31,32 @@ class ZeroWindow(NamedTuple):
     """When an end announced a TCP receive window of 0, which stops the other end."""
 
     since_ns: int
-    """When the longest time of that began."""
+    until_ns: int
+    """When it was open again; if never, the end of the connection."""
     frame: int
     """Number of the packet that announced it, in ``file``, which counts from 0."""
     file: int
-    time_ns: int
-    """How long it was, as far as is known."""
+
+    @property
+    def time_ns(self) -> int:
+        """How long it was, as far as is known."""
+        return self.until_ns - self.since_ns
+
+
+class ZeroWindows(NamedTuple):
+    """The times of 1 s or more when an end took nothing."""
+
+    spells: tuple[ZeroWindow, ...]
+    """The longest, and one that is not over, in order of time."""
     times: int
-    """How often it was 1 s or more."""
+    """How many there were."""
     is_over: bool
     """Whether the window was open again in the end."""
+
+    @property
+    def longest(self) -> ZeroWindow:
+        """The longest of all."""
+        return max(self.spells, key=lambda spell: spell.time_ns)
 
 
 class LateAck(NamedTuple):
@@ -128,7 +144,7 @@ class TcpConnection:
     """Direction without a captured packet, though the other shows that it had some; -1: none."""
     unproven: tuple[int, ...] = (0, 0)
     """Bytes behind the ends that IP headers tell, where nothing shows that they are its own."""
-    shut: tuple[ZeroWindow | None, ...] = (None, None)
+    shut: tuple[ZeroWindows | None, ...] = (None, None)
     """By direction: that its sender, for 1 s or more, took nothing."""
     late_acks: tuple[tuple[LateAck, ...], ...] = ((), ())
     """By direction, in order. If there were too many, the first one begins at 0, and stands for all
@@ -198,7 +214,7 @@ class TcpConnection:
     @property
     def are_shut(self) -> tuple[bool, bool]:
         """By direction: whether its sender takes nothing at the end, so that nothing can come."""
-        c2s, s2c = (spell is not None and not spell.is_over for spell in self.shut)
+        c2s, s2c = (shut is not None and not shut.is_over for shut in self.shut)
         return c2s, s2c
 
     def carried_ns(self, since_ns: int, until_ns: int, heard_ns: int) -> int:

@@ -35,9 +35,9 @@ SHUT_NS = 1_000_000_000
 none of interest.
 """
 
-RECENT_HOLES, RECENT_LATES = 8, 32
-"""Number of holes remembered for each flow, to tell late bytes from duplicates; and of late
-acknowledgements.
+RECENT_HOLES, RECENT_LATES, LONGEST_SHUTS = 8, 32, 16
+"""Number of holes remembered for each flow, to tell late bytes from duplicates; of late
+acknowledgements; and of times when its sender took nothing.
 """
 
 LATE_NS = 500_000_000
@@ -169,10 +169,8 @@ class Flow(Struct[T]):
         "Time since when its sender announces a receive window of 0; 0: it does not."
     )
     shut_place: T = number("Frame of that packet, with its file from bit FILE_BIT up.")
-    shut_from: T = number("Time when the longest such spell began that is over; 0: there was none.")
-    shut_from_place: T = number("Frame of that packet, in the same way.")
-    shut_ns: T = number("How long that one was.")
-    shuts: T = number("Spells of at least SHUT_NS that are over.", bits=32)
+    shuts: T = number("Such times of at least SHUT_NS that are over.", bits=32)
+    shut_spells: T = number("As ``recent``, of the longest of these.", bits=32)
     number: T = number("Its direction.", of="sides", bits=32)
 
 
@@ -305,6 +303,18 @@ class LateRows(LateBytes[IntArray], StructRows[LateBytes]):
     """The recent bytes of flows that arrived late, kept as ``FlowHoles`` are, RECENT_LATES each."""
 
 
+class ShutSpell(Struct[T]):
+    """When the sender of a flow announced a receive window of 0."""
+
+    since: T = number("``Flow.shut_since``.")
+    place: T = number("``Flow.shut_place``.")
+    until: T = number("When the window was open again.")
+
+
+class ShutSpells(ShutSpell[IntArray], StructRows[ShutSpell]):
+    """The longest of these that are over, kept as ``FlowHoles`` are, LONGEST_SHUTS each."""
+
+
 class TableCounts(Struct[T]):
     """How full the tables are."""
 
@@ -321,6 +331,7 @@ class TableCounts(Struct[T]):
     fresh: T = number("Nodes made in this batch.")
     recent: T = number("Flows that have recent holes.")
     lates: T = number("Flows of which bytes arrived late.")
+    shuts: T = number("Flows of which ``shut_spells`` are kept.")
     routes: T = number("Routes, with the one that is nobody's.", reset=1)
 
 
@@ -338,6 +349,7 @@ class TransportTables(Tables):
     flows: Flows
     recent: FlowHoles
     lates: LateRows
+    shuts: ShutSpells
     nodes: Nodes
     entries: StreamEntries
     fresh: IntArray

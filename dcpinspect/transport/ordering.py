@@ -24,6 +24,7 @@ from dcpinspect.transport.flow_records import (
     FILE_BIT,
     GIVEN_UP,
     HOLE,
+    LONGEST_SHUTS,
     OPEN,
     RECENT_HOLES,
     RECENT_LATES,
@@ -96,6 +97,7 @@ from dcpinspect.transport.waiting import (
     is_sent_again,
     new_node,
     packets_of,
+    shut_row,
     wait_again,
     wait_no_more,
 )
@@ -152,6 +154,7 @@ def lacks_room(tables: TransportTables, c: int, replaced: int) -> bool:
         or len(tables.nodes) - counts.live < rows_needed
         or len(tables.recent) // RECENT_HOLES - counts.recent < rows_needed
         or len(tables.lates) // RECENT_LATES - counts.lates < 4
+        or len(tables.shuts) // LONGEST_SHUTS - counts.shuts < 4
         or len(tables.connections) - counts.connections < 2
         or len(tables.flows) - counts.flows < 8
         or len(tables.routes) - counts.routes < 4
@@ -319,7 +322,7 @@ def note_unreached(tables: TransportTables, c: int, end: int, error_code: int) -
 
 
 @kernel_function
-def note_window(flow: Flow, window: int, packet: Packet) -> None:
+def note_window(tables: TransportTables, flow: Flow, window: int, packet: Packet) -> None:
     """Notes the receive window that the sender of a flow announces; it is 0 or it was 0."""
     if window == 0:
         if flow.shut_since == 0:
@@ -328,11 +331,12 @@ def note_window(flow: Flow, window: int, packet: Packet) -> None:
         return
     shut_ns = packet.time - flow.shut_since
     if shut_ns >= SHUT_NS:
+        spell = tables.shuts[shut_row(tables, flow)]
+        if shut_ns > spell.until - spell.since:
+            spell.since = flow.shut_since
+            spell.place = flow.shut_place
+            spell.until = packet.time
         flow.shuts += 1
-        if shut_ns > flow.shut_ns:
-            flow.shut_from = flow.shut_since
-            flow.shut_from_place = flow.shut_place
-            flow.shut_ns = shut_ns
     flow.shut_since = 0
 
 
@@ -686,7 +690,7 @@ def note_progress(tables: TransportTables, side: int) -> None:
     if sender.has_base == 1 and distance(segment.seq, sender.base + flow.next) > sender.has_fin:
         flow.passed = max(flow.passed, GIVEN_UP if segment.flags & FIN else SENT)
     if segment.flags & (SYN | RST) == 0 and (segment.receive_window == 0 or flow.shut_since != 0):
-        note_window(flow, segment.receive_window, segment.packet)
+        note_window(tables, flow, segment.receive_window, segment.packet)
 
 
 @inlined

@@ -35,6 +35,7 @@ from dcpinspect.transport.flow_records import (
     END,
     HELD,
     HOLE,
+    LONGEST_SHUTS,
     OPEN,
     RECENT_HOLES,
     RECENT_LATES,
@@ -45,6 +46,7 @@ from dcpinspect.transport.flow_records import (
     Nodes,
     Routes,
     Segment,
+    ShutSpells,
     Sides,
     TableCounts,
     TcpConnectionRows,
@@ -172,6 +174,7 @@ class Reassembler:
         tables.sides = Sides.zeros(32)
         tables.recent = FlowHoles.zeros(64 * RECENT_HOLES)
         tables.lates = LateRows.zeros(8 * RECENT_LATES)
+        tables.shuts = ShutSpells.zeros(8 * LONGEST_SHUTS)
         tables.flows = Flows(grown(Flows.reset(2).array, 32))
         tables.nodes = Nodes.zeros(256)
         tables.entries = StreamEntries.zeros(0)
@@ -533,6 +536,10 @@ class Reassembler:
         tables.lates = LateRows(
             _kept_blocks(tables.lates.array, RECENT_LATES, tables.flows.lates, 8)
         )
+        tables.shuts = ShutSpells(
+            _kept_blocks(tables.shuts.array, LONGEST_SHUTS, tables.flows.shut_spells, 8)
+        )
+        counts.shuts = int(tables.flows.shut_spells.max())
         counts.recent, counts.lates = int(tables.flows.recent.max()), int(tables.flows.lates.max())
 
     def left_accounts(self, staying: IntArray) -> list[DirectionAccount]:
@@ -601,6 +608,8 @@ class Reassembler:
             tables.recent = _grown(tables.recent, len(tables.recent) + RECENT_HOLES * need)
         if len(tables.lates) - RECENT_LATES * counts.lates < RECENT_LATES * 4:
             tables.lates = _grown(tables.lates, 0)
+        if len(tables.shuts) - LONGEST_SHUTS * counts.shuts < LONGEST_SHUTS * 4:
+            tables.shuts = _grown(tables.shuts, 0)
         if len(tables.connections) - counts.connections < 2:
             size = 2 * len(tables.connections)
             tables.connections = _grown(tables.connections, size)

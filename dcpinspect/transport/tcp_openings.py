@@ -15,9 +15,11 @@ from dcpinspect.transport.flow_records import (
     BY_RST,
     FILE_BIT,
     LATE_NS,
+    LONGEST_SHUTS,
     OPEN,
     RECENT_LATES,
     SHUT_NS,
+    Flow,
     TcpConnectionRows,
     TransportTables,
 )
@@ -66,8 +68,10 @@ again, ``WAIT_NS`` later or more, was not answered before.
 """
 
 
-Spell = tuple[int, int, int, int, int, bool]
+Spell = tuple[int, int, int, int]
 """The fields of ``streams.tcp_facts.ZeroWindow``."""
+Shut = tuple[list[Spell], int, bool]
+"""The fields of ``streams.tcp_facts.ZeroWindows``."""
 Late = tuple[int, int, int, int, int]
 """The fields of ``streams.tcp_facts.LateAck``."""
 NEVER = (1 << 63) - 1
@@ -80,7 +84,7 @@ class Opening(NamedTuple):
     unopened: str
     unreached: tuple[str, str]
     syns: int
-    shut: tuple[Spell | None, Spell | None]
+    shut: tuple[Shut | None, Shut | None]
     unseen: int
     unproven: tuple[int, int]
     late_acks: tuple[tuple[Late, ...], tuple[Late, ...]]
@@ -239,33 +243,43 @@ def _unseen(
 
 def _shut(
     tables: TransportTables, connection_rows: TcpConnectionRows
-) -> dict[int, tuple[Spell | None, Spell | None]]:
+) -> dict[int, tuple[Shut | None, Shut | None]]:
     """Returns by place, for connections of which an end took nothing for ``SHUT_NS`` or more, when
     each direction's sender did.
     """
     first = connection_rows.flows.astype(np.int64)
     flows = tables.flows
     is_any: BoolArray = (flows.shut_since > 0) | (flows.shuts > 0)
-    spells = {}
+    shuts = {}
     for row in np.flatnonzero(
         (first > 0) & (is_any[np.maximum(first, 0)] | is_any[np.maximum(first, 0) + 1])
     ).tolist():
         connection = connection_rows[row]
         until = connection.last_time if connection.closed_how == OPEN else connection.closed.time
-        direction_spells = []
-        for direction in range(2):
-            flow = flows[int(first[row]) + direction]
-            begin_ns, place, time_ns = flow.shut_from, int(flow.shut_from_place), int(flow.shut_ns)
-            times = flow.shuts
-            lasts_ns = int(until - flow.shut_since) if flow.shut_since else 0
-            is_over = lasts_ns < SHUT_NS
-            if not is_over:
-                times += 1
-                if lasts_ns >= time_ns:
-                    begin_ns, place, time_ns = flow.shut_since, flow.shut_place, lasts_ns
-            frame, file = place & (1 << FILE_BIT) - 1, place >> FILE_BIT
-            spell = int(begin_ns), frame, file, time_ns, times, is_over
-            direction_spells.append(spell if times else None)
-        if direction_spells[0] or direction_spells[1]:
-            spells[row] = (direction_spells[0], direction_spells[1])
-    return spells
+        client, server = (
+            _shut_spells(tables, flows[int(first[row]) + direction], int(until))
+            for direction in range(2)
+        )
+        if client or server:
+            shuts[row] = client, server
+    return shuts
+
+
+def _shut_spells(tables: TransportTables, flow: Flow, until_ns: int) -> Shut | None:
+    """Returns when a flow's sender took nothing, in order of time, as far as is remembered."""
+    begin, times = int(flow.shut_spells * LONGEST_SHUTS), int(flow.shuts)
+    rows = tables.shuts[begin : begin + min(times, LONGEST_SHUTS)]
+    spells = [(int(spell.since), int(spell.until), int(spell.place)) for spell in rows]
+    is_over = not flow.shut_since or until_ns - flow.shut_since < SHUT_NS
+    if not is_over:
+        spells.append((int(flow.shut_since), until_ns, int(flow.shut_place)))
+    if not spells:
+        return None
+    return (
+        [
+            (since, until, frame & (1 << FILE_BIT) - 1, frame >> FILE_BIT)
+            for since, until, frame in sorted(spells)
+        ],
+        times + (not is_over),
+        is_over,
+    )

@@ -9,6 +9,7 @@ from dcpinspect.transport.chunk import Packet
 from dcpinspect.transport.flow_records import (
     HOLE,
     LATE_NS,
+    LONGEST_SHUTS,
     RECENT_HOLES,
     RECENT_LATES,
     Flow,
@@ -187,6 +188,24 @@ def late_row(tables: TransportTables, flow: Flow, nth: int) -> int:
         tables.counts.lates += 1
         flow.lates = tables.counts.lates
     return int(flow.lates * RECENT_LATES + nth % RECENT_LATES)
+
+
+@kernel_function
+def shut_row(tables: TransportTables, flow: Flow) -> int:
+    """Returns the row for the next time when a flow's sender took nothing: a new one, or else that
+    of the shortest.
+    """
+    if flow.shut_spells == 0:
+        tables.counts.shuts += 1
+        flow.shut_spells = tables.counts.shuts
+    first = row = int(flow.shut_spells * LONGEST_SHUTS)
+    if flow.shuts < LONGEST_SHUTS:
+        return first + int(flow.shuts)
+    for candidate in range(first + 1, first + LONGEST_SHUTS):
+        spell, shortest = tables.shuts[candidate], tables.shuts[row]
+        if spell.until - spell.since < shortest.until - shortest.since:
+            row = candidate
+    return row
 
 
 @kernel_function

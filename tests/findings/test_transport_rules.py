@@ -464,6 +464,52 @@ def test_what_happens_a_minute_after_a_stop_that_was_over_is_told() -> None:
     assert shut.last_time_ns - shut.first_time_ns < 3_000_000_000
 
 
+def stopping(*seconds: float, goes_on: bool = True) -> tuple[list[Packet], list[Packet]]:
+    """Packets of a stream that stops for so long, several times; the same where the client takes
+    nothing meanwhile. ``goes_on``: it does in the end.
+    """
+    talk, spells = opened(enable_noop="true", set_noop_interval="20"), []
+    stream = talk.stream(7)
+    stream.snapshot(0, 100, "memory")
+    for seqno, wait in enumerate(seconds, 1):
+        stream.mutation(seqno, f"key {seqno}")
+        since = len(packets(talk)) - 1
+        talk.wait(wait)
+        talk.noop()  # its two packets, the answer, and what acknowledges it
+        spells.append((since, len(packets(talk)) - 2))
+    captured = packets(talk)
+    if not goes_on:
+        spells[-1] = spells[-1][0], len(captured)
+    shut = captured
+    for since, until in spells:
+        shut = taking_nothing(shut, since, until)
+    return captured, shut
+
+
+def test_each_time_that_a_reader_takes_nothing_explains_the_silence_in_it() -> None:
+    captured, shut = stopping(100, 60, 70)
+    assert {one.rule for one in found_in(captured)} == {"silent-connection", "snapshot-stalled"}
+    (one,) = found_in(shut)
+    assert (one.severity, one.rule, one.over) == ("warning", "tcp-window-zero", "recovered")
+    assert "is 0 for 100.0 s" in one.message
+    assert "; 3 times" in one.message
+    assert round((one.last_time_ns - one.first_time_ns) / S) == 230
+
+
+@pytest.mark.parametrize(
+    ("last_s", "severity", "told"), [(20, "error", "20.0 s"), (2, "warning", "100.0 s")]
+)
+def test_the_time_that_is_not_over_counts_more_than_a_longer_one_before(
+    last_s: float, severity: str, told: str
+) -> None:
+    _, shut = stopping(100, last_s, goes_on=False)
+    (one,) = found_in(shut)
+    assert (one.severity, one.rule, one.over) == (severity, "tcp-window-zero", "open")
+    assert f"is 0 for {told}" in one.message
+    assert "; 2 times" in one.message
+    assert one.last_time_ns == shut[-1].time_ns
+
+
 def test_a_reader_that_is_slow_for_a_moment_is_none_of_interest() -> None:
     captured = stalled(0.5)
     assert found_in(taking_nothing(captured, len(captured) - 4, len(captured) - 2)) == []

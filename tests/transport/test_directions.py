@@ -33,6 +33,7 @@ def tables_of(chance: random.Random, sides: int) -> TransportTables:
         flow_records.EndpointPairs.zeros(1),
     )
     tables.lates, tables.routes = flow_records.LateRows.zeros(1), flow_records.Routes.zeros(1)
+    tables.shuts = flow_records.ShutSpells.zeros(1)
     tables.segment, tables.stray, tables.fresh = (
         flow_records.Segment.single(),
         flow_records.Segment.single(),

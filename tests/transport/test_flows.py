@@ -35,6 +35,7 @@ class Flow:
         )
         tables.address_pairs, tables.counts = r.EndpointPairs.zeros(1), r.TableCounts.single()
         tables.lates, tables.routes = r.LateRows.zeros(1), r.Routes.zeros(1)
+        tables.shuts = r.ShutSpells.zeros(1)
         tables.segment, tables.stray, tables.counts.connections = (
             r.Segment.single(),
             r.Segment.single(),

@@ -441,6 +441,7 @@ def handled(
         r.FlowHoles.zeros(128 * r.RECENT_HOLES),
         r.LateRows.zeros(128 * r.RECENT_LATES),
     )
+    tables.shuts = r.ShutSpells.zeros(128 * r.LONGEST_SHUTS)
     tables.flows = r.Flows(grown(r.Flows.reset(2).array, 128))
     tables.nodes, tables.entries, tables.fresh = (
         r.Nodes.zeros(2000),
@@ -508,6 +509,7 @@ def test_interpreted_and_compiled_agree_on_any_packets(
             tables.sides,
             tables.recent,
             tables.lates,
+            tables.shuts,
             tables.nodes,
             tables.entries,
             flows,

@@ -92,9 +92,28 @@ def test_a_window_that_was_shut_has_its_time() -> None:
     (one,) = openings(reassembler.tables, np.array([1]), reassembler.time_ns)
     assert one.shut[1] is None
     assert one.shut[0] is not None
-    _, frame, _, time_ns, times, is_over = one.shut[0]
+    ((since_ns, until_ns, frame, _),), times, is_over = one.shut[0]
     assert frame == len(captured) - 2
-    assert (round(time_ns / 1e9), times, is_over) == (20, 1, True)
+    assert (round((until_ns - since_ns) / 1e9), times, is_over) == (20, 1, True)
+
+
+def test_of_many_times_that_a_window_was_shut_the_longest_and_the_last_are_kept() -> None:
+    made, seconds = begun(), [3, *range(2, 20), 1, 1]
+    for length in seconds:
+        made.send(True)
+        made.send(True)
+        made.time_ns += length * 10**9
+    made.send(False, b"probe", builders.ACK)
+    captured = [
+        replace(one, data=one.data[:48] + b"\0\0" + one.data[50:]) if number % 2 else one
+        for number, one in enumerate(recorded(made.segments)[len(begun().segments) :])
+    ]
+    captured = [*recorded(begun().segments), *captured]
+    (one,) = openings(read(captured), np.array([1]), 0)
+    assert one.shut[0] is not None
+    spells, times, is_over = one.shut[0]
+    assert [round((until - since) / 1e9) for since, until, *_ in spells] == [*range(4, 20), 1]
+    assert (times, is_over) == (len(seconds), False)
 
 
 # -- what arrived late
