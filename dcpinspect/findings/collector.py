@@ -644,6 +644,15 @@ class Collector(Portable):
             for kind, members in shared.items()
         ]
 
+    def times_of(self, rules: Collection[str], connection: int) -> list[tuple[int, int]]:
+        """Returns when what these rules have found so far on a connection began and ended."""
+        return [
+            span
+            for heap in self._heaps.values()
+            if heap.first.rule in rules and heap.first.connection == connection
+            for span in heap.times
+        ]
+
     def _heard(
         self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]
     ) -> list[Heap]:

@@ -149,7 +149,7 @@ class Heap:
         is unknown.
         """
         kept_occurrences = [
-            occurrence for occurrence in self.shown if not _cover(spans, occurrence.span)
+            occurrence for occurrence in self.shown if not covers(spans, occurrence.span)
         ]
         if not kept_occurrences:
             return None
@@ -211,7 +211,7 @@ class Heap:
         )
 
 
-def _cover(spans: Sequence[tuple[int, int]], time: tuple[int, int]) -> bool:
+def covers(spans: Sequence[tuple[int, int]], time: tuple[int, int]) -> bool:
     """Returns whether spans of time cover half of another one."""
     began_ns, ended_ns = time
     covered_ns = [min(ended_ns, end) - max(began_ns, begin) for begin, end in spans]

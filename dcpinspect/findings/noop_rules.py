@@ -9,7 +9,8 @@ import numpy as np
 
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
+from dcpinspect.findings.finding import MessagePlace, Occurrence
+from dcpinspect.findings.heaps import covers
 from dcpinspect.findings.rule import ACKNOWLEDGED, GOES_ON, LOST, SIDES, SILENT, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
@@ -23,6 +24,11 @@ from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.tcp_facts import OUTAGE_NS, LateAck, TcpConnection
 
 UNACKNOWLEDGED = "not-acknowledged"
+_SHUT = ("tcp-window-zero",)
+_STALLS = (*_SHUT, "flow-control-stall")
+"""Rules that explain why noops wait, and why nothing comes, in the time that they speak of."""
+
+Spans = Sequence[tuple[int, int]]
 
 RULES = rules(
     f"""
@@ -86,14 +92,13 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
         peer = noops.peers[link.number] if link.number < len(noops.peers) else None
         if peer is None or peer.producer < 0:
             continue
-        waits = [*_unanswered(context, link, unanswered, peer, is_whole=is_whole)]
+        waits = [*_unanswered(finished, link, unanswered, peer)]
         yield from _overlaps(context, link, overlaps, peer, is_whole=is_whole)
         for event in opaques.occurrences:
             times = _times(event, opaques.occurrences, opaques.count)
             yield _with(_other_opaque(context, link, event, times), opaques.rows)
-        cause_key = finished.so_far.explained.get(link.number)
         if peer.answer_time or len(context.streams_of(link.number)):
-            waits += _silences(context, link, silences, peer, cause_key, is_whole=is_whole)
+            waits += _silences(finished, link, silences, peer)
         yield from waits
         until_ns = context.until_ns(link)
         if is_whole and all(wait.last_time_ns != until_ns for wait in waits):
@@ -118,18 +123,27 @@ def _with(noop_occurrence: Occurrence, rows: RowNumbers) -> Occurrence:
     return replace(noop_occurrence, rows=[*rows.tolist(), noop_occurrence.places[0].row])
 
 
+def _outside(examples: NoopExamples, stalls: Spans) -> NoopExamples:
+    """Returns the examples without those that stalls explain."""
+    return examples.only(
+        lambda event: not covers(stalls, (event.at.time_ns, event.at.time_ns + event.time_ns))
+    )
+
+
 def _certain(
-    context: Context, link: TcpConnection, examples: NoopExamples, direction: int
+    context: Context, link: TcpConnection, examples: NoopExamples, direction: int, stalls: Spans
 ) -> RowNumbers:
-    """Returns the places of kept rows that are certain: nothing uncaptured could explain them."""
-    if not len(examples.times) or not context.may_lack(
-        link.number, direction, int(examples.times.min())
-    ):
-        return np.arange(len(examples.times))
+    """Returns the places of kept rows that are certain: nothing uncaptured could explain them, and
+    no stall does.
+    """
     times = zip(examples.times.tolist(), examples.shown_ns.tolist(), strict=True)
+    is_lacking = bool(len(examples.times)) and context.may_lack(
+        link.number, direction, int(examples.times.min())
+    )
     return np.flatnonzero(
         [
-            not context.may_lack(link.number, direction, since, until or None)
+            not (is_lacking and context.may_lack(link.number, direction, since, until or None))
+            and not covers(stalls, (since, until or since))
             for since, until in times
         ]
     )
@@ -169,11 +183,12 @@ def _other_opaque(
 
 
 def _unanswered(
-    context: Context, link: TcpConnection, examples: NoopExamples, peer: Peer, *, is_whole: bool
+    finished: ReadingEnd, link: TcpConnection, examples: NoopExamples, peer: Peer
 ) -> Iterator[Occurrence]:
     """Yields noops without an answer, first those that wait for one at the end."""
+    context = finished.context
     until = context.until_ns(link)
-    is_read = is_whole and _hears_consumer(context, link, peer)
+    is_read = finished.is_whole and _hears_consumer(context, link, peer)
     is_closed = link.closed in ("fin", "rst") and link.closed_by == peer.producer
     # a producer that closes before the next noop is due does it for another reason
     due_ns = 1e9 * (context.session(link.number).noop_interval or 0)
@@ -207,15 +222,17 @@ def _unanswered(
                 last_time_ns=until,
                 severity=severity,
             )
-    yield from _overdue(context, link, examples, peer)
+    yield from _overdue(finished, link, examples, peer)
 
 
 def _overdue(
-    context: Context, link: TcpConnection, examples: NoopExamples, peer: Peer
+    finished: ReadingEnd, link: TcpConnection, examples: NoopExamples, peer: Peer
 ) -> Iterator[Occurrence]:
     """Yields noops whose answer did not come in time, as a later message shows."""
+    context, stalls = finished.context, finished.so_far.times_of(_SHUT, link.number)
+    examples = _outside(examples, stalls)
     events = sorted(examples.occurrences, key=lambda event: event.other.row > 0)
-    certain = _certain(context, link, examples, 1 - peer.producer)
+    certain = _certain(context, link, examples, 1 - peer.producer, stalls)
     for event in events:
         if context.may_lack(
             link.number,
@@ -340,30 +357,26 @@ def _outages(link: TcpConnection, until_ns: int) -> Iterator[Occurrence]:
 
 
 def _silences(
-    context: Context,
-    link: TcpConnection,
-    examples: NoopExamples,
-    peer: Peer,
-    cause_key: FindingKey | None,
-    *,
-    is_whole: bool,
+    finished: ReadingEnd, link: TcpConnection, examples: NoopExamples, peer: Peer
 ) -> Iterator[Occurrence]:
-    """Yields times without a word of the producer. ``cause_key``: what the connection was closed
-    for in the end.
-    """
+    """Yields times without a word of the producer, the longest first."""
+    context = finished.context
     interval = context.session(link.number).noop_interval
     every = f", with a noop due every {interval:g} s" if interval is not None else ""
-    if is_whole and (silence := _silent_ns(context, link, peer)) > peer.silence:
+    if finished.is_whole and (silence := _silent_ns(context, link, peer)) > peer.silence:
         yield Occurrence(
             "silent-connection",
             f"nothing came for {duration(silence)}{every}",
             link.number,
             (context.report_place(link.number, peer.latest.place),),
             last_time_ns=context.until_ns(link),
-            effect_of=cause_key,
+            effect_of=finished.so_far.explained.get(link.number),
         )
-    certain = _certain(context, link, examples, peer.producer)
-    for event in examples.occurrences:
+    stalls = finished.so_far.times_of(_STALLS, link.number)
+    certain = _certain(context, link, examples, peer.producer, stalls)
+    examples = _outside(examples, stalls)
+    longest = max(examples.occurrences, key=lambda event: event.time_ns, default=None)
+    for event in sorted(examples.occurrences, key=lambda event: event is not longest):
         silence = _since_arrival(context, link, peer, event, peer.producer)
         is_explained = context.may_lack(
             link.number, peer.producer, event.at.time_ns, event.other.time_ns

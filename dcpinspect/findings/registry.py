@@ -35,8 +35,8 @@ for _module in words_of(
     """
     wire_checks negotiation pairing refusals logins opens history_rules reconnecting failovers
     reopening request_rules resumption rereading ends reported_seqnos stalled unrequested
-    sequence_rules marker_rules clocks acknowledged gap_rules diverging flow_rules noop_rules
-    round_trip_rules transport_rules connection_rules tls closing server_logs checkpoint_rules
+    sequence_rules marker_rules clocks acknowledged gap_rules diverging flow_rules transport_rules
+    noop_rules round_trip_rules connection_rules tls closing server_logs checkpoint_rules
     lint
     """
 ):

@@ -28,8 +28,10 @@ MOST_SPANS = 64
 
 @dataclass(slots=True)
 class Examples(Generic[T]):
-    """Keeps five occurrences, however many are added."""
+    """Keeps some occurrences, however many are added."""
 
+    most: int = FIRST
+    """Greatest number of ``first``."""
     first: list[T] = field(default_factory=list)
     last: T | None = None
     greatest: T | None = None
@@ -44,7 +46,7 @@ class Examples(Generic[T]):
 
     def add(self, example: T, weight: int = 0) -> None:
         """Adds one occurrence; ``greatest`` is the first of the heaviest."""
-        if len(self.first) < FIRST:
+        if len(self.first) < self.most:
             self.first.append(example)
         if self.greatest is None or weight > self._weight:
             self.greatest, self._weight = example, weight
@@ -68,7 +70,7 @@ class Examples(Generic[T]):
         ``example_of``: returns the occurrence for one of ``many``. ``weights``: as in ``add``.
         """
         weights = np.zeros(len(many), np.int64) if weights is None else weights
-        first = max(0, FIRST - len(self.first))
+        first = max(0, self.most - len(self.first))
         kept_indices = {*range(len(many))[:first], *range(len(many))[-1:]}
         if len(many):
             kept_indices.add(int(weights.argmax()))
@@ -115,6 +117,12 @@ class Examples(Generic[T]):
         return replace(
             self, first=[new[id(example)] for example in self.first], last=last, greatest=greatest
         )
+
+    def only(self, is_chosen: Callable[[T], bool]) -> Examples[T]:
+        """Returns these examples without those that are kept and not chosen. Rows stay."""
+        chosen = [example for example in self.occurrences if is_chosen(example)]
+        left_out = len(self.occurrences) - len(chosen)
+        return replace(self, first=chosen, last=None, greatest=None, count=self.count - left_out)
 
     @property
     def occurrences(self) -> list[T]:

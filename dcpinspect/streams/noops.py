@@ -43,6 +43,8 @@ from dcpinspect.tables.messages import MessageBatch
 
 NEVER = (1 << 62) - 1
 """A time that nothing takes."""
+MOST_KEPT = 32
+"""Number of cases of a kind kept for a connection, as something may explain any of them."""
 _EVENTS = 1024
 """Number of rows for events of the kernel, before the events are taken."""
 
@@ -127,7 +129,7 @@ class Noops(Follower):
             {*zip(events.connection.tolist(), events.code.tolist(), strict=True)}
         ):
             indices = np.flatnonzero((events.connection == number) & (events.code == code))
-            examples = self.kept.setdefault((number, code), Examples())
+            examples = self.kept.setdefault((number, code), Examples(MOST_KEPT))
             # the longest silence is the worst
             weights = events.time[indices] if code == SILENT else None
             examples.add_many(indices, lambda index: NoopFacts.from_event(events[index]), weights)

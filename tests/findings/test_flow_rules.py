@@ -908,8 +908,7 @@ def test_stalls_explain_only_the_silences_in_them(pause_s: int, silences: list[s
     stall, *silent = findings(talk, rules=["flow-control-stall", "silent-connection"])
     assert stall.rule == "flow-control-stall"
     assert [one.message.partition(",")[0] for one in silent] == silences
-    # when those that are not shown were, nobody keeps
-    assert [one.count for one in silent] == [8] * len(silences)
+    assert [one.count for one in silent] == [1] * len(silences)
 
 
 # -- what arrived late

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import pytest
 
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.finding import Finding
 from dcpinspect.reading.joining import ReadingPart, merged
 from dcpinspect.reading.reading import Reading
@@ -464,9 +465,11 @@ def test_what_happens_a_minute_after_a_stop_that_was_over_is_told() -> None:
     assert shut.last_time_ns - shut.first_time_ns < 3_000_000_000
 
 
-def stopping(*seconds: float, goes_on: bool = True) -> tuple[list[Packet], list[Packet]]:
+def stopping(
+    *seconds: float, goes_on: bool = True, only: Collection[int] = range(100)
+) -> tuple[list[Packet], list[Packet]]:
     """Packets of a stream that stops for so long, several times; the same where the client takes
-    nothing meanwhile. ``goes_on``: it does in the end.
+    nothing meanwhile, ``only`` in these. ``goes_on``: it does in the end.
     """
     talk, spells = opened(enable_noop="true", set_noop_interval="20"), []
     stream = talk.stream(7)
@@ -481,8 +484,8 @@ def stopping(*seconds: float, goes_on: bool = True) -> tuple[list[Packet], list[
     if not goes_on:
         spells[-1] = spells[-1][0], len(captured)
     shut = captured
-    for since, until in spells:
-        shut = taking_nothing(shut, since, until)
+    for number, (since, until) in enumerate(spells):
+        shut = taking_nothing(shut, since, until) if number in only else shut
     return captured, shut
 
 
@@ -508,6 +511,16 @@ def test_the_time_that_is_not_over_counts_more_than_a_longer_one_before(
     assert f"is 0 for {told}" in one.message
     assert "; 2 times" in one.message
     assert one.last_time_ns == shut[-1].time_ns
+
+
+@pytest.mark.parametrize("only", [(0, 1, 2, 4, 9), (0, 3, 4), (5, 6, 7)])
+def test_each_silence_counts_unless_the_reader_took_nothing_in_it(only: Sequence[int]) -> None:
+    _, shut = stopping(50, 51, 52, 53, 99, 60, 61, 62, 63, 64, only=only)
+    found = found_in(shut, rules=["silent-connection", "tcp-window-zero"])
+    (silent,) = (one for one in found if one.rule == "silent-connection")
+    longest = 99 if 4 not in only else 64 if 9 not in only else 63
+    assert silent.count == 10 - len(only)
+    assert silent.message.startswith(f"nothing came for {duration(longest * S)}")
 
 
 def test_a_reader_that_is_slow_for_a_moment_is_none_of_interest() -> None:
