@@ -149,12 +149,18 @@ class _Met:
             )
         elif self.are_closed and cost in (SHARED["stalled"], SHARED["unanswered"]):
             since = f", and {'was' if len(self.whole) == 1 else 'were'} closed"
-        for several, noun in ((self.those, cost.of), (self.whole, "connection")):
-            if several:
-                yield (
-                    f"{counted(len(several), noun)} "
-                    f"{cost.one if len(several) == 1 else cost.many}{since}"
-                )
+        clients, several = ({ends[side] for ends in self.those} for side in (0, -1))
+        of_clients = ""
+        if len(several) < len(self.those) and all(isinstance(client, str) for client in clients):
+            of_clients = (
+                f" of {counted(len(clients), 'client')}"  # who have some of the same vbuckets
+            )
+        for count, bearers in (
+            (len(several), counted(len(several), cost.of) + of_clients),
+            (len(self.whole), counted(len(self.whole), "connection")),
+        ):
+            if count:
+                yield f"{bearers} {cost.one if count == 1 else cost.many}{since}"
 
 
 def is_answer(findings: Iterable[Finding], messages: int) -> bool:

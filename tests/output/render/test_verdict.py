@@ -21,10 +21,13 @@ def test_rules_that_cost_the_same_are_counted_together() -> None:
     assert verdict(found) == "3 vbuckets lost data"
 
 
-def test_vbuckets_are_those_of_each_client() -> None:
+def test_a_vbucket_of_several_clients_counts_once() -> None:
     one, other = (finding(rule="item-missing", clients=(client,)) for client in "ab")
-    assert verdict([one, other]) == "2 vbuckets lost data"
+    assert verdict([one, other]) == "1 vbucket of 2 clients lost data"
     assert verdict([one, one]) == "1 vbucket lost data"
+    assert verdict([one, replace(other, vbuckets=(8,))]) == "2 vbuckets lost data"
+    unnamed = [replace(one, clients=(), connections=(number,)) for number in (1, 2)]
+    assert verdict(unnamed) == "1 vbucket lost data"
 
 
 def test_what_goes_on_is_said_with_since_when_unless_it_is_over() -> None:
