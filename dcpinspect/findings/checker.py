@@ -31,7 +31,6 @@ from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
-from dcpinspect.streams.visibility import with_unseen_ends
 from dcpinspect.tables.messages import MessageBatch
 
 if TYPE_CHECKING:  # only those who have logs need to read them
@@ -308,9 +307,6 @@ class Checker(Portable):
         *,
         is_whole: bool,
     ) -> tuple[Context, Collector]:
-        links = with_unseen_ends(
-            links, self._tracker.conversation.sessions, self._tracker.state.known_tables.losses
-        )
         # first, because it adds the connections without messages
         tables = self._tracker.tables(links)
         context = Context(self._tracker, links, copies)

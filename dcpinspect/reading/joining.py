@@ -180,6 +180,11 @@ class MergedReading:
         links = {link.number: link for link in self.links}
         replicas = replica_streams(streams, state.connections, sessions, links)
         kept_streams = np.arange(len(streams)) if counted.kept is None else counted.kept
+        unseen = {
+            link.number: link
+            for link in own_links
+            if link.lost_at_end != links[link.number].lost_at_end
+        }
         is_copy = np.isin(
             np.arange(1 + max(links, default=0)),
             list(links.keys() - {link.number for link in own_links}),
@@ -200,6 +205,11 @@ class MergedReading:
             OfWhole(
                 numbers,
                 grown(is_copy, int(numbers.max(initial=0)) + 1)[numbers],
+                {
+                    number_in_part: replace(unseen[number_of_all], number=number_in_part)
+                    for number_in_part, number_of_all in enumerate(numbers.tolist())
+                    if number_of_all in unseen
+                },
                 replicas[thing.streams],
                 lacks_history[streams.connection[thing.streams]],
                 resumed[owner_of_resumed == number],

@@ -243,6 +243,7 @@ class Tracker(Portable):
         only a part. The snapshots and gaps of the part follow these facts.
         """
         if of_whole is not None:
+            links = [of_whole.unseen.get(link.number, link) for link in links]
             return self._made(links, of_whole).with_files(files)
         if self._tables is None or self._tables.links != links:
             tracker, counted = self.counted(links)
@@ -267,9 +268,9 @@ class Tracker(Portable):
     def counted(
         self, links: Sequence[TcpConnection], *, with_copies: bool | None = None
     ) -> tuple[Tracker, Sequence[TcpConnection]]:
-        """Returns what is known, and the connections as ``networks_apart`` has them, without those
-        that show what another one shows; the tracker must not be fed. ``with_copies``: whether
-        those stay; by default as ``counts_copies`` says.
+        """Returns what is known, and the connections as ``networks_apart`` and ``with_unseen_ends``
+        have them, without those that show what another one shows; the tracker must not be fed.
+        ``with_copies``: whether those stay; by default as ``counts_copies`` says.
         """
         stay = self.counts_copies if with_copies is None else with_copies
         copies = () if stay else self.copies.among(links).keys()
@@ -279,7 +280,8 @@ class Tracker(Portable):
                 self._view = copies, self._without(set(copies))
             tracker, links = self._view[1], self.copies.counted(links)
         tables, conversation = tracker.state.known_tables, tracker.conversation
-        return tracker, networks_apart(links, conversation.sessions, tables, conversation.logs)
+        links = networks_apart(links, conversation.sessions, tables, conversation.logs)
+        return tracker, with_unseen_ends(links, conversation.sessions, tables.losses)
 
     def _without(self, connections: set[int]) -> Tracker:
         """Returns what is known without these connections."""
@@ -353,13 +355,10 @@ class Tracker(Portable):
         ends = Ends.from_tables(tables, by_number, full)
         waits = Waits(tables, self._branches(streams), conversation, by_number, clients, sight)
         unread = UnreadRequests(streams, sight, by_number, sessions, clients)
-        # what a client had received is doubted where the end of a connection is unseen, as in rules
-        unseen = {link.number: link for link in with_unseen_ends(links, sessions, tables.losses)}
-        doubting_sight = Visibility(tables, unseen)
         if of_whole:
             resumed, replicas = of_whole.resumed, of_whole.replicas
         else:
-            resumed = resumed_gaps(streams, snapshots, owners, by_number, unread, doubting_sight)
+            resumed = resumed_gaps(streams, snapshots, owners, by_number, unread, sight)
             replicas = replica_streams(streams, connections, sessions, by_number)
         gaps = self._explained(resumed, of_whole)
         amounts = self._amounts(gaps)
@@ -368,7 +367,7 @@ class Tracker(Portable):
         return TableInput(
             by_number,
             sight,
-            Consumers(tables, owners, unread, doubting_sight),
+            Consumers(tables, owners, unread, sight),
             clients,
             flows,
             unread,

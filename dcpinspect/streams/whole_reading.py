@@ -13,6 +13,7 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams.disputes import Comparison
 from dcpinspect.streams.gaps import GapName
 from dcpinspect.streams.records import Gaps
+from dcpinspect.streams.tcp_facts import TcpConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class OfWhole:
     """Number in the whole of each connection."""
     is_copy: BoolArray
     """True for connections that show what another one shows: their rows do not count."""
+    unseen: Mapping[int, TcpConnection]
+    """By number, those of the connections whose ends only the whole tells."""
     replicas: BoolArray
     """True for streams of vbuckets that their server has as a replica."""
     lacks_history: BoolArray

@@ -249,6 +249,16 @@ def _on_port(batch: PacketBatch, port: int) -> Any:
     return data
 
 
+def test_a_client_that_came_again_tells_other_parts_that_its_connection_ended() -> None:
+    talks = [opened("x", port=port) for port in range(40_000, 40_006)]
+    for talk in talks:
+        talk.stream(7).snapshot(0, 5, "memory")
+    given = list(batches(packets(*talks)))
+    check(given, ["again.pcap"], Options(list(RULES)), 4, random.Random(3))
+    states = [one["state"] for one in everything(whole(given, ["again.pcap"]))["snapshots"]]
+    assert states == ["unknown"] * 5 + ["open"]
+
+
 def test_parts_without_packets_or_messages_change_nothing() -> None:
     given, files = batches_of("loop.pcap")
     none: list[PacketBatch] = []
