@@ -39,7 +39,7 @@ class Members:
         self._context = context
         self._in_order: dict[int, tuple[RowNumbers, RowNumbers]] = {}
         self._of_client: dict[str, tuple[list[int], list[int]]] = {}
-        self._has_only_some: dict[str, bool] = {}
+        self._has_only_some: dict[str, bool | None] = {}
         self._divided_ns: dict[str, list[int]] = {}
         self._streams_of_group: dict[int, RowNumbers] = {}
 
@@ -188,25 +188,28 @@ class Members:
         pause = bisect_left(pauses_ns, starts_ns[start])
         return pause < len(pauses_ns) and pauses_ns[pause] < after.opened.time
 
-    def has_only_some(self, client: str) -> bool:
+    def has_only_some(self, client: str) -> bool | None:
         """Returns whether neither a client nor another member of its group asked for some vbuckets
-        that its nodes have, so that it may share them with others that were not captured.
+        that its nodes have, so that it may share them with others that were not captured; None if
+        no list says what its nodes have.
         """
         if client not in self._has_only_some:
             context, numbers = self._context, self._context.consumers.of_name[client]
             requests = np.concatenate([context.streams_of(number) for number in numbers])
             vbuckets = set(context.streams.vbucket[requests].tolist())
             vbuckets |= self.vbuckets_of_others(numbers[0], LEAST)
-            self._has_only_some[client] = any(
-                self._listed_here(number) - vbuckets for number in numbers
-            )
+            here = [
+                self._listed_here(number) for number in numbers if len(context.streams_of(number))
+            ]
+            has_all = False if here and all(here) else None
+            self._has_only_some[client] = any(listed - vbuckets for listed in here) or has_all
         return self._has_only_some[client]
 
     def may_have_given(self, client: str, time_ns: int) -> bool:
         """Returns whether a client may have given a vbucket that it lost to a member that was not
-        captured: it has only some vbuckets, and just then gave up others, or took new ones.
+        captured: it may have only some vbuckets, and just then gave up others, or took new ones.
         """
-        if not self.has_only_some(client):
+        if self.has_only_some(client) is False:
             return False
         times = self._times_of_dividing(client)
         first = bisect_left(times, time_ns - PATIENCE_NS)
@@ -251,16 +254,29 @@ class Members:
         is_pause &= (heard_ns - times > PATIENCE_NS)[:-1] & context.granted[requests[:-1]]
         pauses_ns: list[int] = times[:-1][is_pause].tolist()
         # who has had all vbuckets once, and gave some away, shares them, too
-        if self.has_only_some(client) or self._times_of_dividing(client):
+        if self.has_only_some(client) is not False or self._times_of_dividing(client):
             pauses_ns += [time_ns for time_ns, away_ns in starts if away_ns > _AWAY_NS]
         return [time_ns for time_ns, _ in starts], sorted(pauses_ns)
 
     def _listed_here(self, connection: int) -> set[int]:
-        """Returns the vbuckets that a server said to have itself, in its latest lists."""
-        link = self._context.by_number[connection]
-        return {
-            vbucket
-            for listing in self._context.session(connection).listings
-            for vbucket, named in listing.nodes.items()
-            if link.node(named) == link.server or (named and named == listing.own)
-        }
+        """Returns the vbuckets that a connection's server said to have itself, in its latest lists
+        of the bucket on any connection.
+        """
+        return self._listed[self._server_of(connection)]
+
+    def _server_of(self, connection: int) -> tuple[str, str | None]:
+        context = self._context
+        return context.by_number[connection].server, context.session(connection).bucket
+
+    @cached_property
+    def _listed(self) -> Mapping[tuple[str, str | None], set[int]]:
+        """By server and bucket: the vbuckets that it said to have itself."""
+        listed = defaultdict[tuple[str, str | None], set[int]](set)
+        for number, link in self._context.by_number.items():
+            for listing in self._context.session(number).listings:
+                listed[self._server_of(number)].update(
+                    vbucket
+                    for vbucket, named in listing.nodes.items()
+                    if link.node(named) == link.server or (named and named == listing.own)
+                )
+        return listed

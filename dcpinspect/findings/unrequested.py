@@ -191,7 +191,7 @@ def _of_client(
     message = f"{requested_part} vbuckets requested; missing: {ranges(missing)} on {where}" + (
         f"; it had streams of {ranges(sorted(abandoned))} before" if abandoned else ""
     )
-    is_sole = not context.members.has_only_some(context.clients[connections[0]])
+    is_sole = context.members.has_only_some(context.clients[connections[0]]) is False
     number, listing = max(listings, key=lambda item: item[1].at.time_ns)
     request = context.request(last)
     evidence = (

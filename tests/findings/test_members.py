@@ -193,6 +193,8 @@ def test_who_resumes_where_another_member_had_come_to_is_not_at_fault_for_a_roll
         ("gives one up", 7, True),
         ("gives one up later", 9, True),
         ("nothing", 9, True),
+        ("gives one up", 0, False),
+        ("nothing", 0, True),
     ],
 )
 def test_a_vbucket_may_be_given_to_a_member_that_nobody_captured(
@@ -201,7 +203,8 @@ def test_a_vbucket_may_be_given_to_a_member_that_nobody_captured(
     """In the second in which the client loses it."""
     talk = opened("x-0")
     seqnos = [{"vbucket": vbucket, "seqno": 0} for vbucket in range(listed)]
-    talk.ask("get_all_vb_seqnos", {"seqnos": seqnos}, state="active")
+    if listed:
+        talk.ask("get_all_vb_seqnos", {"seqnos": seqnos}, state="active")
     streams = [talk.stream(vbucket) for vbucket in range(7)]
     talk.wait(20)
     if how == "ends":
@@ -222,18 +225,21 @@ def test_a_vbucket_may_be_given_to_a_member_that_nobody_captured(
     assert [one.vbuckets for one in told] == [(5,)] * is_found
 
 
+@pytest.mark.parametrize("on", ["c:1", "other:1"])
 @pytest.mark.parametrize(
     ("listed", "away_s", "found"),
-    [((7, 8), 11, UNSEEN), ((7, 8), 9, SKIPPED), ((7,), 11, SKIPPED), ((), 11, SKIPPED)],
+    [((7, 8), 11, UNSEEN), ((7, 8), 9, SKIPPED), ((7,), 11, SKIPPED), ((), 11, UNSEEN)],
 )
 def test_a_client_that_has_some_vbuckets_of_a_node_may_have_lost_them_while_it_was_away(
-    listed: tuple[int, ...], away_s: float, found: object
+    listed: tuple[int, ...], away_s: float, found: object, on: str
 ) -> None:
+    """Any connection to the node may have its list; without one, nobody knows."""
     first = received("c:1", 0, 8, port=50_001)
     first.close("client", abort=True)
     first.wait(away_s)
     again = opened("c:1", port=50_002)
     seqnos = [{"vbucket": vbucket, "seqno": 20} for vbucket in listed]
-    again.ask("get_all_vb_seqnos", {"seqnos": seqnos}, state="active")
+    asking = again if on == "c:1" else opened(on, port=50_003)
+    asking.ask("get_all_vb_seqnos", {"seqnos": seqnos}, state="active")
     again.stream(7, start=11, log=[(0xA, 0)])
-    assert skipped(first, again) == [found]
+    assert skipped(first, again, *([asking] if asking is not again else [])) == [found]

@@ -577,6 +577,9 @@ def left(
     """
     first, second, third = (opened("dcp:1", port=port) for port in (50_000, 50_001, 50_002))
     second.server = "node2"
+    for talk, vbuckets in ((first, (7, 8, 9)), (second, (20,))):  # it has all that they list
+        seqnos = [{"vbucket": vbucket, "seqno": 0} for vbucket in vbuckets]
+        talk.ask("get_all_vb_seqnos", {"seqnos": seqnos}, state="active")
     stream = first.stream(7)
     other = first.stream(8)
     if lost == "rollback":

@@ -46,6 +46,7 @@ def test_what_came_while_the_capture_paused_is_not_known(
 ) -> None:
     """Two servers let their noops out, and never speak again on these connections."""
     first = opened("c:1", port=50_001)
+    first.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 8}]}, state="active")
     stream = first.stream(7)
     stream.snapshot(0, 8, "memory")
     stream.mutation(8, "k")
