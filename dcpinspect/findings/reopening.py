@@ -53,8 +53,9 @@ RULES = rules(
             the consumer's group; connections that were closed at once, or whose other streams were,
             if the consumer asked for none of them since; ends that never arrived; vbuckets that
             moved, or may have moved, to a node whose connections are not in the capture; consumers
-            that have only some vbuckets of their nodes, and within 2 s gave up others or took new
-            ones, because a member of their group may have it; capture loss that may hide the request
+            that may have only some vbuckets of their nodes, and within 2 s gave up others or took
+            new ones, because a member of their group may have it; capture loss that may hide the
+            request
         next: restart the consumer, because until then the vbucket delivers nothing; it missed the
             stream end, after which it has to reopen the vbucket
         causes: ok {" ".join(w.END_REASONS[2:7])}

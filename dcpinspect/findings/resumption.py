@@ -34,8 +34,8 @@ RULES = rules(
             the stream, or the vbucket had left the node, for more than 2 s in between; or it came
             back to the node with a new branch; or the consumer had closed all connections, and
             went on without the vbucket on new ones for more than 10 s. So it is if the consumer,
-            which shares the vbuckets of its nodes with others, was away for more than 10 s. It
-            stays a warning if SET_VBUCKET commands of the capture made that branch, and the vbucket
+            which shares, or may share, the vbuckets of its nodes with others, was away for more
+            than 10 s. It stays a warning if SET_VBUCKET commands of the capture made that branch, and the vbucket
             was active again within 2 s. It is also a note if the same program on the same host had
             streamed to a finite end under another name. So it is if the stream starts at the high
             seqno that the consumer was just told. Or a stream starts above where its branch began,
