@@ -31,6 +31,7 @@ from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
+from dcpinspect.streams.visibility import in_doubt
 from dcpinspect.tables.messages import MessageBatch
 
 if TYPE_CHECKING:  # only those who have logs need to read them
@@ -307,6 +308,7 @@ class Checker(Portable):
         *,
         is_whole: bool,
     ) -> tuple[Context, Collector]:
+        links = in_doubt(links)
         # first, because it adds the connections without messages
         tables = self._tracker.tables(links)
         context = Context(self._tracker, links, copies)

@@ -183,7 +183,8 @@ class MergedReading:
         unseen = {
             link.number: link
             for link in own_links
-            if link.lost_at_end != links[link.number].lost_at_end
+            if (link.closed, link.lost_at_end)
+            != (links[link.number].closed, links[link.number].lost_at_end)
         }
         is_copy = np.isin(
             np.arange(1 + max(links, default=0)),

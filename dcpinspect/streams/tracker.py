@@ -71,7 +71,7 @@ from dcpinspect.streams.tcp_facts import TcpConnection, command_counting
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.vbuckets import vbucket_records
 from dcpinspect.streams.verdicts import Ends, StreamTexts, is_over, number_streams, stream_records
-from dcpinspect.streams.visibility import Visibility, with_unseen_ends
+from dcpinspect.streams.visibility import Visibility, in_doubt, with_unseen_ends
 from dcpinspect.streams.waits import Waits
 from dcpinspect.streams.whole_reading import OfWhole
 from dcpinspect.tables.messages import MessageBatch
@@ -355,10 +355,12 @@ class Tracker(Portable):
         ends = Ends.from_tables(tables, by_number, full)
         waits = Waits(tables, self._branches(streams), conversation, by_number, clients, sight)
         unread = UnreadRequests(streams, sight, by_number, sessions, clients)
+        # what a client had received is doubted as in rules
+        doubting_sight = Visibility(tables, {link.number: link for link in in_doubt(links)})
         if of_whole:
             resumed, replicas = of_whole.resumed, of_whole.replicas
         else:
-            resumed = resumed_gaps(streams, snapshots, owners, by_number, unread, sight)
+            resumed = resumed_gaps(streams, snapshots, owners, by_number, unread, doubting_sight)
             replicas = replica_streams(streams, connections, sessions, by_number)
         gaps = self._explained(resumed, of_whole)
         amounts = self._amounts(gaps)
@@ -367,7 +369,7 @@ class Tracker(Portable):
         return TableInput(
             by_number,
             sight,
-            Consumers(tables, owners, unread, sight),
+            Consumers(tables, owners, unread, doubting_sight),
             clients,
             flows,
             unread,

@@ -47,14 +47,14 @@ _SEVERAL = 2
 def with_unseen_ends(
     links: Sequence[TcpConnection], sessions: Mapping[int, Session], losses: ByteLosses
 ) -> list[TcpConnection]:
-    """Returns connections; of those that ended, though the capture has no FIN or RST of them, what
-    was said last is lost.
+    """Returns connections; of those that ended, though nothing in the capture shows it, what was
+    said last is lost.
 
-    Another connection has their addresses: a later one of the capture, or one of later times that
-    stands before them in a file that is not in order. Or their client came to the server again
-    under the name that it had, and nothing is heard of them since. Or they fell silent for good
-    while packets of others were lost (``losses``), or the capture paused: what was lost of them has
-    nothing behind it that shows a hole.
+    Their client came to the server again under the name that it had, and nothing is heard of them
+    since. Or they fell silent for good while packets of others were lost (``losses``), or the
+    capture paused: what was lost of them has nothing behind it that shows a hole. A connection of
+    later times may have their addresses, though it stands before them in a file that is not in
+    order: they are closed, as those that another one replaces in order.
     """
     came_again: dict[tuple[str, ...], int] = {}
     for link in links:
@@ -75,13 +75,19 @@ def with_unseen_ends(
     is_cut[_before_pauses(links, sessions)] = True
     return [
         replace(link, lost_at_end=(_BEHIND, _BEHIND))
-        if link.closed == "replaced"
-        or (
-            not link.closed
-            and (falls_silent or link.last_ns < came_again[_name_of(link, sessions)])
-        )
+        if not link.closed and (falls_silent or link.last_ns < came_again[_name_of(link, sessions)])
         else link
         for link, falls_silent in zip(links, is_cut.tolist(), strict=True)
+    ]
+
+
+def in_doubt(links: Sequence[TcpConnection]) -> list[TcpConnection]:
+    """Returns connections as rules have them: where another one replaced them, their FIN or RST may
+    be lost, and with it what was said last.
+    """
+    return [
+        replace(link, lost_at_end=(_BEHIND, _BEHIND)) if link.closed == "replaced" else link
+        for link in links
     ]
 
 

@@ -233,8 +233,7 @@ def test_a_connection_whose_place_another_took_is_closed_by_nobody_known() -> No
     one.stream(7)
     first, second = tables(one, other).connections
     assert (first["verdict"], first["closed_by"], second["verdict"]) == ("closed", None, "idle")
-    # what was said last was not captured: the stream may have been ended
-    assert tables(one, other).streams[0]["end_reason"] == "unknown"
+    assert tables(one, other).streams[0]["end_reason"] == "connection-closed"
 
 
 def test_a_connection_whose_client_came_again_went_on_unseen() -> None:
