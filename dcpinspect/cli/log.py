@@ -43,6 +43,7 @@ def log(
 
     format_ = result.format(context)
     view = table.view(LOG_EVENTS, "log_events", context.obj, vbucket=vbucket)
+    view.is_of_one_file = len(files) == 1
     span, redactor = times.span_of_whole(), redaction.redactor()
     readings = [LogReading(file, redactor) for file in files]
     events = chain.from_iterable(readings)
@@ -55,7 +56,8 @@ def log(
             bounds=span.within(min(written_ns, default=0), max(written_ns, default=0)),
         )
     with result.target(format_, (), files) as target:
-        view.write(target, records, format_)
+        if len(records) or not format_.is_text:
+            view.write(target, records, format_)
     if left_out:
         complain(
             f"{left_out:,} records after the first {MOST_EVENTS:,} were left out; read fewer "
@@ -74,8 +76,8 @@ def remarks(readings: Sequence[LogReading], *, stats: bool = False) -> int:
                 else "; it has the name of a capture, which 'dcpinspect check' reads"
                 if has_name_of_capture(reading.path)
                 else (
-                    "; no stream is in it, as memcached.log, and statistics of cbstats and mcstat, "
-                    "may have some"
+                    "; it says nothing of a stream, as memcached.log does, and statistics of "
+                    "cbstats and mcstat may"
                 )
             )
             complain(f"{reading.summary}{advice}")

@@ -83,6 +83,8 @@ class TableView:
     selection: RecordSelection
     columns: list[str] | None
     choices: TableChoices
+    is_of_one_file: bool = False
+    """Whether there is one file, which nobody needs to be told."""
 
     def columns_read(self, *, is_text: bool) -> list[str]:
         """Returns the columns that the view has, and those that it chooses rows by. Without any
@@ -112,18 +114,26 @@ class TableView:
         if not format_.is_text:
             format_.records(out, first_rows, self.columns)
             return
-        from dcpinspect.output.render.record_lines import FIRST, read_columns, record_lines
+        from dcpinspect.output.render.record_lines import (
+            BELOW,
+            FIRST,
+            read_columns,
+            record_lines,
+        )
 
         columns, first = self.columns, tuple(self.columns or ())
         if columns is None:
-            columns, first = read_columns(first_rows, self.name), FIRST[self.name]
+            columns = read_columns(first_rows, self.name, is_of_one_file=self.is_of_one_file)
+            first = FIRST[self.name]
         paint, width = out.painter(), self.choices.width or out.width()
         cell = paint if paint("x", "bold") != "x" else None
         lines = record_lines(
             first_rows.arrow(columns),
             first,
             width=width,
-            is_folded=self.choices.verbose,
+            below=BELOW.get(self.name, ()),
+            # what is asked for is not left out
+            is_folded=self.choices.verbose or self.columns is not None,
             paint=cell,
         )
         out.write_piece("".join(paint(line, style) + "\n" for line, style in lines))

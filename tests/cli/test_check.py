@@ -423,8 +423,8 @@ def test_a_log_without_a_record_is_not_checked(
     said = capsys.readouterr()
     assert said.out == "nothing was checked\n"
     assert said.err.endswith(
-        "; no stream is in it, as memcached.log, and statistics of cbstats and mcstat, may have "
-        "some\n"
+        "; it says nothing of a stream, as memcached.log does, and statistics of cbstats and mcstat "
+        "may\n"
     )
 
 
@@ -484,3 +484,17 @@ def test_the_first_line_says_what_notes_cost_that_somebody_would_ask_about(
         "no errors or warnings: 1 connection has stalled, and recovered · 1 vbucket fell back to "
         "disk · 2 other notes"
     )
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_columns_that_are_asked_for_are_told_whole_at_every_width(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dcpinspect.cli.terminal.width", lambda: width)
+    main(["check", str(SAMPLES / "orphans.pcap"), "--columns", "rule,count,who,next"])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    out = " ".join(" ".join(lines).split())
+    assert "…" not in out
+    assert out.count("client consumer:1 (10.11.0.1:50000, consumer/4.2)") == 8
+    assert "it has to ask again from the rollback seqno" in out

@@ -60,6 +60,46 @@ def test_states_and_rollbacks_are_told_in_80_columns(
     assert state.split()[1:] == ["stream-state", "3", "in_memory"]
 
 
+@pytest.mark.parametrize("width", ["60", "80", "120", "200"])
+def test_branches_of_a_failover_log_are_told_at_every_width(
+    log: str, width: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["log", log, "--filter", "event = 'failover-log'", "--width", width]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "seqno=900, uuid=0x00000000000000a1 seqno=0" in out
+    assert log not in out, "the file is the one of the command line"
+    assert main(["log", log, "--columns", "file"]) == 0
+    assert log in capsys.readouterr().out
+
+
+def test_where_a_stream_stood_when_it_was_closed_is_told_in_80_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "memcached.log"
+    closed = producer(
+        "Stream closing, sent until seqno 1595 remaining items 0, reason: The stream closed early "
+        "due to a close stream message",
+        3,
+    )
+    states = producer("State changed to in_memory, closing active stream!", 3)
+    path.write_text(f"{rollback(3, start=1_000_000)}\n{states}\n{closed}\n")
+    assert main(["log", str(path), "--width", "80"]) == 0
+    *_, row, below, _ = capsys.readouterr().out.splitlines()
+    assert row.split()[1:] == ["stream-closed", "3"]
+    assert below == "    last_seqno 1595"
+
+
+def test_a_file_without_a_record_has_no_empty_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "statistics.txt"
+    path.write_text("ep_dcp_count 0\n")
+    assert main(["log", str(path)]) == 2
+    assert capsys.readouterr().out == ""
+    assert main(["log", str(path), "-f", "csv"]) == 2
+    assert capsys.readouterr().out.startswith('"file",'), "programs get the names of columns"
+
+
 def test_records_can_be_chosen_and_sorted(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [
         "--vbucket",

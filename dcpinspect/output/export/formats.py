@@ -162,6 +162,22 @@ class Text(Format):
 
         return lambda batch: write_painted(table.lines(batch)), lambda: write_painted(table.end())
 
+    def records(
+        self, target: Target, records: Records, columns: Sequence[str] | None = None
+    ) -> None:
+        """Writes aligned columns, and below each row what does not fit the width."""
+        from dcpinspect.output.render.record_lines import record_lines
+
+        paint = target.painter()
+        lines = record_lines(
+            records.arrow(columns),
+            columns or (),
+            width=target.width(),
+            is_folded=True,
+            paint=paint if paint("x", "bold") != "x" else None,
+        )
+        target.write_piece("".join(paint(line, style) + "\n" for line, style in lines))
+
     def report(self, target: Target, report: ReportFormat) -> None:
         """Writes the lines of the report."""
         target.write_piece("".join(f"{line}\n" for line in report.lines(target.painter())))

@@ -5,7 +5,7 @@ in which colours, and sentences below their rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ READABLE = _by_table(
         answer_max_ns
     log_events: time event vbucket sid name start_seqno rollback_seqno last_seqno high_seqno
         snapshot_start snapshot_end vbucket_uuid end_seqno purge_seqno failover_log state level
-        bucket role conn_id versions file line reason
+        bucket role conn_id versions line reason
     vbuckets: client vbucket verdict before_end findings connections streams first_seqno last_seqno high_seqno
         behind items bytes gap_seqnos snapshots rollbacks
     """
@@ -66,27 +66,37 @@ FIRST = _by_table(
 """The most important of these columns, those without which others say less first; what does not
 fit the width is left out from their end. Sentences stand below their row then.
 """
-
-
-def read_columns(records: Records, name: str) -> list[str]:
-    """Returns the columns of a table that people read: those with a value, or all of an empty one.
-    ``name``: of the table.
+BELOW = _by_table(
     """
-    names = [
-        column for column in dict.fromkeys((*READABLE[name], "file")) if column in records.columns
-    ]
+    streams: end_reason
+    gaps: cause
+    rollbacks: cause
+    log_events: last_seqno failover_log
+    """
+)
+"""Columns that say what a row is about, or why: where they do not fit, they stand below their row,
+as a sentence.
+"""
+
+
+def read_columns(records: Records, name: str, *, is_of_one_file: bool = False) -> list[str]:
+    """Returns the columns of a table that people read: those with a value, or all of an empty one.
+    ``name``: of the table. ``is_of_one_file``: which file need not be told.
+    """
+    file = () if is_of_one_file else ("file",)
+    names = [column for column in (*READABLE[name], *file) if column in records.columns]
     return [column for column in names if records.has_values(column)] or names
 
 
 StyledLine = tuple[str, str]
 """Text and style."""
 CellPaint = Callable[[str, str], str]
-SENTENCES = ("evidence", "explanation", "reason")
-"""Columns, always the last of their table, that are sentences."""
-_REASONS = ("end_reason", "cause")
-"""Columns of words that say why: where they do not fit, they stand below their row, as a sentence."""
-_WORDS = ("verdict", "before_end", "answer", "status", "end_reason", "cause", "state", "kind")
-"""Columns of words, which are not cut either."""
+SENTENCES = ("evidence", "explanation", "reason", "message")
+"""Columns that are sentences; a table has at most one."""
+_WORDS = words_of(
+    "verdict before_end answer status end_reason cause state kind rule who server whose next"
+)
+"""Columns of words, which are not cut either, and of what people have to do."""
 _OF_STREAM = ("connection", "vbucket", "stream", "sid", "file")
 """Columns that name a stream, whose rows may have one sentence many times; not all have the last
 two.
@@ -144,6 +154,7 @@ def record_lines(
     first: Sequence[str],
     *,
     width: int | None,
+    below: Collection[str] = (),
     is_folded: bool = False,
     paint: CellPaint | None = None,
 ) -> Iterator[StyledLine]:
@@ -151,8 +162,8 @@ def record_lines(
     not fit, it stands below its row. ``first``: the most important columns, the most important one
     first.
 
-    ``width``: of lines; None keeps all columns in their lines. ``is_folded``: puts columns that do
-    not fit below each row. ``paint``: colours cells.
+    ``width``: of lines; None keeps all columns in their lines. ``below``: columns that stand below
+    each row where they do not fit, ``is_folded``: all do. ``paint``: colours cells.
     """
     names = table.schema.names
 
@@ -165,10 +176,11 @@ def record_lines(
     lines = _all_lines(text, table)
     first_heading = next(lines)
     yield from ((line, "bold") for line in (first_heading, *islice(lines, text.headings - 1)))
-    hidden = [names[index] for index in text.hidden]
-    sentence = hidden.pop() if hidden and hidden[-1] in SENTENCES else None
+    left_out = [names[index] for index in text.hidden]
+    sentence = next((name for name in left_out if name in SENTENCES), None)
+    hidden = [name for name in left_out if name != sentence]
     folded = _below(table.select(hidden), width or 0) if is_folded and hidden else None
-    reasons = [] if is_folded else [name for name in hidden if name in _REASONS]
+    reasons = [] if is_folded else [name for name in hidden if name in below]
     texts = _texts_below(table, [*reasons, *([] if sentence is None else [sentence])])
     is_said_once = sentence is not None and not is_folded and set(_OF_STREAM[:3]) <= set(names)
     if is_said_once:
@@ -178,14 +190,12 @@ def record_lines(
     for line in lines:
         yield line, ""
         sentence_text = next(sentences, "")
-        yield from (
-            (below, "")
-            for below in (wrap(_INDENT + sentence_text, width, _INDENT) if sentence_text else ())
-        )
+        if sentence_text:
+            yield from ((part, "") for part in wrap(_INDENT + sentence_text, width, _INDENT))
         if folded is not None:
-            yield from ((below, "dim") for below in next(folded))
+            yield from ((part, "dim") for part in next(folded))
     if is_said_once and len(texts) > 1 and not all(texts):
-        yield f"a row without {sentence} has that of the row above: -v", "dim"
+        yield f"a row without {sentence} has that of the row above; -v repeats it", "dim"
     if len(hidden) > len(reasons) and table.num_rows and not is_folded:
         yield f"{counted(len(hidden) - len(reasons), 'more column')}: -v", "dim"
 

@@ -32,7 +32,12 @@ def shown(
     is_folded: bool = False,
     table: Any = TABLE,
 ) -> list[str]:
-    return [line for line, _ in record_lines(table, first, width=width, is_folded=is_folded)]
+    return [
+        line
+        for line, _ in record_lines(
+            table, first, width=width, below=["end_reason"], is_folded=is_folded
+        )
+    ]
 
 
 def test_without_a_width_every_column_is_in_the_line() -> None:
@@ -115,10 +120,20 @@ def test_a_stream_has_a_sentence_once_where_its_rows_repeat_it() -> None:
         "in the marker 41–60",
     ]
     assert lines[6].split() == ["1", "7", "1", "4"], "the marker is that of the row above"
-    assert lines[-1] == "a row without evidence has that of the row above: -v"
+    assert lines[-1] == "a row without evidence has that of the row above; -v repeats it"
     assert (
         sum("0–40" in line for line in shown(["width"], width=42, table=table, is_folded=True)) == 4
     )
+
+
+def test_a_sentence_that_is_not_the_last_column_stands_below_its_row_too() -> None:
+    table = pa.table({"a": [1], "explanation": ["said in so many words"], "file": ["x.pcap"]})
+    assert shown(["a", "file"], width=20, table=table) == [
+        "a  file",
+        "1  x.pcap",
+        "    said in so many",
+        "    words",
+    ]
 
 
 def test_times_are_never_cut() -> None:
