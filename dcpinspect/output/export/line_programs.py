@@ -16,6 +16,7 @@ from dcpinspect.output.render.message_lines import (
     WordField,
     datatypes,
     summary_of,
+    title,
 )
 from dcpinspect.protocol.fields import Field, FieldKind
 from dcpinspect.protocol.opcodes import Opcode
@@ -188,6 +189,7 @@ def line_program(
         right = mark((rt.RIGHT, widths.seqno))
         seqno_text = f"{marks.number(start)}–{marks.number(end)}{right}"
     cells = {
+        "Message": title(batch, index),
         "Row": marks.column("row", widths.row),
         "Time": mark(*time),
         "Con": f"{marks.column('connection', widths.connection)}"
@@ -198,7 +200,7 @@ def line_program(
         "Bytes": marks.column("length", 8),
         "Summary": marks.summary(present, parts, positions.get("prepared_seqno")),
     }
-    builder.example(style[0] + lines.line_of(cells, lines.title_column(batch, index)))
+    builder.example(style[0] + lines.line_of(cells))
     if lines.width:
         builder.add(rt.CLIP, lines.width, len(style[0].encode()))
     builder.add(rt.LINE_END, 1)

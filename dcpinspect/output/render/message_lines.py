@@ -182,16 +182,18 @@ class Lines:
     def line_at(self, batch: MessageBatch, index: int, shown_ns: int | None) -> str:
         """Returns the line of a message with its time from ``shown_times``; None: no time."""
         cell = self.cells(batch, index, shown_ns)
-        return self._clipped(self.line_of(cell, self.title_column(batch, index)))
+        return self._clipped(self.line_of(cell))
 
-    def line_of(self, cell: Mapping[str, str], title: str) -> str:
+    def line_of(self, cell: Mapping[str, str]) -> str:
         """Returns the line with these cells, before it is clipped."""
         row, connection, _, vbucket_width, seqno = self.columns
+        title, status = self._title_and_status(cell["Message"])
+        summary = "  ".join(filter(None, (status, cell["Summary"])))
         more, gap = ("", "") if self.is_narrow else (f" {cell['Opaque']}", f" {cell['Bytes']:>8} ")
         return (
             f"{cell['Row']:>{row}} {cell['Time']:>{self.time_width}}"
             f" {cell['Con']:>{connection + 1}} {title}"
-            f" {cell['vb']:>{vbucket_width}}{more} {cell['Seqno']:>{seqno}}{gap} {cell['Summary']}"
+            f" {cell['vb']:>{vbucket_width}}{more} {cell['Seqno']:>{seqno}}{gap} {summary}"
         )
 
     def cells(self, batch: MessageBatch, index: int, shown_ns: int | None) -> dict[str, str]:
@@ -209,19 +211,19 @@ class Lines:
             "Summary": summary(batch, index, is_narrow=self.is_narrow),
         }
 
-    def title_column(self, batch: MessageBatch, index: int) -> str:
-        """Returns command and status of a message, as wide as their column. What follows the
-        command stays whole: the line of the request has the command. Of that the end stays, as
-        several commands begin alike.
+    def _title_and_status(self, title: str) -> tuple[str, str]:
+        """Returns the command of a title, as wide as its column, with its status or generation where
+        both fit; else this is the second text, which the summary begins with. Of a command that is
+        too long the end stays, as several begin alike.
         """
-        text, width = title(batch, index), self.columns.title
-        if self.is_narrow and len(text) > width:
-            command, space, status = text.rpartition(" ")
-            width_left = width - len(status) - 1
-            if space:  # a letter or two of a command say nothing
-                end = f"…{command[1 - width_left :]}" if len(command) > width_left else command
-                text = f"{end} {status}" if width_left > 2 else status
-        return f"{clip(text, width):<{width}}" if self.is_narrow else f"{text:<{width}}"
+        width, status = self.columns.title, ""
+        if self.is_narrow and len(title) > width:
+            command, space, status = title.rpartition(" ")
+            title = command if space else status
+            status = status if space else ""
+            if len(title) > width:
+                title = f"…{title[1 - width :]}"
+        return f"{title:<{width}}", status
 
     def shown_times(self, times_ns: RowNumbers) -> RowNumbers:
         """Returns the times, in nanoseconds, that the lines of messages with these times show;

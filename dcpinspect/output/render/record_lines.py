@@ -191,9 +191,9 @@ def record_lines(
         yield line, ""
         sentence_text = next(sentences, "")
         if sentence_text:
-            yield from ((part, "") for part in wrap(_INDENT + sentence_text, width, _INDENT))
+            yield from ((line, "") for line in wrap(_INDENT + sentence_text, width, _INDENT))
         if folded is not None:
-            yield from ((part, "dim") for part in next(folded))
+            yield from ((line, "dim") for line in next(folded))
     if is_said_once and len(texts) > 1 and not all(texts):
         yield f"a row without {sentence} has that of the row above; -v repeats it", "dim"
     if len(hidden) > len(reasons) and table.num_rows and not is_folded:

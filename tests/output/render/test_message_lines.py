@@ -402,30 +402,38 @@ def test_columns_are_as_narrow_as_their_content_until_the_summary_has_room(
         assert line[: lines.columns.row].strip() == str(row + 1)
 
 
-def test_in_80_columns_the_status_of_an_answer_is_whole_and_its_command_is_cut() -> None:
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_status_that_does_not_fit_beside_its_command_leads_the_summary(width: int) -> None:
+    with Reading([str(SAMPLES / "tour.pcapng")]) as reading:
+        (batch,) = reading
+    lines = Lines(width=width)
+    lines.fit(batch, np.arange(203, 217))
+    for row, command, status in (
+        (205, "close_stream", "key_enoent"),
+        (209, "stream_req", "key_eexists"),
+        (216, "stream_req", "unknown_collection"),
+    ):
+        line = lines.line(batch, row - 1)
+        assert f"← {command} " in line
+        assert line.index(status) == lines.summary_at
+    line = lines.line(batch, 206)
+    assert "← stream_req ok " in line, "both fit"
+    assert line[lines.summary_at :].startswith("failover log: ")
+
+
+def test_the_end_of_a_command_that_does_not_fit_stays_in_requests_and_answers() -> None:
     with Reading([str(field("p01-bucket-missing-loop"))]) as reading:
         (batch,) = reading
     lines = Lines(width=80)
     lines.fit(batch, np.arange(len(batch)))
-    text = lines.line(batch, 9)
-    assert "← …_bucket key_enoent " in text
-    assert text.index("orderz") == lines.summary_at
-
-
-def test_in_80_columns_a_command_without_a_status_is_cut_at_its_end() -> None:
+    assert lines.line(batch, 9)[lines.summary_at :].startswith("key_enoent  orderz")
     with Reading([str(SAMPLES / "tour.pcapng")]) as reading:
         (batch,) = reading
-    lines = Lines(width=80)
     lines.fit(batch, np.arange(157, 170))
-    assert "→ dcp_get_failover_" in lines.line(batch, 157)
-
-
-def test_in_80_columns_a_status_that_leaves_no_room_stands_alone() -> None:
-    with Reading([str(SAMPLES / "tour.pcapng")]) as reading:
-        (batch,) = reading
-    lines = Lines(width=80)
-    lines.fit(batch, np.arange(205, 220))
-    assert "← unknown_collection " in lines.line(batch, 215)
+    assert "→ …p_get_failover_log " in lines.line(batch, 157)
+    answer = lines.line(batch, 158)
+    assert "← …p_get_failover_log " in answer
+    assert answer[lines.summary_at :].strip().startswith("ok  ")
 
 
 def test_columns_have_room_for_what_comes_after_a_first_batch_of_many(
