@@ -462,7 +462,7 @@ def _over(
     ]
     # the end may have shown that this acknowledgement is too much
     rows = np.append(watched.excesses.rows, excess.last.row)
-    message = f"acknowledged {excess.acked:,} bytes, sent {excess.counted:,}"
+    message = f"{excess.acked:,} bytes were acknowledged, but only {excess.counted:,} sent"
     over = Occurrence(
         "over-acknowledged",
         message,

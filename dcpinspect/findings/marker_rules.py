@@ -169,7 +169,10 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     is_owed = tells_hidden and (sees_all or context.versions(connection).has(SEQNO_ADVANCED))
     end = plain(row.end)
     if row.reached > LEAST:
-        came_to, first = f"had come to seqno {plain(row.reached)} of {end}", plain(row.reached) + 1
+        came_to, first = (
+            f"the snapshot had come to seqno {plain(row.reached)} of {end}",
+            plain(row.reached) + 1,
+        )
     else:
         before = plain(row.before) + 1 if row.has_before else 0
         came_to, first = (

@@ -276,8 +276,9 @@ _GROUP = (
 
 
 _HERE = (
-    "let the consumer read the skipped seqnos again, because the vbucket changed its state on this "
-    "node {}, and stayed there; its author has to look at how it writes checkpoints"
+    "let the consumer read the skipped seqnos again; no other node can have sent them, because the "
+    "vbucket stayed on this node, where its state changed {}; the consumer's author has to look at "
+    "how it writes checkpoints"
 )
 _AWAY = "look where the vbucket was active in between; it changed its state on this node {}"
 
@@ -296,15 +297,18 @@ def _elsewhere(context: Context, old: int, new: int) -> tuple[str | None, bool, 
     branches = context.logs.newest(old), context.logs.newest(new)
     is_promoted = None not in branches and branches[0] != branches[1]
     if has_left or is_promoted:
-        evidence, may_be_away = _changed_here(
+        changes, may_be_away = _changed_here(
             context, old, new, before.finished.time if has_left else 0
         )
-        if evidence:
-            rows = (
-                f"in row{'s' if len(evidence) > 1 else ''} "
-                f"{' and '.join(str(message_place.row) for message_place in evidence)}"
+        if changes:
+            rows = [str(message_place.row) for message_place in changes]
+            when = (
+                f"{len(rows):,} times, from row {rows[0]} to row {rows[-1]}"
+                if len(rows) > 2
+                else f"in row{'s' if len(rows) > 1 else ''} {' and '.join(rows)}"
             )
-            return (_AWAY if may_be_away else _HERE).format(rows), may_be_away, evidence
+            evidence = changes if len(changes) < 3 else [changes[0], changes[-1]]
+            return (_AWAY if may_be_away else _HERE).format(when), may_be_away, evidence
     if is_later and has_left:
         return _LEFT, True, []
     return (_BRANCH, True, []) if is_promoted else (None, False, [])
@@ -313,9 +317,9 @@ def _elsewhere(context: Context, old: int, new: int) -> tuple[str | None, bool, 
 def _changed_here(
     context: Context, old: int, new: int, since_ns: int
 ) -> tuple[list[MessagePlace], bool]:
-    """Returns the first and the last command that set the state of a vbucket on its server between
-    two streams, and whether another node may have had it meanwhile. There are none unless they made
-    the vbucket active as often as its log has new branches.
+    """Returns the commands that set the state of a vbucket on its server between two streams, and
+    whether another node may have had it meanwhile. There are none unless they made the vbucket
+    active as often as its log has new branches.
 
     ``since_ns``: since when the vbucket is not active, 0 for active.
     """
@@ -354,8 +358,8 @@ def _changed_here(
         or activations < (branches.index(newest_uuid) if newest_uuid in branches else len(branches))
     ):
         return [], True
-    ends = [sets[0][1], sets[-1][1]] if len(sets) > 1 else [sets[0][1]]
-    return ends, not is_sure or longest_ns > PATIENCE_NS
+    changes = [set_place for _, set_place in sets]
+    return changes, not is_sure or longest_ns > PATIENCE_NS
 
 
 class _Names:

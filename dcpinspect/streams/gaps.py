@@ -415,7 +415,10 @@ class ExplainedGaps:
         return evidence if comparison is None else f"{evidence}; other streams not compared"
 
     def _comparison_text(self, comparison: Comparison) -> str:
-        sent_text = f"connection {comparison.connection} was sent {plain(comparison.seqno)} in row {comparison.row}"
+        sent_text = (
+            f"connection {comparison.connection} was sent seqno {plain(comparison.seqno)} in row "
+            f"{comparison.row}"
+        )
         if comparison.cause == w.UNEXPLAINED:
             return (
                 f"{sent_text}, and this stream got neither that nor a later version before the "

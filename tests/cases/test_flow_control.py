@@ -101,7 +101,7 @@ def test_11_answers_that_a_consumer_acknowledges(tmp_path: Path) -> None:
     assert case.accusations == ["over-acknowledged"]
     assert (found.cause, found.message) == (
         "stream-answers-counted",
-        f"acknowledged {4 * (40 + 44)} bytes, sent {4 * 44}",
+        f"{4 * (40 + 44)} bytes were acknowledged, but only {4 * 44} sent",
     )
     assert case.shows("over-acknowledged") == ["buffer_acknowledgement"] * 2
     assert found.next == (

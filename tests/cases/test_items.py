@@ -40,7 +40,7 @@ def test_18_a_client_without_collections_never_sees_the_end(tmp_path: Path) -> N
     assert (found.severity, found.vbuckets, found.message) == (
         "note",
         (7,),
-        "had come to seqno 8 of 9 when the next marker came: seqno 9 did not come",
+        "the snapshot had come to seqno 8 of 9 when the next marker came: seqno 9 did not come",
     )
     assert case.shows("snapshot-incomplete") == ["snapshot_marker", "snapshot_marker"]
     assert found.next == (

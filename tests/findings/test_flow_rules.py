@@ -622,7 +622,7 @@ OVERS = {
 def test_what_a_consumer_counts_too_much(cause: str) -> None:
     (found,) = check(OVERS[cause]())
     assert (found.rule, found.cause, found.severity) == ("over-acknowledged", cause, "warning")
-    assert found.message.startswith("acknowledged ")
+    assert " bytes were acknowledged, but only " in found.message
     assert found.places[0].direction == "c2s"
 
 
@@ -638,7 +638,7 @@ def test_more_than_was_sent_for_no_known_reason() -> None:
     assert (found.rule, found.cause, found.message) == (
         "over-acknowledged",
         None,
-        "acknowledged 45 bytes, sent 44",
+        "45 bytes were acknowledged, but only 44 sent",
     )
 
 

@@ -84,7 +84,7 @@ def test_a_snapshot_that_another_marker_cuts_short(
     features: tuple[str, ...], severity: str, what: str
 ) -> None:
     assert of("snapshot-incomplete", cut_short(*features)) == [
-        (severity, f"had come to seqno 8 of 9 when the next marker came: {what}")
+        (severity, f"the snapshot had come to seqno 8 of 9 when the next marker came: {what}")
     ]
 
 
@@ -171,7 +171,10 @@ def test_whether_collections_are_on_nobody_knows_where_the_hello_may_be_lost() -
     stream.mutation(8, "k")
     stream.snapshot(10, 12, "memory", "checkpoint")
     assert of("snapshot-incomplete", talk) == [
-        ("note", "had come to seqno 8 of 9 when the next marker came: seqno 9 did not come")
+        (
+            "note",
+            "the snapshot had come to seqno 8 of 9 when the next marker came: seqno 9 did not come",
+        )
     ]
     assert "negotiate" not in advice(talk)
     assert "whether collections are on" in advice(talk)
@@ -294,7 +297,7 @@ def test_what_came_of_an_incomplete_snapshot_is_what_lies_inside_of_it() -> None
     stream.mutation(30, "b")
     stream.snapshot(40, 50, "memory")
     assert [message for _, message in of("snapshot-incomplete", talk)] == [
-        "had come to seqno 4 of 9 when the next marker came: seqnos 5–9 did not come, nor a SeqnoAdvanced"
+        "the snapshot had come to seqno 4 of 9 when the next marker came: seqnos 5–9 did not come, nor a SeqnoAdvanced"
     ]
 
 

@@ -269,12 +269,17 @@ ONE_BRANCH, TWO_BRANCHES = [(0xB, 9), (0xA, 0)], [(0xC, 10), (0xB, 9), (0xA, 0)]
 @pytest.mark.parametrize(
     ("between", "log", "ends", "rows"),
     [
-        (administrator(REPLICA, ACTIVE), ONE_BRANCH, False, "rows 10 and 12"),
-        (administrator(DEAD, ACTIVE), ONE_BRANCH, True, "rows 11 and 13"),
-        (administrator(ACTIVE), ONE_BRANCH, True, "row 11"),
-        (administrator(REPLICA, ACTIVE, REPLICA, ACTIVE), TWO_BRANCHES, True, "rows 11 and 17"),
-        (administrator(0, ACTIVE), [(0xB, 0)], True, "rows 11 and 13"),
-        (administrator(REPLICA, ACTIVE), [(0xA, 0)], True, "rows 11 and 13"),
+        (administrator(REPLICA, ACTIVE), ONE_BRANCH, False, "in rows 10 and 12"),
+        (administrator(DEAD, ACTIVE), ONE_BRANCH, True, "in rows 11 and 13"),
+        (administrator(ACTIVE), ONE_BRANCH, True, "in row 11"),
+        (
+            administrator(REPLICA, ACTIVE, REPLICA, ACTIVE),
+            TWO_BRANCHES,
+            True,
+            "4 times, from row 11 to row 17",
+        ),
+        (administrator(0, ACTIVE), [(0xB, 0)], True, "in rows 11 and 13"),
+        (administrator(REPLICA, ACTIVE), [(0xA, 0)], True, "in rows 11 and 13"),
     ],
     ids=[
         "replica and active",
@@ -291,9 +296,9 @@ def test_a_vbucket_that_changed_its_state_here_was_on_no_other_node(
     (one,) = reconnected(between, log, ends=ends)
     assert (one.severity, one.whose, one.message) == SKIPPED
     assert one.next == (
-        "let the client read the skipped seqnos again, because the vbucket changed its state on "
-        f"this node in {rows}, and stayed there; its author has to look at how it writes "
-        "checkpoints"
+        "let the client read the skipped seqnos again; no other node can have sent them, because "
+        f"the vbucket stayed on this node, where its state changed {rows}; the client's author has "
+        "to look at how it writes checkpoints"
     )
     assert {place.connection for place in one.places} == {1, 2, 3}
 
@@ -301,8 +306,8 @@ def test_a_vbucket_that_changed_its_state_here_was_on_no_other_node(
 @pytest.mark.parametrize(
     ("between", "rows"),
     [
-        (administrator(REPLICA, ACTIVE, pause=3), "rows 10 and 12"),
-        (administrator(REPLICA, ACTIVE, mid=True), "rows 17 and 18"),
+        (administrator(REPLICA, ACTIVE, pause=3), "in rows 10 and 12"),
+        (administrator(REPLICA, ACTIVE, mid=True), "in rows 17 and 18"),
     ],
     ids=["3 s between", "of which bucket is unknown"],
 )
@@ -312,7 +317,7 @@ def test_a_vbucket_that_was_not_active_here_for_long_may_have_been_on_another_no
     (one,) = reconnected(between, ONE_BRANCH)
     assert (one.severity, one.whose, one.message) == UNSEEN
     assert one.next == (
-        f"look where the vbucket was active in between; it changed its state on this node in {rows}"
+        f"look where the vbucket was active in between; it changed its state on this node {rows}"
     )
 
 

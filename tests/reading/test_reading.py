@@ -192,7 +192,7 @@ def test_streams_of_files_are_compared_by_reading_again(tmp_path: Path) -> None:
         (gap,) = reading.tables.gaps.records()
     assert (gap["cause"], gap["evidence"].partition(",")[0]) == (
         "unexplained",
-        "connection 1 was sent 3 in row 10",
+        "connection 1 was sent seqno 3 in row 10",
     )
 
 

@@ -67,7 +67,10 @@ def test_prepares_and_aborts_are_invisible_to_who_has_no_sync_writes() -> None:
     changes(lacks, 5, without=[2, 3])
     found = gap(one, two)
     assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (1, 4, "invisible")
-    assert found["evidence"] == "connection 1 was sent 2 in row 11, which this client may not see"
+    assert (
+        found["evidence"]
+        == "connection 1 was sent seqno 2 in row 11, which this client may not see"
+    )
     assert found["rows"][0] == 11
 
 
@@ -83,7 +86,7 @@ def test_of_a_run_that_holds_more_than_what_is_invisible_both_causes_are_told() 
     assert (found["cause"], found["evidence"]) == (
         "filtered",
         (
-            "connection 1 was sent 2 in row 11, which this client may not see; the other seqnos "
+            "connection 1 was sent seqno 2 in row 11, which this client may not see; the other seqnos "
             "are left out like it, or de-duplicated"
         ),
     )
@@ -110,7 +113,7 @@ def test_documents_of_other_collections_are_not_for_who_has_no_collections(
     found = gap(one, two)
     assert found["cause"] == cause
     assert found["evidence"].startswith(
-        "connection 1 was sent 2 in row 11, which this client may not see"
+        "connection 1 was sent seqno 2 in row 11, which this client may not see"
     )
 
 
@@ -149,7 +152,7 @@ def test_a_prepare_that_was_completed_may_be_left_out_from_disk(
     assert (found["cause"], found["evidence"]) == (
         "invisible",
         (
-            "connection 1 was sent 2 in row 11, a prepare that was completed, which a snapshot "
+            "connection 1 was sent seqno 2 in row 11, a prepare that was completed, which a snapshot "
             "from disk may leave out"
         ),
     )
@@ -176,7 +179,7 @@ def test_a_deletion_that_a_snapshot_from_disk_lacks_may_be_purged() -> None:
     found = gap(one, two)
     assert (
         found["evidence"]
-        == "connection 1 was sent 2 in row 11, a deletion, which compaction may have purged"
+        == "connection 1 was sent seqno 2 in row 11, a deletion, which compaction may have purged"
     )
     assert found["cause"] == "deduplicated"
 
@@ -193,7 +196,7 @@ def test_documents_of_a_collection_that_ends_in_the_snapshot_are_said_to_be_of_i
     found = gap(one, two)
     assert (
         found["evidence"]
-        == "connection 1 was sent 2 in row 11, of a collection that ends in this snapshot"
+        == "connection 1 was sent seqno 2 in row 11, of a collection that ends in this snapshot"
     )
     assert found["cause"] == "deduplicated"
 
@@ -259,7 +262,7 @@ def test_a_document_that_another_stream_got_and_this_one_never_is_missing() -> N
     found = gap(one, two)
     assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (3, 5, "unexplained")
     assert found["evidence"] == (
-        "connection 1 was sent 4 in row 14, and this stream got neither that nor a later "
+        "connection 1 was sent seqno 4 in row 14, and this stream got neither that nor a later "
         "version before the snapshot was complete"
     )
     assert found["rows"][0] == 14
@@ -698,7 +701,7 @@ def test_it_is_missing_in_a_first_snapshot_that_several_snapshots_there_span(
     found = gap(one, two)
     assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (4, 6, "unexplained")
     assert found["evidence"] == (
-        "connection 1 was sent 5 in row 15, and this stream got neither that nor a later "
+        "connection 1 was sent seqno 5 in row 15, and this stream got neither that nor a later "
         "version before the snapshot was complete"
     )
     assert found["rows"][0] == 15
