@@ -396,7 +396,7 @@ class Metrics:
             if number in links and not links[number].closed and pair_of[number] != _NO_DCPS:
                 verdicts[pair_of[number], verdict] += 1
                 if outstanding is not None and window:
-                    windows[pair_of[number]].append((window, max(0, outstanding)))
+                    windows[pair_of[number]].append((window, outstanding))
         for (pair, verdict), count in verdicts.items():
             yield "dcpinspect_connections", (*pair, verdict), count
         for pair, pair_windows in windows.items():

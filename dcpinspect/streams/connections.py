@@ -63,7 +63,10 @@ def flow_of(
         window = -1  # another window may have been asked for
     is_based = window > 0 and is_read and bool(row.is_based)
     return FlowControl(
-        window if window >= 0 else None, counted, acked, counted - acked if is_based else None
+        window if window >= 0 else None,
+        counted,
+        acked,
+        max(0, counted - acked) if is_based else None,
     )
 
 

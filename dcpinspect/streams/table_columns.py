@@ -38,7 +38,7 @@ CONNECTIONS = RecordTable(
         features words: features that HELLO granted; null if unknown
         controls controls: requested settings, with the status of the answer; null if there is none
         window_bytes i64: flow-control window; 0 is off, null not known
-        outstanding_bytes i64: bytes counted and not acknowledged; null if unknown
+        outstanding_bytes i64: bytes counted and not acknowledged, at least 0; null if unknown
         counted_bytes i64: bytes that flow control counts, since the window was set
         acked_bytes i64: bytes that the consumer acknowledged since then
         noop_interval_s seconds: interval between noops that was granted

@@ -265,7 +265,7 @@ def _finish_connection(tables: Tables, connection: Connection) -> None:
     now_ns = tables.last_ns.get(connection.number - 1, 0)
     record["closed_by"] = end.by if end else None
     if connection.flow:
-        record["outstanding_bytes"] = record["counted_bytes"] - record["acked_bytes"]
+        record["outstanding_bytes"] = max(0, record["counted_bytes"] - record["acked_bytes"])
     else:
         for name in ("counted_bytes", "acked_bytes", "outstanding_bytes"):
             del record[name]  # without a window nobody counts

@@ -115,6 +115,10 @@ def test_flow_control_counts_the_messages_of_streams_from_the_control_on() -> No
     talk.acknowledge()
     found = connection(talk)
     assert (found["acked_bytes"], found["outstanding_bytes"]) == (60, counted - 60)
+    talk.counted = 10_000
+    talk.acknowledge()
+    found = connection(talk)
+    assert (found["acked_bytes"], found["outstanding_bytes"]) == (10_060, 0)
 
 
 def test_flow_control_counts_cached_documents_and_the_end_of_them() -> None:

@@ -640,6 +640,11 @@ def _records(group: str, label: str) -> Callable[[Message], str]:
     return text_of_records
 
 
+def _stream_opaque(message: Message) -> str:
+    opaque = _field_values(message).get("stream_opaque")
+    return "" if opaque is None else f"opaque 0x{opaque:08x}"
+
+
 _MARKER = Story(
     (
         WordField("snapshot_type"),
@@ -652,7 +657,7 @@ _MARKER = Story(
 STORIES: dict[tuple[bool, bool, int], Callable[[Message], str]] = {
     (False, False, Opcode.DCP_OPEN): Story((WordField("flags", otherwise="consumer"),)),
     (False, False, Opcode.DCP_ADD_STREAM): Story((WordField("flags"),)),
-    (False, True, Opcode.DCP_ADD_STREAM): Story((NumberField("stream_opaque", "opaque"),)),
+    (False, True, Opcode.DCP_ADD_STREAM): _stream_opaque,
     (False, False, Opcode.DCP_STREAM_REQ): _stream_request,
     (False, True, Opcode.DCP_STREAM_REQ): _failover_log,
     (False, True, Opcode.DCP_GET_FAILOVER_LOG): _failover_log,

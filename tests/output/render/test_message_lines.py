@@ -421,6 +421,14 @@ def test_a_status_that_does_not_fit_beside_its_command_leads_the_summary(width: 
     assert line[lines.summary_at :].startswith("failover log: ")
 
 
+def test_the_opaque_of_a_stream_is_told_as_that_of_a_message() -> None:
+    with Reading([str(SAMPLES / "upr.pcap")]) as reading:
+        (batch,) = reading
+    line = Lines().line(batch, 9)
+    assert "add_stream ok" in line
+    assert "opaque 0x00001000  after" in line
+
+
 def test_the_end_of_a_command_that_does_not_fit_stays_in_requests_and_answers() -> None:
     with Reading([str(field("p01-bucket-missing-loop"))]) as reading:
         (batch,) = reading
