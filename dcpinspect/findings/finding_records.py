@@ -32,8 +32,10 @@ FINDINGS = RecordTable(
         """
         rule text: id of the rule
         family word: what the rule is about
-        severity word: error: data is lost or wrong, or a stream does not continue; warning: it
-            costs time or resources, or will; note: worth knowing
+        severity word: error: data is lost or wrong, a stream does not go on, or the protocol is
+            broken; warning: somebody has to look, because a client goes wrong, a server refuses, or
+            it costs time; note: good to know; a refused request after which the client got its stream is one,
+            too
         cause text: kind of the finding, if the rule has kinds
         message text: what happened, in one sentence
         next text: what to do; null if the cause says it

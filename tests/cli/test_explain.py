@@ -114,6 +114,13 @@ def test_a_printed_example_gets_the_reading_its_page_means(
             "dcpinspect: xyzzy is no command, status, control key, feature, rule, word or column",
         ),
         (
+            ["xyzzy", "plugh"],
+            (
+                "dcpinspect: xyzzy plugh is no command, status, control key, feature, rule, word or "
+                "column"
+            ),
+        ),
+        (
             ["805600001"],
             "dcpinspect: 805600001 is no command, status, control key, feature, rule, word or "
             "column,"

@@ -67,7 +67,7 @@ def explained(text: str) -> list[str]:
         parse_hex(text)
     except HexError as error:
         reason = f"{clipped} is no command, status, control key, feature, rule, word or column"
-        is_word = re.fullmatch(r"[^\W\d]+", text.strip()) is not None
+        is_word = re.fullmatch(r"[^\W\d]+(?:[ _-]+[^\W\d]+)*", text.strip()) is not None
         raise UsageError(reason if is_word else f"{reason}, and no hex either: {error}") from None
     raise UsageError(f"{clipped} is the number of no command, status or feature")
 
@@ -100,6 +100,8 @@ def explain(text: str) -> list[str] | None:
         meanings["the column"] = _columns(word)
     if not any(meanings.values()):
         meanings["the cause"] = _causes(word)
+    if not any(meanings.values()):
+        meanings["the word"] = _words(re.sub(r"[\s_-]bytes$", "", word))
     titled = [(kind.strip(), lines) for kind, texts in meanings.items() for lines in texts]
     output: list[str] = []
     if len(titled) > 1 and _number(word) is not None:

@@ -74,7 +74,7 @@ convention of a snapshot
         seqno of its range may be missing. Servers before 2019 send it without the checkpoint flag
     disk-3-first-event: starts at its first event: later, the rest of a disk checkpoint in memory;
         starts with the event that follows
-    irregular: none of these
+    irregular: its start fits none of the other conventions
     unknown: the request, the place in the stream, or the first event is unknown
 cause of a gap
     capture-loss: bytes between the two messages were not captured or could not be read; or the
@@ -129,7 +129,7 @@ role of the TCP server
     consumer: the server receives documents: a replica, or a restore
 severity of a finding
     error: data is lost or wrong, a stream does not go on, or the protocol is broken
-    warning: somebody has to look: a client goes wrong, a server refuses, or it costs time
+    warning: somebody has to look, because a client goes wrong, a server refuses, or it costs time
     note: good to know; a refused request after which the client got its stream is one, too
 family of a rule
     wire: the bytes of single messages
@@ -212,6 +212,24 @@ word of DCP
     completed: of a prepare: it was committed or aborted
     dcp_disconnect_when_stuck_name_regex: a setting of servers: the DCP names of clients that they
         disconnect if these acknowledge nothing for dcp_disconnect_when_stuck_timeout_seconds
+    dcp_disconnect_when_stuck_timeout_seconds: a setting of servers: after how many seconds without
+        an acknowledgement they disconnect these clients
+    node: one of the servers of a cluster
+    cluster: servers that share the vbuckets of their buckets
+    rebalance: the cluster moves vbuckets between its nodes, as when one is added; the streams of a
+        vbucket that moves end with state-changed, and go on at its new node
+    replication: a node streams vbuckets from the nodes where they are active; XDCR does so for
+        another cluster
+    stream request: the message dcp_stream_req, by which a client asks for a vbucket's changes after
+        a seqno
+    stream end: the message dcp_stream_end, by which a server ends a stream and says why
+    ended early: of a stream: its end came before the seqno that was asked for
+    persisted: of a change: a node has it on disk
+    acknowledgement: the message dcp_buffer_acknowledgement, by which a client says how many bytes
+        it has worked through, so that the window has room again
+    SASL: how a client says who it is; the mechanism decides what stands on the wire
+    PLAIN: of SASL: name and password are sent as they are, and who has the packets has them
+    SCRAM: of SASL: the client proves that it has the password, and does not send it
     cluster map: the list of which node is active for which vbucket; a client that has an old one
         asks the wrong node
 word of TCP and TLS
@@ -225,6 +243,8 @@ word of TCP and TLS
         sent, or a device between cut the connection; what was under way is lost
     ALPN: what a client and a server say in TLS of the protocol that they speak inside
     SNI: the name of the server that a client asks for in TLS, before anything is encrypted
+    client random: a number in the first message of a client's TLS, by which a key log names the
+        connection
     key log: a file of the secrets of a client's TLS connections, which opens them
     proxy: a program between client and server that takes connections and makes its own; each
         conversation then has two connections, its legs
@@ -240,6 +260,14 @@ word of TCP and TLS
         window of its own
 word of dcpinspect
     Con: the connection, by its number
+    ahead: of a client: it has seqnos that the server's history does not have; of a clock: it shows
+        a later time than the other
+    hidden: of bytes: they are credentials, which dcpinspect does not print; of seqnos: the server
+        does not send them to this client
+    snapshot length: how many bytes of a packet a capture keeps, as set by tcpdump -s; of the rest
+        nothing can be read
+    packets used: of stats: packets that may be DCP, whose bytes were read
+    missing: of bytes: they were sent, and are not in the capture
     mid-stream: of a connection: the capture begins after its handshake; of skipped bytes: it begins
         inside a message
     one direction: of a capture: it has what one side of a connection sent, and not the other

@@ -77,10 +77,30 @@ def test_every_cause_of_a_rule_is_explained() -> None:
         *("after-address-translation", "behind-a-proxy", "one-direction", "mid-stream"),
         *("first_time_ns", "last_time_ns", "until_time_ns", "compaction", "stale"),
         "dcp_disconnect_when_stuck_name_regex",
+        "dcp_disconnect_when_stuck_timeout_seconds",
+        *("rebalance", "node", "nodes", "cluster", "replication", "stream request", "stream end"),
+        *("persisted", "acknowledgement", "ended early", "SASL", "plain", "scram"),
+        *("client random", "snapshot length", "packets used", "captured bytes", "decoded bytes"),
+        *("skipped bytes", "missing bytes"),
     ],
 )
 def test_words_of_all_outputs_are_explained(word: str) -> None:
     assert explain(word)
+
+
+@pytest.mark.parametrize("word", ["ahead", "hidden"])
+def test_a_word_of_tables_that_is_also_a_cause_begins_with_its_meaning(word: str) -> None:
+    lines = explain(word) or []
+    assert lines[0] == f"{word}: word of dcpinspect"
+    assert lines[1].startswith("  of ")
+    assert lines[-1].startswith(f"{word}: a cause in findings of ")
+
+
+def test_a_severity_has_one_meaning() -> None:
+    (column, meaning, *_) = explain("severity") or []
+    assert column == "severity: column of findings"
+    for severity in SEVERITIES:
+        assert f"{severity}: {GLOSSARY['severity of a finding'][severity]}" in meaning
 
 
 def test_the_documents_say_the_same() -> None:
