@@ -69,6 +69,8 @@ RULES = rules(
 
 MOST = 1 << 14
 """Greatest number of connections of which a refusal is remembered."""
+MOST_NAMED = 15
+"""Greatest number of refusals of a connection that a finding names besides the latest."""
 _CLIENT = 0
 _LOGIN, _CHOICE = 1, 2
 _STEPS = np.zeros(256, np.int64)
@@ -129,10 +131,16 @@ class RefusedStep:
     """The latest of them."""
     opcode: int
     status: int
-    first: MessagePlace
+    earlier: tuple[MessagePlace, ...] = ()
+    """The first ones before it, at most ``MOST_NAMED``."""
     count: int = 1
     has_none: bool = False
     """Whether another command was answered with NO_BUCKET since."""
+
+    @property
+    def named(self) -> tuple[MessagePlace, ...]:
+        """Those that a finding names, in order."""
+        return (*self.earlier, self.place)
 
 
 class Logins(Watcher):
@@ -168,9 +176,14 @@ class Logins(Watcher):
                 and status == before.status
                 and (opcode == before.opcode or status == Status.NO_BUCKET)
             ):
-                self._refused[key] = replace(before, place=answer_place, count=before.count + 1)
+                self._refused[key] = replace(
+                    before,
+                    place=answer_place,
+                    earlier=before.named[:MOST_NAMED],
+                    count=before.count + 1,
+                )
             elif before is not None or len(self._refused) < MOST:
-                self._refused[key] = RefusedStep(answer_place, opcode, status, answer_place)
+                self._refused[key] = RefusedStep(answer_place, opcode, status)
         yield from ()
 
     def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:
@@ -249,10 +262,10 @@ def _may_have_had_it(context: Context, connection: int, refused: RefusedStep) ->
     return any(
         link.server == own_link.server
         and host_of(link.client) == host_of(own_link.client)
-        and link.first_ns < refused.first.time_ns
+        and link.first_ns < refused.named[0].time_ns
         and (
             (not link.has_handshake and context.session(number).bucket is None)
-            or _is_bucket_unseen(context, number, refused.first.time_ns)
+            or _is_bucket_unseen(context, number, refused.named[0].time_ns)
         )
         for number, link in context.by_number.items()
         if number != connection
@@ -340,7 +353,7 @@ def admitted_hosts(context: Context, *, has_bucket: bool = True) -> set[str]:
 
 def _goes_on(alike: Sequence[RefusedStep], cause: str) -> bool:
     """Returns whether a client asks in vain for so long that waiting will not help it."""
-    first_ns = min(refused.first.time_ns for refused in alike)
+    first_ns = min(refused.named[0].time_ns for refused in alike)
     last_ns = max(refused.place.time_ns for refused in alike)
     return (
         sum(refused.count for refused in alike) >= LOOP
@@ -386,14 +399,14 @@ def _occurrence(
     count = sum(alike_refused.count for alike_refused in alike)
     if count >= LOOP and cause != NO_BUCKET and severity != "note":
         span_ns = max(alike_refused.place.time_ns for alike_refused in alike) - min(
-            alike_refused.first.time_ns for alike_refused in alike
+            alike_refused.named[0].time_ns for alike_refused in alike
         )
         message += f"; the client asks again every {duration(span_ns / (count - 1))}"
     return Occurrence(
         RULES[0 if _STEPS[refused.opcode] == _LOGIN else 1].id,
         message,
         connection,
-        (refused.first, refused.place) if refused.count > 1 else (refused.place,),
+        refused.named,
         cause=cause,
         next=_ADVICE.get(cause),
         count=refused.count,

@@ -52,6 +52,13 @@ class Rollback:
     """The snapshot to name in the request that would work."""
 
     @property
+    def why_lower(self) -> str:
+        """Why the request that would work starts below the rollback seqno; empty where it does not."""
+        if self.resume is None or self.to is None or self.resume >= self.to:
+            return ""
+        return f"; the consumer had received only up to {self.resume}, so resume there"
+
+    @property
     def resume_uuid(self) -> int | None:
         """The uuid to name in the request that would work; None where nobody can know it."""
         return 0 if self.why.resume_uuid is None and self.resume == 0 else self.why.resume_uuid
@@ -233,7 +240,7 @@ class Rollbacks:
             "purge_seqno": [rollback.seen.purge_seqno for rollback in rollbacks],
             "cause": [rollback.why.cause for rollback in rollbacks],
             "explanation": [
-                w.by_side(rollback.why.text, producer)
+                w.by_side(rollback.why.text + rollback.why_lower, producer)
                 for rollback, producer in zip(
                     rollbacks, producers[rows.connection].tolist(), strict=True
                 )

@@ -218,6 +218,19 @@ def test_who_selects_no_bucket_is_told_to_and_the_refused_open_is_an_effect() ->
     ]
 
 
+@pytest.mark.parametrize("count", [7, 40])
+def test_refusals_of_a_connection_are_named_as_far_as_there_is_room(count: int) -> None:
+    talk = asking()
+    for number in range(count):
+        talk.ask("collections_get_id", value=b"a.%d" % number, status=Status.NO_BUCKET)
+    talk.close()
+    (one,) = found(talk)
+    rows = [place.row for place in one.places]
+    assert (one.count, len(rows), one.left_out) == (count, min(count, 16), max(0, count - 16))
+    assert rows == sorted(rows)
+    assert rows[-1] - rows[0] == 2 * (count - 1), "the first and the latest are among them"
+
+
 def test_commands_without_a_bucket_are_told_without_any_open() -> None:
     (one,) = found(unbound(opens=False))
     assert (one.cause, one.count) == ("no-bucket", 3)

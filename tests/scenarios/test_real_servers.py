@@ -480,12 +480,16 @@ def test_advice_is_given_once_with_the_rows_that_it_is_for(
     )
 
 
-def test_the_display_filter_says_how_many_messages_it_leaves_out(
+def test_the_display_filter_has_every_refusal_or_says_how_many_messages_it_leaves_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     main(["check", str(field("p03-no-bucket-selected"))])
     out = " ".join(capsys.readouterr().out.split())
-    assert "Wireshark, without the other 5: frame.number in {19, 35}" in out
+    assert "rows 10, 12, 14, 16, 18, 20, 22; " in out
+    assert "Wireshark: frame.number in {19, 21, 23, 25, 29, 33, 35}" in out
+    main(["check", str(real_server("tcp-window-zero")), "--rule", "ack-without-window", "--all"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Wireshark, without the other 36: frame.number in {63, 87, 113, 1072}" in out
 
 
 def test_lengths_of_time_have_the_unit_that_people_say(capsys: pytest.CaptureFixture[str]) -> None:
