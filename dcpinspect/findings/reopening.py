@@ -217,7 +217,7 @@ def _forgotten(
         cause=name,
         seqnos=last,
         explains=[number],
-        facts={"ended at": last[0]} if last else {},
+        facts={"ended at seqno": last[0]} if last else {},
     )
 
 

@@ -152,8 +152,8 @@ _AFTER_END = {
         "with the same uuid ends again"
     ),
     "filter-empty": (
-        "take the collections that were dropped out of the consumer's settings; it must not reopen "
-        "the stream with this filter"
+        "take what was dropped, a collection or a scope, out of the consumer's settings, because a "
+        "stream with this filter ends again"
     ),
     "lost-privileges": (
         "give the user its privileges back; until then, the producer refuses the consumer's requests"
@@ -176,10 +176,6 @@ _ASKED_AGAIN = {
     "rollback": (
         "look in the cluster's log for what took the history back; the answer to the consumer's next "
         "request may well be a rollback"
-    ),
-    "filter-empty": (
-        "take the collections that were dropped out of the consumer's settings, because a stream "
-        "with this filter ends again"
     ),
 }
 """What to do when a stream ended, by reason, if the client has asked for it again since."""
@@ -862,7 +858,7 @@ def _ended(
         else "look in the release notes of the server, which may be newer than dcpinspect",
         shared=f"ended: {name}",
         seqnos=seqnos,
-        facts={"ended at": seqnos[0]} if seqnos else {},
+        facts={"ended at seqno": seqnos[0]} if seqnos else {},
         severity=severity,
     )
 

@@ -699,8 +699,8 @@ def test_ends_have_their_reasons(reason: str, severity: str) -> None:
         ),
         (
             "filter-empty",
-            "take the collections that were dropped out of the client's settings; it must not "
-            "reopen the stream with this filter",
+            "take what was dropped, a collection or a scope, out of the client's settings, because "
+            "a stream with this filter ends again",
         ),
         (
             "lost-privileges",
@@ -736,11 +736,16 @@ ADVICE_TO_THOSE_WHO_ASKED_AGAIN = {
         "look in the cluster's log for what took the history back; the answer to the client's "
         "next request may well be a rollback"
     ),
+    "filter-empty": (
+        "take what was dropped, a collection or a scope, out of the client's settings, because a "
+        "stream with this filter ends again"
+    ),
 }
 
 
 @pytest.mark.parametrize(
-    "reason", ["closed", "state-changed", "disconnected", "too-slow", "backfill-failed"]
+    "reason",
+    ["closed", "state-changed", "disconnected", "too-slow", "backfill-failed", "filter-empty"],
 )
 def test_who_has_asked_for_a_stream_again_is_not_told_to(reason: str) -> None:
     talk = opened()
@@ -752,7 +757,7 @@ def test_who_has_asked_for_a_stream_again_is_not_told_to(reason: str) -> None:
     assert (found.message, found.seqnos, found.facts) == (
         f"ended: {reason}, no item received",
         (3,),
-        {"ended at": 3},
+        {"ended at seqno": 3},
     )
 
 
