@@ -222,7 +222,7 @@ def _tables(contents: Contents, linked: frozenset[int]) -> Iterator[Table]:
     for title, records, link in (
         ("vbuckets", contents.vbuckets, "vb"),
         ("rollbacks", contents.rollbacks, "vb"),
-        ("connections", contents.source.by_name["connections"], ""),
+        ("connections", contents.connections, ""),
     ):
         first_rows = records.head(contents.limits.rows)
         if len(first_rows):

@@ -13,6 +13,7 @@ import numpy as np
 
 from dcpinspect.coverage import Coverage, DirectionCoverage
 from dcpinspect.findings.finding import Finding, MessagePlace
+from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.overview import overview
 from dcpinspect.output.render.byte_grid import byte_cells
@@ -149,6 +150,8 @@ class Contents:
     vbuckets: Records
     rollbacks: Records
     """As many as there may be rows, those of the worst vbuckets, in the order of their table."""
+    connections: Records
+    """As many as there may be rows, those with the worst findings, in the order of their table."""
     timelines: Sequence[Timeline]
     coverage: Sequence[DirectionCoverage]
     """Coverage of directions that have payload and carry no other protocol."""
@@ -234,7 +237,8 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
         effects=effects,
         shown={message.row: message for message in source.messages(rows, most)},
         vbuckets=RecordSelection(sort=["vbucket"]).matching(source.by_name["vbuckets"]),
-        rollbacks=rollbacks.take(np.sort(np.argsort(ranks, kind="stable")[: most.rows])),
+        rollbacks=_lowest(rollbacks, ranks, most.rows),
+        connections=_with_findings(source.by_name["connections"], most.rows),
         timelines=[_timeline(source, number, most) for number in numbers[: most.timelines]],
         coverage=[
             *source.coverage.where(lambda all_: all_.is_own & (all_.captured + all_.missing > 0))
@@ -242,6 +246,21 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
         limits=most,
         left_out=left_out,
     )
+
+
+def _with_findings(connections: Records, most: int) -> Records:
+    """Returns at most so many connections, those with the worst findings."""
+    counts = [
+        tuple(-(of_row or {}).get(severity, 0) for severity in SEVERITIES)
+        for of_row in connections.values("findings")
+    ]
+    rank_of = {count: rank for rank, count in enumerate(sorted(set(counts)))}
+    return _lowest(connections, [rank_of[count] for count in counts], most)
+
+
+def _lowest(records: Records, ranks: Sequence[int], most: int) -> Records:
+    """Returns at most so many records, those of the lowest ranks, in their order."""
+    return records.take(np.sort(np.argsort(ranks, kind="stable")[:most]))
 
 
 def places_of(finding: Finding, limits: Limits) -> list[MessagePlace]:

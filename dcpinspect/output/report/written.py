@@ -56,7 +56,7 @@ def markdown(contents: Contents) -> str:
     tail = [
         *_verdicts(contents),
         *_table("rollbacks", contents.rollbacks, contents),
-        *_table("connections", contents.source.by_name["connections"], contents),
+        *_table("connections", contents.connections, contents),
     ]
     redacted = (
         "keys, values and names are replaced" if contents.source.is_redacted else "not redacted"
@@ -121,8 +121,7 @@ def _table(title: str, records: Records, contents: Contents) -> list[str]:
     ]
     table_lines += [f"| {' | '.join(map(plain, row))} |" for row in zip(*texts, strict=True)]
     more = len(contents.source.by_name[title]) - _ROWS
-    table_lines += [f"{more:,} more {title}"] if more > 0 else []
-    return [*table_lines, ""]
+    return [*table_lines, "", *([f"{more:,} more {title}", ""] if more > 0 else [])]
 
 
 ReportFormat = Literal["html", "markdown"]

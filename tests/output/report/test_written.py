@@ -11,6 +11,7 @@ from dcpinspect.cli.main import main
 from dcpinspect.errors import UsageError
 from dcpinspect.output.render.palette import GLYPHS
 from dcpinspect.output.report import written as module
+from dcpinspect.output.report.report_contents import Limits
 from dcpinspect.output.report.written import MOST_LINES, format_of, markdown, plain, written
 from tests.captures import real_server
 from tests.output.report.gathered import MARKUP, gathered, hostile, source
@@ -107,3 +108,14 @@ def test_nothing_of_a_capture_is_markup(tmp_path: Path) -> None:
 
 def test_texts_are_escaped() -> None:
     assert plain("*a* [b](c) `d` <e> |") == r"\*a\* \[b\](c) \`d\` &lt;e> \|"
+
+
+def test_connections_that_have_room_are_those_with_the_worst_findings() -> None:
+    limits = Limits(evidence=0, timelines=0, rows=5)
+    text = markdown(gathered(real_server("6.0.5-dcp2"), limits=limits))
+    rows, _, rest = text.partition("## Connections\n\n")[2].partition("\n\n")
+    numbers = [int(row.split(" | ")[0].removeprefix("| ")) for row in rows.splitlines()[2:]]
+    assert numbers == [2, 3, 5, 6, 7]
+    assert "✖ 2" in rows
+    # below the table, and no row of it
+    assert rest.startswith("2 more connections\n\n")
