@@ -272,6 +272,7 @@ class Copies(Portable):
                 ends_by_seq[link.first_seq].add((link.client, link.server))
             seen = _SampleNumbers(
                 samples,
+                np.searchsorted(samples.way, np.arange(len(self._levels) + 1)),
                 self._levels,
                 {link.number: link for link in links},
                 self.messages,
@@ -336,6 +337,8 @@ class _SampleNumbers:
     """The samples and connections of a reading."""
 
     samples: KeptMessages
+    begins: IntArray
+    """Number of the first sample, by way."""
     levels: IntArray
     by_number: Mapping[int, TcpConnection]
     messages: IntArray
@@ -411,7 +414,7 @@ class _SampleNumbers:
         """Returns the samples of a direction, in order of hash."""
         direction_number = 2 * connection + direction
         if direction_number not in self.looked_up:
-            low, high = np.searchsorted(self.samples.way, (direction_number, direction_number + 1))
+            low, high = self.begins[direction_number : direction_number + 2].tolist()
             self.looked_up[direction_number] = self.samples[low:high]
         return self.looked_up[direction_number]
 
@@ -469,11 +472,18 @@ def _best(seen: _SampleNumbers, groups: Sequence[Sequence[int]]) -> Iterator[int
     of several conversations is of one clock: else nobody knows what was earlier. An address that
     stands for several servers, or clients, does not tell who said what.
     """
-    beside = defaultdict[tuple[int, str], set[str]](set)
+    beside = defaultdict[tuple[int, str], set[frozenset[str]]](set)
     for members in groups:
-        for role, names in enumerate(zip(*map(seen.hosts_of, members), strict=True)):
+        for role, names in enumerate(
+            map(frozenset, zip(*map(seen.hosts_of, members), strict=True))
+        ):
             for name in names:
-                beside[role, name].update({*names} - {name})
+                beside[role, name].add(names)
+    # those of one conversation share their set: each may have thousands of others
+    others = {
+        end: len(next(iter(sets)) if len(sets) == 1 else frozenset().union(*sets)) - 1
+        for end, sets in beside.items()
+    }
     ranked, votes = [], 0
     for members in groups:
         hows = [seen.relate(members[0], member, members) for member in members]
@@ -487,7 +497,7 @@ def _best(seen: _SampleNumbers, groups: Sequence[Sequence[int]]) -> Iterator[int
             is_short = not link.is_complete or link.last_ns - lag_ns < until_ns - _APART_NS
             is_short |= is_recorded and count < max(counts)
             shows = -count, link.unseen >= 0, sum(link.missing)
-            hidden = sum(max(1, len(beside[end])) for end in enumerate(seen.hosts_of(link.number)))
+            hidden = sum(max(1, others[end]) for end in enumerate(seen.hosts_of(link.number)))
             rank = hidden, is_short, shows if is_short else (), link.number
             by_clock[is_recorded and abs(lag_ns) > _NEXT_NS].append(rank)
         ranked.append(by_clock)

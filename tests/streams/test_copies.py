@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import random
+import struct
+import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -430,6 +432,30 @@ def test_connections_that_are_all_alike_are_compared_a_bounded_number_of_times(
         assert (
             len(reading.tracker.copies.among(reading.links)) <= copies.MOST_PAIRS
         )  # each of the many took a comparison before
+
+
+def test_memory_does_not_grow_with_the_square_of_the_copies(tmp_path: Path) -> None:
+    """A test tool says the same from very many addresses."""
+    packets, many = packets_of(SAMPLES / "upr.pcap"), 800
+    client = tcp_of(packets[0]).ip[12:16]
+    said = [
+        replace(
+            one, time_ns=one.time_ns + 2_000_000_000 * number, data=one.data.replace(client, host)
+        )
+        for number in range(many)
+        for host in [struct.pack(">I", 0x0A0C0000 + number)]
+        for one in packets
+    ]
+    with Reading([str(written(tmp_path, said))], track=True) as reading:
+        for _ in reading:
+            pass
+        assert reading.tracker is not None
+        tracemalloc.start()
+        try:
+            assert len(reading.tracker.copies.among(reading.links)) == many - 1
+            assert tracemalloc.get_traced_memory()[1] < 8_000 * many
+        finally:
+            tracemalloc.stop()
 
 
 def test_messages_that_differ_only_in_their_first_words_are_sampled_too(tmp_path: Path) -> None:
