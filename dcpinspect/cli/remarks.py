@@ -61,7 +61,7 @@ def _set_clocks(reading: Reading) -> Iterator[str]:
     for name, ns in ahead.items():
         yield (
             f"{escape(name)}: its clock is {duration(abs(ns))} "
-            f"{'ahead' if ns > 0 else 'behind'}, as packets show that another capture has, too; "
+            f"{'ahead' if ns > 0 else 'behind'}, as packets of another capture show; "
             "its times are moved by that"
         )
     for step in steps:

@@ -22,6 +22,7 @@ from dcpinspect.capture.open import EARLIEST, LATEST, open_capture, series_of
 from dcpinspect.errors import CaptureError
 from dcpinspect.transport.clock_steps import ClockSteps
 from dcpinspect.transport.headers import (
+    ACK,
     ACKED,
     ADDRESSES,
     CAPTURED,
@@ -30,6 +31,7 @@ from dcpinspect.transport.headers import (
     PAYLOAD,
     PORTS,
     SEQ,
+    SYN,
     UNREACHED,
     WIRE,
     HeaderParser,
@@ -54,6 +56,11 @@ _BESIDE_NS = 1_000_000_000
 """So long before the first and behind the last packet that a capture has of a direction, it shows
 what the others have: clocks that agree, and ways through the network, are no further apart.
 """
+_ASKED, _ANSWERED, _GOES_ON = range(3)
+"""Steps in which a connection begins: the client's SYN, the server's, what the client sends then.
+"""
+_OTHER_WAY = (2, 3, 0, 1, 5, 4)
+"""Where addresses and ports of the other direction are."""
 _MUCH = 16
 """A capture is cut if its snapshot length took more than one byte of so many."""
 _ROWS = 1 << 18
@@ -171,6 +178,9 @@ def survey(files: Sequence[str], *, is_piped: bool = False) -> Survey:
 
 def _ahead(names: Sequence[str], samples: Sequence[_Sample]) -> dict[str, int]:
     apart = _apart(samples)
+    for pair, ahead_ns in _by_openings(samples).items():
+        if pair not in apart and pair[::-1] not in apart:
+            apart[pair] = ahead_ns
     if not any(apart.values()):
         return {}
     # the files of a ring have one clock, and are not of the same time
@@ -203,6 +213,8 @@ class _Sample(NamedTuple):
     """Rows from ``_KEY`` on."""
     heads: ByteArray
     """The first bytes of each, as many as there are."""
+    openings: IntArray
+    """Rows: which connection begins, at what time, and by which of the steps below."""
 
 
 def _sample(name: str, most: int, secrets: list[bytes]) -> _Sample:
@@ -212,12 +224,15 @@ def _sample(name: str, most: int, secrets: list[bytes]) -> _Sample:
     parser, size, unusual_left = HeaderParser(None), 0, _UNUSUAL
     unusual = UnusualPackets(parser)
     packets, heads = np.empty((_IS_CUT + 1, 0), np.int64), np.empty((0, _HEAD), np.uint8)
+    openings = np.empty((3, 0), np.int64)
     with suppress(CaptureError, OSError), open_capture(name) as capture:
         for batch in capture:
             headers = parser.parse(batch)
             headers.classes[headers.unusual[unusual_left:]] = NOT_TCP
             unusual_left = max(0, unusual_left - len(headers.unusual))
             headers, data, _ = unusual.resolve(batch, headers)
+            more_openings = _openings(batch, headers, openings[0])
+            openings = np.concatenate((openings, more_openings), axis=1)[:, :_KEPT]
             more_packets, more_heads = _packets(batch, headers, data)
             packets = np.concatenate((packets, more_packets), axis=1)
             order = np.lexsort(packets[[_SNAPLEN, _KEY]])  # of copies the first
@@ -228,7 +243,7 @@ def _sample(name: str, most: int, secrets: list[bytes]) -> _Sample:
             if size > most:
                 break
         secrets += capture.files[0].secrets
-    return _Sample(packets, heads)
+    return _Sample(packets, heads, openings)
 
 
 def _packets(batch: PacketBatch, headers: Headers, data: ByteArray) -> tuple[IntArray, ByteArray]:
@@ -249,6 +264,20 @@ def _packets(batch: PacketBatch, headers: Headers, data: ByteArray) -> tuple[Int
         tcp[:, CAPTURED] < tcp[:, WIRE],
     )
     return np.stack(columns), heads
+
+
+def _openings(batch: PacketBatch, headers: Headers, known: IntArray) -> IntArray:
+    """Returns rows as in ``_Sample.openings``. ``known``: connections that began before."""
+    flags = headers.tcp[:, FLAGS]
+    step = np.where(flags & SYN == 0, _GOES_ON, np.where(flags & ACK, _ANSWERED, _ASKED))
+    ends = headers.tcp[:, ADDRESSES : PORTS + 2]
+    of_client = np.where((step == _ANSWERED)[:, None], ends[:, _OTHER_WAY], ends)
+    first_seq = np.where(step == _ANSWERED, headers.tcp[:, ACKED], headers.tcp[:, SEQ] + 1)
+    first_seq -= step == _GOES_ON
+    connection = _mixed(np.stack((_mixed(of_client), first_seq % (1 << 32)), axis=1))
+    begun = np.concatenate((known, connection[step == _ASKED]))
+    rows = np.flatnonzero((step != _GOES_ON) | np.isin(connection, begun))
+    return np.stack((connection[rows], batch.time_ns[headers.index[rows]], step[rows]))
 
 
 def _mixed(words: IntArray) -> IntArray:
@@ -402,3 +431,37 @@ def _apart(samples: Sequence[_Sample]) -> dict[tuple[int, int], int]:
             is_step = abs(middle) > max(CLOCKS_NS, 4 * spread)
             apart[divmod(number, MOST_OPEN)] = middle if is_step else 0
     return apart
+
+
+def _by_openings(samples: Sequence[_Sample]) -> dict[tuple[int, int], int]:
+    """Returns how far the clock of the second capture of a pair is ahead where it has the servers'
+    SYN, and the first one what comes before and behind that, in another order.
+
+    Each capture may have one direction, so that there is no packet in both.
+    """
+    apart = {}
+    answers, owner_of_answer = _once(samples, _ANSWERED)
+    for step, sign in ((_ASKED, -1), (_GOES_ON, 1)):
+        beside, owner = _once(samples, step)
+        _, rows, answered = np.intersect1d(beside[0], answers[0], return_indices=True)
+        pair = owner[rows] * MOST_OPEN + owner_of_answer[answered]
+        ahead_ns = answers[1, answered] - beside[1, rows]
+        for number in unique(pair[owner[rows] != owner_of_answer[answered]]).tolist():
+            middle = int(np.median(ahead_ns[pair == number]))
+            if sign * middle > CLOCKS_NS:
+                apart[divmod(number, MOST_OPEN)] = middle
+    return apart
+
+
+def _once(samples: Sequence[_Sample], step: int) -> tuple[IntArray, IntArray]:
+    """Returns the first time of a step of each connection, and its sample. Those that two captures
+    show are left out: two clients of a test tool may begin with the same numbers.
+    """
+    openings = np.concatenate([sample.openings for sample in samples], axis=1)
+    owner = np.repeat(np.arange(len(samples)), [sample.openings.shape[1] for sample in samples])
+    of_step = np.flatnonzero(openings[2] == step)
+    _, first, number_of = np.unique(openings[0][of_step], return_index=True, return_inverse=True)
+    is_shared = np.zeros(len(first), np.bool_)
+    is_shared[number_of[owner[of_step] != owner[of_step][first][number_of]]] = True
+    rows = of_step[first[~is_shared]]
+    return openings[:, rows], owner[rows]

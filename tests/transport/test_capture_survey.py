@@ -59,6 +59,34 @@ def test_what_one_capture_lacks_is_in_the_other_with_its_own_time(
     assert said_of(*paths) == whole
 
 
+@pytest.mark.parametrize("by_ns", [-2 * SECOND, -3 * SECOND // 10, 3 * SECOND // 10, 5 * SECOND])
+@pytest.mark.parametrize("name", ["rollback", "loop", "snapshots"])
+def test_directions_in_own_captures_are_in_the_order_of_their_handshakes(
+    name: str, by_ns: int, tmp_path: Path
+) -> None:
+    packets = packets_of(SAMPLES / f"{name}.pcap")
+    asked = [one for one in packets if tcp_of(one).to_server()]
+    answered = [one for one in packets if not tcp_of(one).to_server()]
+    paths = [
+        written(tmp_path, asked, "b.pcap"),
+        written(tmp_path, later(answered, by_ns), "a.pcap"),
+    ]
+    found, whole = found_in(*paths), found_in(written(tmp_path, packets, "once.pcap"))
+    assert found == whole
+    assert whole
+
+
+def found_in(*paths: Path) -> list[tuple[str, str | None, int]]:
+    """Rule, cause and number of messages of every case."""
+    with Reading([str(path) for path in paths]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        return sorted(
+            (finding.rule, finding.cause or "", finding.count) for finding in reading.findings()
+        )
+
+
 def test_how_far_a_clock_is_ahead_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -69,8 +97,8 @@ def test_how_far_a_clock_is_ahead_is_told(
             pass
         remarks(reading)
     assert capsys.readouterr().err == (
-        f"dcpinspect: {ahead}: its clock is 5.0 s ahead, as packets show that another capture has, "
-        "too; its times are moved by that\n"
+        f"dcpinspect: {ahead}: its clock is 5.0 s ahead, as packets of another capture show; its "
+        "times are moved by that\n"
     )
 
 
