@@ -637,7 +637,11 @@ def take_ack(tables: TransportTables, side: int) -> bool:
         tables.flows[flow_to_write(tables, side ^ 1)].acked_at_end = acked
     if has_fin:
         acked = known_end
-        if is_by_fin and connection.closed_by < 0:  # its own FIN came before
+        own_end = sender.base + last_waiting(tables, tables.flows[flow_of(tables, side)])
+        if sender.has_base == 1 and distance(segment.seq, own_end) > sender.has_fin:
+            # its own FIN may be missing as well, and nobody knows whose came first
+            note_close(connection, BY_FIN, -1, segment.packet)
+        elif is_by_fin and connection.closed_by < 0:  # its own FIN came before
             connection.closed_by = side & 1
         elif not segment.flags & RST:
             note_close(connection, BY_FIN, 1 - (side & 1), segment.packet)

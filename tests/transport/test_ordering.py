@@ -590,6 +590,21 @@ def test_a_fin_that_acknowledges_another_one_which_was_lost_is_the_second(lost: 
     assert [(life.closed, life.closed_by) for life in lifetimes(transport)] == [("fin", 1)]
 
 
+def test_where_both_fins_are_lost_nobody_knows_which_one_was_the_first() -> None:
+    talk = Talk()
+    talk.handshake()
+    talk.send(1, b"abc")
+    talk.send(0)
+    talk.send(1, flags=FIN | ACK)
+    talk.send(0, flags=FIN | ACK)
+    talk.send(1)
+    talk.send(1)  # and again, as a copy
+    transport = Reassembler((PORT,))
+    for part in batches([*talk.packets[:-4], *talk.packets[-2:]]):
+        transport.feed(part)
+    assert [(life.closed, life.closed_by) for life in lifetimes(transport)] == [("fin", -1)]
+
+
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("late", [0, 1])
 def test_who_ends_a_connection_first_goes_by_acknowledgements(first: int, late: int) -> None:
