@@ -242,8 +242,11 @@ class Visibility:
         """Returns whether nothing is missing up to the latest message of each direction: then it is
         known what was negotiated.
         """
-        losses = self._connections[connection].losses
-        return self._links[connection].has_handshake and not losses[0] and not losses[1]
+        link, row = self._links[connection], self._connections[connection]
+        return link.has_handshake and not any(
+            row.losses[direction] or (lost is not None and row.last_row[direction] <= 0)
+            for direction, lost in enumerate(link.lost_at_end)
+        )
 
     def has_lost(self, connection: int, direction: int, losses: int = 0) -> bool:
         """Returns whether bytes of a direction were lost since it had so many losses; what came

@@ -126,6 +126,20 @@ def test_a_member_may_have_received_what_its_capture_lacks(how: str) -> None:
     assert skipped(first, member, again) == []
 
 
+def test_a_connection_whose_client_was_not_captured_may_be_that_of_the_client() -> None:
+    """The handshake was, on the side of the server, and nothing of the client has a hole before it."""
+    first = received("c:1", 0, 8, port=50_001)
+    first.close("client")
+    between = received("c:1", 8, 11, port=50_002, close=True)
+    again = received("c:1", 11, 12, port=50_003)
+    captured = [
+        packet
+        for packet in packets(first, between, again)
+        if packet.flow[2] or packet.data[34:36] != (50_002).to_bytes(2)
+    ]
+    assert found_in(captured, rules=("resume-skipped",)) == []
+
+
 @pytest.mark.parametrize(
     ("how", "found"),
     [
