@@ -402,6 +402,8 @@ def on_seqno_ack(state: ReadingState, message: Message) -> None:
     key = find_key(state, message.connection, message.vbucket, message.sid)
     if key < 0 or state.keys[key].live < 0 or is_late(state, message):
         return
+    if state.keys[key].pending >= 0:
+        return  # it asked again, so its stream is over, though the end may only be read later
     stream = state.streams[state.keys[key].live]
     if stream.opaque != message.opaque:
         return

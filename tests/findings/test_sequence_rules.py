@@ -289,6 +289,22 @@ def test_behind_a_hole_a_replica_may_acknowledge_what_was_not_captured() -> None
     assert [one for one in findings(talk) if one.severity != "note"] == []
 
 
+def test_a_replica_that_asked_again_acknowledges_prepares_of_the_new_stream() -> None:
+    """Where a hole holds the end of the old one back, acknowledgements are read before it."""
+    talk = opened(enable_sync_writes="true")
+    stream = talk.stream(7)
+    stream.snapshot(0, 7, "memory")
+    prepared(stream, 7)
+    stream.seqno_acknowledged(7)
+    again = talk.stream_request(7, stream.opaque, start=2)
+    again.seqno_acknowledged(5)
+    stream.end("state-changed")
+    talk.stream_answer(again)
+    again.snapshot(2, 5, "memory")
+    prepared(again, 5)
+    assert [one.rule for one in findings(talk) if one.severity != "note"] == []
+
+
 @pytest.mark.parametrize(("seqno", "count"), [(30, 0), (31, 1)])
 def test_cached_documents_are_not_above_the_start(seqno: int, count: int) -> None:
     talk = opened()
