@@ -68,8 +68,8 @@ RULES = rules(
             is rolled back, and the consumer asks again without an end. It does so on the same
             connection, or goes on at the seqno where the stream stopped. It is a note unless the
             consumer asks for all other vbuckets of the connection up to an end
-        unless: streams that reached their end, or that the consumer closed; capture loss that may
-            hide either, or another request
+        unless: streams that reached their end, whose collections were all dropped, or that the
+            consumer closed; capture loss that may hide either, or another request
         next: stop a job that waits for its end, because the stream never ends; the consumer has to
             ask again with the same end
         reports: Trendyol/go-dcp 997516d
@@ -309,6 +309,10 @@ def _out_of_order(context: Context, before: int, number: int) -> Iterator[Occurr
     )
 
 
+_HAS_ALL = w.END_REASONS.index("ok"), w.END_REASONS.index("filter-empty")
+"""Reasons of the end of a stream to which nothing more belongs."""
+
+
 def _without_end(
     context: Context, before: int, number: int, is_finite: BoolArray
 ) -> Iterator[Occurrence]:
@@ -328,7 +332,7 @@ def _without_end(
     )
     is_done = (
         old.closed_row >= 0
-        or (old.state == ENDED and old.reason == 0)
+        or (old.state == ENDED and old.reason in _HAS_ALL)
         or stopped >= old.request.end
     )
     goes_on = connection == row.connection or (row.request.start == stopped and stopped > LEAST)

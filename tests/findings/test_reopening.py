@@ -723,6 +723,7 @@ def test_a_new_connection_goes_on_with_the_stream_where_it_stopped() -> None:
 def test_a_client_that_has_all_up_to_the_end_goes_on_without_one() -> None:
     assert found(going_on(finite(100, "ok")[0], 100)) == []
     assert found(going_on(finite(40, "ok")[0], 100)) == []
+    assert found(going_on(finite(40, "filter-empty")[0], 40)) == []
 
 
 def test_another_end_is_no_lost_end_and_one_that_the_server_chooses_is_none() -> None:
