@@ -139,9 +139,8 @@ def _colours() -> str:
     """Returns a style sheet with the palette as variables, for light and dark backgrounds, and a
     class for each colour.
     """
-    layers = words_of(
-        "kind-marker verdict-caught-up kind-removal kind-rollback kind-end kind-request kind-upkeep"
-    )
+    # shades of the colour of charts, which no mark has; neighbours are far apart
+    layers = words_of("scale-4 scale-8 scale-2 scale-6 scale-4")
     light = "".join(f"--{name}:{paint.light};" for name, paint in PAINTS.items())
     dark = "".join(f"--{name}:{paint.dark};" for name, paint in PAINTS.items())
     fills = "".join(

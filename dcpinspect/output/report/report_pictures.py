@@ -40,7 +40,11 @@ _FINE = 2
 _BINS = 240
 """Number of bins for the density of items."""
 _MARKS = 200
-"""Greatest number of letters drawn for a stream."""
+"""Greatest number of events of a stream that letters show."""
+_LETTER = 9.0
+"""Width of a letter in units."""
+_MOST_TITLES = 5
+"""Greatest number of events that the text of a letter names."""
 _STREAM, _DELIVERED, _LINE = 42, 36, 14
 """Height of a stream in units, what a delivering one has besides: snapshots and items; and height of
 a line about a finding.
@@ -235,7 +239,8 @@ def _xs(scale: Scale, seqnos: npt.NDArray[np.uint64], *, past: int = 0) -> npt.N
 
 def _stream(group: Element, scale: Scale, shape: Shape) -> None:
     if shape.begin is not None:
-        begin, end = _x(scale, shape.begin), _x(scale, shape.end)
+        has_items = len(shape.item_first) > 0 and shape.rollback_seqno is None
+        begin, end = _x(scale, shape.begin), _x(scale, shape.end + has_items)
         _add(group, "line", x1=begin, x2=end, y1=18, y2=18, class_="axis")
         if shape.rollback_seqno is not None:
             tip = min(end + 7, begin)
@@ -256,11 +261,41 @@ def _stream(group: Element, scale: Scale, shape: Shape) -> None:
             if last - first > 7 * len(label):
                 _add(group, "text", label, x=first + 3, y=y + 8, class_="small inside")
                 break
-    for mark in shape.marks[:_MARKS]:
-        x = _x(scale, mark.at)
-        x -= 6 if mark.letter == "R" else 0
-        letter = _add(group, "text", mark.letter, x=x, y=22, class_=f"mark mark-{mark.letter}")
-        _add(letter, "title", mark.text or mark.letter)
+    for x, sign, texts in _letters(scale, shape):
+        letter = _add(group, "text", sign, x=x, y=22, class_=f"mark mark-{sign}")
+        more = f"; {len(texts) - _MOST_TITLES:,} more" if len(texts) > _MOST_TITLES else ""
+        _add(letter, "title", "; ".join(texts[:_MOST_TITLES]) + more)
+
+
+def _letters(scale: Scale, shape: Shape) -> list[tuple[float, str, list[str]]]:
+    """Returns position, letter and texts of the events of a stream, from left to right. Several of
+    a kind on one place are one letter; letters of several kinds stand beside each other.
+    """
+    has_items = len(shape.item_first) > 0
+    positions = sorted(
+        (
+            # an end stands behind the last item, and a rollback before the tip of its arrow
+            _x(scale, mark.at + (mark.letter in "EC" and has_items)) - 6 * (mark.letter == "R"),
+            mark.letter in "EC",
+            mark.letter,
+            mark.text or mark.letter,
+        )
+        for mark in shape.marks[:_MARKS]
+    )
+    letters, latest = list[tuple[float, str, list[str]]](), dict[str, tuple[float, list[str]]]()
+    for x, _, sign, text in positions:
+        if sign in latest and x - latest[sign][0] < _LETTER:
+            latest[sign][1].append(text)
+        else:
+            latest[sign] = x, [text]
+            letters.append((x, sign, latest[sign][1]))
+    step = min(_LETTER, (WIDE - _LEFT) / max(1, len(letters)))
+    xs = [x for x, _, _ in letters]
+    for number in range(1, len(xs)):
+        xs[number] = max(xs[number], xs[number - 1] + step)
+    for number in range(len(xs) - 1, -1, -1):
+        xs[number] = min(xs[number], WIDE - step * (len(xs) - number - 0.5))
+    return [(x, sign, texts) for x, (_, sign, texts) in zip(xs, letters, strict=True)]
 
 
 def _boxes(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, float, str]]:
@@ -333,7 +368,7 @@ def _gaps(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, int]]
 
 
 def over_time(
-    charts: Charts, *, of_bytes: bool, limit: int = 6
+    charts: Charts, *, of_bytes: bool, limit: int = 4
 ) -> tuple[Element, list[str]] | None:
     """Returns curves of messages or bytes over the time of the capture, stacked by command, with
     the names of the commands. Returns None if nothing was counted.
@@ -383,7 +418,7 @@ def windows(charts: Charts, limit: int = 8) -> Iterator[tuple[int, Element]]:
         highest = max(window, int(values.max()), 1)
         edges = _edges(charts, span_ns, len(values))
         line = _area(np.zeros(len(values)), values.astype(float), highest, edges)
-        area = _add(svg, "path", d=line, class_="fill-layer-0")
+        area = _add(svg, "path", d=line, class_="fill-chart-bar")
         _add(area, "title", f"at most {int(values.max()):,} of {window:,} bytes")
         _frame(svg, highest, "bytes not acknowledged", charts.ends[1] - charts.ends[0])
         y = _y(window, highest)
@@ -414,7 +449,7 @@ def round_trips(charts: Charts) -> Element | None:
                 corner = 220 + (octave - low) * step, bottom - height
                 span = f"{duration(1 << octave)} to {duration(2 << octave)}"
                 text = f"{counted(count, 'answer')} in {span}"
-                _box(svg, corner, (step - 1, height), "fill-layer-0", text)
+                _box(svg, corner, (step - 1, height), "fill-chart-bar", text)
                 if step > 5 * len(f"{count:,}"):
                     label_corner = {"x": corner[0] + 1, "y": corner[1] - 1}
                     _add(svg, "text", f"{count:,}", **label_corner, class_="small")
@@ -490,15 +525,23 @@ def _area(
 
 
 def legend(group: str, pictures: Sequence[Element]) -> list[tuple[str, str]]:
-    """Returns class and name of each colour of one group of the palette that these pictures use; of
-    a cause, also its letter, as some have one colour.
+    """Returns class and names of each colour of one group of the palette that these pictures use;
+    of causes, also their letters, as some have one colour.
     """
     classes = _classes(pictures)
-    named = [(f"fill-{title}", *title.split("-", 1)) for title in PAINTS]
+    alike: dict[str, list[str]] = {}
+    for title, paint in PAINTS.items():
+        paint_group, _, word = title.partition("-")
+        if paint_group == group and f"fill-{title}" in classes:
+            alike.setdefault(paint.light if group == "cause" else word, []).append(word)
     return [
-        (name, f"{CAUSE_LETTERS[word]} {word}" if group == "cause" else word)
-        for name, paint_group, word in named
-        if paint_group == group and name in classes
+        (
+            f"fill-{group}-{names[0]}",
+            ", ".join(f"{CAUSE_LETTERS[name]} {name}" for name in names)
+            if group == "cause"
+            else names[0],
+        )
+        for names in alike.values()
     ]
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
+import pytest
+
+from dcpinspect.output.render.palette import PAINTS
+from dcpinspect.output.render.shape import Mark
 from dcpinspect.output.report import report_pictures
+from dcpinspect.output.report.page import page
 from dcpinspect.output.statistics import Charts
 from tests.captures import field, real_server
 from tests.output.report.gathered import gathered
@@ -186,3 +192,73 @@ def test_a_command_has_one_colour_in_both_charts() -> None:
     assert drawn[0] is not None
     assert drawn[1] is not None
     assert drawn[0][1] == drawn[1][1]
+
+
+def test_charts_have_one_colour_and_no_mark_has_it() -> None:
+    told = gathered(SAMPLES / "tour.pcapng")
+    charts = told.source.charts
+    answers = report_pictures.round_trips(charts)
+    assert answers is not None
+    windows = [picture for _, picture in report_pictures.windows(charts)]
+    bars = {
+        element.get("class")
+        for picture in (answers, *windows)
+        for element in picture.iter()
+        if (element.get("class") or "").startswith("fill-")
+    }
+    assert bars == {"fill-chart-bar"}
+    text = page(told)
+    layers = re.findall(r"\.fill-layer-\d\{fill:var\(--([a-z0-9-]+)\)", text)
+    drawn = report_pictures.over_time(charts, of_bytes=False)
+    assert drawn is not None
+    assert len(drawn[1]) <= len(layers)
+    assert {name.partition("-")[0] for name in layers} == {"scale"}
+
+
+def _letters_of(timeline: Element) -> list[list[tuple[str, float]]]:
+    """Letter and position of each event, stream by stream."""
+    return [
+        [
+            (text.text or "", float(text.get("x", "")))
+            for text in group.iter("text")
+            if "mark" in (text.get("class") or "")
+        ]
+        for group in timeline.findall("g")
+    ]
+
+
+@pytest.mark.parametrize("vbucket", [9, 422])
+def test_letters_of_one_seqno_stand_beside_each_other(vbucket: int) -> None:
+    for stream in _letters_of(_drawn_of(SAMPLES / "tour.pcapng", vbucket)):
+        positions = [x for _, x in stream]
+        assert all(after - before >= 9 for before, after in pairwise(positions)), stream
+        assert all(0 < x < report_pictures.WIDE for x in positions)
+
+
+def test_events_of_one_kind_on_one_place_are_one_letter_with_all_their_texts() -> None:
+    told = next(one for one in gathered(SAMPLES / "tour.pcapng").timelines if one.vbucket == 9)
+    marks = [Mark(5, "S", row, f"event {row}") for row in range(1, 8)]
+    crowded = replace(told, marks=[marks for _ in told.marks])
+    stream, *_ = report_pictures.timeline(crowded).findall("g")
+    (letter,) = (text for text in stream.iter("text") if text.get("class") == "mark mark-S")
+    assert [title.text for title in letter.iter("title")] == [
+        "event 1; event 2; event 3; event 4; event 5; 2 more"
+    ]
+
+
+def test_a_stream_ends_where_its_last_item_ends() -> None:
+    drawn = _drawn_of(real_server("6.0.5-dcp2"), 10)
+    (end,) = (x for stream in _letters_of(drawn) for letter, x in stream if letter == "E")
+    came = max(
+        float(box.get("x", "")) + float(box.get("width", ""))
+        for box in drawn.iter("rect")
+        if (box.get("class") or "").startswith("fill-snapshot-")
+    )
+    assert end == pytest.approx(came)
+
+
+def test_causes_of_one_colour_have_one_swatch() -> None:
+    drawn = [_drawn_of(SAMPLES / "tour.pcapng", 9), _drawn_of(SAMPLES / "tour.pcapng", 419)]
+    swatches = report_pictures.legend("cause", drawn)
+    assert "d deduplicated, f filtered" in [word for _, word in swatches]
+    assert len({PAINTS[name.removeprefix("fill-")].light for name, _ in swatches}) == len(swatches)
