@@ -49,7 +49,7 @@ def test_the_status_says_whether_the_sides_differ(
     assert main(["diff", *pair]) == 1
     assert (
         "2 events not sent to B, though its stream covers the seqno and nothing is lost there: "
-        "vb 7 4 and 6"
+        "vb 7 seqnos 4 and 6"
     ) in capsys.readouterr().out
 
 

@@ -402,3 +402,12 @@ def test_a_row_has_one_time_wherever_it_stands(capsys: pytest.CaptureFixture[str
     row, time, *_ = told.split()
     assert main(["read", stalled, "--filter", f"row = {row}"]) == 0
     assert f" {time} " in capsys.readouterr().out
+
+
+def test_a_snapshot_without_items_says_up_to_where_it_came(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["timeline", str(SAMPLES / "snapshots.pcap"), "--vbucket", "16"]) == 0
+    out = capsys.readouterr().out
+    assert "complete-seqno-advanced, no items up to seqno 33" in out
+    assert "0 items" not in out

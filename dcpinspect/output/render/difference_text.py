@@ -231,8 +231,13 @@ def _seqnos(rows: Sequence[DifferenceRow]) -> str:
         return ""
     if len(rows) > 2:
         events = sum(row["events"] or 0 for row in rows)
-        return f" {events:,} of {rows[0]['first_seqno']}–{max(row['last_seqno'] for row in rows)}"
-    return " " + " and ".join(dict.fromkeys(_range(row) for row in rows))
+        return (
+            f" {events:,} of seqnos {rows[0]['first_seqno']}–"
+            f"{max(row['last_seqno'] for row in rows)}"
+        )
+    ranges = [*dict.fromkeys(_range(row) for row in rows)]
+    is_one = ranges == [f"{rows[0]['first_seqno']}"]
+    return f" seqno{'' if is_one else 's'} {' and '.join(ranges)}"
 
 
 def _range(row: DifferenceRow) -> str:

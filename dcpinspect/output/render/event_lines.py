@@ -436,6 +436,8 @@ def _came(row: Mapping[str, Any], story: StreamStory, entries: IntArray) -> str:
     """
     if row["first_seqno"] is None:
         return "no items"
+    if not row["items"]:
+        return f"no items up to seqno {row['last_seqno']}"
     start, end = row["start_seqno"], row["end_seqno"]
     all_items = f"{_counted(row['items'], 'item')}, {_span(row['first_seqno'], row['last_seqno'])}"
     if end is None or start <= row["first_seqno"] <= row["last_seqno"] <= end:

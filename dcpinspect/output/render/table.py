@@ -273,6 +273,11 @@ def _texts(column: Any, safe: Safe, name: str) -> Any:
     if pa.types.is_timestamp(column.type):
         return pc.fill_null(rfc3339(column), "")
     if pa.types.is_integer(column.type):
+        if name == "opaque":
+            opaques = column.to_pylist()
+            return pa.array(
+                ["" if opaque is None else f"0x{opaque:08x}" for opaque in opaques], pa.string()
+            )
         texts = pc.fill_null(column.cast(pa.string()), "")
         if name in NO_END:
             return pc.replace_substring_regex(texts, f"^{2**64 - 1}$", NO_END[name])

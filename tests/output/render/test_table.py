@@ -124,3 +124,10 @@ def test_a_row_is_the_same_alone_and_among_others_that_need_more_care() -> None:
             for line in [*alone.lines(table.slice(row, 1).to_batches()[0]), *alone.end()]
         ]
         assert (heading, again) == (whole[:1], whole[1:])
+
+
+def test_an_opaque_has_the_form_that_lines_and_findings_have() -> None:
+    batch = pa.record_batch({"opaque": pa.array([0x11000000, 17, None], pa.uint32())})
+    table = TextTable(batch.schema)
+    lines = [*table.lines(batch), *table.end()]
+    assert [line.strip() for line in lines] == ["opaque", "0x11000000", "0x00000011", ""]
