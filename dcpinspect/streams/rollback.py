@@ -208,8 +208,8 @@ def _purge(low: int, high: int, seen: VbucketFacts, *, is_newest: bool) -> str:
         return text  # a server that lacks the end of its newest branch says how much it has
     if seen.greatest is not None and seen.greatest >= high:
         return (
-            f"{text}; the producer has this branch up to {seen.greatest}, so it did not lose "
-            "its end"
+            f"{text}; the producer has this branch up to {seen.greatest}, so the end of "
+            "the branch is not lost"
         )
     return (
         f"{text}, or the producer lost the end of this branch; nothing captured shows that it "

@@ -98,7 +98,7 @@ def test_a_server_may_have_lost_the_end_of_its_newest_branch() -> None:
         "or the producer lost the end of this branch; nothing captured shows that it has 160"
     )
     assert explain_rollback(asked, 0, LOG, VbucketFacts(None, 160)).text.endswith(
-        "the producer has this branch up to 160, so it did not lose its end"
+        "the producer has this branch up to 160, so the end of the branch is not lost"
     )
     assert (
         explain_rollback(RequestedRange(150, 140, 160, NEW, 0), 0, LOG).text

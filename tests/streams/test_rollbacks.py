@@ -101,7 +101,7 @@ def test_a_purge_is_told_with_its_seqno_and_with_what_excludes_a_lost_end() -> N
     assert (found["cause"], found["purge_seqno"]) == ("purge", 45)
     assert found["explanation"] == (
         "tombstones up to the purge seqno 45 are gone; the server has this branch up to 90, "
-        "so it did not lose its end"
+        "so the end of the branch is not lost"
     )
 
 
