@@ -13,7 +13,7 @@ from dcpinspect.coverage import Coverage
 from dcpinspect.findings import lint
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.explains import OWNS, SILENCES, SILENCES_OF_CONNECTION
+from dcpinspect.findings.explains import ANSWERED, OWNS, SILENCES, SILENCES_OF_CONNECTION
 from dcpinspect.findings.finding import Candidates, Finding, Occurrence
 from dcpinspect.findings.outcomes import Outcomes
 from dcpinspect.findings.recommended import Verdict
@@ -329,6 +329,10 @@ class Checker(Portable):
             )
         ):
             collector.add(occurrence)
+        collector.quote(
+            ANSWERED,
+            lambda place: context.session(place.connection).reasons.get(place.row, ""),
+        )
         return context, collector
 
     def _occurrences(self, finished: ReadingEnd) -> Iterator[Occurrence]:

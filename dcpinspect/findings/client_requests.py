@@ -121,10 +121,23 @@ class OpenedInOrder:
         return candidates[before - 1][1] if before else None
 
 
-def filter_fault(value: Mapping[str, Any]) -> tuple[str, str] | None:
+def filter_fault(
+    value: Mapping[str, Any] | None, *, has_collections: bool | None
+) -> tuple[str, str] | None:
     """Returns what a server does not accept in the value of a stream request, and what to do; None
-    where it can be read and is right.
+    where nothing is wrong with it. ``value``: None for one that is no JSON object.
     """
+    if has_collections is False:
+        return (
+            "the request has a JSON value, but the connection did not ask for collections",
+            "turn on collections in the client's settings, or name none there; a consumer has to "
+            "ask for the feature Collections in HELLO before it sends such a value",
+        )
+    if value is None:
+        return (
+            "the value of the request is no JSON object",
+            "report the client's version to its author; until then, the server refuses the request",
+        )
     named = value.get("collections")
     if named is not None and "scope" in value:
         return (

@@ -465,6 +465,21 @@ class Collector(Portable):
                 if heap is not None
             }
 
+    def quote(self, rules: Collection[str], reason_of: Callable[[MessagePlace], str]) -> None:
+        """Adds to what these rules found why the other side refused the message, in its own words;
+        ``reason_of``: those of an answer, or of the answer to a request, empty where it said none.
+        """
+        for key, heap in self._heaps.items():
+            places = heap.first.places
+            reason = reason_of(places[0]) if places and key[0] in rules else ""
+            if reason:
+                quoted = replace(
+                    heap.first,
+                    message=f"{heap.first.message}; {reason}",
+                    shared=heap.first.shared and f"{heap.first.shared}; {reason}",
+                )
+                self._heaps[key] = replace(heap, shown=[quoted, *heap.shown[1:]])
+
     def soften(self, rule: str, vbuckets: Collection[tuple[int, int | None]]) -> None:
         """Turns a rule's warnings on these connections and vbuckets into notes."""
         for key, heap in self._heaps.items():

@@ -65,6 +65,16 @@ REFUSABLE = (
 )
 """Rules about messages of a stream that a consumer may refuse."""
 
+ANSWERED = frozenset(
+    (
+        *REFUSABLE,
+        *(rule.id for rule in RULES.values() if "stream-refused" in rule.silences),
+        *words_of("stream-refused open-refused open-twice login-refused bucket-refused"),
+        *words_of("close-refused consumer-refused control-rejected control-unknown-key"),
+    )
+)
+"""Rules about a message of which the answer may say what is wrong with it."""
+
 OWNS: Mapping[str, Collection[str]] = {
     **dict.fromkeys(REFUSABLE, ("consumer-refused", "connection-closed")),
     **dict.fromkeys(

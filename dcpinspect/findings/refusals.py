@@ -50,9 +50,9 @@ RULES = rules(
             error, too. Whose it is, is unknown where bytes before it
             were not captured, because they may show a fault of the message
         unless: statuses for a stream that is gone (NOT_MY_VBUCKET, DCP_STREAM_NOT_FOUND,
-            OPAQUE_NO_MATCH, KEY_ENOENT to a stream end; without v7_dcp_status_codes also
-            KEY_EEXISTS, and KEY_ENOENT except to a commit or abort); ENOMEM to a cache transfer;
-            unknown settings; messages that were not captured, or that have a fault
+            OPAQUE_NO_MATCH; without v7_dcp_status_codes also KEY_EEXISTS, and KEY_ENOENT except to
+            a commit or abort), but for a fault; KEY_ENOENT to a stream end; ENOMEM to a cache
+            transfer; unknown settings; messages that were not captured, or that have a fault
         next: look in the consumer's log for why it refused the message; it must not do so, because
             servers from 6.6 on close the connection, and 6.5 does for a prepare, commit or abort
         cost: connection, refused a message of its stream, refused messages of their streams
@@ -93,6 +93,8 @@ class _Refused:
     """The vbucket; None: messages of several vbuckets have the opaque."""
     needs_v7: bool
     """Whether the status is only an error because the connection uses the statuses of version 7."""
+    is_gone: bool
+    """Whether the status only says that the consumer has no such stream any more."""
     examples: list[tuple[MessagePlace, MessagePlace | None, int]] = field(default_factory=list)
     """The first answers: the place of each, the place of the latest message that it can be about,
     and the seqno of that message.
@@ -139,7 +141,7 @@ class Refusals(Watcher):
         sent = np.flatnonzero(of_stream & decoded.is_request)
         by_consumer = of_stream & decoded.is_answer & (producers == 1 - batch.direction)
         rows = np.flatnonzero(
-            by_consumer & batch.vbucket.is_known & ~np.isin(decoded.specific, _NO_STREAM)
+            by_consumer & batch.vbucket.is_known & (decoded.specific != Status.SUCCESS)
         )
         if len(rows):
             opcode, status = decoded.opcode[rows], decoded.specific[rows]
@@ -149,11 +151,11 @@ class Refusals(Watcher):
                 opcode, (Opcode.DCP_COMMIT, Opcode.DCP_ABORT)
             )
             needs_v7 = np.isin(status, _NO_STREAM_BEFORE_V7) & ~is_no_key
-            is_refused = ~is_expected & (
-                (fed.facts.values_at(V7_STATUSES, batch, rows) == ON) | ~needs_v7
+            is_gone = np.isin(status, _NO_STREAM) | (
+                needs_v7 & (fed.facts.values_at(V7_STATUSES, batch, rows) != ON)
             )
             before = SentMessages.joined([self._recent.rows, _sent(batch, sent)])
-            rows, needs_v7 = rows[is_refused], needs_v7[is_refused]
+            rows, needs_v7, is_gone = (column[~is_expected] for column in (rows, needs_v7, is_gone))
             key_columns = (batch.connection, decoded.opcode, decoded.opaque, decoded.specific)
             keys, key_index = np.unique(
                 np.stack([column[rows].astype(np.int64) for column in key_columns]),
@@ -171,6 +173,7 @@ class Refusals(Watcher):
                     key_rows,
                     before,
                     needs_v7=bool(needs_v7[order[low]]),
+                    is_gone=bool(is_gone[order[low]]),
                     with_rows=fed.with_rows,
                 )
         self._remember(batch, sent)
@@ -187,6 +190,7 @@ class Refusals(Watcher):
         before: SentMessages,
         *,
         needs_v7: bool,
+        is_gone: bool,
         with_rows: bool,
     ) -> None:
         """Counts the answers of one key."""
@@ -201,7 +205,7 @@ class Refusals(Watcher):
         if refused is None:
             if len(self._of) >= MOST:
                 return
-            refused = self._of[key] = _Refused(int(batch.vbucket.values[first]), needs_v7)
+            refused = self._of[key] = _Refused(int(batch.vbucket.values[first]), needs_v7, is_gone)
         for index in rows[: FIRST - len(refused.examples)].tolist():
             answer = place_of(batch, index)
             about, seqno, is_shared = _latest_message(
@@ -244,13 +248,17 @@ class Refusals(Watcher):
             fault = self._fault(
                 context, refused, connection, alike[opcode, opaque, status], finished.faulty
             )
+            if refused.is_gone and fault is None:
+                continue  # what was under way when a stream ended
             if (
                 refused.needs_v7
+                and not refused.is_gone
                 and context.sight.known_until_ns(link.number, 1 - context.producer(connection))
                 < refused.examples[0][0].time_ns
             ):
                 continue  # a setting of the consumer's may be in what was lost
-            is_fatal = finished.is_whole and (fault is not None or opcode not in _ACKNOWLEDGED)
+            is_fatal = finished.is_whole and not refused.is_gone
+            is_fatal &= fault is not None or opcode not in _ACKNOWLEDGED
             after_ns = _closed_after_ns(context, link, refused) if is_fatal else None
             producer = context.producer(connection)
             is_known = link.has_handshake and all(

@@ -200,6 +200,10 @@ _LATER = (
     "look at the node's memory and load if it goes on; the producer refuses only for now, so a "
     "client should ask again later, with growing pauses"
 )
+_AS_SAID = (
+    "compare the versions of client and server; a consumer has to change in the request what the "
+    "answer names"
+)
 _AFTER_REFUSAL: dict[int, str] = {
     Status.ETMPFAIL: _LATER,
     Status.ENOMEM: _LATER,
@@ -444,8 +448,14 @@ def _refused(
     meaning = command_status_meaning(Opcode.DCP_STREAM_REQ, status)
     reason, cause = meaning[:1].lower() + meaning[1:], status_name(status).replace("_", "-")
     advice = _AFTER_REFUSAL.get(status)
-    if status == Status.EINVAL and (fault := filter_fault(context.value(number) or {})) is not None:
-        reason, advice = fault
+    has_reason = stream.answered.row in session.reasons
+    if has_reason and status == Status.EINVAL:
+        reason, advice = "", _AS_SAID
+    if status == Status.EINVAL and stream.request.filter >= 0:
+        fault = filter_fault(
+            context.value(number), has_collections=context.has_collections(stream.connection)
+        )
+        reason, advice = fault or (reason, advice)
     if status == Status.NOT_MY_VBUCKET:
         advice = _elsewhere(context, number)
         names = session.redirects.get(stream.vbucket, "")
@@ -458,7 +468,7 @@ def _refused(
         advice = f"look whether the vbucket has a stream now, the capture may lack a later request; {advice}"
     return replace(
         refused,
-        message=f"stream request refused: {status_name(status)}, {reason}",
+        message=", ".join(filter(None, [f"stream request refused: {status_name(status)}", reason])),
         cause=cause,
         next=advice,
         severity="note" if may_have_passed else _STATUS_SEVERITY.get(status, "warning"),

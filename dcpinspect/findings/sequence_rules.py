@@ -86,8 +86,8 @@ RULES = rules(
     seqno-not-increasing snapshot error producer
         fires: a seqno is not above the one before it
         unless: OSO snapshots; after a hole
-        next: report both rows with the failover log and the producer's version; a consumer may have
-            applied an older change over a newer one, and can reopen the stream
+        next: report both rows with the failover log and the producer's version; a consumer that
+            took it may have applied an older change over a newer one, and can reopen the stream
         cost: wrong-data
         fields: by_seqno
         silences: seqno-outside-snapshot

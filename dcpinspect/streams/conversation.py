@@ -14,7 +14,8 @@ import numpy as np
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.layouts.stream_commands import STREAM_OPTIONS
-from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.opcodes import Opcode, Trait
+from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.cluster_map import ClusterMaps
 from dcpinspect.streams.followers import Portable
@@ -30,7 +31,13 @@ from dcpinspect.streams.session import (
     place_of,
     readable,
 )
-from dcpinspect.streams.session_messages import REQUESTS, SessionMessage, read_answer, read_request
+from dcpinspect.streams.session_messages import (
+    ALLOWED,
+    REQUESTS,
+    SessionMessage,
+    read_answer,
+    read_request,
+)
 from dcpinspect.tables.messages import MessageBatch
 
 if TYPE_CHECKING:
@@ -41,8 +48,7 @@ _SESSION[[*REQUESTS]] = True
 _ASKS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.GET_ALL_VB_SEQNOS)
 """Opcodes that clients are expected to send on their connections."""
 _NEWS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL)
-_REFUSALS = (Status.NOT_MY_VBUCKET, Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE)
-"""Statuses of refused stream requests whose value says more: cluster map, or manifest uid."""
+_OF_DCP = opcodes_with(Trait.DCP)
 
 
 class Conversation(Portable):
@@ -142,8 +148,9 @@ class Conversation(Portable):
         decoded = batch.decoded
         is_readable = readable(batch)
         is_said = _SESSION[decoded.opcode] & ~decoded.is_server & decoded.has_magic
-        is_refused = decoded.is_answer & np.isin(decoded.specific, _REFUSALS)
-        is_said |= is_refused & (decoded.opcode == Opcode.DCP_STREAM_REQ) & (decoded.value.size > 0)
+        # the values of refusals say why, or who has the vbucket
+        is_refused = decoded.is_answer & ~np.isin(decoded.specific, ALLOWED)
+        is_said |= is_refused & _OF_DCP[decoded.opcode] & (decoded.value.size > 0)
         rows = np.flatnonzero(is_said & is_readable)
         unclear = self._feed_unreadable(batch, np.flatnonzero(is_said & ~is_readable))
         facts: list[Fact] = []

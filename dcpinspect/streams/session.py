@@ -127,6 +127,10 @@ class Session:
     """The uid of the server's manifest in an answer "unknown collection" or "unknown scope", by the
     vbucket asked for.
     """
+    reasons: dict[int, str] = field(default_factory=dict)
+    """Who refused something with a reason, and that in quotes, by row of the answer and of what it
+    refused.
+    """
     replicas: set[int] = field(default_factory=set)
     """Vbuckets known to be replicas: the server listed them, or their producer set them to replica.
     """

@@ -58,7 +58,9 @@ from dcpinspect.streams.session import (
     value_bytes,
     window_asked,
 )
+from dcpinspect.streams.words import SIDES
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.text import clip, escape_rest
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
@@ -68,6 +70,10 @@ _MOST = 1 << 12
 """The greatest number of controls of a connection, and of requests that wait for an answer."""
 _REPLICA = 2
 """The number of the vbucket state "replica"."""
+ALLOWED = (Status.SUCCESS, Status.AUTH_CONTINUE, Status.ROLLBACK)
+"""Statuses whose answers refuse nothing."""
+_MOST_REASON = 200
+"""The greatest number of terminal columns that are remembered of why something was refused."""
 _MAY_BE_UNKNOWN = (FACT_HISTORY, FACT_OSO)
 """Settings that are unknown from the request to the answer."""
 
@@ -157,7 +163,10 @@ def read_answer(message: SessionMessage) -> None:
     """Takes what an answer says."""
     if message.specific == Status.NOT_MY_VBUCKET:
         _redirected(message)
-    elif message.opcode in ANSWERS:
+        return
+    if message.specific not in ALLOWED:
+        _reason_given(message)
+    if message.opcode in ANSWERS:
         ANSWERS[message.opcode](message)
     elif message.specific == Status.SUCCESS and message.opcode in GOOD_ANSWERS:
         GOOD_ANSWERS[message.opcode](message)
@@ -258,6 +267,24 @@ def _redirected(message: SessionMessage) -> None:
     session.cluster_map = ActiveVbuckets(nodes, message.message_place, own)
     if vbucket is not None and (vbucket in session.redirects or len(session.redirects) < _MOST):
         session.redirects[vbucket] = nodes.get(vbucket)
+
+
+def _reason_given(message: SessionMessage) -> None:
+    """Remembers what the value of a refusal says of why.
+
+    Source: kv_engine ``Cookie::getErrorJson``, a JSON object ``error`` with a text ``context``. No
+    field of the protocol tells what is private in it.
+    """
+    batch, index, reasons = message.batch, message.index, message.session.reasons
+    error = (json_object(message.document) or {}).get("error")
+    reason = member(error, "context") if isinstance(error, dict) else None
+    if not reason or batch.redactor is not None or len(reasons) >= _MOST:
+        return
+    clipped = clip(escape_rest(reason[:MOST_TEXT]).replace('"', "'"), _MOST_REASON)
+    side = SIDES[int(batch.direction[index])]
+    for row in (message.row, batch.request_row.value_at(index)):
+        if row is not None:
+            reasons[int(row)] = f'the {side} says "{clipped}"'
 
 
 def _stream_refused(message: SessionMessage) -> None:

@@ -335,6 +335,27 @@ def test_a_fault_that_is_refused_is_an_error_however_mild_it_is_elsewhere() -> N
     )
 
 
+@pytest.mark.parametrize("status", [Status.KEY_ENOENT, Status.NOT_MY_VBUCKET])
+def test_a_fault_that_a_consumer_without_the_stream_answers_was_refused(status: int) -> None:
+    talk, stream = streaming()
+    stream.end()
+    stream.mutation(3, "c")
+    refuse(talk, stream, status=status)
+    fault, effect = found(talk, rules=[*IDS, "message-after-stream-end"])
+    assert fault.message == "mutation of seqno 3 came after the stream end, and was refused"
+    assert (effect.rule, effect.effect_of) == ("consumer-refused", fault.id)
+
+
+def test_what_a_consumer_says_of_a_refusal_is_quoted() -> None:
+    talk, stream = streaming()
+    value = b'{"error":{"context":"Request must include extras"}}'
+    talk.answer(
+        "dcp_mutation", stream.opaque, by="client", status=Status.EINVAL, value=value, datatype=1
+    )
+    (one,) = found(talk)
+    assert one.message.endswith('; the client says "Request must include extras"')
+
+
 def test_a_side_that_is_not_the_consumer_refuses_nothing() -> None:
     talk, stream = streaming()
     talk.answer("dcp_mutation", stream.opaque, by="server", status=Status.EINVAL)

@@ -1032,3 +1032,74 @@ def test_what_to_do_where_a_server_granted_what_ignores_a_rollback() -> None:
     talk.stream(7, start=120, uuid=OLD, log=((OLD, 0),))
     (finding,) = [one for one in findings(talk) if one.rule == "rollback-not-honoured"]
     assert str(finding.next).startswith("let the client discard what is above 100, and ask again")
+
+
+def refused_because(reason: str, **request: Any) -> Told:
+    talk = opened()
+    reply = {"value": json.dumps({"error": {"context": reason}}).encode(), "datatype": 1}
+    talk.stream(7, status=Status.EINVAL, reply=reply, **request)
+    return talk
+
+
+def test_what_a_server_says_of_a_refusal_is_quoted_and_nothing_else_is_guessed() -> None:
+    (found,) = warnings(refused_because('Unknown flag: "x"'))
+    assert found.message == "stream request refused: einval; the server says \"Unknown flag: 'x'\""
+    assert found.next.endswith("a client has to change in the request what the answer names")
+    (one,) = warnings(refused_because("too many", flags=["to-latest", "cache-transfer"]))
+    assert (one.rule, one.message[-28:]) == ("flag-combination", '; the server says "too many"')
+
+
+def test_a_reason_that_is_long_or_steers_the_terminal_is_clipped_and_escaped() -> None:
+    (found,) = warnings(refused_because("\x1b[2J" + "a" * 2000))
+    quoted = found.message.partition('says "')[2]
+    assert quoted.startswith("\\x1b[2Ja")
+    assert len(quoted) < 210
+    assert quoted.endswith('…"')
+
+
+def test_refusals_for_different_reasons_name_both() -> None:
+    (found,) = warnings(refused_because("one"), refused_because("two"))
+    assert found.message.startswith('stream request refused: einval; the server says "one", "two"')
+
+
+@pytest.mark.parametrize("value", ['{"error":"x"}', '{"error":{"context":7}}', "[1]", "{"])
+def test_a_value_that_gives_no_reason_is_not_quoted(value: str) -> None:
+    talk = opened()
+    talk.stream(7, status=Status.EINVAL, reply={"value": value.encode(), "datatype": 1})
+    (found,) = warnings(talk)
+    assert "says" not in found.message
+    assert "JSON value is malformed" in found.message
+
+
+@pytest.mark.parametrize("has_collections", [True, False])
+def test_a_value_that_is_no_object_or_that_the_connection_did_not_ask_for(
+    has_collections: bool,
+) -> None:
+    talk = opened() if has_collections else Told("test:1")
+    if not has_collections:
+        talk.hello("test/1.0", "JSON")
+        talk.open("test:1", "producer")
+    value = '{"collections":["8"' if has_collections else '{"collections":["8"]}'
+    talk.send(
+        "client",
+        encode(
+            "dcp_stream_req",
+            vbucket=7,
+            opaque=9,
+            flags=0,
+            start_seqno=0,
+            end_seqno=9,
+            vbucket_uuid=0,
+            snapshot_start_seqno=0,
+            snapshot_end_seqno=0,
+            value=value.encode(),
+        ),
+    )
+    talk.answer("dcp_stream_req", 9, status=Status.EINVAL)
+    (found,) = [one for one in warnings(talk) if one.rule == "stream-refused"]
+    assert found.message.startswith(
+        "stream request refused: einval, the value of the request is no JSON object"
+        if has_collections
+        else "stream request refused: einval, the request has a JSON value, but the connection did "
+        "not ask for collections"
+    )

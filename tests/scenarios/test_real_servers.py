@@ -49,6 +49,7 @@ FINDINGS = {
         "error seqno-not-increasing: connection 7, vb 10: client",
         "  error consumer-refused (erange): connection 7, vb 10: client",
         "error opaque-mismatch: connection 7, vb 10: client",
+        "  error consumer-refused (key-enoent): connection 7, vb 10: client",
         "warning takeover-sequence (not-requested): connection 7, vb 10: client",
         "warning noop-unanswered (acknowledged): connection 6: client",
         "note failover: connection 6, vb 0–3, 7: normal",
@@ -71,7 +72,8 @@ FINDINGS = {
         "note connection-closed (by-client): connection 4: unknown",
     ],
     "coll-filter": [
-        "error stream-refused (einval): connection 5–6, vb 1: client",
+        "error stream-refused (einval): connection 5, vb 1: client",
+        "error stream-refused (einval): connection 6, vb 1: client",
         "warning stream-refused (unknown-collection): connection 5, vb 1: client",
         "warning stream-refused (unknown-scope): connection 5, vb 1: client",
         "note stream-end-reason (filter-empty): connection 5, vb 0, 2: client",
@@ -79,6 +81,7 @@ FINDINGS = {
     ],
     "consumer-errors-66": [
         "error opaque-mismatch: connection 2, vb 0: client",
+        "  error consumer-refused (key-eexists): connection 2, vb 0: client",
         "error seqno-not-increasing: connection 2, vb 0: client",
         "  error consumer-refused (erange): connection 2, vb 0: client",
         "error event-before-marker: connection 2, vb 1: client",
@@ -88,7 +91,9 @@ FINDINGS = {
         "error marker-behind: connection 2, vb 3: client",
         "  error consumer-refused (erange): connection 2, vb 3: client",
         "error message-without-stream: connection 2, vb 9: client",
+        "  error consumer-refused (key-enoent): connection 2, vb 9: client",
         "error message-after-stream-end: connection 2, vb 4: client",
+        "  error consumer-refused (key-enoent): connection 2, vb 4: client",
         "note connection-closed (by-client): connection 2: unknown",
     ],
     "durability": [
@@ -181,6 +186,7 @@ FINDINGS = {
     ],
     "v85-consumer-errors": [
         "error opaque-mismatch: connection 1, vb 0: client",
+        "  error consumer-refused (opaque-no-match): connection 1, vb 0: client",
         "error seqno-not-increasing: connection 1, vb 0: client",
         "  error consumer-refused (erange): connection 1, vb 0: client",
         "error event-before-marker: connection 1, vb 1: client",
@@ -190,7 +196,9 @@ FINDINGS = {
         "error marker-behind: connection 1, vb 3: client",
         "  error consumer-refused (erange): connection 1, vb 3: client",
         "error message-without-stream: connection 1, vb 9: client",
+        "  error consumer-refused (dcp-stream-not-found): connection 1, vb 9: client",
         "error message-after-stream-end: connection 1, vb 4: client",
+        "  error consumer-refused (dcp-stream-not-found): connection 1, vb 4: client",
         "note connection-closed (by-client): connection 1: unknown",
     ],
     "v85-cursor-dropped": [
@@ -473,10 +481,9 @@ def test_advice_is_given_once_with_the_rows_that_it_is_for(
     main(["check", str(real_server("coll-filter")), "--format", "ndjson"])
     first = json.loads(capsys.readouterr().out.splitlines()[0])
     assert first["next"] == (
-        "vb 1, rows 53, 174: compare the versions of client and server; a client has to correct "
-        "the flags or the JSON value of the request; vb 1, row 55: name either a scope or "
-        "collections, in the client's settings or in its code; until then, the server refuses "
-        "the request"
+        "row 53: report the client's version to its author; until then, the server refuses the "
+        "request; row 55: name either a scope or collections, in the client's settings or in its "
+        "code; until then, the server refuses the request"
     )
 
 
