@@ -11,7 +11,6 @@ and where nothing comes while noops are on. The server answers everything else w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -34,7 +33,7 @@ RULES = rules(
         fires: a connection is closed while streams are open; if the server closes it because of
             another finding, that rule is named; if the client closes it within 2 s after a
             rollback, and asked for no stream in between, that row is named; the row is the last
-            message, the frame the packet that shows the end: FIN, RST, or the acknowledgement of a
+            message of its streams, the first frame the packet that shows the end: FIN, RST, or the acknowledgement of a
             FIN that was not captured. It is a warning if a producer closes it, and the consumer
             goes on with others for 60 s, but has the vbuckets on no node, and asks for none
         unless: a warning, if the consumer connects to the node again, or shares vbuckets with
@@ -192,15 +191,15 @@ def _left_ns(context: Context, link: TcpConnection, runs: RowNumbers) -> int:
 
 
 def _closing_packet(context: Context, link: TcpConnection, runs: RowNumbers) -> list[MessagePlace]:
-    """Returns the packet that closed a connection, as the place behind the last message of its
-    streams. ``runs``: the numbers of these.
+    """Returns the packet that closed a connection, and the last message of its streams before it.
+    ``runs``: the numbers of these.
     """
     streams = context.streams
     last = streams[runs[np.argmax(streams.latest.row[runs])]]
     latest = context.stream_place(last, last.latest)
     if latest is None:
         return []
-    return [replace(latest, frame=link.closed_frame, file=link.closed_file, time_ns=link.closed_ns)]
+    return [latest.packet(link.closed_file, link.closed_frame, link.closed_ns), latest]
 
 
 def _rolled_back(context: Context, link: TcpConnection) -> MessagePlace | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,8 +37,20 @@ class MessagePlace:
     file: int
     """Number of the capture file, from 0; ``frame`` counts within it."""
     frame: int
-    """The last packet that carried bytes of the message, or the one that closed its connection."""
+    """The last packet that carried bytes of the message."""
     time_ns: int
+    has_message: bool = True
+    """Whether ``frame`` carried the message; False: it is a packet without one, which came after
+    the message of ``row``.
+    """
+
+    def packet(self, file: int, frame: int, time_ns: int = 0) -> MessagePlace:
+        """Returns the place of a packet without a message behind this one; ``time_ns``: 0 where
+        the time of the message tells more.
+        """
+        return replace(
+            self, file=file, frame=frame, time_ns=time_ns or self.time_ns, has_message=False
+        )
 
 
 def captured(places: Iterable[MessagePlace | None]) -> tuple[MessagePlace, ...]:

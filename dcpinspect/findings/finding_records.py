@@ -44,8 +44,8 @@ FINDINGS = RecordTable(
         vbuckets numbers: the vbuckets, sorted; empty for the whole connection
         sid i64: DCP stream-id
         rows numbers: messages that show it, the faulty one first
-        frames numbers: last packet of each of these, or the one that closed the connection
-        evidence places: the same messages in a way that can be compared between readings
+        frames numbers: last packet of each of these, then packets without a message that show it
+        evidence places: the same in a way that can be compared between readings
         seqnos seqnos: seqnos in the message
         first_time time: time when it began; some messages that show it may be older
         last_time time: time of the last one
@@ -108,6 +108,7 @@ def finding_records(
 ) -> Records:
     """Returns the table of findings, in their order."""
     names = [escape(file) for file in files]
+    evidence = [_messages_first(finding) for finding in findings]
     columns: dict[str, list[Any]] = {
         name: [getattr(finding, name) for finding in findings] for name in _AS_THEY_ARE
     }
@@ -116,10 +117,18 @@ def finding_records(
         "next": [finding.next or None for finding in findings],
         "connections": [list(finding.connections) for finding in findings],
         "vbuckets": [list(finding.vbuckets) for finding in findings],
-        "rows": [[place.row for place in finding.places] for finding in findings],
-        "frames": [[place.frame for place in finding.places] for finding in findings],
-        "files": [[names[place.file] for place in finding.places] for finding in findings],
-        "evidence": [[_evidence(place, names) for place in finding.places] for finding in findings],
+        "rows": [_rows(finding) for finding in findings],
+        "frames": [
+            [message_place.frame for message_place in message_places] for message_places in evidence
+        ],
+        "files": [
+            [names[message_place.file] for message_place in message_places]
+            for message_places in evidence
+        ],
+        "evidence": [
+            [_evidence(message_place, names) for message_place in message_places]
+            for message_places in evidence
+        ],
         "seqnos": [list(finding.seqnos) for finding in findings],
         "first_time": [finding.first_time_ns or None for finding in findings],
         "last_time": [finding.last_time_ns or None for finding in findings],
@@ -312,6 +321,15 @@ def with_findings(
     }
 
 
+def _rows(case: Finding) -> list[int]:
+    return [message_place.row for message_place in case.places if message_place.has_message]
+
+
+def _messages_first(case: Finding) -> list[MessagePlace]:
+    """Returns the evidence so that rows and frames of messages are at the same indices."""
+    return sorted(case.places, key=lambda place: not place.has_message)
+
+
 def _case(case: Finding) -> dict[str, Any]:
     return {
         "client": escape(case.clients[0]) if case.clients else None,
@@ -319,7 +337,7 @@ def _case(case: Finding) -> dict[str, Any]:
         "vbuckets": list(case.vbuckets),
         "sid": case.sid,
         "message": case.message,
-        "rows": [message_place.row for message_place in case.places],
+        "rows": _rows(case),
         "seqnos": list(case.seqnos),
         "facts": dict(case.facts),
         "first_time": time_text(case.first_time_ns) if case.first_time_ns else None,

@@ -5,7 +5,6 @@ sockets, and connections of probes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -47,7 +46,7 @@ RULES = rules(
     tcp-window-zero flow warning
         fires: an end announces a TCP receive window of 0 for 3 s, so the other end must not send;
             an error if this lasts to the end of the capture, a note from 1 s on; the first row is
-            the last message before it, with the frame that announces it
+            the last message before it, and the first frame announces it
         unless: shorter times, which any busy reader has
         next: look on that machine whether bytes wait in the socket ('ss -tm'): then something keeps
             the process from reading, such as a thread that hangs, garbage collection or a full
@@ -190,8 +189,7 @@ class Pauses(Watcher):
         events = self.around(link.number, worst) if side != context.producer(link.number) else ()
         message = f"the {name}'s TCP window is 0 for {duration(worst.time_ns)}: it takes no bytes"
         places = [event.place for event in events]
-        # the message before, with its time; the packet that shows it has no message
-        places[:1] = [replace(place, frame=worst.frame, file=worst.file) for place in places[:1]]
+        places[:0] = [place.packet(worst.file, worst.frame) for place in places[:1]]
         message += f"; its last message is of vbucket {events[-1].vbucket}" if events else ""
         message += f"; {shut.times} times" if shut.times > 1 else ""
         ends = worst is last and not shut.is_over and link.closed in ("fin", "rst")

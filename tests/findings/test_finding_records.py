@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import dcpinspect
 from dcpinspect.errors import PlacedError
 from dcpinspect.findings.finding_records import (
     CONTRACTS,
@@ -171,3 +172,16 @@ def test_a_side_that_findings_call_otherwise_is_suggested() -> None:
     for side, word in (("consumer", "client"), ("producer", "server")):
         with pytest.raises(PlacedError, match=f"did you mean {word}"):
             parse_record_filter(f"whose = '{side}'", FINDINGS)
+
+
+@pytest.mark.parametrize("name", ["orphans.pcap", "rollback.pcap", "loop.pcap", "upr.pcap"])
+def test_a_row_and_the_frame_at_its_index_are_of_one_message(name: str) -> None:
+    recording = dcpinspect.open(str(SAMPLES / name))
+    table = recording.messages(columns=["row", "last_frame"]).read_all()
+    frame_of = dict(zip(table["row"].to_pylist(), table["last_frame"].to_pylist(), strict=True))
+    found = [finding.to_dict() for finding in recording.findings()]
+    assert any(finding["rule"] == "connection-closed" for finding in found) or name != "loop.pcap"
+    for finding in found:
+        frames = finding["frames"][: len(finding["rows"])]
+        assert frames == [frame_of[row] for row in finding["rows"]]
+        assert len(finding["evidence"]) == len(finding["frames"])

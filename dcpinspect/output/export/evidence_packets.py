@@ -191,4 +191,4 @@ def comments(finding: Finding) -> Iterator[tuple[MessagePlace, str]]:
     """Yields, for each message that shows a finding, the text of the comment on its last packet."""
     for number, message in enumerate(finding.places):
         advice = f" Next: {finding.next}" if finding.next and not number else ""
-        yield message, _comment(finding, message.row, advice)
+        yield message, _comment(finding, message.row if message.has_message else None, advice)

@@ -453,7 +453,7 @@ def by_packets(text: str, finding: Finding, files: Sequence[str]) -> str:
     place_by_row = {
         str(message_place.row): message_place
         for message_place in finding.places
-        if message_place.row >= STEP
+        if message_place.row >= STEP and message_place.has_message
     }
 
     def named(match: re.Match[str]) -> str:
@@ -476,7 +476,7 @@ def by_packets(text: str, finding: Finding, files: Sequence[str]) -> str:
 
 def message_of(message: MessagePlace, files: Sequence[str]) -> str:
     """Names a message by row, or by packet where rows are packet numbers, as in a pipeline."""
-    if message.row < STEP:
+    if message.row < STEP and message.has_message:
         return f"row {message.row}"
     return f"packet {message.frame} of {escape(files[message.file])}"
 

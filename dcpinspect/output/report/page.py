@@ -165,7 +165,7 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
     when, whose = when_and_whose(finding)
     messages = places_of(finding, contents.limits)
     rows = {place.row for case in (finding, *finding.case_of_each) for place in case.places}
-    more = len(rows) - len(messages)
+    more = len(rows) - len({message.row for message in messages})
     return {
         "id": finding.id,
         "rule": finding.rule,
@@ -181,7 +181,11 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "next": escape_rest(finding.next or ""),
         "vbuckets": finding.vbuckets,
         "evidence": [
-            (evidence.row, message_of(evidence, contents.source.files), evidence.frame)
+            (
+                evidence.row if evidence.has_message else None,
+                message_of(evidence, contents.source.files) if evidence.has_message else "",
+                evidence.frame,
+            )
             for evidence in messages
         ],
         "more_evidence": f"and {counted(more, 'more message')}" if more else "",
