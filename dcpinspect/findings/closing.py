@@ -26,6 +26,7 @@ from dcpinspect.streams.records import GREATEST
 from dcpinspect.streams.tcp_facts import TcpConnection, host_of
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.tables.messages import DIRECTIONS
+from dcpinspect.text import counted
 
 RULES = rules(
     """
@@ -124,7 +125,8 @@ def _closed(
     side = SIDES[link.closed_by] if link.closed_by >= 0 else ""
     cause = "reset" if link.closed == "rst" else f"by-{side}" if side else None
     by = f" by the {side}" if side else ""
-    message = f"{link.how_closed}{by} with {len(runs):,} stream{'s' if len(runs) != 1 else ''} open"
+    open_streams, is_sure = _open_streams(context, runs)
+    message = f"{link.how_closed}{by} with {open_streams} open"
     evidence = _closing_packet(context, link, runs)
     if link.closed == "fin" and link.closed_by == link.unseen >= 0:
         cause, message = None, f"{message}: the other side acknowledged a FIN"
@@ -157,12 +159,25 @@ def _closed(
         distinct_places,
         cause=cause,
         next=next_,
+        shared=None
+        if is_sure
+        else message.replace(f"{open_streams} open", "streams that may have ended", 1),
         effect_of=cause_key,
         time_ns=link.closed_ns,
         vbuckets=tuple(context.streams.vbucket[runs].tolist()) if lasts_ns else (),
         is_over=False if lasts_ns else None,
         severity="warning" if lasts_ns else "note",
     )
+
+
+def _open_streams(context: Context, runs: RowNumbers) -> tuple[str, bool]:
+    """Returns how many of these streams were open at the close, and whether that is sure: a hole
+    may hide that some had ended.
+    """
+    known, most = int(context.tables.seen.broke_off[runs].sum()), counted(len(runs), "stream")
+    if known == len(runs):
+        return most, True
+    return f"{known:,} to {most}" if known else f"up to {most}", False
 
 
 def _left_ns(context: Context, link: TcpConnection, runs: RowNumbers) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.streams import words as w
 from dcpinspect.streams.connections import FlowControl
 from dcpinspect.streams.consumers import Consumers
 from dcpinspect.streams.copies import Copy
@@ -56,6 +57,14 @@ class TableInput:
         verdicts = self.streams.columns["verdict"]
         assert isinstance(verdicts, WordColumn)
         return verdicts.codes
+
+    @property
+    def broke_off(self) -> BoolArray:
+        """A mask of streams that were open when their connection ended, for all that is known."""
+        reasons = self.streams.columns["end_reason"]
+        assert isinstance(reasons, WordColumn)
+        mask: BoolArray = reasons.codes == w.CONNECTION_CLOSED
+        return mask
 
 
 class _Named:

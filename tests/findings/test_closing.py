@@ -17,7 +17,7 @@ from tests.captures import field
 from tests.encode import encode
 from tests.findings.checked import findings
 from tests.peers.script import Side, text
-from tests.streams.told import Told, opened
+from tests.streams.told import Told, opened, tables
 
 
 def streaming(interval: str = "20") -> Told:
@@ -387,3 +387,19 @@ def test_a_client_that_goes_on_without_what_a_closed_connection_had() -> None:
 )
 def test_a_close_that_costs_nothing_as_far_as_anybody_knows(talks: Sequence[Told]) -> None:
     assert close_of(talks).severity == "note"
+
+
+def test_streams_whose_end_a_hole_may_hide_are_not_said_to_be_open() -> None:
+    talk = opened()
+    whole, holed = talk.stream(7), talk.stream(8)
+    for stream in (whole, holed):
+        stream.snapshot(0, 9, "memory")
+        stream.mutation(1, "k")
+    with talk.lost():
+        holed.mutation(2, "k")
+    whole.mutation(3, "k")
+    talk.close("client")
+    (one,) = findings(talk, rules=["connection-closed"])
+    assert one.message == "closed by the client with 1 to 2 streams open"
+    ends = {row["vbucket"]: row["end_reason"] for row in tables(talk).streams}
+    assert ends == {7: "connection-closed", 8: "unknown"}
