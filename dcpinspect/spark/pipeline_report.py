@@ -221,7 +221,6 @@ def _message_facts(
             heading: " ".join(row_texts[name] for name in names if name in row_texts)
             for heading, names in _CELLS.items()
         }
-        cells["Opaque"] = f"0x{int(cells['Opaque']):08x}"
         cells["Summary"] = ", ".join(
             f"{name} {row_texts[name]}" for name in _SUMMARY if name in row_texts
         )
