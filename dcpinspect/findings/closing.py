@@ -11,15 +11,17 @@ and where nothing comes while noops are on. The server answers everything else w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from dcpinspect.findings.cases import duration
-from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
+from dcpinspect.findings.context import Context, place_at
+from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence, captured
 from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.streams import words as w
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.records import GREATEST
@@ -32,11 +34,12 @@ RULES = rules(
     """
     connection-closed session note
         fires: a connection is closed while streams are open; if the server closes it because of
-            another finding, that rule is named; if the client closes it within 2 s after a
-            rollback, and asked for no stream in between, that row is named; the row is the last
-            message of its streams, the first frame the packet that shows the end: FIN, RST, or the acknowledgement of a
-            FIN that was not captured. It is a warning if a producer closes it, and the consumer
-            goes on with others for 60 s, but has the vbuckets on no node, and asks for none
+            another finding, that rule is named; if a client had it delete the bucket or shut down,
+            that row is named; if the client closes it within 2 s after a rollback, and asked for no
+            stream in between, that row is named; the row is the last message of its streams, the
+            first frame the packet that shows the end: FIN, RST, or the acknowledgement of a FIN
+            that was not captured. It is a warning if a producer closes it, and the consumer goes on
+            with others for 60 s, but has the vbuckets on no node, and asks for none
         unless: a warning, if the consumer connects to the node again, or shares vbuckets with
             others, or a node of the cluster map is not in the capture
         next: look in the logs of both sides for why it was closed; a client has to connect again,
@@ -89,7 +92,13 @@ _NEXT = {
     " resume its streams where they were",
 }
 """What to do about a close, by its cause."""
+_ORDERED = (
+    "nothing, if this was meant; a client has to stop, or to connect again with growing pauses once "
+    "bucket and node are there again"
+)
 _Fault = tuple[FindingKey, Finding]
+_Order = tuple[str, str, MessagePlace]
+"""Server, bucket as in ``Session.ordered_away``, and where it was ordered away."""
 
 
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
@@ -101,10 +110,14 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     for fault in finished.so_far.occurrences_of(CLOSES):
         faults.setdefault(fault[1].connections[0], []).append(fault)
     explained = finished.so_far.explained
+    orders = [
+        (link.server, bucket, place_at(link.number, 1 - SERVER, position))
+        for link in context.links
+        for bucket, position in context.session(link.number).ordered_away.items()
+    ]
     for link in context.links:
-        yield from _closed(
-            context, link, faults.get(link.number, ()), noops, explained.get(link.number)
-        )
+        link_faults, cause_key = faults.get(link.number, ()), explained.get(link.number)
+        yield from _closed(context, link, link_faults, noops, cause_key, orders)
 
 
 def _closed(
@@ -113,9 +126,10 @@ def _closed(
     faults: Iterable[_Fault],
     noops: Noops | None,
     cause_key: FindingKey | None,
+    orders: Iterable[_Order],
 ) -> Iterator[Occurrence]:
     """Yields the close of a connection that has streams. ``cause_key``: what another rule says that
-    it was closed for.
+    it was closed for. ``orders``: those of all connections.
     """
     if link.closed not in ("fin", "rst"):
         return
@@ -126,15 +140,11 @@ def _closed(
     cause = "reset" if link.closed == "rst" else f"by-{side}" if side else None
     by = f" by the {side}" if side else ""
     open_streams, is_sure = _open_streams(context, runs)
-    message = f"{link.how_closed}{by} with {open_streams} open"
+    message, led_to = f"{link.how_closed}{by} with {open_streams} open", None
     evidence = _closing_packet(context, link, runs)
     if link.closed == "fin" and link.closed_by == link.unseen >= 0:
         cause, message = None, f"{message}: the other side acknowledged a FIN"
-    explanation = (
-        _closing_fault(context, link, faults, noops)
-        if link.closed_by in (SERVER, context.producer(link.number))
-        else None
-    )
+    explanation = _closing_fault(context, link, faults, noops)
     if cause_key is not None:
         message += f", after {cause_key[0]}"
     elif explanation is not None:
@@ -143,25 +153,24 @@ def _closed(
             f" (row {fault_place.row})" if fault_place is not None else ""
         )
         evidence += [fault_place] if fault_place is not None else []
-    elif (rollback := _rolled_back(context, link)) is not None:
-        after = duration(link.closed_ns - rollback.time_ns)
-        message += f", {after} after the rollback in row {rollback.row}"
-        evidence.append(rollback)
-    lasts_ns = 0 if cause_key is not None else _left_ns(context, link, runs)
+    elif (led_to := _led_to(context, link, orders)) is not None:
+        after = duration(link.closed_ns - led_to.place.time_ns)
+        message += f", {after} after {led_to.name} in row {led_to.place.row}"
+        evidence.append(led_to.place)
+    is_ordered = led_to is not None and led_to.is_order
+    lasts_ns = 0 if cause_key is not None or is_ordered else _left_ns(context, link, runs)
     if lasts_ns:
         cause, message = NOT_TAKEN_UP, f"{message}; never taken up again in {duration(lasts_ns)}"
-    distinct_places = tuple(dict.fromkeys(evidence))
     next_ = _NEXT[cause].format(side=side or "side that sent it") if cause else None
     yield Occurrence(
         "connection-closed",
         message,
         link.number,
-        distinct_places,
+        captured(evidence),
         cause=cause,
-        next=next_,
-        shared=None
-        if is_sure
-        else message.replace(f"{open_streams} open", "streams that may have ended", 1),
+        next=_ORDERED if is_ordered else next_,
+        shared=None if is_sure else message.replace(open_streams, "perhaps some streams", 1),
+        whose="normal" if is_ordered else "unknown",
         effect_of=cause_key,
         time_ns=link.closed_ns,
         vbuckets=tuple(context.streams.vbucket[runs].tolist()) if lasts_ns else (),
@@ -217,6 +226,39 @@ def _closing_packet(context: Context, link: TcpConnection, runs: RowNumbers) -> 
     return [latest.packet(link.closed_file, link.closed_frame, link.closed_ns), latest]
 
 
+class _LedTo(NamedTuple):
+    """A message shortly before a close that is no fault."""
+
+    name: str
+    place: MessagePlace
+    is_order: bool
+
+
+def _led_to(context: Context, link: TcpConnection, orders: Iterable[_Order]) -> _LedTo | None:
+    """Returns what a client asked for that made the server close a connection: to delete its
+    bucket, or to shut the node down; or the rollback after which a consumer closed it.
+    """
+    rollback = _rolled_back(context, link)
+    if rollback is not None:
+        return _LedTo("the rollback", rollback, is_order=False)
+    bucket = context.session(link.number).bucket
+    latest = max(
+        (
+            order
+            for order in orders
+            if order[0] == link.server
+            and order[1] in ("", bucket)
+            and 0 <= link.closed_ns - order[2].time_ns <= PATIENCE_NS
+        ),
+        key=lambda order: order[2].time_ns,
+        default=None,
+    )
+    if latest is None or link.closed_by != SERVER:
+        return None
+    opcode = Opcode.DELETE_BUCKET if latest[1] else Opcode.SHUTDOWN
+    return _LedTo(opcode_name(opcode), latest[2], is_order=True)
+
+
 def _rolled_back(context: Context, link: TcpConnection) -> MessagePlace | None:
     """Returns the rollback after which the consumer asked for no stream any more, and closed the
     connection with all others.
@@ -237,6 +279,8 @@ def _closing_fault(
     """Returns the latest fault for which one side closed a connection, and the message that shows
     it, if there is one.
     """
+    if link.closed_by not in (SERVER, context.producer(link.number)):
+        return None
     explanations = []
     for key, fault in faults:
         faulty_direction = DIRECTIONS[

@@ -87,6 +87,10 @@ class Session:
     bucket: str | None = None
     refused_bucket: str | None = None
     """The bucket that was last refused; None: no bucket was refused."""
+    ordered_away: dict[str, MessagePosition] = field(default_factory=dict)
+    """Where this connection asked for a bucket to be deleted, by its name; an empty name: for the
+    node to be shut down. Without what was refused.
+    """
     name: str | None = None
     name_size: int = 0
     """Size of the name in bytes."""

@@ -74,6 +74,8 @@ ALLOWED = (Status.SUCCESS, Status.AUTH_CONTINUE, Status.ROLLBACK)
 """Statuses whose answers refuse nothing."""
 _MOST_REASON = 200
 """The greatest number of terminal columns that are remembered of why something was refused."""
+ENDINGS = (Opcode.DELETE_BUCKET, Opcode.SHUTDOWN)
+"""Commands after which a server closes connections."""
 _MAY_BE_UNKNOWN = (FACT_HISTORY, FACT_OSO)
 """Settings that are unknown from the request to the answer."""
 
@@ -229,6 +231,13 @@ def _system_event(message: SessionMessage) -> None:
         manifest.take_event(change)
 
 
+def _ordered_away(message: SessionMessage) -> None:
+    bucket = _replaced(message.key, message.batch.redactor)
+    message.wait(bucket)
+    if len(message.session.ordered_away) < _MOST:
+        message.session.ordered_away[bucket] = message.message_place
+
+
 def _seqnos_asked(message: SessionMessage) -> None:
     session = message.session
     session.high_seqnos_asked = session.high_seqnos_asked or message.message_place
@@ -247,6 +256,7 @@ REQUESTS: dict[int, Callable[[SessionMessage], None]] = {
     Opcode.DCP_SET_VBUCKET_STATE: _state_asked,
     Opcode.SET_VBUCKET: _set_vbucket_asked,
     Opcode.DEL_VBUCKET: lambda message: message.wait(0),
+    **dict.fromkeys(ENDINGS, _ordered_away),
     Opcode.GET_ALL_VB_SEQNOS: _seqnos_asked,
     Opcode.GET_CLUSTER_CONFIG: lambda _: None,
     Opcode.COLLECTIONS_GET_MANIFEST: lambda _: None,
@@ -285,6 +295,11 @@ def _reason_given(message: SessionMessage) -> None:
     for row in (message.row, batch.request_row.value_at(index)):
         if row is not None:
             reasons[int(row)] = f'the {side} says "{clipped}"'
+
+
+def _order_answered(message: SessionMessage) -> None:
+    if message.specific != Status.SUCCESS:
+        message.session.ordered_away.pop(message.requested, None)
 
 
 def _stream_refused(message: SessionMessage) -> None:
@@ -336,6 +351,7 @@ ANSWERS: dict[int, Callable[[SessionMessage], None]] = {
     Opcode.DCP_STREAM_REQ: _stream_refused,
     Opcode.DCP_OPEN: _on_opened,
     Opcode.SELECT_BUCKET: _bucket_selected,
+    **dict.fromkeys(ENDINGS, _order_answered),
     Opcode.DCP_CONTROL: _control_answered,
 }
 """What each answer says, also a refusal."""

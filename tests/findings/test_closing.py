@@ -5,19 +5,21 @@ happened to be there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from dcpinspect.findings.closing import CLOSES
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY, RULES
+from dcpinspect.protocol.statuses import Status
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.words import by_side
 from tests.captures import field
 from tests.encode import encode
-from tests.findings.checked import findings
+from tests.findings.checked import findings, found_in
 from tests.peers.script import Side, text
-from tests.streams.told import Told, opened, tables
+from tests.streams.told import Told, opened, packets, tables
 
 
 def streaming(interval: str = "20") -> Told:
@@ -403,3 +405,35 @@ def test_streams_whose_end_a_hole_may_hide_are_not_said_to_be_open() -> None:
     assert one.message == "closed by the client with 1 to 2 streams open"
     ends = {row["vbucket"]: row["end_reason"] for row in tables(talk).streams}
     assert ends == {7: "connection-closed", 8: "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("order", "key", "status", "wait", "is_why"),
+    [
+        ("delete_bucket", "b", 0, 0.02, True),
+        ("shutdown", "", 0, 0.02, True),
+        ("delete_bucket", "other", 0, 0.02, False),
+        ("delete_bucket", "b", Status.EACCESS, 0.02, False),
+        ("delete_bucket", "b", 0, 30, False),
+    ],
+)
+def test_a_client_that_had_the_bucket_deleted_is_why_the_server_closes(
+    order: str, key: str, status: int, wait: float, is_why: bool
+) -> None:
+    streams, admin = Told("reader:1"), Told("admin", port=50_001)
+    streams.hello("test/1.0", "JSON", "Collections")
+    streams.select_bucket("b")
+    streams.open("reader:1", "producer")
+    stream = streams.stream(7)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(1, "k")
+    streams.close("server")
+    admin.ask(order, key=key, status=status)
+    captured, count = packets(streams, admin), len(packets(streams))
+    own, others = captured[:count], captured[count:]
+    asked_ns = own[-2].time_ns - int(wait * 1e9)
+    shift_ns = asked_ns - others[-4].time_ns
+    moved = [replace(packet, time_ns=packet.time_ns + shift_ns) for packet in others]
+    found = found_in(sorted([*own, *moved], key=lambda packet: packet.time_ns))
+    (one,) = [one for one in found if one.rule == "connection-closed"]
+    assert (one.whose == "normal", f"after {order} in row" in one.message) == (is_why, is_why)

@@ -101,7 +101,7 @@ FINDINGS = {
     ],
     "end-reasons": [
         "note stream-end-reason (state-changed): connection 3, vb 1–3: normal",
-        "note connection-closed (by-server): connection 3: server",
+        "note connection-closed (by-server): connection 3: normal",
     ],
     "failover-log-long": [
         "warning resume-skipped (not-received): connection 5, vb 0: client",
