@@ -64,7 +64,9 @@ STRICT = bits_value(STREAM_FLAGS, ("strict-vbucket-uuid",))
 FROM_LATEST = bits_value(STREAM_FLAGS, ("from-latest",))
 IGNORE_PURGED = bits_value(STREAM_FLAGS, ("ignore-purged-tombstones",))
 CACHE_TRANSFER = bits_value(STREAM_FLAGS, ("cache-transfer",))
-TO_AN_END = bits_value(STREAM_FLAGS, ("disk-only", "to-latest", "from-latest"))
+END_FLAGS = ("disk-only", "to-latest")
+"""Names of the flags by which the server chooses the end, whatever the request asks for."""
+TO_AN_END = bits_value(STREAM_FLAGS, (*END_FLAGS, "from-latest"))
 """Flags by which the server chooses the end, or the start."""
 
 SNAPSHOT_FLAGS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.protocol.flags import SNAPSHOT_FLAGS, STREAM_FLAGS
+from dcpinspect.protocol.flags import END_FLAGS, SNAPSHOT_FLAGS, STREAM_FLAGS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rollback import CAUSES as ROLLBACK_CAUSES
 from dcpinspect.streams.transitions import SNAPSHOT_STATES
@@ -70,7 +70,8 @@ STREAMS = RecordTable(
         f"""
         opaque i64: opaque of the stream's messages
         requested_start u64: seqno asked to start after; null if the request was not captured
-        requested_end u64: seqno asked to end at
+        requested_end u64: seqno asked to end at; with the flags {" and ".join(END_FLAGS)}, the server
+            ends it at another one
         vbucket_uuid hex64: branch of the history that the client named
         snapshot_start u64: start of the snapshot that the client was in
         snapshot_end u64: its end

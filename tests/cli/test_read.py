@@ -1123,3 +1123,10 @@ def test_a_terminal_that_a_capture_is_read_from_is_told_that_it_waits() -> None:
     assert line == (
         "dcpinspect: reads a capture from this terminal, and waits for it; Ctrl-C ends it\n"
     )
+
+
+def test_a_request_whose_end_the_server_sets_has_no_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["read", str(SAMPLES / "tour.pcapng"), "--skip", "222", "-n", "1"])
+    assert "from 0, to-latest, strict-vbucket-uuid" in capsys.readouterr().out

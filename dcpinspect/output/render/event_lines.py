@@ -20,7 +20,7 @@ from dcpinspect.output.render.message_lines import seconds_text, summary
 from dcpinspect.output.render.palette import GLYPHS
 from dcpinspect.output.render.shape import begun
 from dcpinspect.protocol.column_types import RowNumbers
-from dcpinspect.protocol.flags import ENDLESS
+from dcpinspect.protocol.flags import END_FLAGS, ENDLESS
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.reading.store.store import Store
@@ -379,7 +379,8 @@ def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
     if stream["requested_start"] is None:
         return begun(story)
     end = stream["requested_end"]
-    texts = ["no end" if end == ENDLESS else f"up to {end}"]
+    has_end = {*stream["request_flags"]}.isdisjoint(END_FLAGS)
+    texts = ["no end" if end == ENDLESS else f"up to {end}"] if has_end else []
     if stream["vbucket_uuid"]:
         texts.append(f"uuid 0x{stream['vbucket_uuid']:016x}")
     if stream["snapshot_start"] or stream["snapshot_end"]:

@@ -183,7 +183,8 @@ word of DCP
     stream-id: a number that tells streams of one vbucket on one connection apart; it exists only
         where the client asked for it
     sid: the stream-id, a number that tells streams of one vbucket on one connection apart
-    high seqno: the newest seqno that a node has for a vbucket; a client that has it is up to date
+    high seqno: the newest seqno that a node has for a vbucket; a client that has it is up to date. In
+        tables it is what the node said last, so later items may have greater seqnos
     purge seqno: the seqno up to which tombstones may be gone; a client that resumes below it may
         have to begin again from 0
     tombstone: what stays of a deleted document, so that clients learn of the deletion; compaction
@@ -316,7 +317,8 @@ word of dcpinspect
     unfinished: bytes of a message whose end is not in the capture
     promised: in the range of a snapshot marker
     followed: of a rollback: the client asked again, from the rollback seqno
-    no end: a stream request with the greatest seqno as its end: the stream goes on
+    no end: a stream request with the greatest seqno as its end: the stream goes on, unless a flag as
+        to-latest sets its end
     operator: who runs servers and clients; what to do next is said first for them, then for the
         client's author
     copy: a connection that shows the conversation of another one, which counts in its place

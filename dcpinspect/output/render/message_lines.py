@@ -18,7 +18,7 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
 from dcpinspect.protocol.features import feature_name
 from dcpinspect.protocol.fields import FieldKind, Layout, bit_names
-from dcpinspect.protocol.flags import ENDLESS
+from dcpinspect.protocol.flags import END_FLAGS, ENDLESS
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.layouts.stream_commands import FAILOVER_LOG
@@ -528,9 +528,9 @@ def _request_text(numbers: Mapping[str, int | str], flags: str, value: str) -> s
     texts = []
     if "start_seqno" in numbers and "end_seqno" in numbers:
         end = numbers["end_seqno"]
-        texts.append(
-            f"from {numbers['start_seqno']}, " + ("no end" if end == ENDLESS else f"to {end}")
-        )
+        texts.append(f"from {numbers['start_seqno']}")
+        if not {*flags.split(", ")} & {*END_FLAGS}:
+            texts.append("no end" if end == ENDLESS else f"to {end}")
     if numbers.get("vbucket_uuid", "0x0000000000000000") != "0x0000000000000000":
         texts.append(f"uuid {numbers['vbucket_uuid']}")
     if numbers.get("snapshot_start_seqno") or numbers.get("snapshot_end_seqno"):

@@ -26,7 +26,7 @@ from dcpinspect.output.render.lanes import (
     paints_of,
 )
 from dcpinspect.output.render.shape import Mark, answered, by_seqno, unread
-from dcpinspect.protocol.flags import ENDLESS
+from dcpinspect.protocol.flags import END_FLAGS, ENDLESS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import StreamStory
 from dcpinspect.text import counted, escape, wrap
@@ -170,7 +170,9 @@ def request_text(story: StreamStory) -> str:
     if stream["requested_start"] is None:
         answer_text = "" if stream["answer"] == "unknown" else f", {answered(story)}"
         return f"row {stream['open_row']}: {unread(stream)}{answer_text}"
+    own_end = [name for name in stream["request_flags"] if name in END_FLAGS]
     end = "" if stream["requested_end"] == ENDLESS else f" to {stream['requested_end']}"
+    end = f" {own_end[0]}" if own_end else end
     return f"row {stream['open_row']}: from {stream['requested_start']}{end}, {answered(story)}"
 
 

@@ -11,6 +11,7 @@ from dcpinspect.output.render.timeline_text import (
     end_of,
     numbers,
     picture,
+    request_text,
     scale_of,
     seqnos_of,
 )
@@ -95,3 +96,21 @@ def test_no_line_ends_in_blanks() -> None:
     for width in (60, None):
         for line in picture(streams, Scale(1 << 40, 1, 10), [[]] * len(streams), width=width):
             assert text_of(line) == text_of(line).rstrip()
+
+
+@pytest.mark.parametrize(
+    ("flags", "end", "asked"),
+    [
+        ([], 9, "from 0 to 9, accepted"),
+        (["to-latest"], 9, "from 0 to-latest, accepted"),
+        (["strict-vbucket-uuid", "disk-only"], 2**64 - 1, "from 0 disk-only, accepted"),
+    ],
+)
+def test_an_end_that_a_flag_sets_is_not_the_one_of_the_request(
+    flags: list[str], end: int, asked: str
+) -> None:
+    talk = opened()
+    stream = talk.stream(7, end=end, flags=flags)
+    stream.end()
+    (story,) = told(talk)
+    assert request_text(story).endswith(asked)
