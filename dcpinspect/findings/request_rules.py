@@ -445,7 +445,8 @@ def _refused(
     status, session = stream.status, context.session(stream.connection)
     passed = status in _MAY_PASS and is_granted_later
     may_have_passed = status in _MAY_PASS and is_granted_later is not False
-    meaning = command_status_meaning(Opcode.DCP_STREAM_REQ, status)
+    # what the value may be is for those who cannot read it
+    meaning = command_status_meaning(Opcode.DCP_STREAM_REQ, status).partition("; the value ")[0]
     reason, cause = meaning[:1].lower() + meaning[1:], status_name(status).replace("_", "-")
     advice = _AFTER_REFUSAL.get(status)
     has_reason = stream.answered.row in session.reasons
@@ -458,6 +459,7 @@ def _refused(
         reason, advice = fault or (reason, advice)
     if status == Status.NOT_MY_VBUCKET:
         advice = _elsewhere(context, number)
+        reason += "; it sent a cluster map" * (stream.vbucket in session.redirects)
         names = session.redirects.get(stream.vbucket, "")
         link = context.by_number[stream.connection]
         is_told_to = names is None or (names != "" and link.node(names) == link.server)
