@@ -429,14 +429,15 @@ class Clients:
         if is_later or elsewhere.time_ns >= loss.time_ns:
             return True
         client = self._context.clients[stream.connection]
-        if self.taken_up_by(loss.stream) is not None or self._context.members.may_have_given(
-            client, loss.received_ns
+        members, vbucket = self._context.members, int(stream.vbucket)
+        if self.taken_up_by(loss.stream) is not None or members.may_have_given(
+            client, vbucket, loss.received_ns
         ):
             return True
         # another node already streamed the vbucket to the client
         if not loss.is_rollback and elsewhere.until_ns > loss.time_ns:
             return True
-        return self.may_have_said(int(stream.connection), loss.time_ns, vbucket=int(stream.vbucket))
+        return self.may_have_said(int(stream.connection), loss.time_ns, vbucket=vbucket)
 
     def taken_up_by(self, stream: int) -> int | None:
         """Returns the first stream that goes on, in place of its client's own for it, with what a

@@ -40,7 +40,7 @@ class Members:
         self._in_order: dict[int, tuple[RowNumbers, RowNumbers]] = {}
         self._of_client: dict[str, tuple[list[int], list[int]]] = {}
         self._has_only_some: dict[str, bool | None] = {}
-        self._divided_ns: dict[str, list[int]] = {}
+        self._divisions: dict[str, tuple[RowNumbers, RowNumbers]] = {}
         self._streams_of_group: dict[int, RowNumbers] = {}
 
     def are_of_group(self, connection: int, other: int) -> bool:
@@ -205,32 +205,35 @@ class Members:
             self._has_only_some[client] = any(listed - vbuckets for listed in here) or has_all
         return self._has_only_some[client]
 
-    def may_have_given(self, client: str, time_ns: int) -> bool:
+    def may_have_given(self, client: str, vbucket: int, time_ns: int) -> bool:
         """Returns whether a client may have given a vbucket that it lost to a member that was not
         captured: it may have only some vbuckets, and just then gave up others, or took new ones.
         """
         if self.has_only_some(client) is False:
             return False
-        times = self._times_of_dividing(client)
-        first = bisect_left(times, time_ns - PATIENCE_NS)
-        return first < len(times) and times[first] <= time_ns + PATIENCE_NS
+        times, vbuckets = self._divided(client)
+        first, end = np.searchsorted(times, (time_ns - PATIENCE_NS, time_ns + PATIENCE_NS + 1))
+        return bool((vbuckets[first:end] != vbucket).any())
 
-    def _times_of_dividing(self, client: str) -> list[int]:
+    def _divided(self, client: str) -> tuple[RowNumbers, RowNumbers]:
         """Returns when a client closed a stream that it did not ask for again, or asked for a
-        vbucket for the first time after it had asked for no new one for a while; sorted.
+        vbucket for the first time after it had asked for no new one for a while, in order; and the
+        vbuckets.
         """
-        if client in self._divided_ns:
-            return self._divided_ns[client]
-        context, streams = self._context, self._context.streams
-        numbers = context.consumers.of_name[client]
-        requests = np.concatenate([context.streams_of(number) for number in numbers])
-        previous = context.of_client.previous[requests]
-        given_up = requests[(streams.closed_row[requests] >= 0) & ~np.isin(requests, previous)]
-        first_ns = np.sort(streams.opened.time[requests[previous < 0]])
-        taken_ns = first_ns[1:][np.diff(first_ns) > _AWAY_NS]
-        times: list[int] = np.sort(np.append(streams.closed_time[given_up], taken_ns)).tolist()
-        self._divided_ns[client] = times
-        return times
+        if client not in self._divisions:
+            context, streams = self._context, self._context.streams
+            numbers = context.consumers.of_name[client]
+            requests = np.concatenate([context.streams_of(number) for number in numbers])
+            previous = context.of_client.previous[requests]
+            given_up = requests[(streams.closed_row[requests] >= 0) & ~np.isin(requests, previous)]
+            first = requests[previous < 0]
+            first = first[np.argsort(streams.opened.time[first], kind="stable")]
+            taken = first[1:][np.diff(streams.opened.time[first]) > _AWAY_NS]
+            times = np.append(streams.closed_time[given_up], streams.opened.time[taken])
+            vbuckets = streams.vbucket[np.append(given_up, taken)].astype(np.int64)
+            order = np.argsort(times, kind="stable")
+            self._divisions[client] = times[order], vbuckets[order]
+        return self._divisions[client]
 
     def _starts_and_pauses(self, client: str) -> tuple[list[int], list[int]]:
         """Returns when a client began a connection, and had no other; and when it did so after it
@@ -254,7 +257,7 @@ class Members:
         is_pause &= (heard_ns - times > PATIENCE_NS)[:-1] & context.granted[requests[:-1]]
         pauses_ns: list[int] = times[:-1][is_pause].tolist()
         # who has had all vbuckets once, and gave some away, shares them, too
-        if self.has_only_some(client) is not False or self._times_of_dividing(client):
+        if self.has_only_some(client) is not False or len(self._divided(client)[0]):
             pauses_ns += [time_ns for time_ns, away_ns in starts if away_ns > _AWAY_NS]
         return [time_ns for time_ns, _ in starts], sorted(pauses_ns)
 

@@ -461,7 +461,7 @@ def test_a_board_without_a_clock_is_read_whole_and_its_times_are_told_as_damaged
     path = Path(__file__).parents[1] / "captures" / "field" / "f17-negative-times.pcap"
     assert main(["check", str(path)]) == 3
     out, err = capsys.readouterr()
-    assert out.startswith("nothing wrong: 345 messages, 5 streams, 100 % of bytes decoded")
+    assert out.startswith("no errors or warnings: 345 messages, 5 streams, 100 % of bytes decoded")
     assert "2255" not in out + err
     assert "offset 56: the time is before 1970 or after 2262" in err
 
