@@ -7,12 +7,11 @@ draw in ASCII.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import attrgetter
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from rich.style import Style
 from rich.text import Text
 from textual.app import App
@@ -20,59 +19,44 @@ from textual.app import App
 from dcpinspect.arrays import IntArray
 from dcpinspect.findings.finding import Finding
 from dcpinspect.output.render.lanes import Scale
+from dcpinspect.output.render.sparkline import BLOCKS
 from dcpinspect.output.render.timeline_text import end_of, numbers
+from dcpinspect.protocol.message import Severity
 from dcpinspect.text import clip
 from dcpinspect.tui import theme
 from dcpinspect.tui.theme import Glyphs
 
-BLOCKS = "▁▂▃▄▅▆▇█"
-_DRAWN = f"[{BLOCKS}─]+"
+_DRAWN = f"[{BLOCKS}]+"
 APART = 2
 """Least number of columns between two labels of an axis."""
 LABEL = 9
 """Width of the numbers beside a chart, with a blank behind them, in terminal columns."""
 
-Values = npt.NDArray[np.float64]
 Line = tuple[str, str]
 """A text and its style: heading, chart, marks or empty."""
 
 
-class Happened(NamedTuple):
-    """A finding in a connection."""
-
-    connection: int
-    time_ns: int
-    """Nanoseconds since 1970."""
-    sign: str
-    severity: str
+Happened = tuple[int, Severity]
+"""When a finding occurred, in nanoseconds since 1970, and how severe it is."""
 
 
-def happenings(findings: Sequence[Finding], glyphs: Glyphs) -> list[Happened]:
-    """Returns errors and warnings that are no effects, each case at its first message, in order."""
-    happened = [
-        Happened(
-            case.places[0].connection,
-            case.places[0].time_ns,
-            glyphs.of_severity(finding.severity),
-            finding.severity,
-        )
+def happenings(findings: Sequence[Finding]) -> list[Happened]:
+    """Returns errors and warnings that are no effects, each case at its first message."""
+    return [
+        (case.places[0].time_ns, finding.severity)
         for finding in findings
         if finding.severity != "note" and finding.effect_of is None
         for case in finding.case_of_each
         if case.places
     ]
-    return sorted(happened, key=attrgetter("time_ns"))
 
 
-def columns(values: Values, height: int, *, limit: float | None = None) -> list[str]:
+def columns(values: IntArray, height: int) -> list[str]:
     """Returns lines from the top down, with one column per value. A column is as high as the share
-    of its value in ``limit``.
-
-    Without ``limit``, the greatest value counts as the whole. Only the value 0 has an empty column.
+    of its value in the greatest. Only the value 0 has an empty column.
     """
-    top = max(float(values.max(initial=0)), 0) if limit is None else limit
-    share = values / top if top > 0 else np.zeros(len(values))
-    eighths = np.clip(np.ceil(share * height * 8), 0, height * 8).astype(np.int64)
+    share = values / max(1, int(values.max(initial=0)))
+    eighths = np.ceil(share * height * 8).astype(np.int64)
     glyphs = np.array([" ", *BLOCKS])
     return [
         "".join(glyphs[np.clip(eighths - 8 * below, 0, 8)]) for below in reversed(range(height))
@@ -88,10 +72,10 @@ def short(number: float) -> str:
     raise AssertionError
 
 
-def over(scale: Scale, values: IntArray, span_ns: int) -> Values:
+def over(scale: Scale, values: IntArray, span_ns: int) -> IntArray:
     """Returns the greatest value in each cell of an axis of time."""
     times = scale.first + np.arange(scale.cells) * scale.step
-    drawn = np.zeros(scale.cells)
+    drawn = np.zeros(scale.cells, np.int64)
     has_values = times < len(values) * span_ns
     if has_values.any():
         spans = times[has_values] // span_ns
@@ -100,44 +84,33 @@ def over(scale: Scale, values: IntArray, span_ns: int) -> Values:
 
 
 def chart(
-    title: str,
     values: IntArray,
     span_ns: int,
-    length_ns: int,
+    ends: tuple[int, int],
     *,
     width: int,
     height: int,
-    write: Callable[[float], str] = short,
-    limit: int | None = None,
+    glyphs: Glyphs,
     events: Sequence[Happened] = (),
-    first_ns: int = 0,
 ) -> Iterator[Line]:
-    """Yields a heading, ``height`` lines of columns with numbers beside them, a sign below each
-    column that has findings, and the axis of time, from the begin of the capture to its end.
+    """Yields ``height`` lines of columns with numbers beside them, a sign below each column that has
+    findings, and the axis of time, from the begin of the capture to its end.
 
-    ``span_ns``: length of each value's span since the capture began at ``first_ns``.
-    ``length_ns``: length of the capture. ``write``: writes the greatest value. ``limit``: the
-    greatest value that should occur; a line marks it where no column covers it.
+    ``span_ns``: length of each value's span. ``ends``: when the capture began and ended, in
+    nanoseconds since 1970.
     """
-    scale = time_scale(length_ns, width - LABEL)
+    scale = time_scale(ends[1] - ends[0], width - LABEL)
     drawn = np.repeat(over(scale, values, span_ns), scale.wide)
-    top = max(float(drawn.max(initial=0)), limit or 0)
-    lines = columns(drawn, height, limit=top)
-    if limit is not None and top:
-        row = min(height - 1, int((1 - limit / top) * height))
-        lines[row] = "".join("─" if glyph == " " else glyph for glyph in lines[row])
-    yield clip(title, width), "heading"
-    for number, line in enumerate(lines):
-        mark = write(top) if not number else "0" if number == height - 1 else ""
+    for number, line in enumerate(columns(drawn, height)):
+        mark = short(drawn.max(initial=0)) if not number else "0" if number == height - 1 else ""
         yield clip(f"{mark:>{LABEL - 1}} {line}", width), "chart"
     if events:
-        times = np.array([max(0, happened.time_ns - first_ns) for happened in events], np.uint64)
         signs = [" "] * scale.columns
-        placed = zip((scale.cell(times) * scale.wide).tolist(), events, strict=True)
-        for column, happened in sorted(placed, key=lambda pair: pair[1].severity, reverse=True):
-            signs[column] = happened.sign  # an error stands before a warning
+        for time_ns, severity in sorted(events, key=itemgetter(1), reverse=True):
+            cell = min(max(0, time_ns - ends[0]) // scale.step, scale.cells - 1)
+            signs[cell * scale.wide] = glyphs.of_severity(severity)  # an error covers a warning
         yield f"{'':>{LABEL}}{''.join(signs)}", "marks"
-    yield clip(f"{'':>{LABEL}}{axis(length_ns, width - LABEL)}", width), ""
+    yield clip(f"{'':>{LABEL}}{axis(ends[1] - ends[0], width - LABEL)}", width), ""
 
 
 def painted(lines: Iterable[Line], app: App[Any]) -> Text:

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcpinspect.output.render.sparkline import BLOCKS
 from dcpinspect.text import cells
 from dcpinspect.tui.charts import (
-    BLOCKS,
+    Happened,
     axis,
     chart,
     columns,
@@ -17,6 +19,7 @@ from dcpinspect.tui.charts import (
     short,
     time_scale,
 )
+from dcpinspect.tui.theme import UNICODE
 
 VALUES = st.lists(st.integers(0, 2**40), max_size=130).map(
     lambda values: np.array(values, np.int64)
@@ -37,7 +40,7 @@ def test_the_greatest_value_is_in_a_cell_of_its_time(
 def test_columns_are_as_high_as_their_share_and_nothing_is_only_for_nothing(
     values: np.ndarray[tuple[int], np.dtype[np.int64]], height: int
 ) -> None:
-    lines = columns(values.astype(np.float64), height)
+    lines = columns(values, height)
     assert len(lines) == height
     assert all(len(line) == len(values) for line in lines)
     eighths = [
@@ -51,30 +54,24 @@ def test_columns_are_as_high_as_their_share_and_nothing_is_only_for_nothing(
         assert drawn < height * 8 or value * height * 8 > most * (height * 8 - 1)
 
 
-@given(VALUES, st.integers(1, 300), st.integers(2, 8), st.one_of(st.none(), st.integers(0, 2**40)))
+@given(VALUES, st.integers(1, 300), st.integers(2, 8))
 def test_a_chart_keeps_to_its_width(
-    values: np.ndarray[tuple[int], np.dtype[np.int64]], width: int, height: int, limit: int | None
+    values: np.ndarray[tuple[int], np.dtype[np.int64]], width: int, height: int
 ) -> None:
-    series = values, 100_000_000, 12_250_000_000
-    drawn = chart("title", *series, width=width, height=height, limit=limit)
-    lines = [line for line, _ in drawn]
-    assert len(lines) == height + 2
+    series = values, 100_000_000, (0, 12_250_000_000)
+    lines = [line for line, _ in chart(*series, width=width, height=height, glyphs=UNICODE)]
+    assert len(lines) == height + 1
     assert all(cells(line) <= width for line in lines)
 
 
-def test_a_limit_is_a_line_of_its_own() -> None:
-    four = chart("of four", np.array([1, 2, 4]), 1, 2, width=12, height=4, limit=4)
-    assert [line for line, _ in four][1:-1] == [
-        "       4 ──█",
-        "           █",
-        "          ██",
-        "       0 ███",
-    ]
-    more = chart("more", np.array([8]), 2, 1, width=10, height=2, limit=4)
-    assert [line for line, _ in more][1:-1] == [
-        "       8 █",
-        "       0 █",
-    ]
+def test_findings_have_signs_below_the_chart_and_an_error_covers_a_warning() -> None:
+    found: list[Happened] = [(107, "warning"), (102, "error"), (103, "warning")]
+    form: dict[str, Any] = {"width": 19, "height": 2, "glyphs": UNICODE}
+    drawn = chart(np.array([1, 2, 4]), 4, (100, 110), events=found, **form)
+    lines = [line for line, _ in drawn]
+    assert lines[2] == "          ✖ !  "
+    both = chart(np.array([1]), 10, (100, 110), events=[(103, "error"), (103, "warning")], **form)
+    assert "!" not in "".join(line for line, _ in both)
 
 
 @pytest.mark.parametrize(
@@ -109,5 +106,5 @@ def test_an_axis_begins_and_ends_with_the_capture() -> None:
 
 
 def test_what_came_late_stands_late() -> None:
-    three = chart("three", np.array([0, 1, 2, 4]), 2, 9, width=19, height=1)
-    assert [line for line, _ in three][1] == "       4   ▂▂▄▄██  "
+    three = chart(np.array([0, 1, 2, 4]), 2, (0, 9), width=19, height=1, glyphs=UNICODE)
+    assert next(three)[0] == "       4   ▂▂▄▄██  "

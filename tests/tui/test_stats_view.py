@@ -1,17 +1,18 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from textual.widgets import Static
 
+from dcpinspect.output.render.sparkline import BLOCKS
 from dcpinspect.output.statistics import Charts, Statistics
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.text import cells
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.charts import BLOCKS, LABEL, Happened
-from dcpinspect.tui.stats_view import HEIGHT, page
+from dcpinspect.tui.stats_view import page
 from tests.captures import field
 from tests.tui.screens import SAMPLES, Keys, play, press, screen
 
@@ -31,7 +32,7 @@ def test_it_says_what_stats_says_and_scrolls() -> None:
 def test_lines_of_a_narrow_screen_do_not_go_on_in_the_next_one() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "5")
-        assert "49  10.9 %" in screen(app)
+        assert re.search(r"dcp_mutation request +49 ", screen(app))
         drawn = str(app.navigation.stats.query_one("#stats-text", Static).content)
         assert "connection 7  10.11.0.2:11210 >" in drawn, "a line for what is not 0"
         assert (
@@ -63,71 +64,38 @@ def test_lines_keep_to_their_width(sample: str, width: int) -> None:
 
 
 def test_it_says_how_often_how_large_how_fast() -> None:
-    text = "\n".join(line for line, _ in page(*of("rollback.pcap"), width=120))
-    for part in (
-        "dcp_mutation request                     84  52.2 %",
-        "and 10 more, see below",
-        "connection 1: bytes not acknowledged, at most 11,270, 8.6 % of its window of 131,072",
+    lines = [line for line, _ in page(*of("rollback.pcap"), width=120)]
+    words = [line.split() for line in lines]
+    for begin in (
+        "dcp_mutation request 84",
+        "and 10 more with less",
+        "connection 1, 8.6 % of 131,072 11,270",
+        "connection 2 2.6 ms",
+        "connection 1 0.306 ms",
         "captured bytes",
     ):
-        assert part in text
+        assert any(line[: len(begin.split())] == begin.split() for line in words), begin
 
 
-def test_headings_keep_the_window_and_counts_are_whole_in_80_columns() -> None:
-    lines = [line.rstrip() for line, _ in page(*of("large.pcapng.gz"), width=78)]
-    window = "con 1: bytes not acknowledged, at most 1,048,814, 50.0 % of window 2,097,152"
-    assert window in lines
+def test_windows_and_counts_are_whole_in_80_columns() -> None:
+    lines = [line for line, _ in page(*of("large.pcapng.gz"), width=78)]
+    assert any(re.search(r", 50.0 % of 2,097,152 +1,048,814 ", line) for line in lines)
     assert any(line.startswith("dcp_stream_req request") and " 1,024 " in line for line in lines)
-
-
-def test_times_of_answers_have_the_unit_of_their_heading_on_the_axis_too() -> None:
-    lines = [line for line, _ in page(*of("rollback.pcap"), width=120)]
-    title = "connection 2: slowest answer to a request, at most 2.6 ms"
-    assert lines[lines.index(title) + 1].startswith("  2.6 ms ")
-    title = "connection 1: slowest answer to a request, at most 0.306 ms"
-    assert lines[lines.index(title) + 1].startswith("0.306 ms ")
 
 
 def test_of_nothing_there_is_nothing() -> None:
     assert list(page(Charts(), [], width=80)) == []
 
 
-def test_charts_of_a_connection_mark_when_something_was_found() -> None:
-    charts, rows = of("rollback.pcap")
-    connection, span_ns, values = charts.round_trips[0]
-    at = charts.ends[0] + int(values.nonzero()[0][0]) * span_ns + span_ns // 2
-    found = [
-        Happened(connection, at, "!", "warning"),
-        Happened(99, at, "✖", "error"),
-    ]
-    lines = [line for line, _ in page(charts, rows, width=100, events=found)]
-    title = next(
-        place
-        for place, line in enumerate(lines)
-        if line.startswith(f"connection {connection}: slowest answer to a request")
-    )
-    marks = next(line for line in lines[title:] if "!" in line)
-    assert marks.strip() == "!"
-    assert not any("✖" in line for line in lines), "of another connection"
-    for number, line in enumerate(lines[1:]):
-        assert not line.startswith("con") or not lines[number], "a blank line before each heading"
-    assert values.any()
-
-
-def test_charts_end_with_the_last_packet_and_outstanding_bytes_stay_until_then() -> None:
-    lines = [line for line, _ in page(*of(field("p06-zero-window")), width=90)]
-    for title in ("connection 1: slowest answer",):
-        first = next(number for number, line in enumerate(lines) if line.startswith(title))
-        bars = {
-            column
-            for line in lines[first + 1 : first + 1 + HEIGHT]
-            for column, glyph in enumerate(line[LABEL:])
-            if glyph in BLOCKS
-        }
-        assert bars <= {0, 1, 2}, "all came in 0.8 s of 66 s"
-        assert bars
-        assert lines[first + 1 + HEIGHT].endswith("66.213 s")
-    outstanding = next(
-        number for number, line in enumerate(lines) if "bytes not acknowledged" in line
-    )
-    assert lines[outstanding + HEIGHT] == f"{0:>{LABEL - 1}} {BLOCKS[0] * (90 - LABEL)}"
+def test_blocks_stand_below_their_time_up_to_the_end_of_the_capture() -> None:
+    lines = [line for line, _ in page(*of(field("p06-zero-window")), width=120)]
+    heading = next(line for line in lines if line.startswith("slowest answer to a request"))
+    begin = heading.index("0 s")
+    assert heading.endswith("66.213 s")
+    answers = lines[lines.index(heading) + 1]
+    bars = {column - begin for column, glyph in enumerate(answers) if glyph in BLOCKS}
+    assert bars <= {0, 1, 2}, "all came in 0.8 s of 66 s"
+    assert bars
+    heading = next(line for line in lines if line.startswith("bytes not acknowledged"))
+    outstanding = lines[lines.index(heading) + 1]
+    assert len(outstanding) >= len(heading), "outstanding bytes stay until the end"
