@@ -4,7 +4,7 @@ time is limited.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
 from dcpinspect.streams.words import NO_STREAM_END
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tui.vbucket_cells import whole_numbers
 
 if TYPE_CHECKING:
     from dcpinspect.tui.results import Results
@@ -34,10 +33,6 @@ _IS_EVENT = np.array([Trait.EVENT in opcode_traits(code) for code in range(256)]
 
 Counts = npt.NDArray[np.uint32]
 Signs = npt.NDArray[np.int8]
-
-
-LEVELS = 8
-"""Number of colours of counts."""
 
 
 SIGNS = (
@@ -58,6 +53,8 @@ colours of severities.
 REQUEST, CLOSED, END, REFUSED, ROLLBACK, LOSS, UNEXPLAINED, WARNING, ERROR = range(1, len(SIGNS))
 SEVERITIES: Mapping[int, Severity] = {WARNING: "warning", ERROR: "error"}
 """Signs that stand for findings."""
+_FOUND = {severity: sign for sign, severity in SEVERITIES.items()}
+_ANSWERS = {"refused": REFUSED, "rollback": ROLLBACK}
 
 
 def _in_longer_spans(counts: Counts) -> Counts:
@@ -140,82 +137,40 @@ def signs(
     each vbucket, -1 for none.
     """
     cell_signs = np.zeros(shape, np.int8)
-
-    def add_sign(sign: int, vbuckets: IntArray, times: IntArray) -> None:
-        is_known = vbuckets < len(place_of)
-        line, column = (
-            place_of[vbuckets[is_known]],
-            np.maximum(times[is_known] - heat.start_ns, 0) // (heat.span_ns * together),
-        )
-        is_shown = line >= 0
-        np.maximum.at(
-            cell_signs, (line[is_shown], np.minimum(column[is_shown], shape[1] - 1)), np.int8(sign)
-        )
-
     if not cell_signs.size:
         return cell_signs
-    streams = results.records.get("streams")
-    if streams is not None and len(streams):
-        vbucket, begin, end = (
-            whole_numbers(streams, name) for name in ("vbucket", "first_time", "last_time")
-        )
-        add_sign(REQUEST, vbucket, begin)
-        reasons = streams.values("end_reason")
-        is_closed = [row for row, reason in enumerate(reasons) if reason in NO_STREAM_END]
-        has_end = [
-            row
-            for row, reason in enumerate(reasons)
-            if reason is not None and reason not in NO_STREAM_END
-        ]
-        links = results.records.get("connections")
-        if links is not None:  # a stream ends with its connection, however long it was quiet
-            closed = dict(zip(links.values("connection"), links.values("last_time"), strict=True))
-            connections = streams.values("connection")
-            end[is_closed] = [closed.get(connections[row], end[row]) for row in is_closed]
-        for sign, rows in (
-            (CLOSED, is_closed),
-            (END, has_end),
-            (REFUSED, streams.rows_with("answer", "refused")),
-            (ROLLBACK, streams.rows_with("answer", "rollback")),
-        ):
-            sign_rows = np.asarray(rows, np.int64)
-            add_sign(sign, vbucket[sign_rows], end[sign_rows])
-    gaps = results.records.get("gaps")
-    if gaps is not None and len(gaps):
-        vbucket, time = (whole_numbers(gaps, name) for name in ("vbucket", "last_time"))
-        for sign in (LOSS, UNEXPLAINED):
-            with_cause = gaps.rows_with("cause", SIGNS[sign].word)
-            add_sign(sign, vbucket[with_cause], time[with_cause])
-    for sign, severity in SEVERITIES.items():
-        places = [
-            (number, case.places[0].time_ns)
-            for finding in results.findings
-            if finding.severity == severity and finding.effect_of is None
-            for case in finding.case_of_each
-            if case.places
-            for number in case.vbuckets
-        ]
-        vbucket, time = np.array(places, np.int64).reshape(-1, 2).T
-        add_sign(sign, vbucket, time)
+    happened = np.array(list(_happened(results)), np.int64).reshape(-1, 3)
+    sign, vbucket, time_ns = happened[happened[:, 1] < len(place_of)].T
+    line = place_of[vbucket]
+    column = np.maximum(time_ns - heat.start_ns, 0) // (heat.span_ns * together)
+    is_shown = line >= 0
+    cells = line[is_shown], np.minimum(column[is_shown], shape[1] - 1)
+    np.maximum.at(cell_signs, cells, sign[is_shown].astype(np.int8))
     return cell_signs
 
 
-def edges(values: IntArray) -> list[int]:
-    """Returns the least value of each level, rising. Each level has about as many cells, so who has
-    more is seen even if all values are close together or one is far from the others.
-    """
-    sorted_values = np.sort(values[values > 0])
-    if not len(sorted_values):
-        return []
-    return [
-        int(edge)
-        for edge in np.unique(sorted_values[np.arange(LEVELS) * len(sorted_values) // LEVELS])
-    ]
-
-
-def levels(values: IntArray, steps: list[int]) -> IntArray:
-    """Returns the level of each value: 1 to 8, 0 for the value 0. Level 8 always occurs if a value
-    is above 0.
-    """
-    reached = np.searchsorted(np.array(steps, np.int64), values, "right")
-    return np.where(values > 0, LEVELS - len(steps) + reached, 0)
+def _happened(results: Results) -> Iterator[tuple[int, int, int]]:
+    """Yields signs, each with its vbucket and its time, in nanoseconds since 1970."""
+    records = results.records
+    links, streams, gaps = (records.get(name) for name in ("connections", "streams", "gaps"))
+    closed = {} if links is None else dict(links.rows("connection", "last_time"))
+    names = ("vbucket", "connection", "first_time", "last_time", "end_reason", "answer")
+    for vbucket, connection, begin, end, reason, answer in streams.rows(*names) if streams else ():
+        yield REQUEST, vbucket, begin
+        if reason in NO_STREAM_END:
+            # a stream ends with its connection, however long it was quiet
+            yield CLOSED, vbucket, closed.get(connection, end)
+        elif reason is not None:
+            yield END, vbucket, end
+        if answer in _ANSWERS:
+            yield _ANSWERS[answer], vbucket, end
+    if gaps is not None:
+        for sign in (LOSS, UNEXPLAINED):
+            with_cause = gaps.take(gaps.rows_with("cause", SIGNS[sign].word))
+            for vbucket, time_ns in with_cause.rows("vbucket", "last_time"):
+                yield sign, vbucket, time_ns
+    for finding in results.findings:
+        if finding.severity in _FOUND and finding.effect_of is None:
+            for case in finding.case_of_each:
+                for vbucket in case.vbuckets if case.places else ():
+                    yield _FOUND[finding.severity], vbucket, case.places[0].time_ns

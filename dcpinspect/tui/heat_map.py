@@ -17,16 +17,7 @@ from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.timeline_text import numbers, time_since
 from dcpinspect.text import counted
 from dcpinspect.tui import theme
-from dcpinspect.tui.charts import short
-from dcpinspect.tui.heat import (
-    MOST,
-    SEVERITIES,
-    SIGNS,
-    Heat,
-    edges,
-    levels,
-    signs,
-)
+from dcpinspect.tui.heat import MOST, SEVERITIES, SIGNS, Heat, signs
 from dcpinspect.tui.line_view import LineView, Piece, flowed
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_cells import Cells, sign_of
@@ -78,8 +69,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         """Number of columns of a cell."""
         self.amounts = np.zeros((0, 0), np.int64)
         """Number of items in each cell."""
-        self._levels = self.amounts
-        self._edges: list[int] = []
+        self._eighths = self.amounts
+        """How high the bar of each cell is, in eighths of a line: its share in the greatest."""
         self._signs = np.zeros((0, 0), np.int8)
         self._wanted: tuple[int, int | None] = 0, None
         """Vbucket and time of the cursor, at first the worst; they stay when the size of the cells
@@ -111,7 +102,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self.groups = [(numbers[0], numbers[-1]) for numbers in shared]
         self._worst = [max(numbers, key=self.cells.rank) for numbers in shared]
         self._labels = [
-            f"{first:<4} {self.cells.short_words(first)}"
+            f"{first:<4} {self._words(first)}"
             if self.cells.has_few
             else f"{f'{first}–{last}'.removesuffix(f'–{first}'):>{LABEL - 4}}"
             for first, last in self.groups
@@ -122,8 +113,9 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self._spans = -(-used // width) or 1
         self.amounts = self._heat.cells(self.groups, self._spans)
         self._wide = max(1, width // max(1, self.amounts.shape[1]))
-        self._edges = edges(self.amounts.reshape(-1))
-        self._levels = levels(self.amounts, self._edges)
+        most = max(1, self.amounts.max(initial=0))
+        # an eighth less than fits, so that rows do not touch
+        self._eighths = -(-(8 * self.form.high - 1) * self.amounts // most)
         place_of = np.full(max(vbuckets, default=-1) + 1, -1, np.int64)
         for line, (first, last) in enumerate(self.groups):
             place_of[first : last + 1] = line
@@ -133,6 +125,13 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self.at = self._cell(*self._wanted)
         self.bring()
         self.post_message(self.Moved(self))
+
+    def _words(self, number: int) -> str:
+        """Returns how a vbucket stands; of one that ended unasked, also why."""
+        words = self.cells.short_words(number)
+        reasons = {self._results.end_reason(row) for row in self.cells.by_number[number]}
+        unasked = sorted(filter(None, reasons - {"closed"}))
+        return f"{words}: {unasked[0]}" if words == "ended" and unasked else words
 
     # -- the cursor
 
@@ -282,14 +281,14 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         is_cursor = [
             column == self.column and row == self.row for column in range(self.amounts.shape[1])
         ]
-        for (level, sign, is_here), run in groupby(
-            zip(self._levels[row].tolist(), self._signs[row].tolist(), is_cursor, strict=True)
+        for (amount, sign, is_here), run in groupby(
+            zip(self._eighths[row].tolist(), self._signs[row].tolist(), is_cursor, strict=True)
         ):
             count = sum(1 for _ in run)
-            eighths = min(8, max(0, level * high - 8 * (high - 1 - part)))
+            eighths = min(8, max(0, amount - 8 * (high - 1 - part)))
             text, style = (
                 (self._glyphs.blocks[eighths - 1] if eighths else " ") * self._wide,
-                base + self._paint(level),
+                base + self._paint(-(-8 * amount // (8 * high - 1))),
             )
             if sign and part == high - 1:
                 text = self._letter(sign) + text[1:]
@@ -331,17 +330,11 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     def legend(self, width: int) -> Text:
         """Returns what colours and signs mean, in lines that fit."""
-        # in rows of one line a sign takes the place of what came then
-        is_seen = self._signs == 0 if self.form.high == 1 else self._levels > 0
-        seen = set(self._levels[is_seen].tolist())
-        entries = [
-            Text.assemble((self._glyphs.blocks[level], self._paint(level + 1)), f" {short(edge)}+")
-            for level, edge in enumerate(self._edges, 8 - len(self._edges))
-            if level + 1 in seen
-        ]
-        title = "items are hidden behind these signs:" if self._edges else "no items"
-        title = "items a cell:" if entries else title
+        blocks = enumerate(self._glyphs.blocks[:-1], 2)
+        scale = [(block, self._paint(level)) for level, block in blocks]
+        most = f" items, at most {self.amounts.max(initial=0):,} a cell"
+        entries = [Text.assemble(*scale, most) if self.amounts.any() else Text("no items")]
         for sign in np.unique(self._signs[self._signs > 0]).tolist():
             letter = self._letter(sign), self._paint_of_sign(sign)
             entries.append(Text.assemble(letter, f" {SIGNS[sign].word}"))
-        return flowed(Text(title), entries, width)
+        return flowed(Text(), entries, width)

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dcpinspect.output.render import lanes, verdict
 from dcpinspect.output.render.palette import PAINTS
@@ -18,8 +16,6 @@ from dcpinspect.tui.heat import (
     SIGNS,
     SPANS,
     Heat,
-    edges,
-    levels,
     signs,
 )
 from dcpinspect.tui.results import Results
@@ -115,26 +111,3 @@ def test_an_error_of_a_vbucket_wins_over_all_that_happened() -> None:
         found = signs(results.heat, results, place_of, (9, results.heat.used), 1)
     assert found.max() == ERROR
     assert sorted(set(np.nonzero(found == ERROR)[0].tolist())) == [2, 5, 8]
-
-
-@given(st.lists(st.integers(0, 2**62), min_size=1, max_size=50))
-def test_levels_rise_with_what_they_count(values: list[int]) -> None:
-    counted = np.array(values, np.int64)
-    found = levels(counted, edges(counted))
-    assert ((found == 0) == (counted == 0)).all()
-    assert (found <= 8).all()
-    assert (np.diff(found[np.argsort(counted, kind="stable")]) >= 0).all()
-    assert not counted.any() or found.max() == 8
-
-
-def test_values_that_are_close_together_have_different_levels() -> None:
-    counted = np.arange(1_000_000, 1_000_800)
-    assert np.bincount(levels(counted, edges(counted)), minlength=9).tolist() == [
-        0,
-        *[100] * 8,
-    ]
-
-
-def test_one_value_far_from_the_others_leaves_them_apart() -> None:
-    counted = np.array([*range(1, 64), 10**15])
-    assert len(set(levels(counted, edges(counted)).tolist())) == 8

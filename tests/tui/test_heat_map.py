@@ -87,7 +87,7 @@ def test_a_row_begins_with_how_its_vbucket_stands_and_enter_there_asks_for_no_ti
         heat, view = app.navigation.vbuckets.heat, app.navigation.vbuckets
         assert (view.form, heat.vbucket, heat.since_ns) == ("heat", 48, None), "the worst"
         rows = [line.split()[:3] for line in screen(app).splitlines()[3:12]]
-        assert rows[2:4] == [["✖", "42", "orphaned"], ["■", "43", "ended"]]
+        assert rows[2:4] == [["✖", "42", "orphaned"], ["■", "43", "ended:"]]
         assert rows[8][:2] == ["✖", "48"]
         assert heat.spoken() == ""
         assert "vb 48  10.11.0.1 consumer · rolled-back\n" in re.sub(r" *\n", "\n", screen(app))
@@ -114,6 +114,26 @@ def test_the_label_of_a_tall_row_stands_in_the_line_of_its_letters() -> None:
             is_last = line % high == high - 1
             assert text[2:14].split() == ([str(numbers[line // high]), "ended"] if is_last else [])
             assert ("Q" in text, "C" in text, "E" in text) == (is_last,) * 3
+
+    play("rollback.pcap", scene)
+
+
+def test_a_bar_is_as_high_as_its_share_in_the_greatest() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await to_heat(app, pilot)
+        heat, blocks = app.navigation.vbuckets.heat, " " + app.glyphs.blocks
+        high, most = heat.form.high, heat.amounts.max()
+        seen = 0
+        for row, amounts in enumerate(heat.amounts.tolist()):
+            lines = [heat.render_line(heat.HEAD + row * high + line).text for line in range(high)]
+            for column, amount in enumerate(amounts):
+                cell = [line[heat._label_width + column * heat._wide] for line in lines]
+                if cell[-1] in blocks:  # no letter
+                    eighths = sum(blocks.index(glyph) for glyph in cell)
+                    assert eighths == -(-(8 * high - 1) * amount // most)
+                    seen += amount > 0
+        assert seen > 10
+        assert f"at most {most} a cell" in screen(app)
 
     play("rollback.pcap", scene)
 
