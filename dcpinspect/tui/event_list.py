@@ -85,15 +85,12 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
     def point(self, place: int) -> None:
         """Puts the cursor on an event because something else points there."""
         self.at = place
-        room = self.size.height - self.HEAD
-        wrapped = range(self.count) if self.count <= room else ()
-        self.more = {number: self._in_full(number)[1:] for number in wrapped}
-        if not wrapped or self.lines > room:
-            self.more = {place: self._in_full(place)[1:]} if self.count else {}
+        self.tell_in_full()
         self.bring()
 
-    def _in_full(self, place: int) -> list[str]:
-        return self._whole.lines_of(self._events[place].event)
+    def in_full(self, place: int) -> list[str]:
+        """Returns the lines of an event that does not fit into one, but for the first."""
+        return self._whole.lines_of(self._events[place].event)[1:]
 
     def fit(self) -> None:
         """Wraps the chosen event to the width."""
@@ -112,7 +109,7 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         paint = _PAINTS.get(event.kind, f"severity-{event.severity}" if event.severity else "")
         if event.kind == "snapshot":
             paint = _SNAPSHOTS.get(event.text.partition(" ")[0], "snapshot-unknown")
-        lines = self._in_full(place) if place in self.more else self._short.lines_of(event)
+        lines = (self._whole if place in self.more else self._short).lines_of(event)
         painted = style if is_here else style + theme.style_of(self.app, paint)
         cause = event.text.partition(":")[0].rpartition(", ")[2]
         if event.kind == "gap" and cause in CAUSES and not is_here:  # as its letter in the lanes

@@ -96,33 +96,22 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         for item in items:
             if lines >= limit:
                 break
-            lines += 1 + len(self._lines_in_full(item))
+            lines += 1 + len(self.in_full(item))
         return min(limit, max(1, lines))
 
     def _lay_out(self) -> None:
-        """Makes the lines that tell findings in full: the chosen one, and from the top on as many
-        as there is room for. All errors and warnings have a line before; notes may be scrolled.
+        """Tells findings in full, if they are alone. All errors and warnings have a line before;
+        notes may be scrolled.
         """
-        self.more = {}
-        if self._is_alone and self.count:
-            chosen_lines = self._lines_in_full(self.at)
+        if self._is_alone:
             bad = sum(map(self.is_bad, range(self.count)))
-            notes = self.count - bad if bad else 0
-            free = self.size.height - (self.count - notes) - len(chosen_lines)
-            for item in range(self.count if free > 0 else 0):
-                if notes and not self.is_bad(item):
-                    free, notes = free - notes, 0
-                text = self._lines_in_full(item) if item != self.at else []
-                if len(text) > free:
-                    break
-                self.more[item] = text
-                free -= len(text)
-            self.more = dict(sorted({**self.more, self.at: chosen_lines}.items()))
+            self.tell_in_full(self.count - bad if bad else 0)
 
-    def _lines_in_full(self, place: int) -> list[str]:
+    def in_full(self, place: int) -> list[str]:
         """Returns what a finding says and what to do, in lines."""
         finding = self._items[place]
-        width = self.scrollable_content_region.width - _INDENT - 2
+        # before the layout, the list is taken to be as wide as the screen
+        width = (self.scrollable_content_region.width or self.app.size.width - 1) - _INDENT - 2
         if width < 1:
             return []
         lines = wrap(one_line(finding.what or finding.message), width)

@@ -118,9 +118,9 @@ class Results:
 
     @property
     def worst_vbucket(self) -> int | None:
-        """Number of the first vbucket of the worst error or warning; the first of all without."""
+        """Number of the first vbucket of the worst finding; the first of all without."""
         for finding in self.findings:
-            if finding.severity != "note" and finding.vbuckets:
+            if finding.vbuckets:
                 return min(finding.vbuckets)
         return min(self.vbuckets, default=None)
 

@@ -5,12 +5,10 @@ gaps with their causes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from operator import itemgetter
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from rich.color import Color, blend_rgb
 from rich.color_triplet import ColorTriplet
 from rich.segment import Segment
@@ -20,11 +18,9 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from dcpinspect.findings.cases import duration
-from dcpinspect.output.render.event_lines import fate_of
 from dcpinspect.output.render.lanes import (
     ASCII,
     EVENTS,
-    LETTERS,
     TICK,
     UNICODE,
     Glyphs,
@@ -37,29 +33,22 @@ from dcpinspect.output.render.lanes import (
 )
 from dcpinspect.output.render.timeline_text import LABEL, apart, numbers, time_since
 from dcpinspect.protocol.flags import ENDLESS
-from dcpinspect.streams import words as w
-from dcpinspect.text import cells, clip, counted, wrap
+from dcpinspect.text import cells, clip, counted
 from dcpinspect.tui import theme
 from dcpinspect.tui.line_view import LineView, Piece, visible_width
 from dcpinspect.tui.tracks import Axis, Track, Tracks
 
 _NARROW = 2
 """Width of a cell, in columns, up to which the cursor covers the whole cell."""
-_LABELLED = 8
-"""Width in columns from which a bar or a gap has room for words."""
-_TITLE = ("axis", "events", "items", "gaps", "snapshots")
+_TITLE = ("axis", "events", "items", "gaps")
 """Lanes in the order in which a title has them: how the stream ended stands before what came, as
 the rest may be cut.
 """
-_CAUSES = {letter: cause for cause, letter in LETTERS.items()}
-
-
 _WHITE = ColorTriplet(255, 255, 255)
 HIGHEST = 3
 """Greatest height of the items of a stream, in lines."""
 _NEAREST = 5
 """Least number of seqnos or nanoseconds that are shown."""
-_WORST = [w.CAUSES.index(cause) for cause in LETTERS]
 
 
 class Row(NamedTuple):
@@ -101,8 +90,6 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         self.chosen_row = 0
         """Row of the event that the cursor has stepped to; 0: none."""
         self._rows: list[Row] = []
-        self._titles: list[list[str]] = []
-        """Each stream in words: as many lines as ``_rows`` has of it."""
         self._drawn: dict[int, Lanes] = {}
         self._high = 1
 
@@ -127,6 +114,10 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     def track(self) -> Track | None:
         """Stream that the cursor is in."""
         return self.tracks[self.stream] if self.stream < len(self.tracks) else None
+
+    def found_at(self, track: int) -> list[tuple[int, str]]:
+        """Returns where on the axis a stream has errors and warnings, and which."""
+        return [] if self.content is None else self.content.found_at(track, self.axis)
 
     def wait(self, vbucket: int, why: str) -> None:
         """Shows that a vbucket is still to be drawn, and hides the one before at once."""
@@ -218,7 +209,6 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         # a cell of one seqno is full or empty, which one line can say
         has_heights = self.axis == "time" or self.scale.step > 1
         self._high = HIGHEST if len(self.tracks) == 1 and has_heights else 1
-        self._titles = [self._title(track) for track in self.tracks]
         self._rows = list(self._lanes())
         self.virtual_size = Size(self.size.width, self.HEAD + len(self._rows))
 
@@ -234,13 +224,12 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             if several and track.connection != connection:
                 connection = track.connection
                 yield Row(number, "")
-            for line in range(len(self._titles[number])):
-                yield Row(number, "title", line)
+            yield Row(number, "title")
             for lane, words in track.words.items():
                 # what is not there, the title says
                 for lane_line in range(self._high if lane == "items" else words != "none"):
                     yield Row(number, lane, lane_line)
-            if track.found_at("seqno"):
+            if self.found_at(number):
                 yield Row(number, "findings")
 
     # -- the cursor
@@ -393,38 +382,20 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     def spoken(self) -> str:
         """Describes what is at the cursor."""
         track = self.track
-        if self.waiting:
-            return f"vb {self.vbucket}: {self.waiting}"
-        if self.content is None:
-            return ""
         if track is None:
-            return "no stream of this vbucket"
+            return ""
         story, shape = track.story, track.shapes[self.axis]
         phrases = [
             f"stream {track.name} of connection {track.connection}",
             self._position_in_words(),
         ]
         low, high = (np.uint64(bound) for bound in self.span)
-        for bar in np.flatnonzero((shape.bars.first <= high) & (shape.bars.last >= low))[
-            :1
-        ].tolist():
-            kind = w.SNAPSHOT_TYPES[int(story.bars.type[bar])]
-            phrases.append(
-                f"snapshot {int(story.bars.first[bar])}–{int(story.bars.last[bar])} {kind}"
-            )
         came = (shape.item_first <= high) & (shape.item_last >= low)
         if came.any() and (shape.is_time or self.scale.step > 1):
             first_items = story.item_first[came]
             items = counted(int(story.item_count[came].sum()), "item")
             span = _seqnos(int(first_items.min()), int(story.item_last[came].max()))
             phrases.append(f"{items}, {span}")
-        gaps = np.flatnonzero((shape.gap_first <= high) & (shape.gap_last >= low))
-        if len(gaps):
-            order = np.array([_WORST.index(cause) for cause in range(len(w.CAUSES))])
-            worst = int(gaps[np.argmax(order[story.cause[gaps]])])
-            missing = _seqnos(int(story.after[worst]) + 1, int(story.before[worst]) - 1)
-            cause = w.CAUSES[int(story.cause[worst])]
-            phrases.append(f"{missing} {fate_of(cause)}, {cause}")
         return " · ".join(phrases)
 
     def _position_in_words(self) -> str:
@@ -467,11 +438,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             return self.drawn((text, self.dim_style()))
         label_style = base + Style(bold=True) if row.track == self.stream else base
         if row.lane == "title":
-            dim = self.dim_style()
-            label = "" if row.part else f" {track.name}"
-            return self.drawn(
-                (label.ljust(LABEL), label_style), (self._titles[row.track][row.part], dim)
-            )
+            label = f" {track.name}".ljust(LABEL)
+            return self.drawn((label, label_style), (self._title(track), self.dim_style()))
         if row.lane == "findings":
             return self._line("  findings", self._findings(row.track, base), row.track, base)
         text = getattr(self._lanes_of(row.track), row.lane).split("\n")[row.part]
@@ -479,20 +447,16 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             "" if row.part else f"  {row.lane}", self._painted(row, text, base), row.track, base
         )
 
-    def _title(self, track: Track) -> list[str]:
-        """Returns a stream in words: its begin, end, and what else fits, or all if it is alone on a high
-        screen.
-        """
+    def _title(self, track: Track) -> str:
+        """Returns a stream in words: its begin, its end, and what else fits."""
         phrases = [
             f"no {lane}" if track.words[lane] == "none" else track.words[lane]
             for lane in _TITLE
             if lane in track.words
         ]
-        if len(self.tracks) == 1 and self.screen.has_class("-tall"):
-            return wrap(" · ".join(phrases), self._picture_width)
         while len(phrases) > 2 and cells(" · ".join(phrases)) > self._picture_width:
             phrases.pop()
-        return [clip(" · ".join(phrases), self._picture_width)]
+        return clip(" · ".join(phrases), self._picture_width)
 
     def _lanes_of(self, place: int) -> Lanes:
         drawn = self._drawn.get(place)
@@ -519,61 +483,27 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
                 return True
         return False
 
-    def _painted(self, row: Row, cells: str, base: Style) -> list[Piece]:
+    def _painted(self, row: Row, text: str, base: Style) -> list[Piece]:
         """Returns a lane over all columns. An event's letter stands only in the first column of a
         cell.
         """
-        text, paints = self._stretch(row, cells)
-        for first, label in self._labels(row, text):
-            text[first : first + len(label)] = list(label)
+        columns, glyphs = np.repeat(list(text), self.scale.wide), self.lane_glyphs
+        if row.lane in ("axis", "events"):
+            is_repeated = np.arange(len(columns)) % self.scale.wide > 0
+            marks = is_repeated & np.isin(columns, [*EVENTS, glyphs.tick, glyphs.end, glyphs.back])
+            is_last = np.cumsum(columns[::-1] != " ")[::-1][marks] < self.scale.wide
+            columns[marks] = np.where(is_last | (row.lane == "events"), " ", glyphs.line)
+        letters = columns.tolist()
         return [
             (piece, base + theme.style_of(self.app, paint))
-            for piece, paint in joined(text.tolist(), paints)
+            for piece, paint in joined(letters, paints_of(row.lane, letters, glyphs))
         ]
-
-    def _stretch(self, row: Row, cells: str) -> tuple[npt.NDArray[np.str_], list[str]]:
-        """Returns the glyph and the colour of each column."""
-        text, glyphs = np.repeat(list(cells), self.scale.wide), self.lane_glyphs
-        if row.lane in ("axis", "events"):
-            is_repeated = np.arange(len(text)) % self.scale.wide > 0
-            marks = is_repeated & np.isin(text, [*EVENTS, glyphs.tick, glyphs.end, glyphs.back])
-            is_last = np.cumsum(text[::-1] != " ")[::-1][marks] < self.scale.wide
-            text[marks] = np.where(is_last | (row.lane == "events"), " ", glyphs.line)
-        return text, paints_of(row.lane, text.tolist(), glyphs)
-
-    def _labels(self, row: Row, text: npt.NDArray[np.str_]) -> Iterator[tuple[int, str]]:
-        """Yields words that fit into the bars of a lane: the first column, and the words with a
-        blank on each side.
-        """
-        if row.lane == "gaps":
-            column = 0
-            for glyph, group in groupby(text.tolist()):
-                size = len(list(group))
-                word = f" {_CAUSES.get(glyph, '')} "
-                if size >= max(_LABELLED, len(word) + 2) and glyph != " ":
-                    yield column + (size - len(word)) // 2, word
-                column += size
-        elif row.lane == "snapshots":
-            track = self.tracks[row.track]
-            bars, story_bars = track.shapes[self.axis].bars, track.story.bars
-            visible = np.flatnonzero(self.scale.shows(bars.first, bars.last))
-            first = self.scale.cell(bars.first[visible]) * self.scale.wide
-            last = (self.scale.cell(bars.last[visible]) + 1) * self.scale.wide
-            for index in np.flatnonzero(last - first >= _LABELLED).tolist():
-                bar, label_width = visible[index], int(last[index] - first[index])
-                words = (
-                    f"{int(story_bars.first[bar])}–{int(story_bars.last[bar])} "
-                    f"{w.SNAPSHOT_TYPES[int(story_bars.type[bar])]}"
-                )
-                if len(words) + 4 <= label_width:
-                    yield int(first[index]) + (label_width - len(words) - 2) // 2, f" {words} "
 
     def _findings(self, place: int, base: Style) -> list[Piece]:
         pieces: list[Piece] = [(" ", base)] * self.scale.columns
         signs = {"error": self.lane_glyphs.error, "warning": self.lane_glyphs.warning}
-        marks = self.tracks[place].found_at(self.axis)
         # an error stands before a warning
-        for position, severity in sorted(marks, key=itemgetter(1), reverse=True):
+        for position, severity in sorted(self.found_at(place), key=itemgetter(1), reverse=True):
             if self.scale.first <= position <= self.scale.last:
                 cell = (position - self.scale.first) // self.scale.step
                 style = self.sign_style(severity, base, is_here=False)

@@ -48,8 +48,8 @@ class TimelineView(View):
         super().__init__(host, "timeline")
         self.lanes, self.events = Timeline(id="lanes"), EventList(id="events")
         self._reading = Task(host)
-        self._request: _Request | None = None
-        """The request that is being read."""
+        self._request = _Request(0)
+        """The latest request."""
         self._spoken, self._legend = Static(id="spoken"), Static(id="lanes-legend")
 
     def compose(self) -> ComposeResult:
@@ -138,7 +138,7 @@ class TimelineView(View):
     def take_up(self) -> None:
         """Reads the vbucket again, because its streams may have grown."""
         self.lanes.has_vbuckets = bool(self.host.inspection.results.vbuckets)
-        if self._request is not None:
+        if self._reading.is_running:
             self._begin(self._request)
         elif self.lanes.vbucket is not None and not self.lanes.waiting:
             self.show(self.lanes.vbucket)
@@ -168,22 +168,16 @@ class TimelineView(View):
         self._reading.begin(
             partial(tracks_of, self.host.inspection, request.vbucket),
             partial(self._show_tracks, request),
-            say=lambda words: self._explain(f"reading … {words}"),
             failed=self._failed,
         )
 
-    def _explain(self, why: str) -> None:
-        """Says why the vbucket is not drawn."""
-        if self._request is not None and self.lanes.waiting:
-            self.lanes.wait(self._request.vbucket, why)
-
     def _failed(self, why: str) -> None:
         self.host.show_status(why)
-        self._explain(f"it could not be read: {why}")
-        self._request = None
+        if self.lanes.waiting:
+            self.lanes.wait(self._request.vbucket, f"{why}; Enter reads it")
 
     def _show_tracks(self, request: _Request, tracks: Tracks) -> None:
-        self._request, is_first = None, bool(self.lanes.waiting)
+        is_first = bool(self.lanes.waiting)
         self.lanes.show(tracks, request.seqno, request.at)
         self.events.show(tracks.events, self.host.inspection.reading.first_time_ns or 0)
         self.fit()
@@ -209,12 +203,10 @@ class TimelineView(View):
 
     def stop(self) -> bool:
         """Stops reading a vbucket that is not shown yet. Returns whether there was one."""
-        if self._request is None or not self.lanes.waiting:
-            return False
-        self._reading.stop()
-        self._explain("reading was stopped; Enter reads it")
-        self._request = None
-        return True
+        is_stopped = bool(self.lanes.waiting) and self._reading.stop()
+        if is_stopped:
+            self._failed("reading was stopped")
+        return is_stopped
 
     @on(LineView.Moved, "#lanes")
     def arrive(self) -> None:
@@ -274,8 +266,8 @@ class TimelineView(View):
 
     @on(LineView.Opened)
     def _open_place(self) -> None:
-        if self.lanes.waiting and self._request is None and self.lanes.vbucket is not None:
-            self.show(self.lanes.vbucket)
+        if self.lanes.waiting:
+            self._begin(self._request)
             return
         event, row = self.events.event, self.lanes.chosen_row or self.lanes.item_row
         if not row and event is not None:
@@ -285,8 +277,11 @@ class TimelineView(View):
             self.host.to_row(row, "by_seqno" if is_gap or self.lanes.item_row else "")
 
     def action_display(self) -> None:
-        """Switches between time and seqnos."""
+        """Switches between time and seqnos; the cursor stays on its event."""
+        is_on_event = bool(self.lanes.chosen_row)
         self.lanes.show_axis("time" if self.lanes.axis == "seqno" else "seqno")
+        if is_on_event:
+            self._event_chosen()
         self.fit()
 
     def action_finding(self) -> None:
@@ -314,11 +309,6 @@ class TimelineView(View):
             self._event_chosen()
         else:
             self.host.show_status("no other gap of this vbucket")
-
-    def action_by_this(self) -> None:
-        """Shows the messages of the vbucket."""
-        if self.vbucket_here is not None:
-            self.host.to_filter(f"vbucket = {self.vbucket_here}")
 
     def action_zoom(self, steps: int) -> None:
         """Zooms in, zooms out, or shows all for 0."""

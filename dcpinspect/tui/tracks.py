@@ -32,8 +32,6 @@ from dcpinspect.tui.results import rows_of
 
 Axis = Literal["seqno", "time"]
 
-_MOST_FOUND = 10_000
-
 
 class TrackEvent(NamedTuple):
     """An event, and where it is drawn."""
@@ -59,8 +57,6 @@ class Track:
     name: str
     words: dict[str, str]
     """What each lane shows, in words; the first lane is the axis."""
-    marks: Sequence[TrackEvent] = ()
-    """Errors and warnings: where the list of events has them, and where they were again."""
 
     @property
     def connection(self) -> int:
@@ -71,10 +67,6 @@ class Track:
     def first_row(self) -> int:
         """Row of the first message of the stream."""
         return int(self.story.stream["open_row"])
-
-    def is_next_of(self, other: Track) -> bool:
-        """Whether this is a later stream of the same connection and stream-id."""
-        return self.story.key[:2] == other.story.key[:2] and self.first_row > other.first_row
 
     def seqnos_of(self, rows: Sequence[int]) -> list[int]:
         """Returns the seqno at which each message of the stream is drawn.
@@ -89,16 +81,6 @@ class Track:
         seqnos = self.story.seqnos_of(np.array(rows, np.int64)).tolist() if rows else []
         return [back.get(row, seqno) for row, seqno in zip(rows, seqnos, strict=True)]
 
-    def found_at(self, axis: Axis) -> list[tuple[int, str]]:
-        """Returns the severities of errors and warnings that are no effects, with their places on
-        the axis.
-        """
-        return [
-            (mark.seqno if axis == "seqno" else mark.time, mark.event.severity or "")
-            for mark in self.marks
-            if mark.event.cause is None
-        ]
-
 
 @dataclass(frozen=True, slots=True)
 class Tracks:
@@ -109,6 +91,16 @@ class Tracks:
     events: Sequence[TrackEvent] = ()
     connections: dict[int, str] = field(default_factory=dict)
     """Addresses and name of each connection; safe for a terminal."""
+
+    def found_at(self, track: int, axis: Axis) -> list[tuple[int, str]]:
+        """Returns the severities of a stream's errors and warnings that are no effects, with their
+        places on the axis.
+        """
+        return [
+            (told.seqno if axis == "seqno" else told.time, told.event.severity)
+            for told in self.events
+            if told.track == track and told.event.severity and told.event.cause is None
+        ]
 
 
 def tracks_of(
@@ -161,7 +153,6 @@ def tracks_of(
     connections = _connections(inspection, {track.connection for track in tracks})
     vbucket_events = events(stream_stories, notes, links, items.last_rows, findings, evidence)
     track_events = _events(inspection, tracks, vbucket_events, first_ns)
-    tracks = _with_marks(inspection, rows, tracks, track_events)
     return Tracks(vbucket, tracks, track_events, dict(connections))
 
 
@@ -219,43 +210,6 @@ def _events(
         for event, track_number, seqno, row_ns in zip(events, owner, seqnos, times, strict=True)
         for time_ns in (row_ns if event.time_ns is None else event.time_ns,)
     ]
-
-
-def _with_marks(
-    inspection: Inspection, rows: RowNumbers, tracks: Sequence[Track], events: Sequence[TrackEvent]
-) -> list[Track]:
-    """Returns the tracks with signs of findings: where the list of events has them, and at all
-    later messages of the same stream that show the same. ``rows``: all messages of the vbucket.
-    """
-    marks: list[list[TrackEvent]] = [[] for _ in tracks]
-    findings, first_ns = inspection.results.findings, inspection.reading.first_time_ns or 0
-    ends = [
-        min(
-            (later.first_row for later in tracks[number + 1 :] if later.is_next_of(track)),
-            default=0,
-        )
-        for number, track in enumerate(tracks)
-    ]
-    for event in events:
-        if event.finding is None:
-            continue
-        track, end = tracks[event.track], ends[event.track]
-        cases = findings[event.finding].case_of_each
-        repeated = [case.rows for case in cases if case.count > 1]
-        alike = np.intersect1d(np.concatenate([NO_ROWS, *repeated]), rows)
-        alike = alike[(alike > event.row) & (alike < (end or 1 << 62))][:_MOST_FOUND]
-        connection, time_ns = inspection.store.numbers(alike, ("connection", "time_ns"))
-        is_own = connection.values == track.connection
-        own_rows = alike[is_own].tolist()
-        times = np.maximum(0, time_ns.values[is_own].astype(np.int64) - first_ns).tolist()
-        marks[event.track] += [
-            event,
-            *(
-                event._replace(row=row, seqno=seqno, time=time)
-                for row, seqno, time in zip(own_rows, track.seqnos_of(own_rows), times, strict=True)
-            ),
-        ]
-    return [replace(track, marks=own) for track, own in zip(tracks, marks, strict=True)]
 
 
 def _connections(inspection: Inspection, numbers: set[int]) -> Iterator[tuple[int, str]]:

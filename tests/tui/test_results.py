@@ -215,8 +215,9 @@ def test_each_vbucket_of_a_finding_about_many_is_marked(tmp_path: Path) -> None:
         (number,) = numbers
         app.navigation.to_vbucket(17)
         await settled(app, pilot)
-        first, _ = lanes_of(app).tracks
-        assert {mark.event.row for mark in first.marks if mark.finding == number} == {39}
+        events = app.navigation.timeline.events._events
+        found = {(told.row, told.track) for told in events if told.finding == number}
+        assert found == {(39, 0)}
         assert "findings" in screen(app)
         await press(app, pilot, "n", "enter")
         assert app.inspection.store.messages([app.packets.list.row]).vbucket.value_at(0) == 17

@@ -41,7 +41,7 @@ def test_the_picture_of_another_vbucket_is_gone_at_once() -> None:
         assert lanes_of(app).tracks
         app.navigation.to_vbucket(8)
         assert (lanes_of(app).vbucket, lanes_of(app).item_row) == (8, 0)
-        assert lanes_of(app).spoken() == "vb 8: reading"
+        assert lanes_of(app).waiting == "reading"
         await settled(app, pilot)
         lanes_of(app).action_open()
         await settled(app, pilot)
@@ -182,9 +182,8 @@ def test_an_error_stands_among_the_events_with_its_sign_and_colour() -> None:
         assert track is not None
         assert track.connection == chosen.event.connection, "the cursor of the streams goes along"
         assert timeline.lanes.chosen_row == chosen.row
-        assert [mark.row for mark in track.marks if mark.finding == number] == [chosen.row], (
-            "one sign, at the first message that the list has of the error"
-        )
+        place = chosen.seqno if timeline.lanes.axis == "seqno" else chosen.time
+        assert (place, "error") in timeline.lanes.found_at(chosen.track)
         sign = _style_of(app, app.glyphs.error, f"{app.glyphs.error} rollback-loop: ")
         assert sign.bgcolor == theme.style_of(app, "severity-error").color, "under the cursor, too"
 

@@ -28,29 +28,24 @@ def test_what_was_noted_is_on_both_axes() -> None:
 
 def test_what_was_found_is_in_the_stream_that_shows_it() -> None:
     told = of("loop.pcap", 31)
-    first, refused, second, *_ = told.tracks
-    assert [(one.event.row, one.seqno, one.event.severity) for one in refused.marks] == [
-        (79, 60, "error"),
-        (79, 60, "warning"),
-    ], "the error, as the list has it, and an effect"
-    assert ([*first.marks], [*second.marks]) == ([], [])
-    assert refused.found_at("time") == [(refused.shapes["time"].begin, "error")]
-    assert [len(track.found_at("seqno")) for track in told.tracks].count(1) == 1
+    begin = told.tracks[1].shapes["time"].begin
+    found = [told.found_at(track, "time") for track in range(len(told.tracks))]
+    assert found == [[], [(begin, "error")], *([[]] * (len(told.tracks) - 2))]
+    assert told.found_at(1, "seqno") == [(60, "error")]
     assert list(told.connections) == [1, 2, 3, 4, 5]
 
 
 def test_an_effect_has_no_place_on_an_axis() -> None:
-    (track,) = of("orphans.pcap", 48).tracks
-    marks = [(mark.event.row, mark.event.cause is None) for mark in track.marks]
-    assert marks == [(31, True), (31, False)]
-    assert track.found_at("seqno") == [(77, "error")]
+    told = of("orphans.pcap", 48)
+    found = [one.event for one in told.events if one.event.severity]
+    assert [(event.row, event.cause is None) for event in found] == [(31, True), (31, False)]
+    assert told.found_at(0, "seqno") == [(77, "error")]
 
 
 def test_a_finding_about_the_connection_has_a_sign() -> None:
     with read(field("p06-zero-window")) as inspection:
         told = tracks_of(inspection, 6)
-    (track,) = told.tracks
-    assert [severity for _, severity in track.found_at("seqno")] == ["error"]
+    assert [severity for _, severity in told.found_at(0, "seqno")] == ["error"]
 
 
 def test_a_vbucket_without_streams_has_no_tracks() -> None:
@@ -85,10 +80,9 @@ def test_the_axis_of_time_reaches_the_close_or_the_end_of_the_capture(
 
 def test_of_streams_with_stream_ids_only_that_of_the_message_has_the_finding() -> None:
     told = of("tour.pcapng", 9)
-    assert [
-        (track.name, [(mark.event.row, mark.event.sid) for mark in track.marks])
-        for track in told.tracks
-    ] == [("#1 sid 1", []), ("#1 sid 2", [(322, 2)]), ("#1", [(295, None)])]
+    assert [track.name for track in told.tracks] == ["#1 sid 1", "#1 sid 2", "#1"]
+    found = [(one.event.row, one.event.sid, one.track) for one in told.events if one.event.severity]
+    assert found == [(295, None, 2), (322, 2, 1)]
     assert [event.event.row for event in told.events if event.finding is not None] == [295, 322]
 
 
