@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.style import Style
@@ -39,8 +39,6 @@ CHART, HIGHEST_CHART = 5, 7
 """Least and greatest height of the chart, with its title, signs and axis, in lines."""
 TALKS, MOST_TALKS = 3, 6
 """Numbers of connections that are shown: where there are more findings than fit, and at most."""
-LEAST = 8
-"""Lines of the findings, with their title, that the map leaves to them."""
 HIGH = 28
 """Height of the view from which there always are connections."""
 
@@ -62,18 +60,20 @@ class Rate(Widget):
             return Text(" no message so far")
         rows = [command.messages for command in charts.commands]
         row: IntArray = sum(rows, start=np.zeros(SPANS, np.int64))
-        first_ns, last_ns = charts.ends
         whose = "" if self.results.connection is None else " of all connections"
         over_time = " over time" if width >= _WIDE else ""
         most = f"at most {int(row.max()):,} in {duration(charts.span_ns, is_exact=True)}"
         self.border_title = f"messages{whose}{over_time}, {most}"
-        happened = (
-            happenings(self.results.findings, theme.glyphs_of(self.app)) if height > 2 else []
+        happened = happenings(self.results.findings) if height > 2 else []
+        lines = chart(
+            row,
+            charts.span_ns,
+            charts.ends,
+            width=width - 1,
+            height=max(1, height - 1 - bool(happened)),
+            glyphs=theme.glyphs_of(self.app),
+            events=happened,
         )
-        series = row, charts.span_ns, last_ns - first_ns
-        high = max(1, height - 1 - bool(happened))
-        form: dict[str, Any] = {"width": width - 1, "height": high, "first_ns": first_ns}
-        _, *lines = chart("", *series, events=happened, **form)
         return painted(lines, self.app)
 
 
@@ -136,7 +136,7 @@ class OverviewView(View):
         if self.findings.lines_of(self.findings.at)[1] > self.findings.size.height:
             self.fit()
         causes, inspection = self.findings.count, self.host.inspection
-        self.findings.entitle(counted(causes, "finding") + ", the worst first" * bool(causes))
+        self.findings.entitle(counted(causes, "finding") + ", the worst first" * (causes > 1))
         number, share = self.map.vbucket, self.map.form.each
         state = self.map.cells.words(number) or "not requested"
         self.map.entitle(
@@ -177,55 +177,60 @@ class OverviewView(View):
         return text.append(sentence, "bold").append(facts, Style(bold=False, color="default"))
 
     def fit(self) -> None:
-        """Gives each part the room that it needs: first the errors and warnings, then a few lines
-        of the map, the chart and the connections; what is left is for all findings, and larger
-        cells.
+        """Gives each part the room that it needs: first the errors and warnings, then a line to
+        each finding, a few lines to the map, the connections and the chart; what is left is for
+        all findings, and larger cells.
         """
         width, height = self.size
         if not height:  # another view is shown
             return
         legend = self.map.legend(width - 2)
         words = len(legend.split("\n")) if legend else 0
-        # the whole advice of the chosen finding says more than facts, a map or a chart
-        advice = 1 + self.findings.lines_of(self.findings.at)[1]
-        sentence_lines, verdict_lines = (
+        sentence, verdict_lines = (
             len(text.wrap(self.app.console, max(10, width - 2)))
             for text in (self._verdict_text.split("\n")[0], self._verdict_text)
         )
-        if verdict_lines + advice + 2 + words > height:
-            verdict_lines = sentence_lines
-        free = height - verdict_lines - 1 - words
-        talks_shown = max(1, self.connections.count)
-        talking = 2 + min(talks_shown, TALKS)
-        reserved = talking if height >= HIGH else 0
-        most = free - self.map.needed(width, max(3, height // 5)) - reserved
-        # the chart comes before whole texts of findings, but not before the line of each
-        folded = advice + sum(map(self.findings.is_bad, range(self.findings.count)))
-        kept = CHART if reserved and most - CHART >= folded else 0
-        most -= kept
-        bad = min(most, 1 + self.findings.needed(most, is_bad_only=True))
-        above = max(advice, bad, min(1 + self.findings.lines, LEAST, free - 1))
-        free -= above
-        has_map = free > 0
-        map_height = max(
-            1, min(height // 3, free if free < CHART else free - max(CHART, reserved + kept))
-        )
-        mapped = self.map.needed(width, map_height)
-        free -= mapped
-        chart = CHART if free - reserved >= CHART else 0
-        talking = min(talking, free - chart) if free - chart >= 3 else 0
-        free = max(0, free - chart - talking)
-        more = min(free, max(0, 1 + self.findings.needed(height) - above))
-        free -= more
-        free -= min(free, max(0, min(talks_shown, MOST_TALKS) - TALKS))
-        larger = self.map.needed(width, mapped + free)
-        free -= larger - mapped
-        chart += min(free, HIGHEST_CHART - CHART) if chart else 0
-        self.map.display, self._legend.display = has_map, has_map and bool(words)
-        self.rate.display, self.connections.display = bool(chart), bool(talking)
-        self._said.styles.max_height = verdict_lines
-        self.findings.styles.height = above + more if talking else "1fr"
-        self.map.styles.height, self.rate.styles.height = 1 + larger, chart
+        findings = self.findings
+        chosen_lines = 1 + len(findings.in_full(findings.at)) if findings.count else 1
+        bad = sum(map(findings.is_bad, range(findings.count)))
+        connected = max(1, self.connections.count)
+        lines = dict.fromkeys(("verdict", "findings", "map", "chart", "connections"), 0)
+        free = height
+
+        def give(part: str, target: int, least: int = 1) -> None:
+            """Gives a part as many of ``target`` lines as are left; none if these are too few."""
+            nonlocal free
+            height_given = min(target, lines[part] + free)
+            if height_given > lines[part] and height_given >= least:
+                free -= height_given - lines[part]
+                lines[part] = height_given
+
+        def give_to_map(limit: int) -> None:
+            give("map", 1 + self.map.needed(width, max(1, limit)) + words, 2 + words)
+
+        give("verdict", sentence)
+        give("findings", 1 + chosen_lines)
+        give_to_map(1)
+        give("findings", bad + chosen_lines)
+        give("verdict", verdict_lines)
+        give_to_map(max(3, height // 5))
+        if height >= HIGH:
+            give("connections", 2 + min(connected, TALKS), 3)
+            give("chart", CHART, CHART)
+        give("findings", 1 + findings.needed(height, is_bad_only=True))
+        give("findings", findings.count + chosen_lines)
+        give("connections", 2 + min(connected, TALKS), 3)
+        give("chart", CHART, CHART)
+        give_to_map(height // 3)
+        give("findings", 1 + findings.needed(height))
+        give("connections", 2 + min(connected, MOST_TALKS), 3)
+        give_to_map(lines["map"] - 1 - words + free)
+        give("chart", HIGHEST_CHART if lines["chart"] else 0)
+        self.map.display, self._legend.display = lines["map"] > 0, bool(lines["map"] and words)
+        self.rate.display, self.connections.display = lines["chart"] > 0, lines["connections"] > 0
+        self._said.styles.max_height = lines["verdict"]
+        findings.styles.height = lines["findings"] if lines["connections"] else "1fr"
+        self.map.styles.height, self.rate.styles.height = lines["map"] - words, lines["chart"]
         self._legend.update(legend)
 
     # -- from part to part, and in

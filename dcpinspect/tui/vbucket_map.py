@@ -15,7 +15,7 @@ from dcpinspect.text import clip
 from dcpinspect.tui import theme
 from dcpinspect.tui.line_view import LineView, Piece, flowed
 from dcpinspect.tui.results import STALLS, Results
-from dcpinspect.tui.vbucket_cells import AFTER, Cells, sign_of
+from dcpinspect.tui.vbucket_cells import Cells, sign_of
 
 LABEL = 5
 """Width of the number before a line of cells, in columns."""
@@ -242,8 +242,9 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         is_letter, is_middle = bool(style.reverse), part == (self.form.high - 1) // 2
         if place == self.at and self.has_focus:
             # the cursor's colour would hide that of a letter: it stands beside it, if there is room
-            has_room = is_letter and wide > 1
-            sign_style = theme.sign_on_cursor(style, base) if has_room else cell_style
+            sign_style = cell_style + Style(color=style.color if is_letter else None)
+            if is_letter and wide > 1:
+                sign_style = theme.sign_on_cursor(style, base)
             before = (bar_width - 1) // 2 if is_middle else wide
             after = " " * (wide - before - 1), cell_style
             return [(" " * before, cell_style), (sign * is_middle, sign_style), after]
@@ -254,12 +255,10 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
 
     def legend(self, width: int) -> Text:
         """Returns what colours and signs mean, with the number of vbuckets of each, in lines that
-        fit; nothing is cut. States that stand in words beside each vbucket need none.
+        fit; nothing is cut.
         """
         entries = []
         for sign, paint, count, words in self.cells.entries(self._glyphs):
-            if self.cells.has_few and not words.endswith(AFTER):
-                continue
             is_letter = sign not in self._glyphs.shades
             style = theme.style_of(self.app, paint) + Style(reverse=is_letter, bold=True)
             entries.append(Text.assemble((sign, style), f" {count:,} {words}"))
