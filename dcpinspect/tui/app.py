@@ -331,19 +331,19 @@ class InspectApp(ThemedApp):
         self, action: Any, default_namespace: DOMNode | None = None, *arguments: Any, **options: Any
     ) -> bool:
         """Runs an action as Textual does, but on the shown view if that has the action, else on the
-        holder of the views if it has.
+        holder of the views if it has. Says so if none has it.
 
         Shows the error if a changed capture makes it fail.
         """
-        if default_namespace in (None, self) and isinstance(action, str):
+        if default_namespace in (None, self) and isinstance(action, str) and "." not in action:
+            method = f"action_{action.partition('(')[0]}"
+            holders = (self.navigation.view, self.navigation, self)
             default_namespace = next(
-                (
-                    widget
-                    for widget in (self.navigation.view, self.navigation)
-                    if hasattr(widget, _method(action))
-                ),
-                self,
+                (holder for holder in holders if hasattr(holder, method)), None
             )
+            if default_namespace is None:
+                self.show_status("this key does nothing here; ? lists those of this view")
+                return False
         try:
             return await super().run_action(action, default_namespace, *arguments, **options)
         except DcpInspectError as error:
@@ -353,17 +353,6 @@ class InspectApp(ThemedApp):
     def action_press(self, key: str) -> None:
         """Acts as if the key was pressed."""
         self.type_ahead.add(events.Key(key, None))
-
-    def action_severity(self, severity: str) -> None:
-        """Shows the first finding of this severity."""
-        severities = [
-            None if finding.effect_of else finding.severity
-            for finding in self.inspection.results.findings
-        ]
-        if severity in severities:
-            self.navigation.to_finding(severities.index(severity))
-        else:
-            self.show_status(f"there is no {severity}")
 
     def action_open(self) -> None:
         """Opens what is under the cursor of the focused pane."""
@@ -594,7 +583,3 @@ def is_first(inspection: Inspection) -> bool:
     findings = inspection.results.findings
     is_said = bool(inspection.nothing and findings)  # what is there in place of DCP
     return is_large or is_said or any(finding.severity != "note" for finding in findings)
-
-
-def _method(action: str) -> str:
-    return f"action_{action.partition('(')[0]}"

@@ -68,7 +68,7 @@ def talks(results: Results) -> list[Talk]:
             short(size),
             f"{streams or 0:,}",
             clip(agent, 30),
-            tls or ("TLS, not decrypted" if number in secret else "plain"),
+            tls or ("TLS, not decrypted" if number in secret else "plain" * bool(messages)),
         )
         talks.append(Talk(number, texts, messages, +Counter(severities)))
     return sorted(

@@ -103,8 +103,6 @@ class Help(Dialog[None]):
         yield Text(self._legend)
         yield Text("\nKeys everywhere", "bold")
         yield _key_table([*(key for key in KEYS if tuple(key.views) == VIEWS), PALETTE])
-        yield Text("\nKeys of other views", "bold")
-        yield _key_table((key for key in KEYS if view not in key.views), has_views=True)
 
     def on_mount(self) -> None:
         """Gives the focus to the box, which keys scroll."""
@@ -112,7 +110,7 @@ class Help(Dialog[None]):
         self.query_one(VerticalScroll).focus()
 
 
-def _key_table(keys: Iterable[Key], *, has_views: bool = False) -> Table:
+def _key_table(keys: Iterable[Key]) -> Table:
     """Returns keys and their texts as two columns, so that a wrapped text stays in its own
     column.
     """
@@ -120,9 +118,7 @@ def _key_table(keys: Iterable[Key], *, has_views: bool = False) -> Table:
     table.add_column(width=KEY_WIDTH, style="bold", no_wrap=True)
     table.add_column()
     for key in keys:
-        table.add_row(
-            Text(key.shown), Text(f"{key.text} ({', '.join(key.views)})" if has_views else key.text)
-        )
+        table.add_row(Text(key.shown), Text(key.text))
     return table
 
 
@@ -243,7 +239,8 @@ class ConnectionDialog(Dialog[int]):
 
     def lines(self) -> Iterator[Widget | Text | Table]:
         """Yields title, list and hint."""
-        yield Text(f"{counted(len(self._talks), 'connection')}, the worst first", "bold")
+        several = ", the worst first" * (len(self._talks) > 1)
+        yield Text(f"{counted(len(self._talks), 'connection')}{several}", "bold")
         yield self.list
         yield Text("Enter shows one alone   Esc closes", "dim")
 

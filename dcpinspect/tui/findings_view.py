@@ -53,7 +53,7 @@ class FindingsView(View):
     def vbucket_here(self) -> int | None:
         """The vbucket of the chosen message of the finding under the cursor."""
         finding = self.list.shown_finding
-        return None if finding is None else self._vbucket(finding, self.row)
+        return None if finding is None else self._vbucket(finding, self.row_here)
 
     @property
     def keyboard(self) -> FindingList:
@@ -71,7 +71,8 @@ class FindingsView(View):
         if not self.display or not self.is_mounted:
             return
         finding = self.list.shown_finding
-        self._about.update(self._text(width=self._scrolled.scrollable_content_region.width - 1))
+        width = self._scrolled.scrollable_content_region.width or self.app.size.width - 1
+        self._about.update(self._text(width=width - 1))
         self._scrolled.border_title = (
             ""
             if finding is None
@@ -80,9 +81,9 @@ class FindingsView(View):
         self._scrolled.set_classes("" if finding is None else finding.severity)
         self._scrolled.scroll_to(y=0, animate=False, immediate=True)
         causes = sum(listed.effect_of is None for listed in self.list.findings)
-        self.list.entitle(counted(causes, "finding") + ", the worst first" * bool(causes))
+        self.list.entitle(counted(causes, "finding") + ", the worst first" * (causes > 1))
         # the list has what it needs, and at most half of the screen
-        self.list.styles.height = max(3, min(1 + self.list.lines, self.size.height // 2))
+        self.list.styles.height = max(3, min(1 + self.list.lines, self.app.size.height // 2 - 1))
 
     def _text(self, **form: Any) -> Text:
         evidence_rows = self.evidence[
@@ -101,12 +102,12 @@ class FindingsView(View):
             **form,
         )
 
-    def _vbucket(self, finding: Finding, row: int | None) -> int | None:
+    def _vbucket(self, finding: Finding, row: int) -> int | None:
         """Returns the vbucket whose timeline shows a message of a finding; None if the finding is
         about no vbucket.
         """
         store = self.host.inspection.store
-        if row is not None and store.first_row <= row <= store.rows:
+        if store.first_row <= row <= store.rows:
             number = store.numbers([row], ("vbucket",))[0].value_at(0)
             if number in finding.vbuckets:
                 return number
@@ -152,10 +153,10 @@ class FindingsView(View):
         return max(0, min(row, len(self.evidence) - 1))
 
     @property
-    def row(self) -> int | None:
-        """Row of the chosen message of the evidence."""
+    def row_here(self) -> int:
+        """Row of the chosen message of the evidence; 0 if there is none."""
         rows = self.evidence
-        return int(rows[self.evidence_index]) if len(rows) else None
+        return int(rows[self.evidence_index]) if len(rows) else 0
 
     def spot(self) -> Spot:
         """Returns which finding and which message of its evidence are shown."""
@@ -171,8 +172,8 @@ class FindingsView(View):
     @on(LineView.Opened)
     def _open_place(self) -> None:
         finding = self.list.shown_finding
-        if finding is not None and self.row is not None:
-            self.host.to_row(self.row, *RULES[finding.rule].fields)
+        if finding is not None and self.row_here:
+            self.host.to_row(self.row_here, *RULES[finding.rule].fields)
         else:
             self.host.show_status(
                 "choose a finding" if finding is None else "this finding has no single message"
@@ -193,19 +194,6 @@ class FindingsView(View):
             last = max(0, len(self.evidence) - 1)
             self.list.evidence = min(max(self.evidence_index + steps, 0), last)
             self.arrive()
-
-    def action_vbucket(self) -> None:
-        """Goes to the timeline of the vbucket, at the message that shows the finding."""
-        vbucket = self.vbucket_here
-        if vbucket is not None:
-            self.host.to_vbucket(vbucket, row=self.row or 0)
-        else:
-            self.host.show_status("this finding is not about a vbucket")
-
-    def action_mark(self) -> None:
-        """Marks the chosen message of the evidence, or removes its mark."""
-        if self.row is not None:
-            self.host.mark(self.row)
 
     def exports(self) -> Sequence[Choice]:
         """Returns the choice to export the messages of the finding under the cursor."""

@@ -26,7 +26,10 @@ WIDE = 100
 """Width in columns from which tabs stand apart, and the number of messages is shown."""
 _TITLES, _SHORT = (
     dict(zip(VIEWS, words_of(titles), strict=True))
-    for titles in ("Overview Packets vBuckets Timeline Findings Stats", "All Pkt vB Time Find Stat")
+    for titles in (
+        "Overview Packets vBuckets Timeline Findings Stats",
+        "Over Pkt vB Time Find Stat",
+    )
 )
 """Names on the tabs, by view."""
 
@@ -80,7 +83,7 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
         style = f"bold $paint-severity-{severity}" if count and severity != "note" else ""
         labels += [
             Content("  "),
-            piece(f"{glyphs.of_severity(severity)} {count:,}", style, f"severity('{severity}')"),
+            piece(f"{glyphs.of_severity(severity)} {count:,}", style, "view('findings')"),
         ]
     right = Content.assemble(*labels, " ")
     width_left = width - right.cell_length  # how far reading is also stands in the line of progress

@@ -53,7 +53,7 @@ KEYS = tuple(
     _key(head, text)
     for head, text in entries(
         """
-        Enter|enter open Open *: open, or follow the link
+        Enter|enter open Open overview,packets,vbuckets,timeline,findings: open, or follow the link
         Backspace|backspace,alt+left return Back *: back to where you came from
         Esc|escape leave - *: close a dialog, stop a search or export, remove the filter
         /|slash filter Filter packets: filter messages
@@ -64,9 +64,9 @@ KEYS = tuple(
             evidence
         e finding Finding overview,packets,vbuckets,timeline,findings: the finding about this; press
             again for the next one
-        v vbucket vBucket packets,findings: the timeline of this row's vbucket
-        =|equals_sign by_this Filter_by packets,vbuckets,timeline: filter by the field, or the vbucket,
-            under the cursor
+        v vbucket vBucket overview,packets,vbuckets,findings: the timeline of this vbucket
+        =|equals_sign by_this Filter_by overview,packets,vbuckets,timeline,findings: filter by the field,
+            or the vbucket, under the cursor
         &|ampersand by_this('and') - packets: also filter by this field
         !|exclamation_mark by_this('not') - packets: leave out messages with this field
         d display Display packets,timeline: bytes or fields; the axis of time or of seqnos
@@ -80,7 +80,7 @@ KEYS = tuple(
         ;|semicolon note - packets: write a note on the message
         '|apostrophe next_mark - *: the next mark
         y copy Copy packets,findings,timeline: copy the value, the line or the finding
-        Y copy_as - packets: copy the message as JSON, hex or a tshark command
+        Y copy_as - packets: copy the message as JSON or hex
         C connections Connection *: all connections, to look at one alone, or at all again
         x export Export *: export to a file what is under the cursor, marked, shown, or all
         Ctrl+F|ctrl+f find - packets: find text, /regex/ or x:hex in the rows that are shown

@@ -358,6 +358,10 @@ class Navigation(ContentSwitcher):
         """Filters the messages by a condition."""
         self.action_view("packets", partial(self.packets.bar.apply, condition))
 
+    def action_filter(self) -> None:
+        """Gives the focus to the filter of messages."""
+        self.action_view("packets", lambda: self.packets.bar.input.focus())
+
     def go_to(self, text: str) -> None:
         """Goes to a place that the user typed."""
         try:

@@ -254,6 +254,11 @@ class PacketsView(View):
             else None
         )
 
+    @property
+    def row_here(self) -> int:
+        """Row of the message under the cursor."""
+        return self.list.row
+
     # -- filter and search
 
     @on(FilterBar.Changed)
@@ -265,10 +270,6 @@ class PacketsView(View):
     def _rows_changed(self) -> None:
         self.head()
         self.filtering.release()
-
-    def action_filter(self) -> None:
-        """Gives the focus to the filter."""
-        self.bar.input.focus()
 
     def action_by_this(self, how: str = "") -> None:
         """Filters by the field under the cursor."""
@@ -353,15 +354,6 @@ class PacketsView(View):
         else:
             self.host.show_status("no finding here; n goes to the next error or warning")
 
-    def action_vbucket(self) -> None:
-        """Goes to the timeline of the message's vbucket, at the message."""
-        if self.list.row:
-            vbucket = self.vbucket_here
-            if vbucket is None:
-                self.host.show_status("this message is not about a vbucket")
-            else:
-                self.host.to_vbucket(vbucket, row=self.list.row)
-
     # -- how it looks, and out of it
 
     def action_display(self) -> None:
@@ -398,11 +390,6 @@ class PacketsView(View):
         """Puts the panes side by side, or one below the other."""
         self.split.toggle_class("beside")
         self.call_after_refresh(self.fit)
-
-    def action_mark(self) -> None:
-        """Marks the row, or removes its mark."""
-        if self.list.row:
-            self.host.mark(self.list.row)
 
     def action_note(self) -> None:
         """Asks for a note on the row."""

@@ -27,9 +27,9 @@ class Target(NamedTuple):
 
 
 _NUMBERED: Mapping[Literal["row", "frame", "vbucket"], str] = {
-    "row": r"(\d{1,18})",
-    "frame": r"f(\d{1,18})",
-    "vbucket": r"vb?(\d{1,5})(?:@(\d{1,20}))?",
+    "row": r"(?:row)?(\d{1,18})",
+    "frame": r"(?:frame|f){1,2}(\d{1,18})",
+    "vbucket": r"(?:vbucket|vb|v){1,2}(\d{1,5})(?:@(\d{1,20}))?",
 }
 
 
@@ -37,7 +37,7 @@ def parse_place(text: str, first_ns: int) -> Target:
     """Returns the place that a text names. ``first_ns``: time of the first packet, from which
     ``12.5s`` counts. Raises UsageError.
     """
-    word = _short(text.strip().lower().removeprefix(":").replace(",", "").replace("_", ""))
+    word = re.sub("^:?(time )?|[,_ ]", "", text.strip().lower())
     for kind, form in _NUMBERED.items():
         if match := re.fullmatch(form, word, re.ASCII):
             seqno = match[2] if kind == "vbucket" else None
@@ -61,15 +61,3 @@ def parse_place(text: str, first_ns: int) -> Target:
         or "; give 1047, f988, vb417@842, 12.5s, 14:03:22 or a rule"
     )
     raise UsageError(f"no place {clip(escape(text.strip()), 24)}{advice}")
-
-
-_LETTERS = {"row": "", "frame": "f", "vbucket": "vb", "vb": "vb", "time": ""}
-
-
-def _short(word: str) -> str:
-    """Returns a place without the noun before it, as in ``frame 988`` and ``frame f988``."""
-    match = re.fullmatch(rf"({'|'.join(_LETTERS)})\s*(\S+)", word)
-    if match is None or not match[2][-1:].isalnum():
-        return word
-    letters, number_text = _LETTERS[match[1]], match[2]
-    return number_text if not letters or not number_text[0].isdigit() else letters + number_text

@@ -213,11 +213,6 @@ class VbucketsView(View):
         elif self.form == "heat":
             self.heat.move_to(self.map.vbucket)
 
-    def action_by_this(self) -> None:
-        """Shows the messages of the vbucket under the cursor."""
-        if self.vbucket_here is not None:
-            self.host.to_filter(f"vbucket = {self.vbucket_here}")
-
 
 def _facts(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     first, last = row["first_seqno"], row["last_seqno"]

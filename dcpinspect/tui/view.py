@@ -115,6 +115,31 @@ class View(Widget):
         """Number of the vbucket under the cursor; None if there is none."""
         return None
 
+    @property
+    def row_here(self) -> int:
+        """Row of the message under the cursor; 0 if there is none."""
+        return 0
+
+    def action_vbucket(self) -> None:
+        """Goes to the timeline of the vbucket under the cursor, at the message under it."""
+        vbucket = self.vbucket_here
+        if vbucket is None:
+            self.host.show_status("this is not about a vbucket")
+        else:
+            self.host.to_vbucket(vbucket, row=self.row_here)
+
+    def action_by_this(self) -> None:
+        """Shows the messages of the vbucket under the cursor."""
+        if self.vbucket_here is None:
+            self.host.show_status("this is not about a vbucket")
+        else:
+            self.host.to_filter(f"vbucket = {self.vbucket_here}")
+
+    def action_mark(self) -> None:
+        """Marks the message under the cursor, or removes its mark."""
+        if self.row_here:
+            self.host.mark(self.row_here)
+
     def action_finding(self) -> None:
         """Goes to the worst finding about the vbucket under the cursor."""
         vbucket = self.vbucket_here

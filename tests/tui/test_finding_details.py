@@ -80,9 +80,9 @@ def test_all_messages_are_evidence_and_the_best_is_chosen_first() -> None:
             for row in range(1, 108)
             if number in app.inspection.results.marked.finding_numbers(row)
         ], "they rise"
-        assert app.navigation.findings.row == one.places[0].row
+        assert app.navigation.findings.row_here == one.places[0].row
         await press(app, pilot, *["right_square_bracket"] * 20)
-        assert app.navigation.findings.row == rows[-1]
+        assert app.navigation.findings.row_here == rows[-1]
 
     play("orphans.pcap", scene)
 

@@ -39,7 +39,7 @@ def test_tabs_fill_their_line_and_say_how_far_reading_is(glyphs: object) -> None
     assert frame.state(inspection) == frame.progress(inspection) == ""
     for width in range(20, 200):
         line = frame.tabs(inspection, "stats", glyphs, width)  # type: ignore[arg-type]
-        assert line.cell_length == max(width, len(" 0 All 1 Pkt 2 vB 3 Time 4 Find 5 Stat "))
+        assert line.cell_length == max(width, len(" 0 Over 1 Pkt 2 vB 3 Time 4 Find 5 Stat "))
     assert "161 messages" in frame.tabs(inspection, "stats", UNICODE, 120).plain
     inspection.close()
     whole = Inspection([str(SAMPLES / f"{name}.pcap") for name in ("rollback", "loop", "orphans")])
