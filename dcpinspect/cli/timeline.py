@@ -359,7 +359,7 @@ class _Picture:
                 self._write_line(waiting[2])
                 waiting = next(messages, None)
             is_own = event.severity is not None and event.cause is None
-            paint = f"severity-{event.severity}" if is_own else _paint_of(event, answers)
+            paint = _paint_of(event, answers)
             # causes have no background in a list: it would be that of a whole line
             style = "dim" if event.cause is not None else PAINTS[paint].text if paint else ""
             for line in lines.lines_of(event):
@@ -370,15 +370,13 @@ class _Picture:
 
 
 def _paint_of(event: VbucketEvent, answers: Mapping[tuple[int, int, int | None], str]) -> str:
-    """Returns the colour of an event, its name in the palette: of a gap that of its cause, of a
-    request that of its answer. ``answers``: by connection, stream and stream-id.
+    """Returns the colour of an event, its name in the palette: of a request that of its answer.
+    ``answers``: by connection, stream and stream-id.
     """
-    if event.gap is not None:
-        return f"cause-{event.gap['cause']}"
     if event.kind == "request":
         answer = answers[event.connection, event.stream, event.sid]
         return _OF_ANSWERS.get(answer, "kind-request")
-    return _PAINTS.get(event.kind, "")
+    return event.paint
 
 
 def _streams_of(
@@ -427,11 +425,5 @@ def _outcome(history: VbucketHistory) -> str:
     return f"{', '.join(filter(None, facts))}; check{only} {says}"
 
 
-_PAINTS = {
-    **{"request": "kind-request", "first-seen": "kind-request", "snapshot": "kind-marker"},
-    **{"system-event": "kind-system-event", "vbucket-state": "kind-system-event"},
-    **{"stream-end": "kind-end", "connection-closed": "kind-upkeep"},
-}
-"""Colours of events, by kind."""
 _OF_ANSWERS = {"refused": "verdict-refused", "rollback": "kind-rollback"}
 _BOLD = ("request", "first-seen")

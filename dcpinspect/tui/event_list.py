@@ -9,19 +9,9 @@ from collections.abc import Iterator, Sequence
 from rich.style import Style
 
 from dcpinspect.output.render.event_lines import EventLines
-from dcpinspect.output.render.palette import CAUSES
 from dcpinspect.tui import theme
 from dcpinspect.tui.line_view import LineView, Piece
 from dcpinspect.tui.tracks import TrackEvent
-
-_PAINTS = {
-    **{"request": "kind-request", "first-seen": "kind-request"},
-    **{"system-event": "kind-system-event", "vbucket-state": "kind-system-event"},
-    **{"stream-end": "kind-end", "connection-closed": "kind-upkeep"},
-}
-"""Colours of events, by kind."""
-_SNAPSHOTS = {"memory": "snapshot-memory", "disk": "snapshot-disk", "out-of-order": "snapshot-oso"}
-"""Those of snapshots, which lanes have, too, by the word that they begin with."""
 
 
 class EventList(LineView, can_focus=False, inherit_bindings=False):
@@ -31,12 +21,10 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
 
     HEAD = 1
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._events: Sequence[TrackEvent] = ()
-        self._first_ns = 0
-        self._whole = self._short = EventLines((), 0, None)
-        """The lines of events: wrapped, and each in one line."""
+    _events: Sequence[TrackEvent] = ()
+    _first_ns: int = 0
+    _whole = _short = EventLines((), 0, None)
+    """The lines of events: wrapped, and each in one line."""
 
     def show(self, events: Sequence[TrackEvent], first_ns: int) -> None:
         """Shows the events of another vbucket, or more of the same."""
@@ -106,16 +94,12 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
     def pieces(self, place: int, part: int, style: Style) -> Iterator[Piece]:
         """Yields a line of an event."""
         event, is_here = self._events[place].event, place == self.at
-        paint = _PAINTS.get(event.kind, f"severity-{event.severity}" if event.severity else "")
-        if event.kind == "snapshot":
-            paint = _SNAPSHOTS.get(event.text.partition(" ")[0], "snapshot-unknown")
         lines = (self._whole if place in self.more else self._short).lines_of(event)
-        painted = style if is_here else style + theme.style_of(self.app, paint)
-        cause = event.text.partition(":")[0].rpartition(", ")[2]
-        if event.kind == "gap" and cause in CAUSES and not is_here:  # as its letter in the lanes
-            painted = style + Style(color=theme.style_of(self.app, f"cause-{cause}").color)
-        if event.cause is not None and not is_here:
+        painted = style
+        if not is_here and event.cause is not None:
             painted = self.dim_style()
+        elif not is_here:  # of loud causes only the colour, not the ground
+            painted += Style(color=theme.style_of(self.app, event.paint).color)
         sign_style = painted
         if event.severity is not None and event.cause is None:
             sign_style = self.sign_style(event.severity, painted, is_here=is_here)

@@ -45,6 +45,14 @@ WITHOUT_MESSAGE = ("connection-closed", "state")
 EFFECT = "└"
 """Stands before a finding that another one explains."""
 _SIDES = ("client", "server")
+_PAINTS = {
+    **{"request": "kind-request", "first-seen": "kind-request"},
+    **{"system-event": "kind-system-event", "vbucket-state": "kind-system-event"},
+    **{"stream-end": "kind-end", "connection-closed": "kind-upkeep"},
+}
+"""Colours of events, by kind."""
+_SNAPSHOTS = {"memory": "snapshot-memory", "disk": "snapshot-disk", "out-of-order": "snapshot-oso"}
+"""Those of snapshots, which lanes have, too, by the word that they begin with."""
 
 
 class VbucketEvent(NamedTuple):
@@ -81,6 +89,19 @@ class VbucketEvent(NamedTuple):
         if self.severity is None:
             return ""
         return GLYPHS[self.severity] if self.cause is None else EFFECT
+
+    @property
+    def paint(self) -> str:
+        """The colour of the event, its name in the palette: of a gap that of its cause, of a snapshot
+        that of its type; empty for none.
+        """
+        if self.severity is not None:
+            return f"severity-{self.severity}"
+        if self.gap is not None:
+            return f"cause-{self.gap['cause']}"
+        if self.kind == "snapshot":
+            return _SNAPSHOTS.get(self.text.partition(" ")[0], "snapshot-unknown")
+        return _PAINTS.get(self.kind, "")
 
     def record(self) -> dict[str, Any]:
         """Returns the event in its JSON form."""
