@@ -71,11 +71,9 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"bytes--field"}
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._cells: GridCells | None = None
-        self._parts = Parts(None)
-        self._span: Span | None = None
+    _cells: GridCells | None = None
+    _parts = Parts(None)
+    _span: Span | None = None
 
     @property
     def across(self) -> int:

@@ -87,12 +87,10 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
 
     HEAD = 1
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._has_all = False
-        self.talks: Sequence[Talk] = ()
-        self._texts: Sequence[str] = ("",)
-        """The heading, and what stands before the counts of findings in each line."""
+    talks: Sequence[Talk] = ()
+    _has_all: bool = False
+    _texts: Sequence[str] = ("",)
+    """The heading, and what stands before the counts of findings in each line."""
 
     def show(
         self, talks_shown: Sequence[Talk], number: int | None = None, *, has_all: bool = False

@@ -4,6 +4,7 @@ stands, then how much came when.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from textual.strip import Strip
 from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.timeline_text import numbers, time_since
+from dcpinspect.streams.words import NO_STREAM_END
 from dcpinspect.text import counted
 from dcpinspect.tui import theme
 from dcpinspect.tui.heat import MOST, SEVERITIES, SIGNS, Heat, signs
@@ -51,31 +53,29 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     HEAD = 2
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._heat, self._results, self._first_ns = Heat(), Results(), 0
-        self.cells = Cells(None)
-        self._numbers: list[int] = []
-        self._worst: list[int] = []
-        """Vbucket of each row that has the worst state."""
-        self._labels: list[str] = []
-        self._label_width = LABEL
-        self.form = HeatForm()
-        self.groups: list[tuple[int, int]] = []
-        """First and last vbucket of each row."""
-        self._spans = 1
-        """Number of spans in a cell."""
-        self._wide = 1
-        """Number of columns of a cell."""
-        self.amounts = np.zeros((0, 0), np.int64)
-        """Number of items in each cell."""
-        self._eighths = self.amounts
-        """How high the bar of each cell is, in eighths of a line: its share in the greatest."""
-        self._signs = np.zeros((0, 0), np.int8)
-        self._wanted: tuple[int, int | None] = 0, None
-        """Vbucket and time of the cursor, at first the worst; they stay when the size of the cells
-        changes.
-        """
+    _heat, _results, _first_ns = Heat(), Results(), 0
+    cells = Cells(None)
+    _numbers: Sequence[int] = ()
+    _worst: Sequence[int] = ()
+    """Vbucket of each row that has the worst state."""
+    _labels: Sequence[str] = ()
+    _label_width = LABEL
+    form = HeatForm()
+    groups: Sequence[tuple[int, int]] = ()
+    """First and last vbucket of each row."""
+    _spans = 1
+    """Number of spans in a cell."""
+    _wide = 1
+    """Number of columns of a cell."""
+    amounts = np.zeros((0, 0), np.int64)
+    """Number of items in each cell."""
+    _eighths = amounts
+    """How high the bar of each cell is, in eighths of a line: its share in the greatest."""
+    _signs = np.zeros((0, 0), np.int8)
+    _wanted: tuple[int, int | None] = 0, None
+    """Vbucket and time of the cursor, at first the worst; they stay when the size of the cells
+    changes.
+    """
 
     def show(self, results: Results, cells: Cells, first_ns: int, last_ns: int) -> None:
         """Shows the results so far. ``cells``: how the vbuckets stand. ``first_ns`` and ``last_ns``:
@@ -129,8 +129,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     def _words(self, number: int) -> str:
         """Returns how a vbucket stands; of one that ended unasked, also why."""
         words = self.cells.short_words(number)
-        reasons = {self._results.end_reason(row) for row in self.cells.by_number[number]}
-        unasked = sorted(filter(None, reasons - {"closed"}))
+        reasons = filter(None, map(self._results.end_reason, self.cells.by_number[number]))
+        unasked = sorted({*reasons} - {"closed", *NO_STREAM_END})
         return f"{words}: {unasked[0]}" if words == "ended" and unasked else words
 
     # -- the cursor

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -149,20 +150,15 @@ class Results:
         not.
         """
         streams = self.records["streams"]
-        vbucket_streams = streams.take(
-            np.flatnonzero(whole_numbers(streams, "vbucket") == vbucket["vbucket"])
-        )
-        return max(
-            (
-                (open_row or 0, reason)
-                for connection, open_row, reason in vbucket_streams.rows(
-                    "connection", "open_row", "end_reason"
-                )
-                if connection in vbucket["connections"]
-            ),
-            key=lambda end: end[0],
-            default=(0, None),
-        )[1]
+        rows = np.flatnonzero(whole_numbers(streams, "vbucket") == vbucket["vbucket"])
+        ends = [
+            (open_row or 0, reason)
+            for connection, open_row, reason in streams.take(rows).rows(
+                "connection", "open_row", "end_reason"
+            )
+            if connection in vbucket["connections"]
+        ]
+        return max(ends, key=itemgetter(0), default=(0, None))[1]
 
     def finding(self, row: int) -> Finding | None:
         """Returns the worst finding that a row shows."""

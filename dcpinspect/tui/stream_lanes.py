@@ -4,7 +4,7 @@ gaps with their causes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from operator import itemgetter
 from typing import ClassVar, NamedTuple
 
@@ -21,10 +21,11 @@ from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.lanes import (
     ASCII,
     EVENTS,
+    ITEMS,
     TICK,
     UNICODE,
     Glyphs,
-    Lanes,
+    Painted,
     Scale,
     Sign,
     joined,
@@ -44,6 +45,7 @@ _TITLE = ("axis", "events", "items", "gaps")
 """Lanes in the order in which a title has them: how the stream ended stands before what came, as
 the rest may be cut.
 """
+_FOUND = ("severity-error", "severity-warning")
 _WHITE = ColorTriplet(255, 255, 255)
 HIGHEST = 3
 """Greatest height of the items of a stream, in lines."""
@@ -52,15 +54,15 @@ _NEAREST = 5
 
 
 class Row(NamedTuple):
-    """A line below the axis: a lane of a track, or the name of a connection."""
+    """A line below the axis."""
 
     track: int
     """Place of the track."""
     lane: str
-    """Name of the lane. Empty: the name of a connection. ``title``: the stream in words.
-    """
-    part: int = 0
-    """Number of the line, in lanes that have several lines."""
+    """Name of the lane. ``connection``: the name of one. ``title``: the stream in words."""
+    label: str
+    pieces: Sequence[Painted]
+    """What stands behind the label."""
 
 
 class Timeline(LineView, can_focus=True, inherit_bindings=False):
@@ -71,27 +73,24 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"lanes--column"}
     HEAD = 2
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self.content: Tracks | None = None
-        self.waiting = ""
-        """Why the vbucket is not drawn, in words: it is being read, or reading was stopped."""
-        self.has_vbuckets = False
-        """Whether there is a vbucket to choose."""
-        self.axis: Axis = "seqno"
-        self.scale = Scale(0, 1, TICK)
-        self.stream = 0
-        """Place of the stream that the cursor is in, in ``tracks``; ``at`` is its seqno, or its
-        time since the capture began.
-        """
-        self._part: tuple[int, int] | None = (
-            None  # part of the axis that fills the width; None: the whole axis
-        )
-        self.chosen_row = 0
-        """Row of the event that the cursor has stepped to; 0: none."""
-        self._rows: list[Row] = []
-        self._drawn: dict[int, Lanes] = {}
-        self._high = 1
+    content: Tracks = Tracks()
+    waiting: str = ""
+    """Why the vbucket is not drawn, in words: it is being read, or reading was stopped."""
+    has_vbuckets: bool = False
+    """Whether there is a vbucket to choose."""
+    axis: Axis = "seqno"
+    scale = Scale(0, 1, TICK)
+    stream = 0
+    """Place of the stream that the cursor is in, in ``tracks``; ``at`` is its seqno, or its
+    time since the capture began.
+    """
+    _part: tuple[int, int] | None = None
+    """Part of the axis that fills the width; None: the whole axis."""
+    chosen_row = 0
+    """Row of the event that the cursor has stepped to; 0: none."""
+    _rows: Sequence[Row] = ()
+    _seen: Set[Painted] = frozenset()
+    """All pieces of all lines."""
 
     @property
     def lane_glyphs(self) -> Glyphs:
@@ -103,21 +102,17 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     @property
     def vbucket(self) -> int | None:
         """Vbucket whose streams are shown."""
-        return None if self.content is None else self.content.vbucket
+        return self.content.vbucket
 
     @property
     def tracks(self) -> Sequence[Track]:
         """Streams of the vbucket."""
-        return () if self.content is None else self.content.tracks
+        return self.content.tracks
 
     @property
     def track(self) -> Track | None:
         """Stream that the cursor is in."""
         return self.tracks[self.stream] if self.stream < len(self.tracks) else None
-
-    def found_at(self, track: int) -> list[tuple[int, str]]:
-        """Returns where on the axis a stream has errors and warnings, and which."""
-        return [] if self.content is None else self.content.found_at(track, self.axis)
 
     def wait(self, vbucket: int, why: str) -> None:
         """Shows that a vbucket is still to be drawn, and hides the one before at once."""
@@ -200,37 +195,46 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         self.show_axis("time", at)
 
     def _arrange(self) -> None:
-        """Works out which lines there are; each is drawn when it becomes visible."""
+        """Draws all lines for the shown part of the axis."""
         self.scale = Scale.filling(
             *(self._part or self._bounds), self._picture_width, is_time=self.axis == "time"
         )
-        self._drawn.clear()
-        self.refresh()
-        # a cell of one seqno is full or empty, which one line can say
-        has_heights = self.axis == "time" or self.scale.step > 1
-        self._high = HIGHEST if len(self.tracks) == 1 and has_heights else 1
-        self._rows = list(self._lanes())
+        self._rows = [row for number in range(len(self.tracks)) for row in self._drawn(number)]
+        self._seen = {piece for row in self._rows for piece in row.pieces}
         self.virtual_size = Size(self.size.width, self.HEAD + len(self._rows))
+        self.refresh()
 
     @property
     def lines(self) -> int:
         """Height of the whole picture, in lines."""
         return self.HEAD + len(self._rows)
 
-    def _lanes(self) -> Iterator[Row]:
-        connection: int | None = None
-        several = len({track.connection for track in self.tracks}) > 1
-        for number, track in enumerate(self.tracks):
-            if several and track.connection != connection:
-                connection = track.connection
-                yield Row(number, "")
-            yield Row(number, "title")
-            for lane, words in track.words.items():
-                # what is not there, the title says
-                for lane_line in range(self._high if lane == "items" else words != "none"):
-                    yield Row(number, lane, lane_line)
-            if self.found_at(number):
-                yield Row(number, "findings")
+    def _drawn(self, number: int) -> Iterator[Row]:
+        """Yields the lines of a stream: the name of its connection where there are several, the
+        stream in words, and its lanes.
+        """
+        track, connections = self.tracks[number], self.content.connections
+        if len(connections) > 1 and (
+            not number or self.tracks[number - 1].connection != track.connection
+        ):
+            name = connections.get(track.connection, "")
+            yield Row(number, "connection", f" connection {track.connection}  {name}", ())
+        yield Row(number, "title", f" {track.name}", [(self._title(track), "")])
+        # a cell of one seqno is full or empty, which one line can say
+        has_heights = self.axis == "time" or self.scale.step > 1
+        drawn = lanes(
+            track.shapes[self.axis],
+            self.scale,
+            glyphs=self.lane_glyphs,
+            apart=apart(self.scale),
+            high=HIGHEST if len(self.tracks) == 1 and has_heights else 1,
+        )
+        for lane, words in track.words.items():
+            if words != "none":  # what is not there, the title says
+                for part, text in enumerate(getattr(drawn, lane).split("\n")):
+                    yield Row(number, lane, "" if part else f"  {lane}", self._wide(lane, text))
+        if signs := self._findings(number):
+            yield Row(number, "findings", "  findings", signs)
 
     # -- the cursor
 
@@ -428,24 +432,18 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         line = int(self.scroll_offset.y) + y - self.HEAD
         if line >= len(self._rows):
             return self.drawn()
-        row = self._rows[line]
-        track = self.tracks[row.track]
-        if not row.lane:
-            name = (
-                "" if self.content is None else self.content.connections.get(track.connection, "")
-            )
-            text = clip(f" connection {track.connection}  {name}", visible_width(self))
-            return self.drawn((text, self.dim_style()))
-        label_style = base + Style(bold=True) if row.track == self.stream else base
+        row, dim = self._rows[line], self.dim_style()
+        if row.lane == "connection":
+            return self.drawn((clip(row.label, visible_width(self)), dim))
         if row.lane == "title":
-            label = f" {track.name}".ljust(LABEL)
-            return self.drawn((label, label_style), (self._title(track), self.dim_style()))
-        if row.lane == "findings":
-            return self._line("  findings", self._findings(row.track, base), row.track, base)
-        text = getattr(self._lanes_of(row.track), row.lane).split("\n")[row.part]
-        return self._line(
-            "" if row.part else f"  {row.lane}", self._painted(row, text, base), row.track, base
-        )
+            is_bold = Style(bold=row.track == self.stream or None)
+            title = "".join(text for text, _ in row.pieces)
+            return self.drawn((row.label.ljust(LABEL), base + is_bold), (title, dim))
+        pieces = [
+            (text, base + theme.style_of(self.app, paint) + Style(bold=paint in _FOUND or None))
+            for text, paint in row.pieces
+        ]
+        return self._line(row.label, pieces, row.track, base)
 
     def _title(self, track: Track) -> str:
         """Returns a stream in words: its begin, its end, and what else fits."""
@@ -458,56 +456,36 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             phrases.pop()
         return clip(" · ".join(phrases), self._picture_width)
 
-    def _lanes_of(self, place: int) -> Lanes:
-        drawn = self._drawn.get(place)
-        if drawn is None:
-            drawn = self._drawn[place] = lanes(
-                self.tracks[place].shapes[self.axis],
-                self.scale,
-                glyphs=self.lane_glyphs,
-                apart=apart(self.scale),
-                high=self._high,
-            )
-        return drawn
-
     def has_sign(self, sign: Sign) -> bool:
-        """Whether a sign of the legend is drawn anywhere."""
-        for number, track in enumerate(self.tracks):
-            drawn = self._lanes_of(number)
-            lane = {
-                "snapshot": drawn.snapshots,
-                "cause": drawn.gaps,
-                "chart": sign.glyph if drawn.items.strip() else "",
-            }.get(sign.paint.partition("-")[0], drawn.axis + drawn.events)
-            if track.words and any(glyph in lane for glyph in sign.glyph):
-                return True
-        return False
+        """Whether a sign of the legend is drawn anywhere; those of items stand for amounts."""
+        return any(
+            paint == sign.paint and (paint == ITEMS or not set(sign.glyph).isdisjoint(text))
+            for text, paint in self._seen
+        )
 
-    def _painted(self, row: Row, text: str, base: Style) -> list[Piece]:
+    def _wide(self, lane: str, text: str) -> list[Painted]:
         """Returns a lane over all columns. An event's letter stands only in the first column of a
         cell.
         """
         columns, glyphs = np.repeat(list(text), self.scale.wide), self.lane_glyphs
-        if row.lane in ("axis", "events"):
+        if lane in ("axis", "events"):
             is_repeated = np.arange(len(columns)) % self.scale.wide > 0
             marks = is_repeated & np.isin(columns, [*EVENTS, glyphs.tick, glyphs.end, glyphs.back])
             is_last = np.cumsum(columns[::-1] != " ")[::-1][marks] < self.scale.wide
-            columns[marks] = np.where(is_last | (row.lane == "events"), " ", glyphs.line)
+            columns[marks] = np.where(is_last | (lane == "events"), " ", glyphs.line)
         letters = columns.tolist()
-        return [
-            (piece, base + theme.style_of(self.app, paint))
-            for piece, paint in joined(letters, paints_of(row.lane, letters, glyphs))
-        ]
+        return list(joined(letters, paints_of(lane, letters, glyphs)))
 
-    def _findings(self, place: int, base: Style) -> list[Piece]:
-        pieces: list[Piece] = [(" ", base)] * self.scale.columns
+    def _findings(self, number: int) -> list[Painted]:
+        """Returns the signs of a stream's errors and warnings; none if it has none."""
+        findings = self.content.found_at(number, self.axis)
+        pieces: list[Painted] = [(" ", "")] * self.scale.columns if findings else []
         signs = {"error": self.lane_glyphs.error, "warning": self.lane_glyphs.warning}
         # an error stands before a warning
-        for position, severity in sorted(self.found_at(place), key=itemgetter(1), reverse=True):
+        for position, severity in sorted(findings, key=itemgetter(1), reverse=True):
             if self.scale.first <= position <= self.scale.last:
                 cell = (position - self.scale.first) // self.scale.step
-                style = self.sign_style(severity, base, is_here=False)
-                pieces[cell * self.scale.wide] = signs[severity], style
+                pieces[cell * self.scale.wide] = signs[severity], f"severity-{severity}"
         return pieces
 
     def _line(self, label: str, pieces: Sequence[Piece], stream: int, base: Style) -> Strip:
@@ -534,7 +512,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         return Strip.join([line.crop(0, low), cursor_strip, ground, line.crop(high)])
 
     def _heading(self) -> str:
-        if self.content is None:
+        if self.vbucket is None:
             has = self.has_vbuckets
             return "choose a vbucket (2, or v on a message)" if has else "no vbucket was requested"
         if self.waiting:

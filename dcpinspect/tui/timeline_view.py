@@ -111,8 +111,7 @@ class TimelineView(View):
         """Puts the cursor of the list on the last event of the stream before the cursor of the
         lanes.
         """
-        tracks, lanes = self.lanes.content, self.lanes
-        events = () if tracks is None else tracks.events
+        lanes, events = self.lanes, self.lanes.content.events
         cursor_event = self.events.event
         if cursor_event is not None and (lanes.chosen_row, lanes.stream) == (
             cursor_event.row,

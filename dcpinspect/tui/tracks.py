@@ -86,7 +86,7 @@ class Track:
 class Tracks:
     """All streams of a vbucket, and what happened in order."""
 
-    vbucket: int
+    vbucket: int | None = None
     tracks: Sequence[Track] = ()
     events: Sequence[TrackEvent] = ()
     connections: dict[int, str] = field(default_factory=dict)

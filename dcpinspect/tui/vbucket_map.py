@@ -4,6 +4,7 @@ of its state.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -75,18 +76,14 @@ def fitting(count: int, width: int, height: int, word_cell: int = 0) -> Layout:
 class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     """All vbuckets of a bucket, or only those with streams if they are few."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self.cells = Cells(None)
-        self.form = Layout()
-        self._vbucket: int | None = None
-        """The vbucket that the cursor was moved to, at first the worst; it stays when cells
-        change.
-        """
-        self._numbers: list[int] = []
-        """Vbuckets of the cells, rising; the worst first where they are few and do not all fit."""
-        self._worst: list[int] = []
-        """Vbucket of each cell that has the worst state."""
+    cells = Cells(None)
+    form = Layout()
+    _vbucket: int | None = None
+    """The vbucket that the cursor was moved to, at first the worst; it stays when cells change."""
+    _numbers: Sequence[int] = ()
+    """Vbuckets of the cells, rising; the worst first where they are few and do not all fit."""
+    _worst: Sequence[int] = ()
+    """Vbucket of each cell that has the worst state."""
 
     def show(self, results: Results) -> None:
         """Shows the results so far."""

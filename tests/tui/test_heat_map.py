@@ -87,7 +87,7 @@ def test_a_row_begins_with_how_its_vbucket_stands_and_enter_there_asks_for_no_ti
         heat, view = app.navigation.vbuckets.heat, app.navigation.vbuckets
         assert (view.form, heat.vbucket, heat.since_ns) == ("heat", 48, None), "the worst"
         rows = [line.split()[:3] for line in screen(app).splitlines()[3:12]]
-        assert rows[2:4] == [["✖", "42", "orphaned"], ["■", "43", "ended:"]]
+        assert rows[2:4] == [["✖", "42", "orphaned"], ["■", "43", "ended"]]
         assert rows[8][:2] == ["✖", "48"]
         assert heat.spoken() == ""
         assert "vb 48  10.11.0.1 consumer · rolled-back\n" in re.sub(r" *\n", "\n", screen(app))

@@ -112,11 +112,7 @@ def test_events_are_listed_in_order_and_enter_opens_the_chosen_one() -> None:
         await settled(app, pilot)
         events = app.navigation.timeline.events
         assert "request from 0: accepted; no end" in screen(app)
-        rows = (
-            [one.event.row for one in tracks.events]
-            if (tracks := lanes_of(app).content) is not None
-            else []
-        )
+        rows = [one.event.row for one in lanes_of(app).content.events]
         assert rows == sorted(rows)
         await press(app, pilot, "home")
         for row in rows[:6]:
@@ -183,7 +179,9 @@ def test_an_error_stands_among_the_events_with_its_sign_and_colour() -> None:
         assert track.connection == chosen.event.connection, "the cursor of the streams goes along"
         assert timeline.lanes.chosen_row == chosen.row
         place = chosen.seqno if timeline.lanes.axis == "seqno" else chosen.time
-        assert (place, "error") in timeline.lanes.found_at(chosen.track)
+        assert (place, "error") in timeline.lanes.content.found_at(
+            chosen.track, timeline.lanes.axis
+        )
         sign = _style_of(app, app.glyphs.error, f"{app.glyphs.error} rollback-loop: ")
         assert sign.bgcolor == theme.style_of(app, "severity-error").color, "under the cursor, too"
 
