@@ -23,8 +23,6 @@ LABEL = 22
 OFFSETS = 9
 CROWDED = 56
 """Width in columns below which offsets are left out, so that values have room."""
-_DEEPEST = 100
-"""Number of levels that are searched for a byte."""
 
 _PAINTS = {GLYPHS[severity]: f"severity-{severity}" for severity in ("error", "warning")}
 """Colours of problems, by the sign that they begin with."""
@@ -93,25 +91,14 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
 
     def select_at(self, offset: int) -> None:
         """Moves the cursor to the innermost field that contains a byte of the message."""
-        level, path = self._top(), ""
-        for _ in range(_DEEPEST):
-            entry = next(
-                (
-                    field
-                    for field in level
-                    if field.span is not None and field.span[0] <= offset < field.span[1]
-                ),
-                None,
-            )
-            if entry is None:
-                break
-            path = entry.path
-            if entry.inner is None or (entry.field is not None and not entry.field.fields):
-                break
-            level = self._inner(entry)
-        if path:
-            self._open_around(path)
-            self.move_to(path)
+        paths = [
+            path
+            for path, field in self._fields()
+            if not field.inflated and field.offset <= offset < field.offset + field.size
+        ]
+        if paths:  # inner fields come after those around them
+            self._open_around(paths[-1])
+            self.move_to(paths[-1])
 
     def move_to(self, path: str) -> None:
         """Moves the cursor to the line with this path."""

@@ -28,11 +28,10 @@ LONGEST = 60
 Frequent = Callable[[str], Sequence[str]]
 """Returns the most frequent values of a column in the capture."""
 
-_IN_TEXT = re.compile(
-    r"([a-z_0-9]+)\s*(?:=|<>|like|(?:not\s+)?in\s*\((?:\s*'[^']*'\s*,)*)\s*'([^']*)$", re.IGNORECASE
-)
 _AT_VALUE = re.compile(
-    r"([a-z_0-9]+)\s*(?:=|<>|<=|>=|<|>|(?:not\s+)?in\s*\((?:[^()']*,)?)\s*([0-9]*)$", re.IGNORECASE
+    r"([a-z_0-9]+)\s*(?:=|<>|<=|>=|<|>|like|(?:not\s+)?in\s*\((?:\s*(?:'[^']*'|[^()',]*)\s*,)*)"
+    r"\s*('[^']*|[0-9]*)$",
+    re.IGNORECASE,
 )
 _AT_OPERATOR = re.compile(
     rf".*\b({'|'.join(BY_NAME)})\s+([a-z ]*|[<>=]*)$", re.IGNORECASE
@@ -74,26 +73,15 @@ class Offer:
 
 def offer(text: str, frequent: Frequent) -> Offer:
     """Returns what can come at the end of ``text``."""
-    if match := _IN_TEXT.search(text):
-        return Offer(
-            match.start(2),
-            _fitting(
-                match[2],
-                (
-                    Completion(f"{completion.text}'", completion.doc)
-                    for completion in _values(match[1], frequent)
-                ),
-            ),
-        )
-    if text.count("'") % 2:
-        return Offer(len(text))
     if (match := _AT_VALUE.search(text)) and match[1] in BY_NAME:
-        is_text = _is_text(BY_NAME[match[1]])
+        quote = "'" if _is_text(BY_NAME[match[1]]) or match[2].startswith("'") else ""
         values = (
-            Completion(f"'{completion.text}'" if is_text else completion.text, completion.doc)
+            Completion(f"{quote}{completion.text}{quote}", completion.doc)
             for completion in _values(match[1], frequent)
         )
         return Offer(match.start(2), _fitting(match[2], values))
+    if text.count("'") % 2:
+        return Offer(len(text))
     if match := _AT_OPERATOR.search(text):
         is_text = _is_text(BY_NAME[match[1].lower()])
         offered = (
