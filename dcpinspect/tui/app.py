@@ -4,10 +4,8 @@ the background.
 
 from __future__ import annotations
 
-import math
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -44,12 +42,6 @@ if TYPE_CHECKING:
 
 BEAT = 0.1
 """Seconds between two checks whether reading has brought anything new."""
-FIRST_S = 0.5
-"""Seconds that the first view of a capture waits for its findings, unless somebody types."""
-MANY = 1_000_000
-"""Number of messages from which a capture is large."""
-LARGE = 100 * MANY
-"""Size of a file, in bytes, that has about so many messages."""
 
 
 class InspectApp(ThemedApp):
@@ -91,10 +83,6 @@ class InspectApp(ThemedApp):
         if self.memory.notes is not None:
             inspection.notes = Notes.beside(inspection.files, self.memory.notes)
         self._first_filter = filter_text
-        self._is_untouched = not filter_text
-        """Whether the user has not pressed a key or clicked yet, so that the program may choose the
-        first view.
-        """
         self._saved, self._colors = dict(saved or {}), colors
         self.navigation = Navigation(
             inspection, self._new_packets, self.show_status, self.draw_frame
@@ -112,8 +100,6 @@ class InspectApp(ThemedApp):
         self._shown: tuple[object, ...] = ()
         """What the screen was drawn of, in brief."""
         self._has_freed_memory = False
-        self._began = math.inf
-        """When reading began."""
         self._said = ""
         self._notices = 0
 
@@ -143,31 +129,21 @@ class InspectApp(ThemedApp):
 
     def on_mount(self) -> None:
         """Starts reading, and the workers and timers."""
-        self.call_after_refresh(self._load)
+        self.call_after_refresh(self._begin)
         self.set_interval(BEAT, self.beat)
-        self._choose_first()
         self.draw_frame()
 
-    def _load(self) -> None:
-        """Starts reading after the first screen is drawn, because reading takes processor time from
-        drawing.
+    def _begin(self) -> None:
+        """Shows the first view: the overview, unless messages were asked for or come live. Starts
+        reading after the first screen is drawn, because reading takes processor time from drawing.
         """
-        self._began = time.monotonic()
+        if self._first_filter:
+            self.navigation.begin_with(
+                "packets", lambda: self.packets.bar.apply(self._first_filter)
+            )
+        else:
+            self.navigation.begin_with("packets" if self.inspection.is_live else "overview")
         self._loader.start()
-
-    async def on_event(self, event: events.Event) -> None:
-        """Handles an event; the first key or click of the user chooses the first view."""
-        if isinstance(
-            event,
-            events.Key
-            | events.Paste
-            | events.MouseDown
-            | events.MouseScrollDown
-            | events.MouseScrollUp,
-        ):
-            self._is_untouched = False
-            self._choose_first()
-        await super().on_event(event)
 
     async def can_type(self) -> None:
         """Waits until there is a view, which takes keys."""
@@ -234,28 +210,6 @@ class InspectApp(ThemedApp):
         is_laid_out = self.size.height < 4 or self.navigation.view.size.height > 0
         return self.navigation.is_at_rest and is_laid_out and bool(has_rows or is_empty)
 
-    def _choose_first(self) -> None:
-        """Shows the overview first if the capture is large or has problems, and otherwise the
-        packets. Before the user has chosen something, the packets of a file wait a moment for
-        findings, because few people look at both views.
-        """
-        inspection, navigation = self.inspection, self.navigation
-        if self._is_untouched and is_first(inspection):
-            self._is_untouched = False
-            navigation.begin_with("overview")
-        elif navigation.has_begun or not navigation.is_mounted:
-            return
-        elif self._first_filter:
-            navigation.begin_with("packets", lambda: self.packets.bar.apply(self._first_filter))
-        elif (
-            not self._is_untouched
-            or inspection.is_live
-            or inspection.state != "reading"
-            or inspection.results.looked is not None
-            or time.monotonic() - self._began > FIRST_S
-        ):
-            navigation.begin_with("packets")
-
     def beat(self) -> None:
         """Shows what reading has brought since the last call."""
         inspection, news = self.inspection, self._news
@@ -273,7 +227,6 @@ class InspectApp(ThemedApp):
         if self._shown_results is not self.inspection.results:
             self._shown_results = self.inspection.results
             self.navigation.take_up()
-        self._choose_first()
         if len(self.inspection.notices) > self._notices:
             self._notices = len(self.inspection.notices)
             self.show_status(self.inspection.notices[-1])
@@ -284,7 +237,7 @@ class InspectApp(ThemedApp):
     @property
     def view(self) -> str:
         """Name of the view that is shown."""
-        return self.navigation.current or "packets"
+        return self.navigation.current or "overview"
 
     def draw_frame(self) -> None:
         """Draws the tabs, the progress line and the line of keys."""
@@ -571,15 +524,3 @@ class InspectApp(ThemedApp):
         """Changes the theme, and remembers it for the next start."""
         self.theme = name
         self.memory.themes.add(name)
-
-
-def is_first(inspection: Inspection) -> bool:
-    """Whether the overview is the first view: the capture is large, has errors or warnings, or has
-    no message, and findings say why.
-    """
-    if inspection.is_live:
-        return False
-    is_large = (inspection.reading.capture.size or 0) >= LARGE or inspection.store.rows >= MANY
-    findings = inspection.results.findings
-    is_said = bool(inspection.nothing and findings)  # what is there in place of DCP
-    return is_large or is_said or any(finding.severity != "note" for finding in findings)

@@ -161,21 +161,10 @@ def progress(inspection: Inspection, *, is_following: bool = False) -> str:
         # the newest counts stand last, because a narrow screen cuts off the end
         return f" {' · '.join([follows, 'Esc stops', *came])}"
     if inspection.state == "reading":
-        share, speed = inspection.share, inspection.speed
-        if not share or not speed:
+        if not (share := inspection.share):
             return f" reading, {counted(rows, 'message')} so far{_gone(inspection)} · Esc stops"
-        time_text = time_left(share, time.monotonic() - inspection.started)
-        return " " + " · ".join(
-            phrase
-            for phrase in (
-                f"reading {share:.0%}",
-                (f"{speed / 2**20:,.0f} M" if speed >= 2**20 else f"{speed / 2**10:,.0f} K")
-                + "iB/s",
-                time_text,
-                "Esc stops",
-            )
-            if phrase
-        )
+        remaining = time_left(share, time.monotonic() - inspection.started)
+        return " " + " · ".join(filter(None, (f"reading {share:.0%}", remaining, "Esc stops")))
     if inspection.state == "failed":
         return f" {inspection.error}"
     if inspection.state == "stopped":

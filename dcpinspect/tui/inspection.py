@@ -145,11 +145,6 @@ class Inspection:
         size = self.reading.capture.size
         return min(1.0, self.reading.capture.position / size) if size else None
 
-    @property
-    def speed(self) -> float:
-        """Bytes read per second so far."""
-        return self.reading.capture.position / max(time.monotonic() - self.started, 1e-6)
-
     def messages_a_second(self) -> float:
         """Returns the rate of messages over the last seconds; it must be called often to be
         exact.

@@ -97,16 +97,11 @@ class Navigation(ContentSwitcher):
     @property
     def view(self) -> View:
         """The view that is shown."""
-        return self._named(self.current or "packets")
+        return self._named(self.current or "overview")
 
     def _named(self, name: str) -> View:
         view: View = getattr(self, name)
         return view
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether a view is shown, or is about to be."""
-        return self.has_view.is_set() or self._mounting > 0
 
     @property
     def is_at_rest(self) -> bool:
@@ -257,8 +252,7 @@ class Navigation(ContentSwitcher):
 
     def begin_with(self, view: str, then: Callable[[], object] = lambda: None) -> None:
         """Shows the first view; the user cannot go back from it."""
-        if view != self.current:
-            self._switch(view, then)
+        self._switch(view, then)
 
     # -- ways
 

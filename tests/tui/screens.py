@@ -78,14 +78,23 @@ def show(
 async def _play(
     app: InspectApp, scene: Scene, size: tuple[int, int], *, is_whole: bool = True
 ) -> None:
+    """Plays a scene; of a capture without an error or a warning it begins with the messages."""
     try:
         async with app.run_test(size=size) as pilot:
             if is_whole:
                 await until(pilot, lambda: app.inspection.state != "reading" and app.is_up_to_date)
                 await settled(app, pilot)
+                if app.view == "overview" and not _is_sick(app.inspection):
+                    app.navigation.begin_with("packets")
+                    await settled(app, pilot)
             await scene(app, pilot)
     finally:
         app.close()
+
+
+def _is_sick(inspection: Inspection) -> bool:
+    findings = inspection.results.findings
+    return any(finding.severity != "note" for finding in findings) or not inspection.store.rows
 
 
 def lanes_of(app: InspectApp) -> Timeline:

@@ -192,19 +192,10 @@ def test_a_view_is_made_when_it_is_first_shown() -> None:
         def made() -> list[str]:
             return [view for view in VIEWS if app.navigation.has(view)]
 
-        assert made() == ["packets"]
+        assert [view.id for view in app.navigation.children] == ["overview"] == made()
         await press(app, pilot, "5")
-        assert (made(), app.view) == (["packets", "stats"], "stats")
+        assert (made(), app.view) == (["overview", "stats"], "stats")
         assert "messages by command" in screen(app)
-
-    play("rollback.pcap", scene)
-
-
-def test_one_view_is_mounted_for_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpinspect.tui.app.FIRST_S", 600)
-
-    async def scene(app: InspectApp, _: Keys) -> None:
-        assert [view.id for view in app.navigation.children] == ["overview"]
 
     play("orphans.pcap", scene)
 

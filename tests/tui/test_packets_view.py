@@ -56,6 +56,8 @@ def test_without_messages_the_view_says_what_to_do(tmp_path: Path) -> None:
     path.write_bytes((SAMPLES / "rollback.pcap").read_bytes()[:24])
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
+        assert "no packets" in screen(app)
+        await press(app, pilot, "1")
         assert "  no packets" in screen(app)
         await press(
             app,
