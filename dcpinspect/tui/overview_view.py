@@ -164,6 +164,7 @@ class OverviewView(View):
         text = Text(f"{self._glyphs.of_severity(worst)} " if worst else "", "bold")
         if results.looked is None or not results.looked.messages:
             inspection = self.host.inspection
+            self._said.set_classes(worst or "")
             reads = " so far" if inspection.state == "reading" else ""
             return text.append(inspection.nothing or f"no message was read{reads}", "bold")
         sentence = one_line(verdict(results.findings))
@@ -194,6 +195,7 @@ class OverviewView(View):
         chosen_lines = 1 + len(findings.in_full(findings.at)) if findings.count else 1
         bad = sum(map(findings.is_bad, range(findings.count)))
         connected = max(1, self.connections.count)
+        chart_lines = CHART if self._shown.charts.used else 0
         lines = dict.fromkeys(("verdict", "findings", "map", "chart", "connections"), 0)
         free = height
 
@@ -216,11 +218,11 @@ class OverviewView(View):
         give_to_map(max(3, height // 5))
         if height >= HIGH:
             give("connections", 2 + min(connected, TALKS), 3)
-            give("chart", CHART, CHART)
+            give("chart", chart_lines, CHART)
         give("findings", 1 + findings.needed(height, is_bad_only=True))
         give("findings", findings.count + chosen_lines)
         give("connections", 2 + min(connected, TALKS), 3)
-        give("chart", CHART, CHART)
+        give("chart", chart_lines, CHART)
         give_to_map(height // 3)
         give("findings", 1 + findings.needed(height))
         give("connections", 2 + min(connected, MOST_TALKS), 3)

@@ -162,11 +162,12 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def _bounds(self) -> tuple[int, int]:
-        """First and last place of all streams."""
+        """First and last place of all streams; time goes on until the capture ends."""
         bounds = [
             bound for track in self.tracks for bound in track.shapes[self.axis].seqno_ranges()
         ]
-        return min(bounds, default=0), max(bounds, default=0)
+        until_ns = self.content.until_ns if self.axis == "time" and bounds else 0
+        return min(bounds, default=0), max(until_ns, *bounds, 0)
 
     def _inside(self, at: int) -> int:
         """Returns a place of the axis that may lie before all streams, or after them, among them."""

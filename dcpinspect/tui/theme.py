@@ -139,7 +139,7 @@ def _style(paint: str, theme: str, no_color: bool) -> Style:
 
 
 UNICODE = Glyphs()
-ASCII = Glyphs("X", "!", "n", ">", "*", "@", "+", "-", "->", "`", "12345678", "#%=-x.")
+ASCII = Glyphs("X", "!", "n", ">", "*", "@", "+", "-", "->", "`", "12345678", "#%=-:.")
 
 _DRAWN = str.maketrans(
     {
@@ -151,6 +151,7 @@ _DRAWN = str.maketrans(
             "▁": "_",
             "•": "*",
             "●": "o",
+            "✖": "X",
             "…": ".",
             "–": "-",
             "·": "-",

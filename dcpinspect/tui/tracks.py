@@ -91,6 +91,8 @@ class Tracks:
     events: Sequence[TrackEvent] = ()
     connections: dict[int, str] = field(default_factory=dict)
     """Addresses and name of each connection; safe for a terminal."""
+    until_ns: int = 0
+    """When the capture ends, in nanoseconds since it began."""
 
     def found_at(self, track: int, axis: Axis) -> list[tuple[int, str]]:
         """Returns the severities of a stream's errors and warnings that are no effects, with their
@@ -153,7 +155,8 @@ def tracks_of(
     connections = _connections(inspection, {track.connection for track in tracks})
     vbucket_events = events(stream_stories, notes, links, items.last_rows, findings, evidence)
     track_events = _events(inspection, tracks, vbucket_events, first_ns)
-    return Tracks(vbucket, tracks, track_events, dict(connections))
+    until_ns = inspection.reading.ends[1] - first_ns
+    return Tracks(vbucket, tracks, track_events, dict(connections), until_ns)
 
 
 def _evidence(store: Store, rows: RowNumbers, case: Finding) -> Sequence[MessagePlace]:
