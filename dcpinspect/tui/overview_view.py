@@ -56,8 +56,7 @@ class Rate(Widget):
         """Draws the chart, for the size and in the colours of now."""
         charts, (width, height) = self.results.charts, self.size
         if not charts.used:
-            self.border_title = "messages over time"
-            return Text(" no message so far")
+            return Text()
         rows = [command.messages for command in charts.commands]
         row: IntArray = sum(rows, start=np.zeros(SPANS, np.int64))
         whose = "" if self.results.connection is None else " of all connections"
