@@ -24,7 +24,7 @@ ROLLBACK = str(SAMPLES / "rollback.pcap")
 def test_a_capture_alone_opens_it_and_every_view_fits_every_size(tmp_path: Path) -> None:
     with shell(tmp_path) as terminal:
         typed(terminal, [ROLLBACK], behind="; echo left with $?; stty -a")
-        terminal.wait("1 Packets", "161 messages", "HELLO", "Enter Open")
+        terminal.wait("1 Packets", "161 messages", "the worst first", "Enter Open")
         for width, height in ((80, 24), (200, 50), (120, 36)):
             terminal.resize(width, height)
             for key, there in (
@@ -35,7 +35,7 @@ def test_a_capture_alone_opens_it_and_every_view_fits_every_size(tmp_path: Path)
                 ("1", "HELLO"),
             ):
                 terminal.press(key)
-                assert len(terminal.wait(there, "Enter Open").splitlines()) == height
+                assert len(terminal.wait(there, "Backspace Back").splitlines()) == height
         terminal.press("q")
         seen = terminal.wait("left with 0", "icanon", "ready$ ")
         assert "1 Packets" not in seen, "the screen from before is back"
@@ -62,20 +62,20 @@ def test_a_capture_is_chosen_and_opened_again_from_the_start_screen(tmp_path: Pa
         terminal.resize(80, 24)
         terminal.wait("open a capture", "Esc leaves")
         terminal.press("Enter")
-        terminal.wait("1 Packets", "HELLO")
+        terminal.wait("1 Packets", "the worst first")
         terminal.press("C-z")
         terminal.wait("Stopped")
         terminal.press("-l", "fg")
         terminal.press("Enter")
-        terminal.wait("1 Packets", "HELLO")
+        terminal.wait("1 Packets", "the worst first")
         terminal.press(
             "2"
-        )  # the messages are seen again once the capture is open, and not while this view closes
-        terminal.wait_without("HELLO")
+        )  # the overview is seen again once the capture is open, and not while this view closes
+        terminal.wait_without("the worst first")
         terminal.press("C-o")
         terminal.wait("open a capture", "36.5 kB")
         terminal.press("Enter")
-        terminal.wait("1 Packets", "HELLO")
+        terminal.wait("1 Packets", "the worst first")
         terminal.press("C-c")
         terminal.wait_without("1 Packets")
         terminal.press("-l", "echo left with $?")
@@ -94,7 +94,7 @@ def test_the_program_ends_where_its_terminal_goes_away(keys: str, tmp_path: Path
         timeout=60,
     )
     running.expect("Packets")
-    running.expect("HELLO")
+    running.expect("the worst first")
     running.send(keys)
     process = psutil.Process(running.pid)
     os.close(running.child_fd)  # nothing is read any more, as of a window that is closed
