@@ -196,9 +196,10 @@ class Inspection:
                 is_whole = self._is_wanted.is_set() or self.is_live
                 self._leave_out_copies()
                 give_back()
+                if is_whole and not self.store.rows:
+                    # before the results, with which it is shown
+                    self.nothing = for_keys(why_nothing(self.reading))
                 self._work_out(is_whole=is_whole)
-            if is_whole and not self.store.rows:
-                self.nothing = for_keys(why_nothing(self.reading))
             self.state = "done" if is_whole else "stopped"
         except DcpInspectError as error:
             self.error, self.state = str(error), "failed"
