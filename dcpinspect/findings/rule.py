@@ -110,7 +110,8 @@ class Rule:
         """Returns what a finding of this cause costs; a cost of its cause alone ends with it."""
         if not isinstance(self.cost, Mapping):
             return self.cost
-        return self.cost.get(cause or "") if over != "recovered" else None
+        of_others = self.cost.get("")
+        return self.cost.get(cause or "", of_others) if over != "recovered" else of_others
 
     def whose_is(self, cause: str | None, direction: str | None, producer: int = 1) -> Whose:
         """Returns who has to act on a finding of this cause.
@@ -143,7 +144,7 @@ def rules(text: str) -> tuple[Rule, ...]:
     ``whose: consumer for CAUSE CAUSE, normal for CAUSE`` says who has to act by cause; ``whose:
     consumer, normal for CAUSE`` that findings without a cause are the consumer's. ``cost`` is
     the name of one of ``costs.SHARED``, or a cost as ``costs.cost`` reads it. If it differs by
-    cause, it is ``CAUSE: COST; CAUSE: COST``.
+    cause, it is ``CAUSE: COST; CAUSE: COST``, with the cost of all others first, if they have one.
     """
     return tuple(_rule(*head.split(), **lines) for head, lines in groups(text).items())
 
@@ -163,6 +164,6 @@ def _rule(name: str, family: str, severity: str, blamed: str = "", /, **lines: s
     }
     costs = [part.rpartition(": ") for part in lines.get("cost", "").split("; ")]
     of_cause = {cause: SHARED.get(words) or cost(words) for cause, _, words in costs if words}
-    values["cost"] = of_cause.get("", of_cause) or None
+    values["cost"] = of_cause[""] if [*of_cause] == [""] else of_cause or None
     finding.SEVERITY_OF[name] = values["severity"]
     return Rule(name, **values)

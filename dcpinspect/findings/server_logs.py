@@ -15,11 +15,12 @@ from dcpinspect.findings.finding import SEVERITY_OF, Occurrence, Whose
 from dcpinspect.findings.history_rules import ADVICE
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
+from dcpinspect.findings.sequence_rules import FAULT
 from dcpinspect.protocol.flags import STREAM_END_REASONS
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.records import Stream
 from dcpinspect.streams.transitions import DRAINING
-from dcpinspect.streams.words import A_REFUSED
+from dcpinspect.streams.words import A_REFUSED, by_side
 from dcpinspect.text import escape
 
 if TYPE_CHECKING:  # only those who have logs need to read them
@@ -43,6 +44,12 @@ MANY, REPEATED, ROUND_NS = 3, "repeated", 100_000_000
 """Number of rollbacks of the same request that are a loop, the cause of it, and the time between
 two of them at least: requests of several stream-ids, which lines do not have, come at once.
 """
+_LIKE = {
+    "out of sequence": "seqno-not-increasing",
+    "expected snapshot range": "seqno-outside-snapshot",
+    "Erroneous snapshot marker": "marker-behind",
+}
+"""The rule about packets that finds the same in a message, by words of the server's reason."""
 _CAUSES = "purge unknown-uuid consumer-ahead unknown"
 CLOCKS_NS = 60_000_000_000
 """How far the clocks of a log and of a capture may be apart for a line to be about the capture."""
@@ -66,7 +73,7 @@ RULES = rules(
         unless: refusals that the capture has, where the answer is looked at
         next: change what the reason names; a client needs the newest cluster map for a vbucket that
             moved
-        cost: refused
+        cost: refused; {"; ".join(f"{rule}: wrong-data" for rule in _LIKE.values())}
     server-ended log warning
         fires: the server's log has the end of a stream for a reason that the client did not give; a
             note for state-changed and filter-empty
@@ -299,8 +306,14 @@ class _Log:
             )
             before = event
             if not is_second and not self._is_looked_at(event):
+                like = next(
+                    (rule for words, rule in _LIKE.items() if words in (event.reason or "")), None
+                )
                 message = f"the server refused a message: {_text(event.reason)}"
-                yield self._occurrence(event, "server-refused", message, cause=_slug(event.reason))
+                refused = self._occurrence(
+                    event, "server-refused", message, cause=like or _slug(event.reason)
+                )
+                yield refused if like is None else replace(refused, whose="client", next=_NOT_TAKEN)
 
     def _is_looked_at(self, event: LogEvent) -> bool:
         """Returns whether the rules of the capture look at what the line says."""
@@ -400,6 +413,8 @@ _TO_DO: Mapping[str, tuple[Whose, str | None]] = {
     "ctrl parameter": ("unknown", _NEXT["control-rejected"]),
 }
 """Who has to act on a refusal, and how, by words of its reason."""
+_NOT_TAKEN = by_side(FAULT, 0)
+"""What to do about these: the server is the consumer of what a client sends."""
 _SHARED = {
     "purge": "tombstones were purged since",
     "unknown-uuid": "no history in common",

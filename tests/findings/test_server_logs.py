@@ -10,6 +10,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.log_findings import findings_alone
 from dcpinspect.findings.logs.log_evidence import LogEvidence
 from dcpinspect.findings.registry import ORDINARY
+from dcpinspect.output.render.verdict import verdict
 from dcpinspect.protocol.statuses import Status
 from tests.captures import REAL_SERVER
 from tests.findings.checked import checked
@@ -99,7 +100,7 @@ def rolled_back(name: str = "reader:1") -> Told:
                 "range]; Dropping the mutation!"
             ),
             "server-refused",
-            "erroneous-mutation-sequence-number-does-not-fall-in-the-expe",
+            "seqno-outside-snapshot",
             "warning",
         ),
         (
@@ -296,6 +297,13 @@ def test_a_message_that_the_server_refused_is_told_once_also_where_the_log_has_t
     assert [(one.rule, one.severity, one.vbuckets) for one in found] == [
         ("server-refused", "warning", (vb,)) for vb in range(4)
     ]
+    assert [one.cause for one in found] == [
+        *("seqno-not-increasing", "seqno-outside-snapshot"),
+        *("seqno-outside-snapshot", "marker-behind"),
+    ]
+    assert {one.whose for one in found} == {"client"}
+    assert all(one.next.startswith("report this message and the one before it") for one in found)
+    assert verdict(found) == "4 vbuckets have messages that break the protocol"
 
 
 @pytest.mark.parametrize(

@@ -548,3 +548,9 @@ def test_a_server_that_may_be_older_than_7_0_is_not_blamed_for_the_end_that_it_d
             pass
         (finding,) = reading.findings()
     assert (finding.severity, finding.cause, finding.whose) == ("warning", "not-told", "unknown")
+
+
+def test_read_tells_the_whole_reason_of_a_refusal(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["read", str(real_server("v85-flags")), "--skip", "175", "-n", "1"])
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert 'Invalid combination: \\\\"ToLatest\\\\""}}  after 0.764 ms' in line

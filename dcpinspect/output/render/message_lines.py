@@ -54,6 +54,8 @@ SAID_ONCE = (Opcode.HELLO, Opcode.SASL_AUTH, Opcode.SASL_STEP)
 """Commands whose answers need not repeat the key of the request."""
 _MOST_ASKED = 8
 """Number of collections of a stream request that its line names."""
+_MOST_REASON = 1000
+"""Columns of the reason of a refusal, for lines that have as many."""
 _LONGEST_LOG, _LONGEST_HELLO = 1600, 200
 """Greatest size in bytes of a failover log, and of a HELLO, that is told without annotation.
 Servers keep 25 log entries of 16 bytes.
@@ -478,6 +480,7 @@ def _text_value(message: Message, limit: int = 80) -> str:
         return ""
     if value.encoding == "hidden":
         return f"{value.size} bytes hidden"
+    limit = _MOST_REASON if value.body.startswith(b'{"error":') else limit
     text = escape(value.body[: limit * 4])
     return clip(text, limit)
 
