@@ -455,7 +455,7 @@ def test_the_first_line_says_that_noops_cost_their_connection(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["check", str(real_server("noop-timeout"))]) == 1
-    assert capsys.readouterr().out.startswith("1 connection lets noops wait, and was closed")
+    assert capsys.readouterr().out.startswith("1 connection lets noops wait until it was closed")
 
 
 def test_what_came_once_on_each_vbucket_is_not_counted_beside_them(

@@ -201,7 +201,10 @@ def test_the_servers_limit_is_named_and_explains_its_close(
     found = {one.rule: one for one in findings(talk, rules=[*FLOW, "connection-closed"])}
     stall, close = found["flow-control-stall"], found["connection-closed"]
     assert stall.message.endswith(words.replace("closed", "reset" if abort else "closed"))
-    assert (stall.over, verdict([stall])) == ("unknown", "1 connection has stalled, and was closed")
+    assert (stall.over, verdict([stall])) == (
+        "unknown",
+        "1 connection has stalled until it was closed",
+    )
     assert (close.effect_of == stall.id) is (by == "server")
     assert ("(720 by default, perhaps less)" in stall.next) is (by == "server" and seconds < 720)
     assert not close.message.endswith(", after flow-control-stall") or (by, close.whose) == (

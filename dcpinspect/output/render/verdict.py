@@ -148,7 +148,7 @@ class _Met:
                 f" since {day}{clock(self.since_ns)} UTC" if self.since_ns else ", and recovered"
             )
         elif self.are_closed and cost in (SHARED["stalled"], SHARED["unanswered"]):
-            since = f", and {'was' if len(self.whole) == 1 else 'were'} closed"
+            since = f" until {'it was' if len(self.whole) == 1 else 'they were'} closed"
         clients, several = ({ends[side] for ends in self.those} for side in (0, -1))
         of_clients = ""
         if len(several) < len(self.those) and all(isinstance(client, str) for client in clients):
