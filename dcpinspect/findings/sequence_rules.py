@@ -190,7 +190,8 @@ RULES = rules(
         in_stream: yes
     event-for-unknown-collection snapshot note normal
         fires: an event comes before the event that creates its collection
-        unless: streams that do not start at 0, or whose beginning was not captured; OSO snapshots
+        unless: streams that do not start at 0, or whose beginning was not captured; OSO snapshots;
+            items from disk, where a later end of the collection may have replaced its beginning
         next: operators have nothing to do; a client that maps collections by these events has to
             ask for the manifest
         needs: contents
