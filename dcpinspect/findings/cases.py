@@ -46,7 +46,9 @@ def case_of(heap: Heap, rule: Rule) -> Finding:
         whose=first.whose,
         message=first.message,
         next=_advice([heap]) or rule.next,
-        connections=(first.connection,) if first.connection > 0 else (),
+        connections=tuple(sorted({first.connection, *first.connections}))
+        if first.connection > 0
+        else (),
         vbuckets=first.vbuckets
         if first.vbucket is None
         else tuple(sorted({first.vbucket, *first.vbuckets})),

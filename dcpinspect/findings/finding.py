@@ -112,6 +112,8 @@ class Occurrence:
     """When each of ``count`` and of others like it began and ended, if the rule knows of more than
     it tells; () : the one time of this occurrence.
     """
+    connections: Collection[int] = ()
+    """Numbers of all connections that it is about, if they are several; ``connection`` is one."""
     client: str | None = None
     """The client that it is about, if no connection tells it."""
     whose: Whose = "unknown"

@@ -636,7 +636,8 @@ def _of_loop(
         ),
     )
     rows = _rows(context.streams.opened.row[rounds], context.streams.answered.row[rounds])
-    return replace(loop, rows=rows, time_ns=times[0])
+    connections = set(context.streams.connection[rounds].tolist())
+    return replace(loop, rows=rows, time_ns=times[0], connections=connections)
 
 
 def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iterator[Occurrence]:
@@ -684,7 +685,12 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
                 },
                 is_over=is_over,
             )
-            yield replace(loop, rows=_rows(streams.finished.row[rounds]), time_ns=times[0])
+            yield replace(
+                loop,
+                rows=_rows(streams.finished.row[rounds]),
+                time_ns=times[0],
+                connections=set(streams.connection[rounds].tolist()),
+            )
         rounds = [number] if number is not None else []
 
 

@@ -380,6 +380,7 @@ def _loop(rounds: Sequence[tuple[DcpOpen, TcpConnection]]) -> Iterator[Occurrenc
         next="look in the client's log, and in the server's, for what came last on a connection",
         rows=[dcp_open.place.row for dcp_open, _ in rounds],
         time_ns=first.place.time_ns,
+        connections={link.number for _, link in rounds},
     )
 
 

@@ -204,7 +204,8 @@ def _loop(
         severity="note" if set(ways) == {FINISHED} else "warning",
     )
     rows = streams.opened.row[rounds]
-    yield replace(loop, rows=rows[rows > 0], time_ns=int(times[0]))
+    connections = set(streams.connection[rounds].tolist())
+    yield replace(loop, rows=rows[rows > 0], time_ns=int(times[0]), connections=connections)
 
 
 RULE_SET = RuleSet(RULES, findings=findings)
