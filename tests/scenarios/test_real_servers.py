@@ -554,3 +554,12 @@ def test_read_tells_the_whole_reason_of_a_refusal(capsys: pytest.CaptureFixture[
     main(["read", str(real_server("v85-flags")), "--skip", "175", "-n", "1"])
     line = capsys.readouterr().out.splitlines()[-1]
     assert 'Invalid combination: \\\\"ToLatest\\\\""}}  after 0.764 ms' in line
+
+
+def test_what_a_connection_bears_after_a_stream_ended_is_no_event_of_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["timeline", str(real_server("6.0.5-dcp2")), "--vbucket", "1"])
+    out = capsys.readouterr().out
+    assert "stream end: ok, after seqno 1595" in out
+    assert "noop-unanswered" not in out

@@ -259,6 +259,9 @@ def _of_case(
         offender = told_at or message_place
         before = [begun for begun in begun_streams if begun[1] <= offender.row]
         _, _, story = max(before or begun_streams[:1], key=lambda begun: begun[:2])
+        end_row = story.stream["end_row"]
+        if not case.vbuckets and end_row is not None and end_row < offender.row:
+            continue  # what its connection bears later is nothing to the stream
         times = f" ({case.count:,} times)" if case.count > 1 else ""
         return VbucketEvent(
             offender.row,

@@ -334,7 +334,9 @@ def _weights(source: Source) -> dict[int, int]:
 def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:
     vbucket_stories = stories(source.by_name, vbucket, (), source.events_of(vbucket))
     latest = vbucket_stories[-limits.streams :]
-    events = [event for event in of_findings(latest, source.findings) if event.cause is None]
+    # those that the map of vbuckets counts: no vbucket has what is of a whole connection
+    own_findings = [finding for finding in source.findings if finding.vbuckets]
+    events = [event for event in of_findings(latest, own_findings) if event.cause is None]
     several = any(story.stream["sid"] is not None for story in latest)
     noted = by_stream(latest, source.noted_of(vbucket))
     marks = [

@@ -4,9 +4,11 @@ its limits allow.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dcpinspect.output.report.report_contents import Limits, places_of, title_of
 from dcpinspect.output.report.report_pictures import vbucket_map
-from tests.captures import field
+from tests.captures import field, real_server
 from tests.output.report.gathered import gathered
 from tests.peers.truth import SAMPLES
 
@@ -22,7 +24,8 @@ def test_every_finding_has_messages_that_show_it_and_these_name_it() -> None:
 def test_messages_of_the_connection_that_a_finding_names_are_shown_first() -> None:
     told = gathered(SAMPLES / "loop.pcap")
     loop = told.causes[0]
-    assert loop.connections == (5,)
+    assert loop.connections == (2, 3, 4, 5)
+    loop = replace(loop, cases=tuple(replace(case, connections=(5,)) for case in loop.cases))
     connections = [place.connection for place in places_of(loop, Limits())]
     assert connections == [2, 2, 5, 5, 5, 5]
 
@@ -87,3 +90,12 @@ def test_what_is_beyond_the_limits_is_said() -> None:
 def test_a_report_is_named_after_its_captures() -> None:
     assert title_of(["a/b/c.pcap", "d.pcap"]) == "c.pcap and 1 more"
     assert title_of([]) == "no capture"
+
+
+def test_a_timeline_has_the_findings_that_the_map_counts_for_its_vbucket() -> None:
+    told = gathered(real_server("v85-marker22"))
+    assert "noop-unanswered" in {one.rule for one in told.causes if one.severity == "warning"}
+    assert told.timelines
+    assert not any(
+        event.severity for line in told.timelines for row in line.findings for event in row
+    )
