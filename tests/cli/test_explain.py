@@ -157,3 +157,17 @@ def test_bytes_that_are_no_text_are_one_line(
     paste.write(encode("dcp_noop") + b"\xff\xfe\x9b")
     paste.seek(0)
     assert refused(capsysbinary, "-").startswith("dcpinspect: ")
+
+
+@pytest.mark.parametrize(
+    ("word", "words"),
+    [
+        ("high seqno", "what the node said last, so later items may have greater seqnos"),
+        ("no end", "unless a flag as to-latest sets its end"),
+    ],
+)
+def test_words_say_when_they_do_not_hold(
+    capsys: pytest.CaptureFixture[str], word: str, words: str
+) -> None:
+    assert main(["explain", word]) == 0
+    assert words in " ".join(capsys.readouterr().out.split())
