@@ -109,10 +109,10 @@ def test_completions_are_chosen_with_the_arrows() -> None:
         await press(app, pilot, "up", "up")
         assert app.packets.bar.completions.chosen_completion is None
         await press(app, pilot, "down", "down", "enter")
-        assert app.packets.bar.input.value == f"name = '{chosen.text} "
+        assert app.packets.bar.input.value == f"name = {chosen.text} "
         assert app.packets.filtering.text == "", "Enter took the completion, not the filter"
         await press(app, pilot, "enter")
-        assert app.packets.filtering.text == f"name = '{chosen.text}"
+        assert app.packets.filtering.text == f"name = {chosen.text}"
 
     play("rollback.pcap", scene)
 
