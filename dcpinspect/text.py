@@ -107,6 +107,11 @@ def escape_rest(text: str) -> str:
     return escape(text).replace("\\\\", "\\")
 
 
+def name_text(name: str) -> str:
+    """Returns a file name with escapes for bytes that are not UTF-8."""
+    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
 def one_line(message: str) -> str:
     """Makes a message of our own, or of a library, one line that cannot steer the terminal.
 

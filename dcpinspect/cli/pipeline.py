@@ -149,27 +149,32 @@ def report(
     Markdown for a ticket.
     """
     from dcpinspect.output.report.written import written
+    from dcpinspect.spark.files import reading_known_file
     from dcpinspect.spark.manifest import Manifest
     from dcpinspect.spark.output_reading import compared
     from dcpinspect.spark.pipeline_report import of_pipeline
 
     report_format = result.format()
     manifest = Manifest.newest(out).with_salt(salt_file)
-    source = of_pipeline(compared(manifest, options.Decryption().secrets()))
     with open_output(
         result.output, TEXT, [capture.unit.path for capture in manifest.units]
     ) as file:
-        file.write_piece(written(report_format, source))
+        with reading_known_file(out):
+            source = of_pipeline(compared(manifest, options.Decryption().secrets()))
+            text = written(report_format, source)
+        file.write_piece(text)
     return 0
 
 
 def info(out: Out, json: Json = False) -> int:
     """Print what a pipeline has read, and which tables it has."""
     from dcpinspect.output.render.pipeline_text import info_lines
+    from dcpinspect.spark.files import reading_known_file
     from dcpinspect.spark.manifest import Manifest
     from dcpinspect.spark.pipeline_info import pipeline_info
 
-    description = pipeline_info(Manifest.newest(out))
+    with reading_known_file(out):
+        description = pipeline_info(Manifest.newest(out))
     if json:
         _put_json(description)
     else:

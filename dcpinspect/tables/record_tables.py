@@ -16,6 +16,7 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.tables.column_kinds import Column, arrow_type
+from dcpinspect.text import name_text
 
 GREATEST = 2**64 - 1
 """A number that programs which count in doubles, as jq, would round; columns where it stands for
@@ -169,7 +170,7 @@ class Records:
         """
         return Records(
             self.table.with_file,
-            {**self.columns, FILE.name: WordColumn(self._file, files)},
+            {**self.columns, FILE.name: WordColumn(self._file, [*map(name_text, files)])},
             self._size,
             file=self._file,
         )

@@ -23,7 +23,7 @@ from dcpinspect.protocol.statuses import status_name
 from dcpinspect.tables.column_kinds import Column
 from dcpinspect.tables.messages import DIRECTIONS, SIDES, MessageBatch
 from dcpinspect.tables.schema import BY_NAME, SPECIFIC
-from dcpinspect.text import words_of
+from dcpinspect.text import name_text, words_of
 
 WITHOUT = frozenset(
     {
@@ -195,13 +195,7 @@ _MAKERS: dict[str, Callable[[MessageBatch, RowNumbers], NumberColumn | ShortText
         for name in words_of("row frame last_frame connection stream_offset length time_ns")
     },
     "relative_ns": lambda batch, rows: NumberColumn(batch.time_ns[rows] - batch.origin_ns),
-    "file": lambda batch, rows: ShortTexts(
-        batch.file[rows],
-        [
-            name.encode(errors="surrogateescape").decode(errors="backslashreplace")
-            for name in batch.files
-        ],
-    ),
+    "file": lambda batch, rows: ShortTexts(batch.file[rows], [*map(name_text, batch.files)]),
     "client": lambda batch, rows: _distinct(
         batch.connection[rows], lambda number: batch.endpoints.client[number - 1]
     ),

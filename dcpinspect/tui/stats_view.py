@@ -87,7 +87,7 @@ def _sections(
         for connection, window, span_ns, values in charts.windows
     ]
     for title, write, connections in (
-        ("bytes not acknowledged, of the window", _number, windows),
+        ("bytes not acknowledged", _number, windows),
         ("slowest answer to a request", duration, charts.round_trips),
         ("slowest answer to a noop", duration, charts.noops),
     ):

@@ -805,3 +805,19 @@ def test_an_age_that_is_none_is_one_line(tmp_path: Path, capfd: pytest.CaptureFi
         )
     assert main(["pipeline", "expire", str(tmp_path), "--older", "1d"]) == 2
     assert "no pipeline has written here" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["info", "report"])
+def test_a_damaged_table_is_named_in_one_line(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["pipeline", "run", str(SAMPLES / "rollback.pcap"), "-o", str(out)]) == 0
+    for path in (out / "vbuckets").rglob("*.parquet"):
+        path.write_bytes(path.read_bytes()[:100])
+    capsys.readouterr()
+    result = [] if command == "info" else ["-o", str(tmp_path / "r.md")]
+    assert main(["pipeline", command, str(out), *result]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"dcpinspect: {out}: cannot be read (")
+    assert not (tmp_path / "r.md").exists()

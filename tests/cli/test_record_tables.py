@@ -7,6 +7,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -592,3 +593,13 @@ def test_streams_of_one_vbucket_are_told_apart_by_their_stream_ids_at_80_columns
 ) -> None:
     lines = text(capsys, name, str(SAMPLES / "tour.pcapng"), "--width", "80")
     assert {"vbucket", "sid"} <= set(headings(lines))
+
+
+@pytest.mark.parametrize("name", BY_TABLE)
+def test_files_of_any_bytes_have_a_name_in_tables(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in (os.fsdecode(b"a\xff.pcap"), "b.pcap"):
+        shutil.copy(SAMPLES / "rollback.pcap", tmp_path / file)
+    rows = ndjson(capsys, name, str(tmp_path))
+    assert {row["file"] for row in rows} == {f"{tmp_path}/a\\xff.pcap"}, "the other one is a copy"
