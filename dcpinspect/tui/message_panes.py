@@ -60,6 +60,7 @@ class MessagePanes(Vertical):
         self._title = title
         self._entitle()
         self.show_finding(row)
+        self.call_after_refresh(self._entitle)  # the finding may take a line of the fields
 
     def on_mount(self) -> None:
         """Keeps the title up to date with what is seen of the fields."""

@@ -239,6 +239,8 @@ class Navigation(ContentSwitcher):
 
         async def mount() -> None:
             try:
+                if not self.is_attached:
+                    return  # the application ends meanwhile
                 if not view.is_mounted:
                     view.display = False
                     await self.mount(view)

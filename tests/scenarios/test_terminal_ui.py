@@ -160,7 +160,7 @@ def test_a_fault_gives_the_terminal_back_and_names_a_log(tmp_path: Path) -> None
             before=f"TMPDIR={tmp_path} PYTHONPATH={tmp_path} ",
             behind="; echo left with $?",
         )
-        terminal.wait("hello ok")
+        terminal.wait("6 findings")
         terminal.press("5")
         seen = terminal.wait("left with 70")
         assert "Traceback" not in seen
