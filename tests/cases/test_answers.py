@@ -229,14 +229,20 @@ def anew(number: int) -> Told:
 
 
 FAULTS: dict[str, tuple[Callable[[int], Told], str]] = {
-    "rollback": (rolled_back, "{} vbuckets were rolled back"),
-    "stream-refused": (refused, "{} vbuckets were refused"),
-    "bad-stream-range": (above_its_end, "{} vbuckets were refused"),
+    "rollback": (rolled_back, "1 vbucket of {} clients was rolled back"),
+    "stream-refused": (refused, "1 vbucket of {} clients was refused"),
+    "bad-stream-range": (above_its_end, "1 vbucket of {} clients was refused"),
     "noop-opaque": (other_opaque, "{} connections answer noops wrongly"),
     "flow-control-stall": (stalled, "{} connections have stalled since 22:13:20 UTC"),
-    "seqno-outside-snapshot": (outside, "{} vbuckets have messages that break the protocol"),
-    "server-owes-seqno": (owed, "{} vbuckets wait for seqnos since 22:13:20 UTC"),
-    "snapshot-stalled": (standing, "{} vbuckets stand still inside a snapshot since 22:13:20 UTC"),
+    "seqno-outside-snapshot": (
+        outside,
+        "1 vbucket of {} clients has messages that break the protocol",
+    ),
+    "server-owes-seqno": (owed, "1 vbucket of {} clients waits for seqnos since 22:13:20 UTC"),
+    "snapshot-stalled": (
+        standing,
+        "1 vbucket of {} clients stands still inside a snapshot since 22:13:20 UTC",
+    ),
     "reconnect-loop": (anew, "{} clients begin again and again since 22:13:20 UTC"),
 }
 
