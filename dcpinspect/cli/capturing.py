@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from dcpinspect.cli import interrupts
 from dcpinspect.cli.choices import Choices
+from dcpinspect.cli.output import refuse_to_overwrite
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import CaptureError, OutputError, UsageError
@@ -120,6 +121,8 @@ class Capturing(Choices):
                 f"--write {escape(self.write)}: is not a file; packets are read back from "
                 "where they are recorded"
             )
+        if self.write is not None:
+            refuse_to_overwrite(self.write, ())
         if self.duration is not None and not math.isfinite(self.duration):
             raise UsageError(f"--duration {self.duration}: write a number of seconds")
         if self.wait and self.user is not None:

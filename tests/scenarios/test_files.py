@@ -89,6 +89,7 @@ def test_a_full_disk_for_what_comes_through_a_pipe_leaves_what_was_there(
     assert os.listdir(small_disk) == []
 
 
+LIVE = ["live", "-i", "lo", "--duration", "0.1"]
 ONTO = {
     "read": ["read", "x.csv", "-o", "x.csv"],
     "read -w": ["read", "x.pcapng", "-w", "x.pcapng"],
@@ -105,7 +106,16 @@ ONTO = {
     "check --baseline": ["check", "x.pcapng", "--baseline", "base.ndjson", "-o", "base.ndjson"],
     "config file": ["read", "x.pcapng", "-f", "text", "-o", "config.toml"],
     "read --keylog": ["read", "x.pcapng", "--keylog", "keys.txt", "-o", "keys.txt"],
+    "live -w": [*LIVE, "--keylog", "keys.txt", "-w", "keys.txt"],
+    "live -w of env": [*LIVE, "--keylog", "env", "-w", "keys.txt"],
+    "watch -w": ["watch", *LIVE[1:], "--keylog", "folder", "-w", "keys.txt"],
+    "live -w of the config file": [*LIVE, "-w", "config.toml"],
 }
+
+
+def contents() -> dict[Path, bytes]:
+    """What the files of the working directory have in them."""
+    return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("through_link", [False, True], ids=["by name", "by link"])
@@ -125,16 +135,19 @@ def test_no_input_is_written_onto(
         '{"7":{"checkpoint":{"seqno":1,"vbuuid":1,"snapshot":{"startSeqno":1,"endSeqno":1}}}}'
     )
     Path("keys.txt").write_text(f"CLIENT_RANDOM {'0' * 64} {'0' * 96}\n")
+    Path("folder").mkdir()
+    os.link("keys.txt", "folder/keys.log")
+    monkeypatch.setenv("SSLKEYLOGFILE", "keys.txt")
     Path("base.ndjson").write_text("")
     Path("config.toml").write_text("[read]\ntime = 'epoch'\n")
     monkeypatch.setenv("DCPINSPECT_CONFIG", "config.toml")
     target = command[-1]
     if through_link:
         os.symlink(target, f"link-{target}")
-    before = {name: Path(name).read_bytes() for name in os.listdir()}
+    before = contents()
     assert main([*command[:-1], f"link-{target}" if through_link else target]) == 2
     assert "that is read; name another file" in capsys.readouterr().err
-    assert {name: Path(name).read_bytes() for name in os.listdir()} == before
+    assert contents() == before
 
 
 ENDED = (
