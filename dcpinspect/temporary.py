@@ -124,13 +124,20 @@ def _is_kept(descriptor: int) -> bool:
     """Locks a new file or folder, which shows others that its process is alive. Returns False if
     another process removes it just now.
     """
+    return lock(descriptor) and os.fstat(descriptor).st_nlink > 0
+
+
+def lock(descriptor: int) -> bool:
+    """Locks a file or folder until the descriptor is closed. Returns False if somebody else has
+    locked it.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # there are no locks in this file system, so nobody removes what is there
-        return True
-    return os.fstat(descriptor).st_nlink > 0
+    except OSError:  # this file system has no locks
+        pass
+    return True
 
 
 def remove_abandoned(

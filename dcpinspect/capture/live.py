@@ -395,7 +395,7 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
                 )
         if "line" in report:
             self._tell(report["line"])
-        if "problem" in report:
+        if "problem" in report and len(self.problems) < MAX_PROBLEMS:
             self.problems.append(FileDamage(report["problem"][0], None, report["problem"][1]))
         if "counts" in report:
             recorded_at = report.pop("at")

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import BinaryIO
 
 from dcpinspect.capture import rights
@@ -19,6 +19,7 @@ from dcpinspect.capture.packing import remove
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from dcpinspect.errors import OutputError
 from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.temporary import lock
 
 EVERYTHING = 1 << 62
 """Stands for any number of bytes, or packets."""
@@ -67,13 +68,14 @@ class RecordedFiles:
         snaplen: int = MAX_PACKET,
         each: Limits | None = None,
         on_file: Callable[[str, int], None] = lambda *_: None,
+        on_damage: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
         """Begins the first file.
 
         ``interfaces``: name and link type of each, by the number that its packets have. ``name``:
         what errors call the file, as in ``--write x``. With limits for ``each`` file there are
         several, named by number and time. ``on_file``: told of each file, and of the packets before
-        it.
+        it. ``on_damage``: told of a file what somebody else has done to it, as a clause.
         """
         self.size = 0
         """Number of bytes in all files so far."""
@@ -88,6 +90,7 @@ class RecordedFiles:
         self._snaplen = snaplen
         self._each = each or Limits()
         self._on_file = on_file
+        self._on_damage = on_damage
         self._kept: deque[str] = deque()
         self._number = 0
         self._file: BinaryIO | None = None
@@ -167,6 +170,7 @@ class RecordedFiles:
 
     def _close(self) -> None:
         if self._file is not None:
+            self._look_at_file()
             self._file.close()
             self._file = None
         self._good = 0
@@ -189,12 +193,18 @@ class RecordedFiles:
         if self._each.files is not None and len(self._kept) >= self._each.files:
             self._drop()
         try:
-            self._file = Path(path).open("wb", buffering=0)  # noqa: SIM115 - closed by end()
+            self._file = open(path, "wb", buffering=0, opener=_opened_alone)  # noqa: SIM115 - closed by end()
             rights.limit(self._file.fileno())
+        except BlockingIOError as error:
+            raise OutputError(
+                f"{self._name}: another program records to it; name another file"
+            ) from error
         except OSError as error:
             kind = NoRoom if error.errno in FULL else OutputError
             raise kind(f"{self._name}: cannot be written to ({error.strerror})") from error
         self._begun = time.monotonic()
+        # a file without a name, or in a file system that does not count names, cannot lose one
+        self._is_watched = os.fstat(self._file.fileno()).st_nlink > 0
         try:
             self._writer, self._described = PcapNgWriter(self), 0
             self._mark()
@@ -228,6 +238,21 @@ class RecordedFiles:
             os.path.dirname(self._path), f"{stem}_{self._number + 1:05}_{moment}{suffix}"
         )
 
+    def _look_at_file(self) -> None:
+        """Tells it, once of each file, if what was written is no longer there."""
+        assert self._file is not None
+        about = os.fstat(self._file.fileno())
+        if not self._is_watched or not stat.S_ISREG(about.st_mode):
+            return
+        if not about.st_nlink:
+            damage = "was deleted, or replaced, while packets were recorded to it"
+        elif about.st_size < self._good:
+            damage = "was emptied, or cut, while packets were recorded to it"
+        else:
+            return
+        self._is_watched = False
+        self._on_damage(self._file.name, damage)
+
     def _mark(self) -> None:
         assert self._file is not None
         good = self._file.tell()
@@ -241,6 +266,7 @@ class RecordedFiles:
 
     def _write(self, view: memoryview, *, is_packets: bool = False) -> None:
         assert self._file is not None
+        self._look_at_file()  # what is written behind the end would hide that it was cut
         done = 0
         try:
             while done < len(view):
@@ -261,6 +287,22 @@ class RecordedFiles:
             if isinstance(refused, NoRoom):
                 refused.size, refused.packets = size, packets
             raise refused from error
+
+
+def _opened_alone(path: str, flags: int) -> int:
+    """Opens a file and empties it, unless another process records to it: that raises
+    BlockingIOError.
+    """
+    descriptor = os.open(path, flags & ~os.O_TRUNC, 0o666)
+    try:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            if not lock(descriptor):
+                raise BlockingIOError
+            os.ftruncate(descriptor, 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _whole_blocks(view: memoryview) -> tuple[int, int]:

@@ -192,6 +192,7 @@ class Recorder:
             snaplen=snaplen,
             each=wishes.each,
             on_file=lambda path, before: reports.send(file=path, before=before),
+            on_damage=self._tell_damage,
         )
         reports.send(
             interfaces=self._files.interfaces,
@@ -451,6 +452,10 @@ class Recorder:
             if source.fileno() is not None:
                 poller.register(source.fileno() or 0, select.POLLIN)
             self._reports.send(line=f"{escape(name)}: the interface is back; capturing goes on")
+
+    def _tell_damage(self, path: str, what: str) -> None:
+        if not self._wishes.is_spool:  # its files go once they are read
+            self._reports.send(problem=[path, what])
 
     def _counted(self, source: PacketSource) -> tuple[int, int] | None:
         counts = source.counts()

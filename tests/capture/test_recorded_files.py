@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 from collections.abc import Sequence
@@ -135,6 +136,50 @@ def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"^--write /dev/full: No space left on device$"):
         opened("/dev/full")
     assert Path("/dev/full").is_char_device()
+
+
+def test_a_file_that_another_recorder_writes_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    files = opened(path)
+    with open_capture(SAMPLE, batch_bytes=2000) as capture:
+        put_next(files, capture)
+        before = path.read_bytes()
+        with pytest.raises(OutputError, match=r"another program records to it; name another file$"):
+            opened(path)
+        assert path.read_bytes() == before
+        put_next(files, capture)
+    files.end([None])
+    written = count(path)
+    opened(path).end([None])
+    assert count(path) == 0 < written
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize("what", ["deleted", "replaced", "emptied", "cut", "moved"])
+def test_what_somebody_does_to_the_file_is_told_once(
+    what: str, goes_on: bool, tmp_path: Path
+) -> None:
+    path, told = tmp_path / "x.pcapng", list[tuple[str, str]]()
+    files = RecordedFiles(
+        str(path), [("eth0", 1)], name="x", on_damage=lambda *damage: told.append(damage)
+    )
+    (tmp_path / "other").touch()
+    with open_capture(SAMPLE, batch_bytes=2000) as capture:
+        put_next(files, capture)
+        if what == "deleted":
+            path.unlink()
+        elif what == "replaced":
+            (tmp_path / "other").replace(path)
+        elif what == "moved":
+            path.replace(tmp_path / "other")
+        else:
+            os.truncate(path, 0 if what == "emptied" else path.stat().st_size - 1)
+        if goes_on:
+            put_next(files, capture)
+            put_next(files, capture)
+    files.end([None])
+    assert [name for name, _ in told] == ([] if what == "moved" else [str(path)])
+    assert all(what in words for _, words in told)
 
 
 def recorded(path: Path) -> int:

@@ -649,6 +649,50 @@ def test_nothing_needs_to_be_printed_to_record(namespace: str, tmp_path: Path) -
     assert read_rows(path) == sum(map(len, sent.values()))
 
 
+def test_a_file_that_another_run_records_to_is_refused(namespace: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    with live(namespace, "-i", "lo", "-w", str(path), "-o", os.devnull) as running:
+        sent = as_sent(told(STORIES["rollback"](), namespace))
+        count = sum(map(len, sent.values()))
+        for command in ("live", "watch"):
+            options = [command, "-i", "lo", "-w", str(path), "--duration", "9"]
+            done = subprocess.run(
+                ["ip", "netns", "exec", namespace, *PROGRAM, *options],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert (done.returncode, done.stdout) == (2, "")
+            assert done.stderr == (
+                f"dcpinspect: --write {path}: another program records to it; name another file\n"
+            )
+        sent = as_sent(told(STORIES["rollback"](), namespace))
+        count += sum(map(len, sent.values()))
+        running.end()
+    assert running.process.returncode == 0
+    assert read_rows(path) == count
+
+
+@pytest.mark.parametrize("what", ["deleted", "emptied"])
+def test_a_recording_that_somebody_takes_away_is_no_success(
+    what: str, namespace: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.pcapng"
+    with live(namespace, "-i", "lo", "-w", str(path), "-f", "ndjson", "--no-fields") as running:
+        count = sum(map(len, as_sent(told(STORIES["rollback"](), namespace)).values()))
+        assert len(running.messages(count)) == count
+        if what == "deleted":
+            path.unlink()
+        else:
+            os.truncate(path, 0)
+        told(STORIES["rollback"](), namespace)
+        assert len(running.messages(count)) == count
+        assert running.end() == []
+    assert running.process.returncode == 3
+    (line,) = (line for line in running.told if "while" in line)
+    assert line.startswith(f"dcpinspect: {path}: was {what}, or ")
+
+
 def test_a_user_who_may_not_read_the_program_leaves_no_file(tmp_path: Path) -> None:
     program = tmp_path / "dcpinspect"
     program.symlink_to(Path(dcpinspect.__file__).parent)
