@@ -112,6 +112,10 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
         self._tell = tell
         self.is_enough: Callable[[], bool] = lambda: False
         """Asked after each batch: whether the capture is to end."""
+        self.on_error: Callable[[errors.DcpInspectError], object] = _raise
+        """Called at the end of the iteration if the recorder could not go on; by default raises
+        that.
+        """
         self._error: errors.DcpInspectError | None = None
         self._clock = CaptureClock()
         self._recorded: deque[tuple[float, int]] = deque(maxlen=MOST_STATES)
@@ -312,7 +316,7 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
                 )
             window.advance(walk.consumed, min(walk.need, 2 * MAX_BLOCK))
         if self._error is not None:
-            raise self._error
+            self.on_error(self._error)
 
     def _skip(self) -> None:
         """Counts packets that are gone: they count as frames, but not as read."""
@@ -466,6 +470,10 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
             self._packer.end()
         if self._spool is not None:
             remove(self._spool)
+
+
+def _raise(error: errors.DcpInspectError) -> NoReturn:
+    raise error
 
 
 class _Chain:

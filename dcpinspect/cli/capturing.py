@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dcpinspect.capture.live import LiveCapture
     from dcpinspect.capture.recorded_files import Limits
     from dcpinspect.capture.recorder import RecordingOrder
+    from dcpinspect.errors import DcpInspectError
     from dcpinspect.reading.engine import ByteKeeper
     from dcpinspect.reading.reading import Reading
 
@@ -218,6 +219,8 @@ class Interfaces:
         self._messages = messages
         self._capture: LiveCapture
         self._is_begun = False
+        self._errors: list[DcpInspectError] = []
+        """What the recorder could not do: outputs have what was captured before that."""
 
     def order(self, ports: Sequence[int] | None) -> RecordingOrder:
         """Returns what is to be recorded: packets that may be of these ports, or all."""
@@ -270,6 +273,7 @@ class Interfaces:
 
         with interrupts.telling(self.last_line):
             capture = self.capture(extra_ports, find_ports=find_ports, tell=complain)
+            capture.on_error = self._errors.append
             with (
                 Reading(
                     capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper
@@ -286,7 +290,7 @@ class Interfaces:
                 complain(f"{where}: capturing {ports}; Ctrl-C stops it")
                 try:
                     yield reading
-                except (CaptureError, OutputError):  # the recorder could not go on
+                except (CaptureError, OutputError):  # an output could not go on
                     complain(self.captured())
                     raise
 
@@ -301,7 +305,11 @@ class Interfaces:
     ) -> int:
         """Says what was captured and what was not, then the same remarks as for files."""
         complain(f"{self.captured()}; {reading.messages:,} messages, {shown:,} shown")
-        return remarks(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
+        status = remarks(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
+        for error in self._errors:
+            complain(error)
+            status = error.exit_status
+        return status
 
     def last_line(self) -> str:
         """Says at the end that a signal makes what was captured, and what was not read of it."""

@@ -440,15 +440,43 @@ def test_a_full_disk_ends_it_with_the_reason_and_the_numbers(
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
     assert running.process.returncode == 2
-    captured, reason = running.told[-2:]
+    captured, *_, reason = running.told[-3:]
     assert re.fullmatch(
-        r"dcpinspect: lo: [\d,]+ packets captured in .*x\.pcapng, 0 dropped by the kernel", captured
-    )
+        r"dcpinspect: lo: [\d,]+ packets captured in .*x\.pcapng, 0 dropped by the kernel; "
+        rf"{len(rows):,} messages, {len(rows):,} shown",
+        captured,
+    ), running.told
     assert reason == (
         f"dcpinspect: --write {tmp_path}/x.pcapng: No space left on device; it has the packets "
         "before that"
     )
     assert len(rows) == recorded
+
+
+@pytest.mark.parametrize("ring", [(), ("-b", "packets:20")])
+def test_an_output_has_what_was_captured_until_the_recording_could_not_go_on(
+    ring: tuple[str, ...], namespace: str, tmp_path: Path
+) -> None:
+    folder, path = tmp_path / "recorded", tmp_path / "x.csv"
+    folder.mkdir()
+    path.write_text("of yesterday")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], check=True)
+    recording = ["-i", "lo", "-w", str(folder / "x.pcapng"), *ring]
+    try:
+        with live(namespace, *recording, "-o", str(path), "--columns", "by_seqno") as running:
+            if ring:
+                told(STORIES["rollback"](), namespace)
+                subprocess.run(["umount", "-l", str(folder)], check=True)
+                folder.rmdir()
+            flood(namespace, 4_000, 500)
+            running.rest()
+    finally:
+        subprocess.run(["umount", str(folder)], check=False)
+    assert running.process.returncode == 2
+    assert running.told[-1].startswith(f"dcpinspect: --write {folder}/x.pcapng: ")
+    (shown,) = re.findall(r"([\d,]+) shown", " ".join(running.told))
+    rows = path.read_text().splitlines()[1:]
+    assert len(rows) == int(shown.replace(",", "")) > 0
 
 
 def test_what_is_stopped_and_goes_on_has_lost_nothing_that_it_does_not_count(
