@@ -11,6 +11,7 @@ from io import FileIO
 import numpy as np
 
 from dcpinspect.arrays import IntArray
+from dcpinspect.capture import rights
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from dcpinspect.lazy_dataclass import dataclass
@@ -71,6 +72,7 @@ class _MomentsFile:
         """Number of the piece that comes next."""
         self._interfaces = 0
         self._file = FileIO(path, "x")
+        rights.limit(self._file.fileno())
 
     def begin(self, note: str) -> None:
         """Begins another section."""

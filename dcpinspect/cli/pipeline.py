@@ -118,7 +118,8 @@ def check(
     has_messages = any(part_of_plan.rows for part_of_plan in manifest.parts)
     lacking = "" if findings else checking.lacks(choice, comparison, comparison.links)
     is_checked = is_answer(findings, has_messages) and not lacking
-    with result.target(format_, [capture.unit.path for capture in manifest.units]) as file:
+    paths = [capture.unit.path for capture in manifest.units]
+    with result.target(format_, paths, _files(manifest.out)) as file:
         unchecked = "" if is_checked else UNCHECKED
         checked = checking.CheckedCaptures(findings, rules, comparison, damage(manifest), unchecked)
         verdicts = checker.verdicts(comparison.links) if conditions.rules.lint else None
@@ -156,14 +157,22 @@ def report(
 
     report_format = result.format()
     manifest = Manifest.newest(out).with_salt(salt_file)
-    with open_output(
-        result.output, TEXT, [capture.unit.path for capture in manifest.units]
-    ) as file:
+    paths = [capture.unit.path for capture in manifest.units]
+    with open_output(result.output, TEXT, paths, _files(manifest.out)) as file:
         with reading_known_file(out):
             source = of_pipeline(compared(manifest, options.Decryption().secrets()))
             text = written(report_format, source)
         file.write_piece(text)
     return 0
+
+
+def _files(out: str) -> list[str]:
+    """Returns the folders and files of an output: what is made of them is as private as they."""
+    return [
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(out)
+        for name in (os.curdir, *names)
+    ]
 
 
 def info(out: Out, json: Json = False) -> int:
@@ -209,7 +218,7 @@ def sql(
         condition = duck_sql(filter_, saved=options.saved_filters(context.obj))
     with (
         TableQuery(text, manifest, condition=condition) as query_of_tables,
-        result.target(format_, ()) as file,
+        result.target(format_, (), _files(manifest.out)) as file,
     ):
         rows = query_of_tables.result()
         format_.write(file, rows.schema, rows)

@@ -201,6 +201,7 @@ class SavedPackets(Choices):
             reason = "is for --save-around; give it a time, as in --save-around 30s"
             options.refuse_typed(context, self.parameters(), reason)
             return None
+        from dcpinspect.capture import rights
         from dcpinspect.capture.recent_packets import MIB, RecentPackets
         from dcpinspect.tables.times import length
 
@@ -208,6 +209,7 @@ class SavedPackets(Choices):
         if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
             problem = "cannot be written to" if os.path.isdir(folder) else "is not a directory"
             raise UsageError(f"--save-to {escape(folder)}: {problem}; name a directory")
+        rights.be_private()
         return RecentPackets(
             folder,
             around_ns,

@@ -125,6 +125,19 @@ def test_what_is_made_of_a_private_capture_is_private(
     assert readable(tmp_path / "out") == sorted(path.name for path in written)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("source", [("-",), ("--follow", "IN")], ids=" ".join)
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_packets_that_watch_saves_are_private(
+    source: tuple[str, ...], mode: int, private: Path, tmp_path: Path
+) -> None:
+    private.chmod(mode)
+    arguments = ("watch", *source, "--save-around", "30s", "--stop-on", "rollback")
+    assert ran(tmp_path / "out", private, *arguments) == 1
+    assert [path.suffix for path in (tmp_path / "out").iterdir()] == [".pcapng"]
+    assert readable(tmp_path / "out") == []
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -220,6 +233,34 @@ def test_a_file_that_all_could_read_is_private_once_it_has_what_is_private(
         assert (tmp_path / "out" / "out.csv").stat().st_mode & 0o777 == expected
 
 
+PIPELINE_WRITERS = (
+    ("sql", "../out", "select * from messages", "-o", "sql.csv"),
+    ("check", "../out", "-f", "json", "-o", "check.json"),
+    ("report", "../out", "-o", "report.html"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_what_is_made_of_the_output_of_a_pipeline_is_as_private(
+    private: Path, tmp_path: Path
+) -> None:
+    private.chmod(0o644)
+    assert ran(tmp_path / "out", private, "pipeline", "run", str(private), "-o", ".") == 0
+    private.unlink()
+    for has_private in (False, True):
+        if has_private:  # a file that a later run wrote
+            next((tmp_path / "out" / "messages").rglob("*.parquet")).chmod(0o600)
+        for arguments in PIPELINE_WRITERS:
+            assert ran(tmp_path / "made", ROLLBACK, "pipeline", *arguments) in (0, 1)
+        names = sorted(path.name for path in (tmp_path / "made").iterdir())
+        assert readable(tmp_path / "made") == ([] if has_private else names)
+    onto = next((tmp_path / "out" / "messages").rglob("*.parquet"))
+    before = onto.read_bytes()
+    assert ran(tmp_path / "made", ROLLBACK, "pipeline", *PIPELINE_WRITERS[0][:-1], str(onto)) == 2
+    assert onto.read_bytes() == before
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_output_of_a_pipeline_with_a_private_capture_is_private(
@@ -230,6 +271,10 @@ def test_the_output_of_a_pipeline_with_a_private_capture_is_private(
     assert ran(tmp_path / "out", private, "pipeline", "run", str(private.parent), "-o", ".") == 0
     assert len(list((tmp_path / "out").rglob("*.parquet"))) > 5
     assert readable(tmp_path / "out") == []
+    for arguments in PIPELINE_WRITERS:
+        assert ran(tmp_path / "made", private, "pipeline", *arguments) in (0, 1)
+    assert len(list((tmp_path / "made").iterdir())) == len(PIPELINE_WRITERS)
+    assert readable(tmp_path / "made") == []
     private.unlink()
     (private.parent / "public.pcap").rename(private)
     assert ran(tmp_path / "out", private, "pipeline", "run", str(private.parent), "-o", ".") == 0
