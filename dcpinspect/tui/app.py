@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,6 @@ from dcpinspect.tui.task import GoesOn, Task
 
 if TYPE_CHECKING:
     from dcpinspect.tui.base_app import Opening
-    from dcpinspect.tui.dialogs import Answer
     from dcpinspect.tui.export_choices import Choice
     from dcpinspect.tui.packets_view import PacketsView
 
@@ -389,11 +388,9 @@ class InspectApp(ThemedApp):
         else:
             self.show_status("there is nothing to export")
 
-    def export(
-        self, path: str, choice: Choice, *, then: Callable[[], object] = lambda: None
-    ) -> None:
-        """Starts writing the choice to a file, and calls ``then`` at the end; shows its progress,
-        and leaves no file where it is stopped. Raises UsageError if the file cannot be used.
+    def export(self, path: str, choice: Choice) -> None:
+        """Starts writing the choice to a file; shows its progress, and leaves no file where it is
+        stopped. Raises UsageError if the file cannot be used.
         """
         from dcpinspect.tui.export_choices import refuse
 
@@ -411,14 +408,10 @@ class InspectApp(ThemedApp):
                 raise InterruptedError
             return f"{written} are in {escape(path)}"
 
-        def end(sentence: str) -> None:
-            self.show_status(sentence)
-            then()
-
         show = self.show_status
         self._export_path = path
         self._exporting.begin(
-            write, end, say=lambda words: show(f"exporting {words} · {escape(path)}")
+            write, show, say=lambda words: show(f"exporting {words} · {escape(path)}")
         )
 
     async def action_quit(self) -> None:
@@ -500,21 +493,9 @@ class InspectApp(ThemedApp):
                 else f"{count:,} messages are in no file; they are"
             )
             self.push_screen(
-                Leaving(f"{loss} lost when you leave"), partial(self._answered, opening)
+                Leaving(f"{loss} lost when you leave"),
+                lambda answer: self.exit(opening) if answer else None,
             )
-
-    def _answered(self, opening: Opening | None, answer: Answer | None) -> None:
-        if answer == "leave":
-            self.exit(opening)
-        elif answer == "save":
-            from dcpinspect.tui.dialogs import ExportDialog
-            from dcpinspect.tui.export_choices import messages
-
-            everything = messages(
-                "all messages, and leave", self.inspection, self.inspection.all_rows
-            )
-            leave = partial(self.export, then=partial(self.exit, opening))
-            self.push_screen(ExportDialog([everything], leave))
 
     def action_preset(self, name: str) -> None:
         """Applies the filter with this name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rich.segment import Segment
 from rich.table import Table
@@ -193,16 +193,12 @@ class ExportDialog(Dialog[None]):
             self.dismiss(None)
 
 
-Answer = Literal["leave", "save"]
-
-
-class Leaving(Dialog[Answer]):
+class Leaving(Dialog[bool]):
     """Asks whether to leave although some messages are in no file; None: to stay."""
 
     BINDINGS: ClassVar[list[Any]] = [
         Binding("n", "dismiss(None)", "Stay"),
-        Binding("s", "dismiss('save')", "Save"),
-        Binding("y,enter,q", "dismiss('leave')", "Leave"),
+        Binding("y,enter,q", "dismiss(True)", "Leave"),
     ]
 
     def __init__(self, loss: str) -> None:
@@ -212,7 +208,7 @@ class Leaving(Dialog[Answer]):
     def lines(self) -> Iterator[Widget | Text | Table]:
         """Yields what would be lost, and the keys."""
         yield Text(self._loss)
-        yield Text("s saves them first   y or q leaves   Esc stays", "bold")
+        yield Text("y or q leaves   Esc stays, and x exports them", "bold")
 
 
 class ConnectionDialog(Dialog[int]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,6 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.text import cells, clip, counted, escape, words_of
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.key_bindings import TYPING, VIEWS, footer
-from dcpinspect.tui.task import time_left
 from dcpinspect.tui.theme import Glyphs
 
 _LAG_S = 0.5
@@ -163,8 +161,7 @@ def progress(inspection: Inspection, *, is_following: bool = False) -> str:
     if inspection.state == "reading":
         if not (share := inspection.share):
             return f" reading, {counted(rows, 'message')} so far{_gone(inspection)} · Esc stops"
-        remaining = time_left(share, time.monotonic() - inspection.started)
-        return " " + " · ".join(filter(None, (f"reading {share:.0%}", remaining, "Esc stops")))
+        return f" reading {share:.0%} · Esc stops"
     if inspection.state == "failed":
         return f" {inspection.error}"
     if inspection.state == "stopped":

@@ -21,7 +21,6 @@ from dcpinspect.errors import DamagedCapture, DcpInspectError
 from dcpinspect.output.render.coverage_text import why_nothing
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Statistics
-from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.reading import Packets, Reading
@@ -107,9 +106,7 @@ class Inspection:
         self._heat = Heat()
         self._is_wanted = threading.Event()
         self._is_wanted.set()
-        self._is_over = threading.Event()
-        self.started = time.monotonic()
-        self._counted = deque([(self.started, 0)])
+        self._counted = deque([(time.monotonic(), 0)])
 
     def close(self) -> None:
         """Removes all messages; ``load`` must have ended."""
@@ -161,15 +158,6 @@ class Inspection:
         self._is_wanted.clear()
         self.reading.capture.stop()
 
-    def all_rows(self) -> RowNumbers:
-        """Returns the rows of all kept messages, once reading has ended. Ends a live capture. May
-        take long.
-        """
-        if self.is_live:
-            self.stop()
-        self._is_over.wait()
-        return np.arange(self.store.first_row, self.store.rows + 1)
-
     def load(self) -> None:
         """Reads to the end, or until stopped; runs in a thread."""
         due, seen = time.monotonic() + _SOON, 0
@@ -211,7 +199,6 @@ class Inspection:
                     "reading stopped because of a fault in dcpinspect",
                     "failed",
                 )
-            self._is_over.set()
 
     def _leave_out_copies(self) -> None:
         """Counts again where connections show what others show, which is only known by now."""

@@ -19,30 +19,18 @@ class RowIndex:
         """Makes an empty index. Without a filter it is a range and takes no memory."""
         self.is_filtered = is_filtered
         self._first, self._last = 1, 0  # the range of an index without a filter
-        self._pieces: list[Rows] = []
-        self._joined: Rows = np.empty(0, np.uint32)
+        self._rows: Rows = np.empty(0, np.uint32)
         self.scanned = 0
         """Last row that the filter has checked."""
 
     def __len__(self) -> int:
         return len(self._rows) if self.is_filtered else max(0, self._last - self._first + 1)
 
-    @property
-    def _rows(self) -> Rows:
-        if self._pieces:
-            self._joined = np.concatenate([self._joined, *self._pieces])
-            self._pieces = []
-        return self._joined
-
     def snapshot(self) -> RowIndex:
         """Returns a copy for another thread."""
         now = RowIndex(is_filtered=self.is_filtered)
-        now._first, now._last, now._joined, now.scanned = (
-            self._first,
-            self._last,
-            self._rows,
-            self.scanned,
-        )
+        now._first, now._last, now._rows = self._first, self._last, self._rows
+        now.scanned = self.scanned
         return now
 
     def grow(self, first: int, last: int) -> None:
@@ -52,15 +40,13 @@ class RowIndex:
 
     def append(self, rows: Rows, scanned: int) -> None:
         """Adds ``rows``, which the filter let through among the rows up to ``scanned``."""
-        if len(rows):
-            self._pieces.append(rows)
+        self._rows = np.concatenate((self._rows, rows))
         self.scanned = scanned
 
     def drop(self, first: int) -> None:
         """Removes the rows before ``first``, which the store dropped."""
         if self.is_filtered:
-            rows = self._rows
-            self._joined = rows[int(np.searchsorted(rows, first)) :]
+            self._rows = self._rows[int(np.searchsorted(self._rows, first)) :]
         else:
             self._first = max(self._first, first)
 
@@ -89,12 +75,10 @@ class RowIndex:
         """Returns, for each of ``rows``, whether the list shows it."""
         if not self.is_filtered:
             return (rows >= self._first) & (rows <= self._last)
-        index_rows = self._rows
-        if not len(index_rows):
+        if not len(self._rows):
             return np.zeros(len(rows), np.bool_)
-        return np.asarray(
-            index_rows[np.minimum(np.searchsorted(index_rows, rows), len(index_rows) - 1)] == rows
-        )
+        places = np.minimum(np.searchsorted(self._rows, rows), len(self._rows) - 1)
+        return np.asarray(self._rows[places] == rows)
 
     def has(self, row: int) -> bool:
         """Whether the list shows a row."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,24 +17,6 @@ GoesOn = Callable[[float], bool]
 """Takes the share that is done, 0 to 1, and returns whether to go on."""
 TOLD = 0.1
 """Seconds between two reports of progress: they cost nothing, and short tasks have none."""
-_SOON, _SOME = 0.5, 0.01
-"""Least number of seconds, and least share, from which the remaining time can be estimated."""
-_MINUTES = 120
-"""Number of seconds from which the remaining time is told in minutes."""
-
-
-def time_left(share: float, passed: float) -> str:
-    """Returns the remaining time in words, if ``share`` took ``passed`` seconds; empty as long as
-    it cannot be estimated.
-    """
-    if share < _SOME or passed < _SOON:
-        return ""
-    seconds_left = passed * (1 - share) / share
-    return (
-        f"{math.ceil(seconds_left):,} s left"
-        if seconds_left < _MINUTES
-        else f"{math.ceil(seconds_left / 60):,} min left"
-    )
 
 
 class Task:
@@ -62,16 +43,15 @@ class Task:
         """Starts ``work``, which raises InterruptedError where it is not to go on, and calls
         ``done`` with its result, or ``failed`` with the reason. ``say``: takes words on progress.
         """
-        run, began, host = object(), time.monotonic(), self._host
-        self._run, due = run, began + TOLD
+        run, host = object(), self._host
+        self._run, due = run, time.monotonic() + TOLD
 
         def goes_on(share: float) -> bool:
             nonlocal due
             now = time.monotonic()
             if now >= due and run is self._run:
                 due = now + TOLD
-                words = (f"{share:.0%}", time_left(share, now - began), "Esc stops")
-                host.from_thread(say or host.show_status, " · ".join(filter(None, words)))
+                host.from_thread(say or host.show_status, f"{share:.0%} · Esc stops")
             return run is self._run
 
         def end(then: Callable[[Any], object], value: object) -> None:

@@ -126,20 +126,18 @@ async def saved(app: InspectApp, pilot: Keys, path: Path, *choose: str) -> str:
 
 
 @pytest.mark.slow
-def test_what_is_in_no_file_is_saved_before_leaving(tmp_path: Path) -> None:
-    path = tmp_path / "all.ndjson"
-
+def test_leaving_says_what_is_in_no_file_and_how_to_save_it(tmp_path: Path) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "q")
         assert "161 messages are in no file" in screen(app)
         assert "select_bucket" in screen(app), "what it lies over is still seen"
-        await press(app, pilot, "s", "escape", "q", "s")
-        app.screen.query_one(Input).value = str(path)
-        await pilot.press("enter")
+        assert "Esc stays, and x exports them" in screen(app)
+        await press(app, pilot, "escape")
+        assert rows(await saved(app, pilot, tmp_path / "all.ndjson")) == list(range(1, 162))
+        await pilot.press("q", "y")
         await until(pilot, lambda: app._exit)
 
     show(Inspection([str(SAMPLES / "rollback.pcap")], is_saved=False), scene)
-    assert rows(path.read_text("utf-8")) == list(range(1, 162))
 
 
 def rows(text: str) -> list[int]:

@@ -7,7 +7,7 @@ import pytest
 
 from dcpinspect.errors import UsageError
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.task import TOLD, GoesOn, Task, time_left
+from dcpinspect.tui.task import TOLD, GoesOn, Task
 from tests.tui.screens import Keys, play, until
 
 pytestmark = pytest.mark.slow
@@ -48,11 +48,3 @@ def test_it_says_how_far_it_is_and_how_to_stop_it_and_why_it_failed() -> None:
         assert words == ["40% · Esc stops", "not like this"]
 
     play("rollback.pcap", scene)
-
-
-def test_how_long_the_rest_takes_once_that_is_known() -> None:
-    assert time_left(0.4, 2) == "3 s left"
-    assert time_left(0.02, 4) == "4 min left"
-    assert time_left(0, 3) == time_left(0.001, 60) == time_left(0.5, 0.1) == "", (
-        "what has just begun tells nothing"
-    )
