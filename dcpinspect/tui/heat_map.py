@@ -16,7 +16,6 @@ from textual.strip import Strip
 from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.timeline_text import numbers, time_since
-from dcpinspect.streams.words import NO_STREAM_END
 from dcpinspect.text import counted
 from dcpinspect.tui import theme
 from dcpinspect.tui.heat import MOST, SEVERITIES, SIGNS, Heat, signs
@@ -54,7 +53,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     HEAD = 2
 
     _heat, _results, _first_ns = Heat(), Results(), 0
-    cells = Cells(None)
+    cells = Cells({})
     _numbers: Sequence[int] = ()
     _worst: Sequence[int] = ()
     """Vbucket of each row that has the worst state."""
@@ -102,7 +101,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self.groups = [(numbers[0], numbers[-1]) for numbers in shared]
         self._worst = [max(numbers, key=self.cells.rank) for numbers in shared]
         self._labels = [
-            f"{first:<4} {self._words(first)}"
+            f"{first:<4} {self.cells.short_words(first)}"
             if self.cells.has_few
             else f"{f'{first}–{last}'.removesuffix(f'–{first}'):>{LABEL - 4}}"
             for first, last in self.groups
@@ -125,13 +124,6 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self.at = self._cell(*self._wanted)
         self.bring()
         self.post_message(self.Moved(self))
-
-    def _words(self, number: int) -> str:
-        """Returns how a vbucket stands; of one that ended unasked, also why."""
-        words = self.cells.short_words(number)
-        reasons = filter(None, map(self._results.end_reason, self.cells.by_number[number]))
-        unasked = sorted({*reasons} - {"closed", *NO_STREAM_END})
-        return f"{words}: {unasked[0]}" if words == "ended" and unasked else words
 
     # -- the cursor
 

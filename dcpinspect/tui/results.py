@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -144,21 +143,6 @@ class Results:
                 and any((finding.rule, connection) in stalled for connection in finding.connections)
             )
         ]
-
-    def end_reason(self, vbucket: Mapping[str, Any]) -> str | None:
-        """Returns why the newest stream of a vbucket, a row of their table, ended; None if it did
-        not.
-        """
-        streams = self.records["streams"]
-        rows = np.flatnonzero(whole_numbers(streams, "vbucket") == vbucket["vbucket"])
-        ends = [
-            (open_row or 0, reason)
-            for connection, open_row, reason in streams.take(rows).rows(
-                "connection", "open_row", "end_reason"
-            )
-            if connection in vbucket["connections"]
-        ]
-        return max(ends, key=itemgetter(0), default=(0, None))[1]
 
     def finding(self, row: int) -> Finding | None:
         """Returns the worst finding that a row shows."""

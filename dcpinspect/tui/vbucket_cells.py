@@ -13,7 +13,7 @@ from textual.app import App
 from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.verdict import LETTERS, stood, stood_words, worst_severity
 from dcpinspect.protocol.column_types import NumberColumn
-from dcpinspect.streams.words import VBUCKET_VERDICTS
+from dcpinspect.streams.words import NO_STREAM_END, VBUCKET_VERDICTS
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.tui import theme
 from dcpinspect.tui.theme import Glyphs
@@ -23,16 +23,22 @@ LEAST = 1024
 FEW = 64
 """Number of vbuckets with streams up to which only these are shown."""
 
-AFTER = " after a rollback"
-STATES = (*VBUCKET_VERDICTS[:7], "lost-something", *VBUCKET_VERDICTS[7:])
+AFTER, BEFORE = " after a rollback", "ended: "
+EARLY = "ended-early"
+"""State of a vbucket that its client did not ask to end."""
+_ASKED = ("ok", "closed", *NO_STREAM_END)
+"""Why the others ended."""
+STATES = (*VBUCKET_VERDICTS[:7], "lost-something", EARLY, *VBUCKET_VERDICTS[7:])
 """Verdicts as ``stood`` tells them, the worst first."""
 
 
 class Cells:
-    """The state of each vbucket, from the table of vbuckets."""
+    """The state of each vbucket, from the tables of vbuckets and streams."""
 
-    def __init__(self, vbuckets: Records | None) -> None:
+    def __init__(self, records: Mapping[str, Records]) -> None:
+        vbuckets = records.get("vbuckets")
         rows = [] if vbuckets is None else vbuckets.row_dicts()
+        self._ends = _ends_of(records.get("streams"))
         self.by_number: dict[int, list[Mapping[str, Any]]] = {}
         for row in rows:
             self.by_number.setdefault(row["vbucket"], []).append(row)
@@ -42,12 +48,28 @@ class Cells:
         )
         """Vbuckets that the map shows, rising."""
         worst = {
-            number: min(rows, key=lambda row: (STATES.index(stood(row)), row["verdict"] == "ended"))
+            number: min(
+                rows, key=lambda row: (STATES.index(self._state(row)), row["verdict"] == "ended")
+            )
             for number, rows in self.by_number.items()
         }
-        self.states = {number: stood(row) for number, row in worst.items()}
-        self._words = {number: stood_words(row) for number, row in worst.items()}
+        self.states = {number: self._state(row) for number, row in worst.items()}
+        self._words = {
+            number: stood_words(row)
+            if self.states[number] != EARLY
+            else f"{BEFORE}{self.end_reason(row)}"
+            for number, row in worst.items()
+        }
         self.severities = {number: worst_severity(*rows) for number, rows in self.by_number.items()}
+
+    def end_reason(self, row: Mapping[str, Any]) -> str:
+        """Returns why the newest stream of a row ended; empty if it did not."""
+        ends = (self._ends.get((row["vbucket"], number)) for number in row["connections"])
+        return max(filter(None, ends), default=(0, ""))[1]
+
+    def _state(self, row: Mapping[str, Any]) -> str:
+        state = stood(row)
+        return EARLY if state == "ended" and self.end_reason(row) not in ("", *_ASKED) else state
 
     @property
     def has_few(self) -> bool:
@@ -59,15 +81,20 @@ class Cells:
         return self._words.get(number, "")
 
     def short_words(self, number: int) -> str:
-        """Returns the state so short that it fits into a cell or a label: ``R`` says the rest."""
-        return self.words(number).removesuffix(AFTER)
+        """Returns the state so short that it fits into a cell or a label: ``R`` and ``E`` say the
+        rest.
+        """
+        return self.words(number).removesuffix(AFTER).removeprefix(BEFORE)
 
     def mark(self, number: int, glyphs: Glyphs) -> tuple[str, str]:
         """Returns the sign of a vbucket and its colour: severity first, then state."""
         severity, state = self.severities.get(number), self.states.get(number, "")
         if severity is not None:
             return glyphs.of_severity(severity), f"severity-{severity}"
-        return LETTERS.get(state) or glyphs.verdicts.get(state, " "), paint_of(state)
+        if state == EARLY:
+            return "E", "verdict-ended"
+        paint = f"verdict-{state}" if state else ""
+        return LETTERS.get(state) or glyphs.verdicts.get(state, " "), paint
 
     def rank(self, number: int) -> int:
         """Returns how bad a vbucket is: a greater number is worse, 0 is not requested."""
@@ -99,9 +126,17 @@ def sign_of(app: App[Any], cells: Cells, number: int) -> tuple[str, Style]:
     return sign, style if is_block or not paint else style + Style(reverse=True, bold=True)
 
 
-def paint_of(state: str) -> str:
-    """Returns the colour of a state."""
-    return "verdict-behind" if state == "lost-something" else f"verdict-{state}" if state else ""
+def _ends_of(streams: Records | None) -> dict[tuple[int, int], tuple[int, str]]:
+    """Returns the row of the request and the reason of the end of the newest stream, by vbucket and
+    connection.
+    """
+    ends: dict[tuple[int, int], tuple[int, str]] = {}
+    names = ("vbucket", "connection", "open_row", "end_reason")
+    for vbucket, connection, row, reason in streams.rows(*names) if streams is not None else ():
+        ends[vbucket, connection] = max(
+            ends.get((vbucket, connection), (0, "")), (row or 0, reason or "")
+        )
+    return ends
 
 
 def whole_numbers(records: Records, name: str) -> IntArray:

@@ -76,7 +76,7 @@ def fitting(count: int, width: int, height: int, word_cell: int = 0) -> Layout:
 class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     """All vbuckets of a bucket, or only those with streams if they are few."""
 
-    cells = Cells(None)
+    cells = Cells({})
     form = Layout()
     _vbucket: int | None = None
     """The vbucket that the cursor was moved to, at first the worst; it stays when cells change."""
@@ -87,7 +87,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
 
     def show(self, results: Results) -> None:
         """Shows the results so far."""
-        self.cells = Cells(results.records.get("vbuckets"))
+        self.cells = Cells(results.records)
         if not self.is_moved:
             self._vbucket = results.worst_vbucket
         self.fit()

@@ -145,7 +145,7 @@ class VbucketsView(View):
         if not rows:
             return text_lines.append("  not requested in this capture")
         for row in rows:
-            end_reason = results.end_reason(row)
+            end_reason = self.map.cells.end_reason(row)
             reason = f": {end_reason}" if end_reason else ""
             text_lines.append(f"  {escape(row['client'] or '')} · {stood_words(row)}{reason}\n")
         facts = [

@@ -4,11 +4,11 @@ from dcpinspect.output.render.verdict import LETTERS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.theme import UNICODE
 from dcpinspect.tui.vbucket_cells import LEAST, STATES, Cells
-from tests.tui.screens import Keys, play, press
+from tests.tui.screens import Keys, play, press, screen
 
 
 def test_without_streams_there_are_the_vbuckets_of_a_bucket() -> None:
-    cells = Cells(None)
+    cells = Cells({})
     assert cells.numbers == list(range(LEAST))
     assert cells.entries(UNICODE) == []
 
@@ -31,3 +31,15 @@ def test_cells_hold_what_the_tables_say() -> None:
         assert cells.rank(1000) == 0, "nobody requested it"
 
     play("orphans.pcap", scene)
+
+
+def test_a_vbucket_that_was_ended_unasked_has_a_sign_and_says_why() -> None:
+    async def scene(app: InspectApp, _: Keys) -> None:
+        cells = app.navigation.overview.map.cells
+        assert cells.words(417) == "ended: state-changed"
+        assert cells.mark(417, UNICODE)[0] == "E"
+        assert "E 417  state-changed" in screen(app)
+        assert (cells.words(5), cells.mark(5, UNICODE)[0]) == ("ended", "■"), "it came to its end"
+        assert cells.rank(417) > cells.rank(5)
+
+    play("tour.pcapng", scene)
