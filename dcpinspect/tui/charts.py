@@ -41,13 +41,13 @@ Happened = tuple[int, Severity]
 
 
 def happenings(findings: Sequence[Finding]) -> list[Happened]:
-    """Returns errors and warnings that are no effects, each case at its first message."""
+    """Returns errors and warnings that are no effects, each case when it began."""
     return [
-        (case.places[0].time_ns, finding.severity)
+        (case.first_time_ns, finding.severity)
         for finding in findings
         if finding.severity != "note" and finding.effect_of is None
         for case in finding.case_of_each
-        if case.places
+        if case.first_time_ns
     ]
 
 

@@ -172,5 +172,5 @@ def _happened(results: Results) -> Iterator[tuple[int, int, int]]:
     for finding in results.findings:
         if finding.severity in _FOUND and finding.effect_of is None:
             for case in finding.case_of_each:
-                for vbucket in case.vbuckets if case.places else ():
-                    yield _FOUND[finding.severity], vbucket, case.places[0].time_ns
+                for vbucket in case.vbuckets if case.first_time_ns else ():
+                    yield _FOUND[finding.severity], vbucket, case.first_time_ns

@@ -418,6 +418,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     def fit(self) -> None:
         """Chooses as many cells as fit."""
         self._arrange()
+        self.scroll_to(y=0, animate=False, immediate=True)  # what is seen is by the height of now
+        self.scroll_to_cursor()
         self.set_cursor(self.at, self.chosen_row)  # its cell now covers other seqnos
 
     def render_line(self, y: int) -> Strip:

@@ -140,7 +140,7 @@ def tracks_of(
         ]
         in_time = [mark for _, mark in noted_marks]
         on_seqnos = [mark._replace(at=seqno) for seqno, mark in noted_marks if seqno is not None]
-        until_ns = lasted_until(story.stream, links[story.key[0]])
+        until_ns = lasted_until(story.stream, links)
         tracks.append(
             Track(
                 story,

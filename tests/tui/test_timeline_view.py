@@ -5,7 +5,7 @@ from rich.style import Style
 
 from dcpinspect.tui import theme
 from dcpinspect.tui.app import InspectApp
-from tests.tui.screens import Keys, lanes_of, play, press, screen, settled
+from tests.tui.screens import NARROW, Keys, lanes_of, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
 
@@ -196,3 +196,19 @@ def _style_of(app: InspectApp, glyph: str, words: str) -> Style:
     (style,) = [style for text, style, _ in line if text == glyph]
     assert style is not None
     return style
+
+
+def test_the_stream_of_the_cursor_is_seen_at_every_size() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "3")
+        lanes, tops = app.navigation.timeline.lanes, dict[int, set[int]]()
+        for height in (24, 30, 24, 40, 30, 24):
+            await pilot.resize_terminal(80, height)
+            await settled(app, pilot)
+            first, count = lanes.lines_of(lanes.at)
+            top = int(lanes.scroll_offset.y)
+            assert top <= first <= first + count <= top + lanes.size.height - lanes.HEAD
+            tops.setdefault(height, set()).add(top)
+        assert [len(different) for different in tops.values()] == [1, 1, 1]
+
+    play("loop.pcap", scene, NARROW)

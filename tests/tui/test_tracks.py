@@ -7,6 +7,7 @@ import pytest
 from dcpinspect.output.render.event_lines import folded
 from dcpinspect.output.render.vbucket_history import VbucketHistory
 from dcpinspect.reading.reading import Reading
+from dcpinspect.tui.charts import happenings
 from dcpinspect.tui.tracks import Tracks, tracks_of
 from tests.captures import field
 from tests.streams.told import capture, opened
@@ -118,3 +119,13 @@ def test_the_events_are_those_of_the_command_in_its_order(sample: str, vbucket: 
         (one.row, one.sign, one.text) for one in folded(history.events)
     ]
     assert any(one.severity for one in told)
+
+
+def test_a_finding_is_when_it_began_on_a_timeline_and_on_charts() -> None:
+    with read("loop.pcap") as inspection:
+        first_ns = inspection.reading.first_time_ns or 0
+        (begin_ns, _), (later_ns, _) = happenings(inspection.results.findings)
+        for vbucket, time_ns in ((30, begin_ns), (31, later_ns)):
+            told = tracks_of(inspection, vbucket)
+            ((at, _),) = told.found_at(1, "time")
+            assert 0 <= time_ns - first_ns - at < 1_000_000, "the answer, and its request"

@@ -4,6 +4,7 @@ with their evidence, and ends.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
@@ -297,17 +298,19 @@ def events(
         all_events += _of_stream(story, noted.get(stream_index, ()), links, last_rows)
     if streams and all(story.stream["verdict"] in _OVER for story in streams):
         latest = max(all_events, key=lambda event: event.row)
-        link = links[latest.connection]
-        if link.closed_by < 0:
+        if links[latest.connection].closed_by < 0:
             text = "the capture ends: no stream is open, and no later request was captured"
+            end_ns = _capture_end(links)
             all_events.append(
-                latest._replace(place=5, kind="state", text=text, time_ns=link.last_ns, gap=None)
+                latest._replace(place=5, kind="state", text=text, time_ns=end_ns, gap=None)
             )
     all_events += of_findings(streams, findings, places_of)
     timed = sorted((event.time_ns, event.row) for event in all_events if event.time_ns is not None)
     times, rows = [time_ns for time_ns, _ in timed], [*accumulate((row for _, row in timed), max)]
 
     def place(event: VbucketEvent) -> tuple[int, int, int]:
+        if event.kind == "state":  # nothing comes after the end of the capture
+            return sys.maxsize, event.place, 0
         if event.kind not in WITHOUT_MESSAGE or event.time_ns is None:
             since_ns = event.time_ns if event.kind == "finding" else None
             return event.row, event.place, since_ns or 0
@@ -351,13 +354,13 @@ def _of_stream(
             event.time_ns,
         )
     last = max(last_rows.get(stream_ids[0], 0), stream["open_row"])
-    yield from _ends(stream, stream_ids, links[stream_ids[0]], last)
+    yield from _ends(stream, stream_ids, links, last)
 
 
 def _ends(
     stream: Mapping[str, Any],
     stream_ids: tuple[int, int, int | None],
-    link: TcpConnection,
+    links: Mapping[int, TcpConnection],
     last: int,
 ) -> Iterator[VbucketEvent]:
     """Yields how a stream ended, or stands when the capture ends. ``last``: the last row."""
@@ -366,8 +369,9 @@ def _ends(
         if stream["last_seqno"] is not None
         else "before any seqno"
     )
-    until_ns = lasted_until(stream, link)
+    until_ns = lasted_until(stream, links)
     if stream["end_row"] is None and stream["end_reason"] in NO_STREAM_END:
+        link = links[stream_ids[0]]
         by = _SIDES[link.closed_by] if link.closed_by >= 0 else ""
         yield VbucketEvent(
             last,
@@ -388,15 +392,20 @@ def _ends(
         yield VbucketEvent(last, 5, *stream_ids, "state", text, until_ns)
 
 
-def lasted_until(stream: Mapping[str, Any], link: TcpConnection) -> int | None:
+def lasted_until(stream: Mapping[str, Any], links: Mapping[int, TcpConnection]) -> int | None:
     """Returns when a stream was over though none of its messages shows it: its connection was
     closed, or the capture ended.
     """
     if stream["end_row"] is not None:
         return None
     if stream["end_reason"] in NO_STREAM_END:
-        return link.closed_ns
-    return None if stream["verdict"] in _OVER else link.last_ns
+        return links[stream["connection"]].closed_ns
+    return None if stream["verdict"] in _OVER else _capture_end(links)
+
+
+def _capture_end(links: Mapping[int, TcpConnection]) -> int:
+    """Returns when the last packet of any connection came."""
+    return max(link.last_ns for link in links.values())
 
 
 def _request(stream: Mapping[str, Any], story: StreamStory) -> str:

@@ -76,12 +76,13 @@ def test_what_no_message_shows_has_the_time_of_the_close_or_of_the_end_and_its_p
         for _ in reading:
             pass
         links = {link.number: link for link in reading.links}
+        _, end_ns = reading.ends
     history = told(path, VbucketHistory(vbucket))
     shown = [event for event in history.events if event.kind == kind]
     assert shown
     for event in shown:
         link = links[event.connection]
-        assert event.time_ns == (link.closed_ns if kind == "connection-closed" else link.last_ns)
+        assert event.time_ns == (link.closed_ns if kind == "connection-closed" else end_ns)
     times = [event.time_ns for event in history.events if event.time_ns is not None]
     assert times == sorted(times)
 
