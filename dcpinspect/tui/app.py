@@ -497,10 +497,6 @@ class InspectApp(ThemedApp):
                 lambda answer: self.exit(opening) if answer else None,
             )
 
-    def action_preset(self, name: str) -> None:
-        """Applies the filter with this name."""
-        self.navigation.to_filter(f"@{name}")
-
     def action_theme(self, name: str) -> None:
         """Changes the theme, and remembers it for the next start."""
         self.theme = name

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import groupby
+from string import hexdigits
 from typing import ClassVar
 
 from rich.style import Style
@@ -168,10 +169,6 @@ def hex_width(columns: int) -> int:
     return 7 + 3 * columns + 1 + columns
 
 
-def _is_hex(cell: str) -> bool:
-    return all(character in "0123456789abcdef" for character in cell)
-
-
 def _letter(cell: str) -> str:
-    byte = int(cell, 16) if _is_hex(cell) else 0
+    byte = int(cell, 16) if {*cell} <= {*hexdigits} else 0
     return chr(byte) if 0x20 <= byte < 0x7F else "."

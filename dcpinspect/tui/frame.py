@@ -95,18 +95,11 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
         if width >= WIDE and inspection.connection is None
         else ""
     )
-    choices = [
-        "  ".join(filter(None, file_texts))
-        for file_texts in (
-            (name, rows, state(inspection)),
-            (name, state(inspection)),
-            (state(inspection),),
-        )
-    ]
-    about = next(
-        (choice for choice in choices if cells(choice) <= free_width), ""
-    )  # the counts of findings are never cut to make room for the name
-    end_text = Content.assemble(about, right).truncate(
+    about = [name, rows, state(inspection)]
+    # the counts of findings are never cut to make room for the name
+    while about and cells("  ".join(filter(None, about))) > free_width:
+        about.pop(-2 if len(about) > 1 else 0)
+    end_text = Content.assemble("  ".join(filter(None, about)), right).truncate(
         max(0, width - line.cell_length), ellipsis=True
     )
     return Content.assemble(
@@ -153,7 +146,6 @@ def progress(inspection: Inspection, *, is_following: bool = False) -> str:
         follows = "following the newest" if is_following else "End follows the newest"
         came = [
             f"live, {counted(rows, 'message')}{_gone(inspection)}",
-            f"{inspection.messages_a_second():,.0f}/s",
             *_lag(inspection),
         ]
         # the newest counts stand last, because a narrow screen cuts off the end

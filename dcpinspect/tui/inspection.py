@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
@@ -17,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from dcpinspect.arrays import give_back
-from dcpinspect.errors import DamagedCapture, DcpInspectError
+from dcpinspect.errors import DamagedCapture, DcpInspectError, reason
 from dcpinspect.output.render.coverage_text import why_nothing
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Statistics
@@ -41,8 +40,6 @@ _SHARE = 20
 """Before results are worked out again, reading goes on for at least this many times the processor
 time that working them out took.
 """
-_RATE_S = 3.0
-"""Seconds over which the rate of messages is measured."""
 _SOON = 0.5
 """Seconds after which results are worked out for the first time."""
 
@@ -106,7 +103,6 @@ class Inspection:
         self._heat = Heat()
         self._is_wanted = threading.Event()
         self._is_wanted.set()
-        self._counted = deque([(time.monotonic(), 0)])
 
     def close(self) -> None:
         """Removes all messages; ``load`` must have ended."""
@@ -141,17 +137,6 @@ class Inspection:
         """Share of the capture that was read, 0 to 1; None if its size is unknown."""
         size = self.reading.capture.size
         return min(1.0, self.reading.capture.position / size) if size else None
-
-    def messages_a_second(self) -> float:
-        """Returns the rate of messages over the last seconds; it must be called often to be
-        exact.
-        """
-        now, rows = time.monotonic(), self.store.rows
-        self._counted.append((now, rows))
-        while len(self._counted) > 2 and self._counted[1][0] < now - _RATE_S:
-            self._counted.popleft()
-        before, count = self._counted[0]
-        return (rows - count) / max(now - before, _SOON)
 
     def stop(self) -> None:
         """Asks the reading to end early."""
@@ -189,10 +174,11 @@ class Inspection:
                     self.nothing = for_keys(why_nothing(self.reading))
                 self._work_out(is_whole=is_whole)
             self.state = "done" if is_whole else "stopped"
-        except DcpInspectError as error:
-            self.error, self.state = str(error), "failed"
-        except OSError as error:
-            self.error, self.state = error.strerror or str(error), "failed"
+        except (DcpInspectError, OSError) as error:
+            self.error, self.state = (
+                reason(error) if isinstance(error, OSError) else str(error),
+                "failed",
+            )
         finally:
             if self.state == "reading":
                 self.error, self.state = (

@@ -149,18 +149,11 @@ def commands(do: Callable[[str, Sequence[str]], object]) -> Iterator[SystemComma
     that have no key. ``do`` runs an action, in one of the views that it belongs to; an action of
     another view shows that view first.
     """
-    from dcpinspect.tables.presets import FILTERS
-    from dcpinspect.tui.copying import FORMS
     from dcpinspect.tui.theme import THEMES
 
     keys = [key for key in KEYS if not key.action.startswith(("app.", "pane"))]
     for key in sorted(keys, key=lambda key: not key.action.startswith("view(")):
         title = key.text if key.text.startswith("vB") else key.text[:1].upper() + key.text[1:]
         yield SystemCommand(title, key.shown, partial(do, key.action, key.views))
-    for name, preset in FILTERS.items():
-        filtered = partial(do, f"preset('{name}')", VIEWS)
-        yield SystemCommand(f"Filter: {name}", f"@{name}  {preset.doc}", filtered)
     for name in THEMES:
         yield SystemCommand(f"Theme: {name}", "", partial(do, f"theme('{name}')", VIEWS))
-    for form, words in FORMS.items():
-        yield SystemCommand(f"Copy: {words}", "", partial(do, f"copy_as('{form}')", ("packets",)))

@@ -33,12 +33,6 @@ MOST = 100
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 """Folder of the samples, where the package is beside them."""
 HINT = "Enter opens   ↑ ↓ choose   Tab completes the path   Esc leaves"
-HINT_WITH_HELP = HINT.replace("Esc", "? help   Esc")
-"""The last line while nothing is typed; later a question mark is a part of the path."""
-HELP = (
-    "A path opens a file, or a folder of captures; a part of a name chooses one that is offered. "
-    "An interface is captured live. 'dcpinspect --help' tells everything else."
-)
 
 
 class Offer(Option):
@@ -58,7 +52,7 @@ class OpenScreen(Dialog[Opening]):
     """
 
     BINDINGS: ClassVar[list[Any]] = [
-        Binding("escape,ctrl+o", "leave", "Leave", priority=True),
+        Binding("escape,ctrl+o", "dismiss(None)", "Leave", priority=True),
         # without priority: what is typed comes first
         Binding("up", "move('up')"),
         Binding("down", "move('down')"),
@@ -74,7 +68,6 @@ class OpenScreen(Dialog[Opening]):
         self._interfaces: dict[str, str] = {}
         """Addresses of each interface."""
         self._note = "looking for interfaces"
-        self._is_helping = False
         self._path = Input(
             placeholder="path of a capture, or of a folder of captures",
             compact=True,
@@ -90,7 +83,7 @@ class OpenScreen(Dialog[Opening]):
             yield self._path
             yield self._list
             yield self._word
-            yield Static(id="open-keys", classes="open-note")
+            yield Static(Text(HINT), classes="open-note")
 
     def on_mount(self) -> None:
         """Gives the focus to the path, and looks for interfaces."""
@@ -109,11 +102,7 @@ class OpenScreen(Dialog[Opening]):
     @on(Input.Changed)
     def _offer(self) -> None:
         """Fills the list with what the typed text may mean; the cursor stays on its line."""
-        if self._path.value == "?":  # a question mark alone is no path
-            self._path.value = ""
-            self._show_hint(HELP, is_error=False)
         typed = self._path.value.strip()
-        self.query_one("#open-keys", Static).update(Text(HINT if typed else HINT_WITH_HELP))
         before, offers = self._target, [*self._made()]
         if not offers:
             is_path = _can_be_opened(os.path.expanduser(typed))
@@ -177,13 +166,6 @@ class OpenScreen(Dialog[Opening]):
 
     # -- what was chosen
 
-    def action_leave(self) -> None:
-        """Closes the help if it is shown, and else the screen."""
-        if self._is_helping:
-            self._show_hint("", is_error=False)
-        else:
-            self.dismiss(None)
-
     def action_complete(self) -> None:
         """Writes the chosen file or folder into the path."""
         self._offer()  # the list may not have what was typed last
@@ -200,7 +182,7 @@ class OpenScreen(Dialog[Opening]):
         if _can_be_opened(path):
             self.dismiss(Opening([path]))
         elif os.path.exists(path):
-            self._show_hint(f"{escape(path)}: is no file; name it on the command line")
+            self._refuse(f"{escape(path)}: is no file; name it on the command line")
         else:
             self._open_chosen(path)
 
@@ -212,7 +194,7 @@ class OpenScreen(Dialog[Opening]):
         """Opens the chosen line. ``path``: what was typed."""
         target = self._target
         if not target:
-            self._show_hint(
+            self._refuse(
                 f"{escape(path)}: there is no such file"
                 if path
                 else "there is nothing to open here; type a path"
@@ -221,14 +203,13 @@ class OpenScreen(Dialog[Opening]):
             self.action_complete()
         elif target.interface and self._note == NO_RIGHT:
             # the shown capture is not closed for an interface that cannot be opened
-            self._show_hint(f"{escape(target.interface)}: {NO_RIGHT}")
+            self._refuse(f"{escape(target.interface)}: {NO_RIGHT}")
         else:
             self.dismiss(target)
 
-    def _show_hint(self, text: str, *, is_error: bool = True) -> None:
-        self._is_helping = text == HELP
+    def _refuse(self, text: str) -> None:
         self._word.update(Text(text))
-        self._word.set_class(is_error, "error")
+        self._word.add_class("error")
 
     # -- interfaces
 

@@ -43,10 +43,6 @@ HIGH = 28
 """Height of the view from which there always are connections."""
 
 
-_WIDE = 50
-"""Width in columns in which the title can say that the chart is over time."""
-
-
 class Rate(Widget):
     """A chart over time; its title says what is drawn."""
 
@@ -60,9 +56,8 @@ class Rate(Widget):
         rows = [command.messages for command in charts.commands]
         row: IntArray = sum(rows, start=np.zeros(SPANS, np.int64))
         whose = "" if self.results.connection is None else " of all connections"
-        over_time = " over time" if width >= _WIDE else ""
         most = f"at most {int(row.max()):,} in {duration(charts.span_ns, is_exact=True)}"
-        self.border_title = f"messages{whose}{over_time}, {most}"
+        self.border_title = f"messages{whose} over time, {most}"
         happened = happenings(self.results.findings) if height > 2 else []
         lines = chart(
             row,
