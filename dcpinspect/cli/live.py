@@ -8,10 +8,11 @@ from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.capturing import Capturing, Interfaces, all_ports
 from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.read import MessageChoices, show
+from dcpinspect.cli.remarks import MAX_LINES, complain_of
 from dcpinspect.cli.subset import say_what_is_written
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.tui import KEPT_MIB, Keep, OpenedCapture, UiOptions, explore, is_terminal
-from dcpinspect.errors import UsageError
+from dcpinspect.errors import DamagedCapture, UsageError
 from dcpinspect.text import escape
 
 LOOK_S = 1.0
@@ -81,7 +82,8 @@ def _explore(
     for notice in notices:
         complain(notice)
     complain(source.captured())
-    return status
+    complain_of(capture.problems[:MAX_LINES])
+    return DamagedCapture.exit_status if capture.problems and not status else status
 
 
 def _list_interfaces(chosen: options.Ports) -> None:

@@ -213,6 +213,26 @@ def test_a_limit_of_messages_ends_the_capture_of_the_terminal_ui(tmp_path: Path)
         terminal.wait("packets captured, 0 dropped by the kernel", "left with 0")
 
 
+@NEEDS_ROOT
+def test_the_terminal_ui_leaves_with_what_was_done_to_its_recording(tmp_path: Path) -> None:
+    from tests.cli.test_live import told
+
+    path = tmp_path / "x.pcapng"
+    with namespaces("livetui") as (namespace,), shell(tmp_path) as terminal:
+        typed(
+            terminal,
+            ["live", "-i", "lo", "--tui", "-w", str(path)],
+            before=f"ip netns exec {namespace} ",
+            behind="; echo left with $?",
+        )
+        terminal.wait("live", "0 messages")
+        said = told(STORIES["snapshots"](), namespace)
+        terminal.wait(f"{sum(len(talk.c2s) + len(talk.s2c) for talk in said):,} messages")
+        path.unlink()
+        terminal.press("q")
+        terminal.wait("x.pcapng: was deleted", "left with 3")
+
+
 def test_without_a_terminal_a_capture_alone_says_what_to_use(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
