@@ -19,6 +19,8 @@ from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.tui import theme
 from dcpinspect.tui.line_view import LineView, Piece, strip, visible_width
 
+_PARTS = ("header", "framing", "extras", "key", "value")
+
 
 class Parts:
     """The parts of one message, as the palette names them. Neighbouring fields of a part have two
@@ -35,22 +37,11 @@ class Parts:
         extras = framing + (header.extras_size if header is not None else 0)
         key = extras + (header.key_size if header is not None else 0)
         for field in message.fields:
-            offset = field.offset
-            number = (
-                "header"
-                if offset < HEADER_SIZE
-                else "framing"
-                if offset < framing
-                else "extras"
-                if offset < extras
-                else "key"
-                if offset < key
-                else "value"
-            )
-            count = count + 1 if number == before else 0
-            before = number
-            self._starts.append(offset)
-            self._names.append(f"{number}-next" if count % 2 else number)
+            name = _PARTS[bisect_right((HEADER_SIZE, framing, extras, key), field.offset)]
+            count = count + 1 if name == before else 0
+            before = name
+            self._starts.append(field.offset)
+            self._names.append(f"{name}-next" if count % 2 else name)
 
     def at_offset(self, offset: int) -> str:
         """Returns the part that contains a byte."""

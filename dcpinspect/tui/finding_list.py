@@ -70,11 +70,6 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         """Number of findings."""
         return len(self._items)
 
-    @property
-    def lines(self) -> int:
-        """Height of the whole list, in lines."""
-        return max(1, super().lines)
-
     def is_bad(self, place: int) -> bool:
         """Whether the item is an error or a warning that is no effect."""
         item = self._items[place]

@@ -12,7 +12,7 @@ Rows = npt.NDArray[np.uint32 | np.uint64]
 
 class RowIndex:
     """Rows in rising order, by their place in the list. Rows are added at the end and removed at
-    the beginning; the others never change.
+    the beginning; the others never change. A copy stays as it is, for another thread.
     """
 
     def __init__(self, *, is_filtered: bool = False) -> None:
@@ -25,13 +25,6 @@ class RowIndex:
 
     def __len__(self) -> int:
         return len(self._rows) if self.is_filtered else max(0, self._last - self._first + 1)
-
-    def snapshot(self) -> RowIndex:
-        """Returns a copy for another thread."""
-        now = RowIndex(is_filtered=self.is_filtered)
-        now._first, now._last, now._rows = self._first, self._last, self._rows
-        now.scanned = self.scanned
-        return now
 
     def grow(self, first: int, last: int) -> None:
         """Sets the rows to ``first`` to ``last``. Only for an index without a filter."""

@@ -8,6 +8,7 @@ messages takes as long as reading them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -128,7 +129,7 @@ class Search:
         self.text = text
         start = self._list.index.place_of(self._list.row)
         start += 0 if back else self._list.index.has(self._list.row)
-        search = partial(self._match, matcher, self._list.index.snapshot(), start, is_back=back)
+        search = partial(self._match, matcher, copy(self._list.index), start, is_back=back)
         show = self._host.show_status
         self._task.begin(search, self._end, say=lambda words: show(f"searching {words}"))
 
