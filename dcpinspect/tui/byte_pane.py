@@ -19,7 +19,7 @@ from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.tui import theme
 from dcpinspect.tui.line_view import LineView, Piece, strip, visible_width
 
-_PARTS = ("header", "framing", "extras", "key", "value")
+_PART_NAMES = ("header", "framing", "extras", "key", "value")
 
 
 class Parts:
@@ -37,7 +37,7 @@ class Parts:
         extras = framing + (header.extras_size if header is not None else 0)
         key = extras + (header.key_size if header is not None else 0)
         for field in message.fields:
-            name = _PARTS[bisect_right((HEADER_SIZE, framing, extras, key), field.offset)]
+            name = _PART_NAMES[bisect_right((HEADER_SIZE, framing, extras, key), field.offset)]
             count = count + 1 if name == before else 0
             before = name
             self._starts.append(field.offset)

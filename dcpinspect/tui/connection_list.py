@@ -12,7 +12,7 @@ from rich.style import Style
 
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.protocol.message import Severity
-from dcpinspect.text import cells, clip, escape
+from dcpinspect.text import aligned, cells, clip, escape
 from dcpinspect.tui.charts import short
 from dcpinspect.tui.line_view import LineView, Piece
 from dcpinspect.tui.results import Results
@@ -29,6 +29,8 @@ COLUMNS = {
     "TLS": False,
 }
 """Headings, the most important first, and whether what stands below is a number."""
+LEAST_NAME = 6
+"""Width in columns from which a name is cut to fit, as its begin tells clients apart."""
 
 
 class Talk(NamedTuple):
@@ -128,12 +130,17 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         width_left = self.size.width - 3 - max([len("found"), *counts])
         fitting_columns: list[list[str]] = []
         columns = zip(*(talk.texts for talk in self.talks), strict=True)
-        for (heading, is_number), values in zip(COLUMNS.items(), columns, strict=False):
-            texts = _aligned([heading, *values], is_number=is_number)
-            if any(values) and (cells(texts[0]) <= width_left or not fitting_columns):
+        for heading, values in zip(COLUMNS, columns, strict=False):
+            is_cut = heading == "name" and width_left >= LEAST_NAME + 2
+            texts = [clip(text, width_left - 2) if is_cut else text for text in (heading, *values)]
+            wide = 2 + max(map(cells, texts))
+            if any(values) and (wide <= width_left or not fitting_columns):
                 fitting_columns.append(texts)
-                width_left -= cells(texts[0])
-        self._texts = ["".join(texts) for texts in zip(*fitting_columns, strict=True)] or [""]
+                width_left -= wide
+        text_columns = [heading for heading, is_number in COLUMNS.items() if not is_number]
+        lines = aligned(list(zip(*fitting_columns, strict=True)), text_columns) or [""]
+        wide = max(map(cells, lines))
+        self._texts = [f"{line}{' ' * (wide - cells(line))}  " for line in lines]
         self.bring()
 
     @property
@@ -170,13 +177,3 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
                 sign = self._glyphs.of_severity(severity)
                 yield sign, style if severity == "note" else sign_style
                 yield f" {talk.severities[severity]}  ", style
-
-
-def _aligned(texts: Sequence[str], *, is_number: bool) -> list[str]:
-    """Returns the texts of a column in equal width, with two blanks behind them."""
-    wide = max(map(cells, texts))
-    blanks = [" " * (wide - cells(text)) for text in texts]
-    return [
-        f"{blank}{text}  " if is_number else f"{text}{blank}  "
-        for text, blank in zip(texts, blanks, strict=True)
-    ]

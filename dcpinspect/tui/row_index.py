@@ -70,8 +70,8 @@ class RowIndex:
             return (rows >= self._first) & (rows <= self._last)
         if not len(self._rows):
             return np.zeros(len(rows), np.bool_)
-        places = np.minimum(np.searchsorted(self._rows, rows), len(self._rows) - 1)
-        return np.asarray(self._rows[places] == rows)
+        positions = np.minimum(np.searchsorted(self._rows, rows), len(self._rows) - 1)
+        return np.asarray(self._rows[positions] == rows)
 
     def has(self, row: int) -> bool:
         """Whether the list shows a row."""

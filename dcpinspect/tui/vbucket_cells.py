@@ -26,7 +26,7 @@ FEW = 64
 AFTER, BEFORE = " after a rollback", "ended: "
 EARLY = "ended-early"
 """State of a vbucket that its client did not ask to end."""
-_ASKED = ("ok", "closed", *NO_STREAM_END)
+_EXPECTED_ENDS = ("ok", "closed", *NO_STREAM_END)
 """Why the others ended."""
 STATES = (*VBUCKET_VERDICTS[:7], "lost-something", EARLY, *VBUCKET_VERDICTS[7:])
 """Verdicts as ``stood`` tells them, the worst first."""
@@ -69,7 +69,11 @@ class Cells:
 
     def _state(self, row: Mapping[str, Any]) -> str:
         state = stood(row)
-        return EARLY if state == "ended" and self.end_reason(row) not in ("", *_ASKED) else state
+        return (
+            EARLY
+            if state == "ended" and self.end_reason(row) not in ("", *_EXPECTED_ENDS)
+            else state
+        )
 
     @property
     def has_few(self) -> bool:

@@ -65,3 +65,14 @@ def test_the_last_heading_is_whole_beside_a_scroll_bar() -> None:
         assert heading.split()[-1] == "found"
 
     play(field("p01-bucket-missing-loop"), scene, (80, 24))
+
+
+def test_a_long_name_is_cut_before_the_bucket_takes_its_place() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "C")
+        lines = screen(app).splitlines()
+        heading = next(line for line in lines if "client → server" in line)
+        assert heading.split()[-3:-1] == ["name", "found"]
+        assert any("secid…  ✖ 1  ! 4" in line for line in lines)
+
+    play("tour.pcapng", scene, NARROW)
