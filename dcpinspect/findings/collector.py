@@ -11,7 +11,7 @@ most rows forgets its earliest ones.
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -659,14 +659,13 @@ class Collector(Portable):
             for kind, members in shared.items()
         ]
 
-    def times_of(self, rules: Collection[str], connection: int) -> list[tuple[int, int]]:
-        """Returns when what these rules have found so far on a connection began and ended."""
-        return [
-            span
-            for heap in self._heaps.values()
-            if heap.first.rule in rules and heap.first.connection == connection
-            for span in heap.times
-        ]
+    def times_of(self, rules: Collection[str]) -> Mapping[int, Sequence[tuple[int, int]]]:
+        """Returns, by connection, when what these rules have found so far began and ended."""
+        spans = defaultdict[int, list[tuple[int, int]]](list)
+        for key, heap in self._heaps.items():
+            if key[0] in rules:
+                spans[key[3]] += heap.times
+        return spans
 
     def _heard(
         self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]

@@ -84,6 +84,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     context, noops, is_whole = finished.context, finished.context.tracker.noops, finished.is_whole
     if noops is None:
         return
+    shut, stalls = map(finished.so_far.times_of, (_SHUT, _STALLS))
     for link in context.links:
         unanswered, overlaps, opaques, silences = (
             noops.kept.get((link.number, code)) or Examples()
@@ -92,13 +93,14 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
         peer = noops.peers[link.number] if link.number < len(noops.peers) else None
         if peer is None or peer.producer < 0:
             continue
-        waits = [*_unanswered(finished, link, unanswered, peer)]
+        number = link.number
+        waits = [*_unanswered(finished, link, unanswered, peer, shut.get(number, ()))]
         yield from _overlaps(context, link, overlaps, peer, is_whole=is_whole)
         for event in opaques.occurrences:
             times = _times(event, opaques.occurrences, opaques.count)
             yield _with(_other_opaque(context, link, event, times), opaques.rows)
         if peer.answer_time or len(context.streams_of(link.number)):
-            waits += _silences(finished, link, silences, peer)
+            waits += _silences(finished, link, silences, peer, stalls.get(number, ()))
         yield from waits
         until_ns = context.until_ns(link)
         if is_whole and all(wait.last_time_ns != until_ns for wait in waits):
@@ -183,7 +185,7 @@ def _other_opaque(
 
 
 def _unanswered(
-    finished: ReadingEnd, link: TcpConnection, examples: NoopExamples, peer: Peer
+    finished: ReadingEnd, link: TcpConnection, examples: NoopExamples, peer: Peer, stalls: Spans
 ) -> Iterator[Occurrence]:
     """Yields noops without an answer, first those that wait for one at the end."""
     context = finished.context
@@ -222,14 +224,13 @@ def _unanswered(
                 last_time_ns=until,
                 severity=severity,
             )
-    yield from _overdue(finished, link, examples, peer)
+    yield from _overdue(context, link, examples, peer, stalls)
 
 
 def _overdue(
-    finished: ReadingEnd, link: TcpConnection, examples: NoopExamples, peer: Peer
+    context: Context, link: TcpConnection, examples: NoopExamples, peer: Peer, stalls: Spans
 ) -> Iterator[Occurrence]:
     """Yields noops whose answer did not come in time, as a later message shows."""
-    context, stalls = finished.context, finished.so_far.times_of(_SHUT, link.number)
     examples = _outside(examples, stalls)
     events = sorted(examples.occurrences, key=lambda event: event.other.row > 0)
     certain = _certain(context, link, examples, 1 - peer.producer, stalls)
@@ -357,7 +358,7 @@ def _outages(link: TcpConnection, until_ns: int) -> Iterator[Occurrence]:
 
 
 def _silences(
-    finished: ReadingEnd, link: TcpConnection, examples: NoopExamples, peer: Peer
+    finished: ReadingEnd, link: TcpConnection, examples: NoopExamples, peer: Peer, stalls: Spans
 ) -> Iterator[Occurrence]:
     """Yields times without a word of the producer, the longest first."""
     context = finished.context
@@ -372,7 +373,6 @@ def _silences(
             last_time_ns=context.until_ns(link),
             effect_of=finished.so_far.explained.get(link.number),
         )
-    stalls = finished.so_far.times_of(_STALLS, link.number)
     certain = _certain(context, link, examples, peer.producer, stalls)
     examples = _outside(examples, stalls)
     longest = max(examples.occurrences, key=lambda event: event.time_ns, default=None)
