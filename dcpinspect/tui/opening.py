@@ -32,7 +32,11 @@ MOST = 100
 """Number of lines of a section of the list."""
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 """Folder of the samples, where the package is beside them."""
-HINT = "Enter opens   ↑ ↓ choose   Tab completes the path   Esc leaves"
+HINT = "Enter opens   ↑ ↓ choose   Tab completes the path   ? help   Esc leaves"
+HELP = (
+    "A path opens a file, or a folder of captures; a part of a name chooses one that is offered. "
+    "An interface is captured live. 'dcpinspect --help' tells everything else."
+)
 
 
 class Offer(Option):
@@ -102,6 +106,9 @@ class OpenScreen(Dialog[Opening]):
     @on(Input.Changed)
     def _offer(self) -> None:
         """Fills the list with what the typed text may mean; the cursor stays on its line."""
+        if self._path.value == "?":  # alone it is no path
+            self._path.value = ""
+            self._show_hint(HELP, is_error=False)
         typed = self._path.value.strip()
         before, offers = self._target, [*self._made()]
         if not offers:
@@ -182,7 +189,7 @@ class OpenScreen(Dialog[Opening]):
         if _can_be_opened(path):
             self.dismiss(Opening([path]))
         elif os.path.exists(path):
-            self._refuse(f"{escape(path)}: is no file; name it on the command line")
+            self._show_hint(f"{escape(path)}: is no file; name it on the command line")
         else:
             self._open_chosen(path)
 
@@ -194,7 +201,7 @@ class OpenScreen(Dialog[Opening]):
         """Opens the chosen line. ``path``: what was typed."""
         target = self._target
         if not target:
-            self._refuse(
+            self._show_hint(
                 f"{escape(path)}: there is no such file"
                 if path
                 else "there is nothing to open here; type a path"
@@ -203,13 +210,13 @@ class OpenScreen(Dialog[Opening]):
             self.action_complete()
         elif target.interface and self._note == NO_RIGHT:
             # the shown capture is not closed for an interface that cannot be opened
-            self._refuse(f"{escape(target.interface)}: {NO_RIGHT}")
+            self._show_hint(f"{escape(target.interface)}: {NO_RIGHT}")
         else:
             self.dismiss(target)
 
-    def _refuse(self, text: str) -> None:
+    def _show_hint(self, text: str, *, is_error: bool = True) -> None:
         self._word.update(Text(text))
-        self._word.add_class("error")
+        self._word.set_class(is_error, "error")
 
     # -- interfaces
 

@@ -126,8 +126,10 @@ def test_a_capture_is_offered_once() -> None:
     assert opened(scene, remembering(str(SAMPLES / "orphans.pcap"))) is None
 
 
-def test_a_question_mark_is_part_of_a_path() -> None:
+def test_a_question_mark_helps_and_is_part_of_a_path_that_is_begun() -> None:
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
+        await pilot.press("question_mark")
+        assert "An interface is captured live" in str(app.screen.query_one("#open-said").render())
         await pilot.press("x", "question_mark")
         assert app.screen.query_one(Input).value == "x?"
         assert shown(app) == ["nothing here matches what is typed"]
