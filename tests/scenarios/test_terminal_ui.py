@@ -48,7 +48,7 @@ def test_a_capture_alone_opens_it_and_every_view_fits_every_size(tmp_path: Path)
 def test_python_without_its_mode_for_utf_8_draws_the_same(locale: str, tmp_path: Path) -> None:
     with shell(tmp_path) as terminal:
         typed(terminal, [ROLLBACK], before=f"{locale} PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 ")
-        seen = terminal.wait("1 Packets", "HELLO", "Enter Open")
+        seen = terminal.wait("1 Packets", "6 findings", "Enter Open")
         assert "\\u" not in seen
         assert seen.isascii() == (locale == "LC_ALL=C")
 
