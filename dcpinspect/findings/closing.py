@@ -10,6 +10,7 @@ and where nothing comes while noops are on. The server answers everything else w
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -97,8 +98,8 @@ _ORDERED = (
     "bucket and node are there again"
 )
 _Fault = tuple[FindingKey, Finding]
-_Order = tuple[str, str, MessagePlace]
-"""Server, bucket as in ``Session.ordered_away``, and where it was ordered away."""
+_Orders = dict[tuple[str, str], list[MessagePlace]]
+"""Where each server and bucket, as in ``Session.ordered_away``, was ordered away, by time."""
 
 
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
@@ -110,11 +111,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     for fault in finished.so_far.occurrences_of(CLOSES):
         faults.setdefault(fault[1].connections[0], []).append(fault)
     explained = finished.so_far.explained
-    orders = [
-        (link.server, bucket, place_at(link.number, 1 - SERVER, position))
-        for link in context.links
-        for bucket, position in context.session(link.number).ordered_away.items()
-    ]
+    orders = _orders(context)
     for link in context.links:
         link_faults, cause_key = faults.get(link.number, ()), explained.get(link.number)
         yield from _closed(context, link, link_faults, noops, cause_key, orders)
@@ -126,7 +123,7 @@ def _closed(
     faults: Iterable[_Fault],
     noops: Noops | None,
     cause_key: FindingKey | None,
-    orders: Iterable[_Order],
+    orders: _Orders,
 ) -> Iterator[Occurrence]:
     """Yields the close of a connection that has streams. ``cause_key``: what another rule says that
     it was closed for. ``orders``: those of all connections.
@@ -234,29 +231,41 @@ class _LedTo(NamedTuple):
     is_order: bool
 
 
-def _led_to(context: Context, link: TcpConnection, orders: Iterable[_Order]) -> _LedTo | None:
+def _orders(context: Context) -> _Orders:
+    orders: _Orders = {}
+    for link in context.links:
+        for bucket, position in context.session(link.number).ordered_away.items():
+            order_place = place_at(link.number, 1 - SERVER, position)
+            orders.setdefault((link.server, bucket), []).append(order_place)
+    for order_places in orders.values():
+        order_places.sort(key=_time_of)
+    return orders
+
+
+def _time_of(message_place: MessagePlace) -> int:
+    return message_place.time_ns
+
+
+def _led_to(context: Context, link: TcpConnection, orders: _Orders) -> _LedTo | None:
     """Returns what a client asked for that made the server close a connection: to delete its
     bucket, or to shut the node down; or the rollback after which a consumer closed it.
     """
     rollback = _rolled_back(context, link)
     if rollback is not None:
         return _LedTo("the rollback", rollback, is_order=False)
-    bucket = context.session(link.number).bucket
-    latest = max(
-        (
-            order
-            for order in orders
-            if order[0] == link.server
-            and order[1] in ("", bucket)
-            and 0 <= link.closed_ns - order[2].time_ns <= PATIENCE_NS
-        ),
-        key=lambda order: order[2].time_ns,
-        default=None,
-    )
-    if latest is None or link.closed_by != SERVER:
+    if link.closed_by != SERVER:
         return None
-    opcode = Opcode.DELETE_BUCKET if latest[1] else Opcode.SHUTDOWN
-    return _LedTo(opcode_name(opcode), latest[2], is_order=True)
+    order = None
+    for bucket in ("", context.session(link.number).bucket or ""):
+        order_places = orders.get((link.server, bucket), [])
+        orders_before = bisect_right(order_places, link.closed_ns, key=_time_of)
+        if orders_before and (
+            order is None or order.place.time_ns < order_places[orders_before - 1].time_ns
+        ):
+            opcode = Opcode.DELETE_BUCKET if bucket else Opcode.SHUTDOWN
+            order = _LedTo(opcode_name(opcode), order_places[orders_before - 1], is_order=True)
+    is_soon = order is not None and link.closed_ns - order.place.time_ns <= PATIENCE_NS
+    return order if is_soon else None
 
 
 def _rolled_back(context: Context, link: TcpConnection) -> MessagePlace | None:
