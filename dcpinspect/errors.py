@@ -120,13 +120,13 @@ class SpoolError(DcpInspectError):
     """The folder for temporary files cannot be used."""
 
     def __init__(self, folder: os.PathLike[str], cause: OSError) -> None:
-        property_needed = (
-            "that only you can write" if isinstance(cause, ownership.UnsafeError) else "with room"
-        )
-        super().__init__(
-            f"{escape(os.fspath(folder))}: {reason(cause)}; set TMPDIR to a folder "
-            f"{property_needed}"
-        )
+        if isinstance(cause, ownership.UnsafeError):
+            next_step = "set TMPDIR to a folder that only you can write"
+        elif cause.errno == errno.EMFILE:
+            next_step = "allow this process more open files (ulimit -n)"
+        else:
+            next_step = "set TMPDIR to a folder with room"
+        super().__init__(f"{escape(os.fspath(folder))}: {reason(cause)}; {next_step}")
 
 
 def reason(error: OSError) -> str:

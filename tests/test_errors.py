@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import inspect
 import resource
 from pathlib import Path
@@ -12,6 +13,7 @@ from dcpinspect.errors import (
     DamagedCapture,
     DcpInspectError,
     PlacedError,
+    SpoolError,
     UsageError,
     memory_ended,
 )
@@ -109,3 +111,10 @@ def test_what_fails_without_an_exception_has_no_memory_where_that_is_limited() -
         resource.setrlimit(resource.RLIMIT_AS, before)
     assert told is not None
     assert told.startswith("memory has ended; raise the limit")
+
+
+def test_few_open_files_are_told_as_such(tmp_path: Path) -> None:
+    error = SpoolError(tmp_path, OSError(errno.EMFILE, ""))
+    assert str(error) == (
+        f"{tmp_path}: Too many open files; allow this process more open files (ulimit -n)"
+    )

@@ -56,6 +56,8 @@ SEARCH = 5_000_000
 AGAIN_S = 0.1
 """Least time, in seconds, between two looks at a key log for new lines."""
 _READ = 1 << 24
+_HEAD = 1 << 24
+"""Number of bytes in which a key log has at least one line."""
 _LONGEST = 4096
 """Greatest number of bytes kept of a line without an end."""
 
@@ -309,7 +311,8 @@ class _Followed:
                 if self._file != (about.st_dev, about.st_ino) or about.st_size < self._at:
                     self._rest, self._line, self._at = b"", 1, 0
                 file.seek(self._at)
-            while data := file.read(_READ):
+            # the rest of what has no line of a key log in so many bytes may never end
+            while (self.is_key_log or self._at <= _HEAD) and (data := file.read(_READ)):
                 if not self._at:
                     self._text = _text_of(data)
                 self._at += len(data)

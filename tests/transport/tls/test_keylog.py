@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -168,6 +169,14 @@ def test_what_is_no_key_log_is_told_in_a_line(
     with pytest.raises(CaptureError) as error:
         KeyLog([str(path)])
     assert str(error.value) == f"{path}: {says}"
+
+
+def test_a_pipe_without_end_is_no_key_log() -> None:
+    process = subprocess.Popen(["cat", "/dev/zero"], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    path = f"/dev/fd/{process.stdout.fileno()}"
+    with process, pytest.raises(CaptureError, match="has no line of a key log in it"):
+        KeyLog([path])
 
 
 def test_a_key_log_may_have_no_secret_yet(tmp_path: Path) -> None:
