@@ -219,7 +219,7 @@ class Interfaces:
         self._messages = messages
         self._capture: LiveCapture
         self._is_begun = False
-        self._errors: list[DcpInspectError] = []
+        self.errors: list[DcpInspectError] = []
         """What the recorder could not do: outputs have what was captured before that."""
 
     def order(self, ports: Sequence[int] | None) -> RecordingOrder:
@@ -273,7 +273,7 @@ class Interfaces:
 
         with interrupts.telling(self.last_line):
             capture = self.capture(extra_ports, find_ports=find_ports, tell=complain)
-            capture.on_error = self._errors.append
+            capture.on_error = self.errors.append
             with (
                 Reading(
                     capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper
@@ -306,7 +306,11 @@ class Interfaces:
         """Says what was captured and what was not, then the same remarks as for files."""
         complain(f"{self.captured()}; {reading.messages:,} messages, {shown:,} shown")
         status = remarks(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
-        for error in self._errors:
+        return self.report_errors(status)
+
+    def report_errors(self, status: int) -> int:
+        """Says what the recorder could not do, and returns the exit status."""
+        for error in self.errors:
             complain(error)
             status = error.exit_status
         return status
@@ -317,7 +321,7 @@ class Interfaces:
             return f"{self.captured()}, {self._capture.unread:,} left unread"
         where = self._where()
         return "interrupted before a packet was read" + (
-            where and f"; what was captured meanwhile is{where}"
+            where and f"; what was captured meanwhile, if anything, is{where}"
         )
 
     def _where(self) -> str:

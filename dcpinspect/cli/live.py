@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import typer
 
 from dcpinspect.cli import interrupts, options
@@ -12,7 +14,7 @@ from dcpinspect.cli.remarks import MAX_LINES, complain_of
 from dcpinspect.cli.subset import say_what_is_written
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.tui import KEPT_MIB, Keep, OpenedCapture, UiOptions, explore, is_terminal
-from dcpinspect.errors import DamagedCapture, UsageError
+from dcpinspect.errors import DamagedCapture, DcpInspectError, UsageError
 from dcpinspect.text import escape
 
 LOOK_S = 1.0
@@ -71,6 +73,12 @@ def _explore(
     notices: list[str] = []
     with interrupts.telling(source.last_line):
         capture = source.capture(**ports, tell=notices.append)
+
+        def keep_and_raise(error: DcpInspectError) -> NoReturn:
+            source.errors.append(error)
+            raise error  # the terminal UI shows it while it is open
+
+        capture.on_error = keep_and_raise
         capture_to_open = OpenedCapture(
             capture,
             filter_text=choices.conditions.filter_ or "",
@@ -83,7 +91,8 @@ def _explore(
         complain(notice)
     complain(source.captured())
     complain_of(capture.problems[:MAX_LINES])
-    return DamagedCapture.exit_status if capture.problems and not status else status
+    is_damaged = capture.problems and not status
+    return source.report_errors(DamagedCapture.exit_status if is_damaged else status)
 
 
 def _list_interfaces(chosen: options.Ports) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -231,6 +232,30 @@ def test_the_terminal_ui_leaves_with_what_was_done_to_its_recording(tmp_path: Pa
         path.unlink()
         terminal.press("q")
         terminal.wait("x.pcapng: was deleted", "left with 3")
+
+
+@NEEDS_ROOT
+def test_the_terminal_ui_leaves_with_what_the_recorder_could_not_do(tmp_path: Path) -> None:
+    from tests.cli.test_live import told
+
+    disk = tmp_path / "small"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", disk], check=True)
+    try:
+        with namespaces("livetui") as (namespace,), shell(tmp_path) as terminal:
+            typed(
+                terminal,
+                ["live", "-i", "lo", "--tui", "-w", str(disk / "x.pcapng")],
+                before=f"ip netns exec {namespace} ",
+                behind="; echo left with $?",
+            )
+            terminal.wait("live", "0 messages")
+            told(STORIES["snapshots"](), namespace)
+            terminal.wait("No space left on device")
+            terminal.press("q")
+            terminal.wait("No space left on", "left with 2")  # the line may wrap
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 def test_without_a_terminal_a_capture_alone_says_what_to_use(
