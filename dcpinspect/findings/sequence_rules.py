@@ -20,6 +20,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.anomalies import CASES, OSO_FAULTS, OVERLAP, Case
 from dcpinspect.streams.record_codes import NOOP
 from dcpinspect.streams.records import Anomalies, Anomaly, Snapshot, Snapshots, Streams
+from dcpinspect.streams.transitions import NOT_ACCEPTED
 from dcpinspect.tables.collection_names import with_id
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import words_of
@@ -252,8 +253,10 @@ class _Anomaly:
         is_its = (streams.connection == int(self.batch.connection[self.index])) & (
             streams.opaque == self.a
         )
-        is_its &= (streams.begun_row < row) & (
-            (streams.finished.row <= 0) | (streams.finished.row > row)
+        is_its &= (
+            (streams.state != NOT_ACCEPTED)
+            & (streams.begun_row < row)
+            & ((streams.finished.row <= 0) | (streams.finished.row > row))
         )
         return tuple(streams.vbucket[is_its][-1:].tolist())
 

@@ -417,19 +417,11 @@ def route(state: ReadingState, message: Message) -> int:
     if runs and same and not may_be_another(state, message, state.streams[live]):
         return int(live)
     if not runs and not doubt:
-        is_over = live >= 0
         connection = state.connections[message.connection]
-        if is_over or (
+        if live >= 0 or (
             connection.is_known == 1 and connection.orphans == 0 and losses_of(connection) == 0
         ):
-            enter_anomaly(
-                state,
-                anomalies.AFTER_END if is_over else anomalies.WITHOUT_STREAM,
-                message,
-                live,
-                message.opaque,
-                message.kind,
-            )
+            leave_out(state, message, live)
             return -1
     key = state.keys[key_of(state, message.connection, message.vbucket, message.sid)]
     leave_live(state, key)
@@ -439,6 +431,24 @@ def route(state: ReadingState, message: Message) -> int:
     state.streams[st].lost_since_marker = 1
     key.live = st
     return int(st)
+
+
+@kernel_function
+def leave_out(state: ReadingState, message: Message, live: int) -> None:
+    """Writes down a producer's message that no open stream has. ``live``: the stream of its vbucket
+    that is over; -1 for none. Then a stream that was never opened stands for the vbucket in tables.
+    """
+    if live >= 0 and state.streams[live].state != t.NOT_ACCEPTED:
+        enter_anomaly(state, anomalies.AFTER_END, message, live, message.opaque, message.kind)
+        return
+    if live < 0:
+        key = state.keys[key_of(state, message.connection, message.vbucket, message.sid)]
+        live = open_stream(state, message, key)
+        t.set_state(state.streams[live], t.NOT_ACCEPTED)
+        key.live = live
+    state.streams[live].latest = message.place
+    state.streams[live].bytes += message.size
+    enter_anomaly(state, anomalies.WITHOUT_STREAM, message, -1, message.opaque, message.kind)
 
 
 @kernel_function

@@ -31,6 +31,7 @@ from dcpinspect.streams.transitions import (
     DRAINING,
     ENDED,
     LEFT,
+    NOT_ACCEPTED,
     OPEN,
     REQUESTED,
 )
@@ -151,6 +152,7 @@ def verdicts(
         np.isin(state, (ACCEPTED, CLOSING)) & (streams.snapshots_begun == 0) & (streams.seen == 0)
     )
     order = [
+        (state == NOT_ACCEPTED) & (answer == w.A_UNKNOWN),
         never,
         answer == w.A_REFUSED,
         answer == w.A_ROLLBACK,

@@ -12,8 +12,8 @@ ANSWERS = ("unknown", "accepted", "rollback", "refused", "unanswered")
 A_UNKNOWN, A_ACCEPTED, A_ROLLBACK, A_REFUSED, A_UNANSWERED = range(5)
 
 STREAM_VERDICTS = words_of(
-    "never-answered refused rolled-back ended unknown-capture starved-by-flow-control stalled "
-    "behind backfilling advancing caught-up silent"
+    "never-opened never-answered refused rolled-back ended unknown-capture "
+    "starved-by-flow-control stalled behind backfilling advancing caught-up silent"
 )
 """In order of precedence: the first verdict that holds counts."""
 
@@ -69,7 +69,7 @@ CONNECTION_VERDICTS = words_of(
 
 VBUCKET_VERDICTS = words_of(
     "never-answered rolled-back orphaned refused starved-by-flow-control stalled behind "
-    "unknown-capture ended silent backfilling advancing caught-up"
+    "never-opened unknown-capture ended silent backfilling advancing caught-up"
 )
 """Worst verdict first."""
 

@@ -563,3 +563,24 @@ def test_what_a_connection_bears_after_a_stream_ended_is_no_event_of_it(
     out = capsys.readouterr().out
     assert "stream end: ok, after seqno 1595" in out
     assert "noop-unanswered" not in out
+
+
+@pytest.mark.parametrize("name", ["consumer-errors-66", "v85-consumer-errors"])
+def test_a_vbucket_that_nobody_opened_is_one_wherever_vbuckets_are_told(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture = str(real_server(name))
+    main(["info", capture])
+    assert "\nvbuckets  7: 0–5, 9\n" in capsys.readouterr().out
+    main(["vbuckets", capture, "--vbucket", "9", "--format", "ndjson"])
+    row = json.loads(capsys.readouterr().out)
+    assert [row[name] for name in ("verdict", "items", "bytes")] == ["never-opened", 0, 65]
+    assert row["findings"]["error"] == 1
+    main(["timeline", capture, "--vbucket", "9", "--messages"])
+    told = capsys.readouterr().out
+    for text in (
+        "messages came for which no stream was opened\n",
+        "✖ message-without-stream: mutation of seqno 1 came",
+        " mutation                        9 0x00001234            1 ",
+    ):
+        assert text in told

@@ -36,12 +36,26 @@ def test_each_request_opens_the_next_ordinal() -> None:
     assert [stream["stream"] for stream in tables(talk).streams] == [1, 2, 3]
 
 
-def test_a_message_without_a_stream_is_reported_and_changes_nothing() -> None:
+def test_messages_without_a_stream_are_a_stream_that_was_never_opened() -> None:
     talk = opened()
     Stream(talk, 7, 99).mutation(1, "k")
+    Stream(talk, 7, 99).mutation(2, "k")
+    seen = tables(talk)
+    assert seen.anomalies == ["message-without-stream", "message-without-stream"]
+    (found,) = seen.streams
+    names = ("vbucket", "verdict", "end_reason", "items", "last_seqno")
+    assert [found[name] for name in names] == [7, "never-opened", None, 0, None]
+
+
+def test_a_stream_that_is_opened_later_is_the_vbuckets_newest() -> None:
+    talk = opened()
+    Stream(talk, 7, 99).mutation(1, "k")
+    stream = talk.stream(7)
+    stream.snapshot(0, 1, "memory")
+    stream.mutation(1, "k")
     seen = tables(talk)
     assert seen.anomalies == ["message-without-stream"]
-    assert seen.streams == []
+    assert [row["verdict"] for row in seen.streams] == ["never-opened", "caught-up"]
 
 
 def test_a_stream_begins_implicitly_where_the_capture_begins_in_the_middle() -> None:

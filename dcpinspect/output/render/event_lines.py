@@ -39,7 +39,7 @@ from dcpinspect.streams.words import (
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import escape, one_line, wrap
 
-_OVER = ("ended", "rolled-back", "refused")
+_OVER = ("ended", "rolled-back", "refused", "never-opened")
 """Verdicts that have an event of their own."""
 WITHOUT_MESSAGE = ("connection-closed", "state")
 """Kinds of events that no message shows."""

@@ -10,8 +10,10 @@ answer of a stream
     rollback: the server asked the client to roll back to rollback_seqno
     refused: the server answered with another status than success or rollback
     unanswered: no answer came, and no capture loss can hide one
-    unknown: the request was not captured, or capture loss may hide the answer
+    unknown: the request was not captured, or capture loss may hide the answer; or nobody requested
+        what came
 verdict of a stream
+    never-opened: no stream: messages came for a vbucket for which none was opened
     never-answered: unanswered for long (2 s, or ten times the slowest answer before), or until the
         connection closed
     refused: the answer was a refusal

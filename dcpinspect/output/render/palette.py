@@ -77,6 +77,7 @@ VERDICTS = {
     "rolled-back": _PURPLE,
     "refused": _ORANGE,
     "never-answered": _RED,
+    "never-opened": _RED,
 }
 """Colours of the verdicts on vbuckets and streams, and of how a vbucket stood before it ended."""
 

@@ -88,6 +88,8 @@ def unread(stream: Mapping[str, Any]) -> str:
     """Describes the begin of a stream whose request was not captured. If there is an answer, part
     of the request was captured.
     """
+    if stream["verdict"] == "never-opened":
+        return "messages came for which no stream was opened"
     if stream["answer"] == "unknown":
         return "first seen here, the request was not captured"
     return "request, of which the rest was not captured"

@@ -338,6 +338,7 @@ LETTERS = {
     "rolled-back": "R",
     "refused": "N",
     "never-answered": "U",
+    "never-opened": "M",
 }
 """States that somebody would ask about, with their letters; the others are drawn as blocks."""
 
