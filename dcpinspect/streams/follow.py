@@ -52,7 +52,7 @@ from dcpinspect.streams.records import (
     StreamAnswer,
     StreamKey,
 )
-from dcpinspect.streams.seqnos import on_seqno, on_seqno_ack, say_standing, taint, touch
+from dcpinspect.streams.seqnos import on_refusal, on_seqno, on_seqno_ack, say_standing, taint, touch
 from dcpinspect.streams.state import ReadingState, has_room
 
 SUCCESS, ROLLBACK = int(Status.SUCCESS), int(Status.ROLLBACK)
@@ -580,6 +580,8 @@ def on_consumers(state: ReadingState, message: Message) -> None:
         on_close_answer(state, message)
     elif message.kind == k.SEQNO_ACK:
         on_seqno_ack(state, message)
+    elif message.kind == k.REFUSAL:
+        on_refusal(state, message)
     else:
         on_connection(state, message)
 

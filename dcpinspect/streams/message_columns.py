@@ -53,6 +53,7 @@ for _opcode, _kind in {
 }.items():
     _REQUESTS[_opcode] = _kind
 _ANSWERS = np.zeros(256, dtype=np.int64)
+_ANSWERS[opcodes_with(Trait.EVENT)] = k.REFUSAL
 _ANSWERS[Opcode.DCP_STREAM_REQ] = k.ANSWER
 _ANSWERS[Opcode.DCP_CLOSE_STREAM] = k.CLOSE_ANSWER
 _ANSWERS[Opcode.DCP_NOOP] = k.NOOP_ANSWER
@@ -287,6 +288,7 @@ def kinds(batch: MessageBatch) -> tuple[RowNumbers, RowNumbers]:
         decoded.is_response, _ANSWERS[decoded.opcode], _REQUESTS[decoded.opcode]
     )
     kind[decoded.is_server | ~decoded.has_magic] = 0
+    kind[(kind == k.REFUSAL) & (decoded.specific == Status.SUCCESS)] = 0
     for name, kinds in _NEEDED.items():
         is_wanted = _among(*kinds)[kind]
         lacks = is_wanted & ~batch.column(name).is_known

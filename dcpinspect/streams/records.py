@@ -321,6 +321,8 @@ class Stream(Struct[T]):
         "Row of the message that created the stream first; its request may have been read later."
     )
     closed_time: T = number("Time of the client's request to close the stream.")
+    faulty_row: T = number("Row of the latest event that is at fault, 0 for none.")
+    faulty_opaque: T = number("Opaque of that event.")
     number: T = number("Number of the stream.", of="streams")
 
 

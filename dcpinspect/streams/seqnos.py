@@ -8,6 +8,7 @@ from dcpinspect.streams import anomalies
 from dcpinspect.streams import record_codes as k
 from dcpinspect.streams import transitions as t
 from dcpinspect.streams.lookup import (
+    BACK,
     enter_anomaly,
     find_key,
     has_doubt,
@@ -420,3 +421,53 @@ def on_seqno_ack(state: ReadingState, message: Message) -> None:
         state_of_snapshot = state.snapshots[stream.snapshot].state
         if state_of_snapshot == t.COMPLETE or state_of_snapshot == t.COMPLETE_ADVANCED:
             stream.awaited = message.place
+
+
+@kernel_function
+def on_refusal(state: ReadingState, message: Message) -> None:
+    """Handles a consumer's refusal of a stream's latest message: an event that is at fault has not
+    been received.
+    """
+    key = find_key(state, message.connection, message.vbucket, message.sid)
+    is_of_consumer = state.connections[message.connection].producer != message.direction
+    if key < 0 or state.keys[key].live < 0 or not is_of_consumer:
+        return
+    stream = state.streams[state.keys[key].live]
+    row = stream.faulty_row
+    is_latest = stream.latest.row == row and stream.faulty_opaque == message.opaque
+    if not is_latest or stream.in_oso >= 0:
+        return
+    stream.faulty_row = 0
+    stream.items -= 1
+    stream.seen -= 1
+    if stream.snapshot >= 0 and state.snapshots[stream.snapshot].items > 0:
+        snapshot = state.snapshots[stream.snapshot]
+        snapshot.items -= 1
+        snapshot.seen -= 1
+    if stream.at.row == row and stream.position_by == k.BY_EVENT:
+        take_back(state, stream)
+
+
+@kernel_function
+def take_back(state: ReadingState, stream: Stream) -> None:
+    """Takes the position back before the event that gave it, and withdraws the gap before that."""
+    before = stream.position - 1
+    if stream.before_leap < GREATEST:
+        before = stream.before_leap
+        stream.before_leap = GREATEST
+    gap_number = state.counts.gaps - 1
+    for _ in range(BACK):
+        if gap_number < 0:
+            break
+        gap = state.gaps[gap_number]
+        if gap.stream == stream.number and gap.after == before:
+            gap.before = before + 1
+            break
+        gap_number -= 1
+    stream.position = before
+    stream.last = min(stream.last, before)
+    if stream.snapshot >= 0:
+        snapshot = state.snapshots[stream.snapshot]
+        snapshot.last = min(snapshot.last, before)
+        if snapshot.reached > before:
+            snapshot.reached = before if before >= snapshot.start else LEAST

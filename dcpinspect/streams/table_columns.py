@@ -85,7 +85,8 @@ STREAMS = RecordTable(
         failover_log log: branches of the history, newest first
         verdict word: verdict of the stream; stalled if a finding says so, where findings are counted
         end_reason text: why it ended: a reason of the stream end, connection-closed or unknown
-        items i64: event messages while the stream was open, faulty ones too
+        items i64: event messages while the stream was open, faulty ones too, unless they were
+            refused
         first_seqno u64: first seqno received
         last_seqno u64: greatest seqno received, by an event or SeqnoAdvanced
         snapshots i64: snapshots that the capture shows

@@ -584,3 +584,21 @@ def test_a_vbucket_that_nobody_opened_is_one_wherever_vbuckets_are_told(
         " mutation                        9 0x00001234            1 ",
     ):
         assert text in told
+
+
+@pytest.mark.parametrize("name", ["consumer-errors-66", "v85-consumer-errors"])
+def test_a_refused_item_is_received_nowhere(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capture = str(real_server(name))
+    main(["vbuckets", capture, "--format", "ndjson"])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    names = ("items", "last_seqno", "before_end")
+    assert [[row[name] for name in names] for row in rows[:3]] == [
+        [3, 3, None],
+        [0, None, None],
+        [1, 1, None],
+    ]
+    assert not any(count for row in rows for count in row["gap_seqnos"].values())
+    main(["timeline", capture, "--vbucket", "2"])
+    told = capsys.readouterr().out
+    assert "1 received, ended" in told
+    assert "by the client, after seqno 1\n" in told

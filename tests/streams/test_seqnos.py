@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from dcpinspect.protocol.statuses import Status
 from tests.peers.script import Stream
 from tests.streams.told import Told, opened, tables
 
@@ -269,3 +270,41 @@ def test_a_request_that_is_read_late_tells_where_the_first_gap_begins() -> None:
     seen = tables(talk)
     assert seen.streams[0]["open_row"] > seen.snapshots[0]["row"]
     assert [(gap["after_seqno"], gap["before_seqno"]) for gap in seen.gaps] == [(3, 8), (8, 12)]
+
+
+@pytest.mark.parametrize(
+    ("seqnos", "left"), [((1, 7), 1), ((1, 7, 8), 1), ((1, 2, 3), 2), ((1, 2, 1), 2), ((3,), None)]
+)
+def test_a_faulty_event_that_is_refused_is_not_received(
+    seqnos: tuple[int, ...], left: int | None
+) -> None:
+    talk, stream = started(end=2)
+    for seqno in seqnos:
+        stream.mutation(seqno, f"k{seqno}")
+    talk.answer("dcp_mutation", stream.opaque, by="client", status=Status.ERANGE)
+    seen = tables(talk)
+    (row,) = seen.streams
+    assert (row["last_seqno"], row["items"], seen.gaps) == (left, len(seqnos) - 1, [])
+    (snapshot,) = seen.snapshots
+    assert (snapshot["last_seqno"], snapshot["items"]) == (left, len(seqnos) - 1)
+
+
+def test_an_event_that_is_refused_for_no_fault_was_received() -> None:
+    talk, stream = started(end=8)
+    stream.mutation(1, "a")
+    stream.mutation(7, "b")
+    talk.answer("dcp_mutation", stream.opaque, by="client", status=Status.EINVAL)
+    seen = tables(talk)
+    assert (seen.streams[0]["last_seqno"], seen.streams[0]["items"], len(seen.gaps)) == (7, 2, 1)
+
+
+def test_what_comes_after_a_refused_event_goes_on_from_the_one_before() -> None:
+    talk, stream = started(end=3)
+    for seqno in (1, 7):
+        stream.mutation(seqno, f"k{seqno}")
+    talk.answer("dcp_mutation", stream.opaque, by="client", status=Status.ERANGE)
+    for seqno in (2, 3):
+        stream.mutation(seqno, f"k{seqno}")
+    seen = tables(talk)
+    assert seen.anomalies == ["seqno-outside-snapshot"]
+    assert (seen.streams[0]["last_seqno"], seen.streams[0]["items"], seen.gaps) == (3, 3, [])
