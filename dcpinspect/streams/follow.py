@@ -601,23 +601,21 @@ def on_streams(state: ReadingState, message: Message, stream: Stream) -> None:
         on_marker(state, message, stream)
     elif message.kind == k.OSO:
         on_oso(state, message, stream)
-    elif (
-        message.kind == k.CACHE
-        and stream.request.is_captured != 0
-        and message.seqno > stream.request.start
-    ):
-        enter_anomaly(
-            state,
-            anomalies.CACHED_ABOVE,
-            message,
-            stream.number,
-            message.seqno,
-            stream.request.start,
-        )
+    elif message.kind == k.CACHE:
+        on_cached(state, message, stream)
     elif message.kind == k.END:
         on_end(state, message, stream, state.extras[message.detail].end_reason)
     elif message.kind == k.UNREADABLE:
         on_unreadable(state, message, stream)
+
+
+@kernel_function
+def on_cached(state: ReadingState, message: Message, stream: Stream) -> None:
+    """Handles a cache transfer: its items have no order, and are no events."""
+    stream.cached_items += state.extras[message.detail].cached_items
+    start = stream.request.start
+    if stream.request.is_captured != 0 and message.seqno > start:
+        enter_anomaly(state, anomalies.CACHED_ABOVE, message, stream.number, message.seqno, start)
 
 
 @kernel_function

@@ -155,17 +155,6 @@ class MessageColumns:
         acknowledged = kind == k.SEQNO_ACK
         if acknowledged.any():
             seqno[acknowledged] = biased(numbers["prepared_seqno"].values[rows[acknowledged]])
-        cached = np.flatnonzero(
-            (decoded.opcode[rows] == Opcode.DCP_CACHE_TRANSFER)
-            & ~decoded.is_response[rows]
-            & readable(batch)[rows]
-        )
-        if len(cached):
-            seqno[cached] = biased(
-                np.array(
-                    [_greatest_cached(batch, row) for row in rows[cached].tolist()], dtype=np.uint64
-                )
-            )
         for close in np.flatnonzero((kind == k.CLOSE) | (kind == k.CLOSE_ANSWER)).tolist():
             row = int(rows[close])
             if kind[close] == k.CLOSE:
@@ -247,6 +236,12 @@ class MessageColumns:
             if (kind == of_kind).any():
                 column[kind == of_kind] = decoded.numbers[name].values[rows[kind == of_kind]]
         table.end_reason[kind == k.END] = _reasons(stream_messages.batch, rows[kind == k.END])
+        is_cached = (kind == k.CACHE) & (decoded.opcode[rows] == Opcode.DCP_CACHE_TRANSFER)
+        cached = np.flatnonzero(is_cached & readable(stream_messages.batch)[rows])
+        if len(cached):
+            facts_of_each = [_cached(stream_messages.batch, row) for row in rows[cached].tolist()]
+            table.cached_items[cached], seqno = np.array(facts_of_each, dtype=np.uint64).T
+            messages.seqno[stream_messages.at[indices[cached]]] = biased(seqno)
         table.would_be[kind == k.UNREADABLE] = _REQUESTS[decoded.opcode[rows[kind == k.UNREADABLE]]]
         table.status[kind == k.CLOSE_ANSWER] = decoded.specific[rows[kind == k.CLOSE_ANSWER]]
         fact_indices = np.flatnonzero(kind == k.FACT)
@@ -335,7 +330,7 @@ such a message.
 """
 _UNREADABLE[[k.ACK, k.UNREADABLE_ACK]] = k.UNREADABLE_ACK
 _UNREADABLE[[k.REQUEST, k.UNREADABLE_REQUEST]] = k.UNREADABLE_REQUEST
-_WITH_EXTRAS = (k.FACT, k.CLOSE_ANSWER, k.ACK, k.END, k.OSO, k.UNREADABLE)
+_WITH_EXTRAS = (k.FACT, k.CLOSE_ANSWER, k.CACHE, k.ACK, k.END, k.OSO, k.UNREADABLE)
 _UNREAD = r.Requests.reset(1)
 for _column_of in (_UNREAD.start, _UNREAD.end, _UNREAD.snapshot_start, _UNREAD.snapshot_end):
     _column_of[:] = r.LEAST
@@ -363,16 +358,16 @@ _CACHED = Struct(">8xQ8xI8xH2x")
 """Of a record of a cache transfer: by_seqno, bytes of its value and of its key."""
 
 
-def _greatest_cached(batch: MessageBatch, row: int) -> int:
-    """The greatest seqno of the records of a cache transfer. One step a record."""
+def _cached(batch: MessageBatch, row: int) -> tuple[int, int]:
+    """The items of a cache transfer, and their greatest seqno. One step an item."""
     start, size = int(batch.decoded.value.start[row]), int(batch.decoded.value.size[row])
     records = batch.data[start : start + size].tobytes()
-    offset = greatest = 0
+    offset = count = greatest = 0
     while offset + _CACHED.size <= size:
         seqno, value_size, key_size = _CACHED.unpack_from(records, offset)
-        greatest = max(greatest, seqno)
+        count, greatest = count + 1, max(greatest, seqno)
         offset += _CACHED.size + value_size + key_size
-    return greatest
+    return count, greatest
 
 
 def _reasons(batch: MessageBatch, rows: RowNumbers) -> RowNumbers:

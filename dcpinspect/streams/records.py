@@ -161,6 +161,7 @@ class MessageExtra(Struct[T]):
 
     ack_bytes: T = number("For an acknowledgement: bytes that the client has processed.")
     end_reason: T = number("For a stream end: the reason, -1 if it cannot be read.")
+    cached_items: T = number("For a cache transfer: its items.")
     oso_flags: T = number("For the start or end of an OSO snapshot: the flags.")
     status: T = number("For an answer to a close: the status.")
     would_be: T = number("For a message whose extras cannot be read: the kind that it would have.")
@@ -269,6 +270,7 @@ class Stream(Struct[T]):
     closed_row: T = number("Row of the client's request to close the stream, or -1.", reset=-1)
     reason: T = number("Reason of the stream end, -1 if unknown.", reset=-1)
     items: T = number("Number of events.")
+    cached_items: T = number("Number of items of cache transfers.")
     bytes: T = number("Bytes of all messages of the stream.")
     seen: T = number("Number of seqnos received.")
     first: T = number("Least seqno received, biased.")

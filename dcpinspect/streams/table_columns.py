@@ -87,6 +87,8 @@ STREAMS = RecordTable(
         end_reason text: why it ended: a reason of the stream end, connection-closed or unknown
         items i64: event messages while the stream was open, faulty ones too, unless they were
             refused
+        cached_items i64: items of cache transfers, which have no order and are in no snapshot; null
+            for none
         first_seqno u64: first seqno received
         last_seqno u64: greatest seqno received, by an event or SeqnoAdvanced
         snapshots i64: snapshots that the capture shows
@@ -212,6 +214,7 @@ VBUCKETS = RecordTable(
         behind u64: seqnos from the last that was received up to the high seqno; null without a high
             seqno
         items i64: event messages of all its streams
+        cached_items i64: items of cache transfers of all its streams; null for none
         bytes i64: bytes of all its streams that flow control counts
         gaps counts: gaps by cause
         gap_seqnos counts: seqnos in gaps, by cause

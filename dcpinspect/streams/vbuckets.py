@@ -65,6 +65,7 @@ def vbucket_records(
     # another client may have been told of the seqno that the newest stream waits for
     high_seqno = unbiased(np.where(waiting, waits.newest[newest], high))
     is_reported |= waiting
+    cached_items = np.add.reduceat(streams.cached_items[numbers], begin)
     reached = np.where(received, latest.values, np.uint64(0))
     columns: dict[str, ColumnValues] = {
         "client": WordColumn(client[numbers[begin]], names.words),
@@ -85,6 +86,7 @@ def vbucket_records(
             np.where(high_seqno > reached, high_seqno - reached, np.uint64(0)), is_reported
         ),
         "items": total(streams.items[numbers]),
+        "cached_items": NumberColumn(cached_items, cached_items > 0),
         "bytes": total(streams.bytes[numbers]),
         "gaps": by_cause(gaps[0]),
         "gap_seqnos": by_cause(gaps[1]),

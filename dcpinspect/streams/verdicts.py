@@ -299,6 +299,7 @@ def stream_records(
         "verdict": WordColumn(verdict, w.STREAM_VERDICTS),
         "end_reason": reasons(streams, verdict, ends),
         "items": NumberColumn(streams.items),
+        "cached_items": NumberColumn(streams.cached_items, streams.cached_items > 0),
         "first_seqno": NumberColumn(unbiased(streams.first), has_seqno),
         "last_seqno": NumberColumn(unbiased(streams.last), has_seqno),
         "snapshots": NumberColumn(snapshot_counts),

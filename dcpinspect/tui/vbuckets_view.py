@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from dcpinspect.findings.finding import ranges
 from dcpinspect.output.render.timeline_text import gaps_in_words
-from dcpinspect.output.render.verdict import stood_words
+from dcpinspect.output.render.verdict import items_text, stood_words
 from dcpinspect.text import counted, escape, one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.export_choices import Choice, of_vbucket
@@ -219,7 +219,7 @@ def _facts(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "seqnos", "none" if last is None else f"{first}–{last}"
     if row["high_seqno"] is not None:
         yield "server has", f"{row['high_seqno']:,}"
-    yield "items", f"{row['items']:,}, {row['bytes']:,} bytes"
+    yield "items", f"{items_text(row)}, {row['bytes']:,} bytes"
     rollbacks = f", {counted(row['rollbacks'], 'rollback')}" if row["rollbacks"] else ""
     yield "streams", f"{row['streams']}{rollbacks}"
     several = "s" if len(row["connections"]) != 1 else ""

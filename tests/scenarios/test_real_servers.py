@@ -602,3 +602,28 @@ def test_a_refused_item_is_received_nowhere(name: str, capsys: pytest.CaptureFix
     told = capsys.readouterr().out
     assert "1 received, ended" in told
     assert "by the client, after seqno 1\n" in told
+
+
+def test_items_of_a_cache_transfer_are_counted_beside_those_with_seqnos(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    capture = str(real_server("v85-cache-transfer"))
+    names = ("items", "cached_items", "last_seqno")
+    for table, counts in (
+        ("streams", [(0, 25, None), (0, 30, None), (15, 20, 35), (0, 25, None), (0, 25, None)]),
+        ("vbuckets", [(0, 75, None), (15, 50, 35)]),
+    ):
+        main([table, capture, "--format", "ndjson"])
+        rows = sorted(
+            map(json.loads, capsys.readouterr().out.splitlines()),
+            key=lambda row: row.get("open_row", 0),
+        )
+        assert [tuple(row[name] for name in names) for row in rows] == counts
+    main(["timeline", capture, "--vbucket", "0"])
+    told = capsys.readouterr().out
+    assert told.count("25 of a cache transfer received, ended") == 3
+    assert told.count("stream end: ok, after 25 items of a cache transfer") == 3
+    main(["timeline", capture, "--vbucket", "1"])
+    told = capsys.readouterr().out
+    assert "15 and 20 of a cache transfer received" in told
+    assert "by the client, after 20 items of a cache transfer and seqno 35" in told

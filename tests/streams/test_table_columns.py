@@ -22,6 +22,7 @@ KEYS = {
         "connection vbucket sid stream opaque requested_start requested_end vbucket_uuid "
         "snapshot_start snapshot_end request_flags filter"
         " collections answer status rollback_seqno failover_log verdict end_reason items "
+        "cached_items "
         "first_seqno last_seqno snapshots"
         " gaps gap_seqnos findings open_row end_row"
         " first_time last_time"
@@ -41,7 +42,7 @@ KEYS = {
     ),
     "vbucket": (
         "client vbucket verdict before_end connections streams requested_end first_seqno last_seqno "
-        "high_seqno behind items bytes gaps"
+        "high_seqno behind items cached_items bytes gaps"
         " gap_seqnos snapshots rollbacks"
         " findings first_time last_time"
     ),

@@ -364,11 +364,10 @@ def _ends(
     last: int,
 ) -> Iterator[VbucketEvent]:
     """Yields how a stream ended, or stands when the capture ends. ``last``: the last row."""
-    end = (
-        f"after seqno {stream['last_seqno']}"
-        if stream["last_seqno"] is not None
-        else "before any seqno"
-    )
+    last_seqno, cached = stream["last_seqno"], stream["cached_items"]
+    came = [f"{_counted(cached, 'item')} of a cache transfer"] if cached else []
+    came += [] if last_seqno is None else [f"seqno {last_seqno}"]
+    end = f"after {' and '.join(came)}" if came else "before any seqno"
     until_ns = lasted_until(stream, links)
     if stream["end_row"] is None and stream["end_reason"] in NO_STREAM_END:
         link = links[stream_ids[0]]

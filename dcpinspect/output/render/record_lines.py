@@ -26,7 +26,7 @@ READABLE = _by_table(
     connections: connection client name server role verdict findings closed_by streams copy_of window_bytes
         outstanding_bytes holes skipped_bytes tls
     streams: connection vbucket sid stream requested_start requested_end answer status verdict
-        findings end_reason items first_seqno last_seqno snapshots gap_seqnos open_row end_row
+        findings end_reason items cached_items first_seqno last_seqno snapshots gap_seqnos open_row end_row
     snapshots: connection vbucket sid stream index start_seqno end_seqno type layout convention
         items first_seqno last_seqno state row
     gaps: connection vbucket sid stream cause width after_seqno before_seqno evidence
@@ -43,14 +43,14 @@ READABLE = _by_table(
         snapshot_start snapshot_end vbucket_uuid end_seqno purge_seqno failover_log state level
         bucket role conn_id versions line reason
     vbuckets: client vbucket verdict before_end findings connections streams first_seqno last_seqno high_seqno
-        behind items bytes gap_seqnos snapshots rollbacks
+        behind items cached_items bytes gap_seqnos snapshots rollbacks
     """
 )
 """Columns of text output in order, but those without a value. Other formats have all."""
 FIRST = _by_table(
     """
     connections: connection name verdict findings closed_by copy_of client server streams
-    streams: connection vbucket sid verdict findings status end_reason requested_start last_seqno items
+    streams: connection vbucket sid verdict findings status end_reason requested_start last_seqno items cached_items
         requested_end answer
     snapshots: connection vbucket sid state start_seqno end_seqno type items index
     gaps: connection vbucket sid cause width after_seqno before_seqno

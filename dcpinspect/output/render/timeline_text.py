@@ -26,6 +26,7 @@ from dcpinspect.output.render.lanes import (
     paints_of,
 )
 from dcpinspect.output.render.shape import Mark, answered, by_seqno, unread
+from dcpinspect.output.render.verdict import items_text
 from dcpinspect.protocol.flags import END_FLAGS, ENDLESS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import StreamStory
@@ -104,8 +105,8 @@ def words(story: StreamStory, letters: Sequence[str]) -> dict[str, str]:
     lane_texts = {"axis": request_text(story)}
     if len(story.bars.first):
         lane_texts["snapshots"] = _snapshots_text(story)
-    if story.stream["items"]:
-        lane_texts["items"] = f"{story.stream['items']} received, {story.stream['verdict']}"
+    if story.stream["items"] or story.stream["cached_items"]:
+        lane_texts["items"] = f"{items_text(story.stream)} received, {story.stream['verdict']}"
     if len(story.gaps) or story.stream["items"]:
         lane_texts["gaps"] = _gaps_text(story)
     if letters or story.stream["end_reason"] or (story.cause == w.ADVANCED).any():

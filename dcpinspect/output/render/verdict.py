@@ -343,6 +343,15 @@ LETTERS = {
 """States that somebody would ask about, with their letters; the others are drawn as blocks."""
 
 
+def items_text(row: Mapping[str, Any]) -> str:
+    """Returns how many items a stream or vbucket received; those of a cache transfer have no seqnos
+    to go by.
+    """
+    cached = row["cached_items"]
+    texts = [f"{row['items']:,}"] if row["items"] or not cached else []
+    return " and ".join([*texts, *([f"{cached:,} of a cache transfer"] if cached else [])])
+
+
 def stood(vbucket: Mapping[str, Any]) -> str:
     """Returns the verdict on a vbucket, a row of their table; of one that ended, how it stood
     before, if that is known.
