@@ -77,10 +77,8 @@ ANSWERED = frozenset(
 
 OWNS: Mapping[str, Collection[str]] = {
     **dict.fromkeys(REFUSABLE, ("consumer-refused", "connection-closed")),
-    **dict.fromkeys(
-        ("consumer-refused", "open-twice", "flow-control-stall", "tcp-window-zero"),
-        ("connection-closed",),
-    ),
+    **dict.fromkeys(("consumer-refused", "open-twice", "tcp-window-zero"), ("connection-closed",)),
+    "flow-control-stall": ("connection-closed", "slow-stream"),
     "name-clash": ("connection-closed", "silent-connection"),
     "rollback-loop": (
         *("rollback", "rollback-not-honoured", "stream-refused", "stream-end-reason"),

@@ -34,10 +34,9 @@ def plug(rule_set: RuleSet) -> None:
 for _module in words_of(
     """
     wire_checks negotiation pairing refusals logins opens history_rules reconnecting failovers
-    reopening request_rules resumption rereading ends reported_seqnos stalled unrequested
-    sequence_rules marker_rules clocks acknowledged gap_rules diverging flow_rules transport_rules
-    noop_rules round_trip_rules connection_rules tls closing server_logs checkpoint_rules
-    lint
+    reopening request_rules resumption rereading ends flow_rules reported_seqnos stalled unrequested
+    sequence_rules marker_rules clocks acknowledged gap_rules diverging transport_rules noop_rules
+    round_trip_rules connection_rules tls closing server_logs checkpoint_rules lint
     """
 ):
     plug(import_module(f"dcpinspect.findings.{_module}").RULE_SET)

@@ -5,6 +5,7 @@ nothing persisted, slow clients.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,6 +27,7 @@ _ANSWERS, _SECONDS = 3, 5
 """Number of answers, and seconds from the first to the last, that show that nothing persists."""
 _TOO_SLOW = 4
 _MEMORY, _DISK = 0, 1
+_STALLS = ("flow-control-stall",)
 
 RULES = rules(
     f"""
@@ -69,7 +71,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     if finished.is_whole:
         yield from _owed(context, finished.tables.waits)
     yield from _not_persisted(context)
-    yield from _slow(context)
+    yield from _slow(finished)
 
 
 def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
@@ -184,8 +186,19 @@ def _not_persisted(context: Context) -> Iterator[Occurrence]:
             )
 
 
-def _slow(context: Context) -> Iterator[Occurrence]:
+def _slow(finished: ReadingEnd) -> Iterator[Occurrence]:
+    context = finished.context
     snapshots, streams = context.snapshots, context.streams
+    stalls = finished.so_far.times_of(_STALLS)
+    keys = {key[3]: key for key, _ in finished.so_far.occurrences_of(_STALLS)}
+
+    def explained(slow: Occurrence, since_ns: int) -> Occurrence:
+        """Names the full window in this time, for which the producer dropped the cursor."""
+        is_why = any(
+            since_ns <= began_ns <= slow.began_ns for began_ns, _ in stalls.get(slow.connection, ())
+        )
+        return replace(slow, effect_of=keys[slow.connection]) if is_why else slow
+
     kind, before = types(snapshots), _before(snapshots)
     fell_back = (
         (before >= 0)
@@ -198,17 +211,18 @@ def _slow(context: Context) -> Iterator[Occurrence]:
         last = plain(row.before) if row.has_before else plain(row.start)
         evidence = (context.marker(number), context.marker(int(before[number])))
         message = f"fell back to disk at seqno {last}"
-        shared = "fell back to disk"
-        stream = row.stream
-        yield occurrence(
-            context,
-            stream,
-            "slow-stream",
-            message,
-            evidence,
-            cause="from-disk",
-            seqnos=(last,),
-            shared=shared,
+        yield explained(
+            occurrence(
+                context,
+                row.stream,
+                "slow-stream",
+                message,
+                evidence,
+                cause="from-disk",
+                seqnos=(last,),
+                shared="fell back to disk",
+            ),
+            evidence[1].time_ns,
         )
     for number in np.flatnonzero((streams.state == ENDED) & (streams.reason == _TOO_SLOW)).tolist():
         slow = streams[number]
@@ -216,15 +230,19 @@ def _slow(context: Context) -> Iterator[Occurrence]:
         ended = context.stream_place(slow, slow.finished)
         shared = context.by_side(number, "ended because the consumer was too slow")
         message = f"{shared}, at {last}"
-        yield occurrence(
-            context,
-            number,
-            "slow-stream",
-            message,
-            [ended],
-            cause="too-slow",
-            seqnos=(last,),
-            shared=shared,
+        has_marker = slow.snapshot >= 0
+        yield explained(
+            occurrence(
+                context,
+                number,
+                "slow-stream",
+                message,
+                [ended],
+                cause="too-slow",
+                seqnos=(last,),
+                shared=shared,
+            ),
+            context.marker(slow.snapshot).time_ns if has_marker else slow.opened.time,
         )
 
 

@@ -284,6 +284,35 @@ def test_a_stream_that_ends_because_it_is_too_slow() -> None:
     assert [(one.rule, one.cause) for one in found(talk)] == [("slow-stream", "too-slow")]
 
 
+@pytest.mark.parametrize("is_too_slow", [False, True])
+@pytest.mark.parametrize("stalls_before", [False, True])
+def test_a_full_window_explains_a_stream_that_was_too_slow(
+    is_too_slow: bool, stalls_before: bool
+) -> None:
+    talk = opened(connection_buffer_size="500")
+    stream = talk.stream(7)
+
+    def stall(first: int) -> None:
+        for seqno in range(first, first + 4):
+            stream.mutation(seqno, f"k{seqno}", b"x" * 100)
+        talk.wait(2)
+        talk.acknowledge()
+
+    stream.snapshot(0, 4, "memory")
+    stall(1)
+    if stalls_before:
+        stream.snapshot(5, 6, "memory")
+        stream.mutation(6, "k6")
+    if is_too_slow:
+        stream.end("too-slow")
+    else:
+        stream.snapshot(7, 9, "disk", "checkpoint")
+    by_rule = {one.rule: one for one in findings(talk)}
+    stalled, slow = by_rule["flow-control-stall"], by_rule["slow-stream"]
+    assert slow.effect_of == (None if stalls_before else stalled.id)
+    assert bool(slow.next) == stalls_before
+
+
 def test_a_backfill_before_memory_is_the_usual_beginning() -> None:
     talk = opened()
     stream = talk.stream(7)

@@ -203,7 +203,7 @@ FINDINGS = {
     ],
     "v85-cursor-dropped": [
         "note flow-control-stall: connection 3: client",
-        "note slow-stream (from-disk): connection 3, vb 0: client",
+        "  note slow-stream (from-disk): connection 3, vb 0: client",
         "note connection-closed (by-client): connection 3: unknown",
     ],
     "v85-flags": [
