@@ -335,16 +335,15 @@ class Tools:
 
 def _finding(finding: Finding, *, is_whole: bool) -> Entry:
     """Returns a finding, as data and as ``check`` prints it; all its cases only if ``is_whole``."""
-    record = finding.to_dict()
+    cases = finding.cases if is_whole else finding.cases[:EXAMPLES]
+    with_cases = replace(finding, cases=cases)
+    record = with_cases.to_dict()
     fields = {name: record[name] for name in _OF_FINDING if record[name] not in (None, "", [], 0)}
     if "next" in fields:
         fields["next"] = _for_tools(fields["next"])
-    cases = finding.cases if is_whole else finding.cases[:EXAMPLES]
     if not is_whole or len(cases) < 2:
         fields.pop("cases", None)
-    lines = report_lines(
-        [replace(finding, cases=cases)], finding.files, lambda text, _: text, limit=None
-    )
+    lines = report_lines([with_cases], finding.files, lambda text, _: text, limit=None)
     *block, _, _ = islice(lines, 2, None)
     if more := len(finding.cases) - len(cases):
         block.append(f"    {counted(more, 'more case')}: give the rule")

@@ -254,6 +254,17 @@ class Finding:
         return self.cases or (self,)
 
     @property
+    def in_full(self) -> Finding:
+        """The finding with the messages of all its cases, of which ``places`` has some."""
+        of_cases = (place for case in self.cases for place in case.places)
+        message_places = tuple(dict.fromkeys((*self.places[:1], *of_cases, *self.places)))
+        return replace(
+            self,
+            places=message_places,
+            left_out=self.left_out - len(message_places) + len(self.places),
+        )
+
+    @property
     def connection(self) -> int | None:
         """The connection; None if there are several."""
         return self.connections[0] if len(self.connections) == 1 else None

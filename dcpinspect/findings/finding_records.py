@@ -108,6 +108,7 @@ def finding_records(
 ) -> Records:
     """Returns the table of findings, in their order."""
     names = [escape(file) for file in files]
+    findings = [finding.in_full for finding in findings]
     evidence = [_messages_first(finding) for finding in findings]
     columns: dict[str, list[Any]] = {
         name: [getattr(finding, name) for finding in findings] for name in _AS_THEY_ARE

@@ -481,8 +481,7 @@ def test_the_first_line_says_what_notes_cost_that_somebody_would_ask_about(
 ) -> None:
     main(["check", str(real_server("v85-cursor-dropped"))])
     assert capsys.readouterr().out.startswith(
-        "no errors or warnings: 1 connection has stalled, and recovered · 1 vbucket fell back to "
-        "disk · 2 other notes"
+        "no errors or warnings: 1 connection has stalled, and recovered · 2 other notes"
     )
 
 

@@ -19,6 +19,7 @@ from dcpinspect.findings.finding_records import (
 )
 from dcpinspect.findings.registry import RULES
 from dcpinspect.output.export.table_schema import table_schema
+from dcpinspect.output.render.finding_text import report_lines
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.table_columns import BY_TABLE, VBUCKETS
@@ -45,6 +46,25 @@ def test_records_are_the_contract(files: list[str]) -> None:
     assert ("files" in found) == (len(files) > 1)
     assert records.arrow().num_rows == 1
     assert found["evidence"][0]["stream_offset"] > 0
+
+
+def test_a_record_has_the_messages_of_all_cases_and_counts_those_that_are_not_kept() -> None:
+    talk = opened()
+    for vbucket in range(30):
+        stream = talk.stream(vbucket)
+        stream.snapshot(0, 9, "memory")
+        for seqno in range(100, 106 if vbucket == 3 else 101):
+            stream.mutation(seqno, "k")
+    (one,) = findings(talk, rules=["seqno-outside-snapshot"])
+    assert len(one.places) < len(one.in_full.places)
+    (found,) = finding_records([one], RULES, ["a.pcap"]).records()
+    rows = {row for case in found["cases"] for row in case["rows"]}
+    assert {*found["rows"]} == rows
+    assert found["rows"][0] == one.places[0].row, "the faulty one first"
+    assert len(found["evidence"]) == len(found["rows"])
+    assert found["left_out"] == one.cases[3].left_out == 2
+    text = "\n".join(report_lines([one], ["a.pcap"], lambda text, _: text, limit=None))
+    assert " and 2 more; Wireshark, without the other 2: " in text
 
 
 def test_vbuckets_streams_and_connections_count_what_speaks_of_them() -> None:

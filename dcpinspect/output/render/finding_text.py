@@ -41,6 +41,8 @@ WHO_ACTS = {
 """In words, who has to do something about a finding."""
 EXAMPLES = 3
 """Number of cases of a finding in such a report."""
+MOST_NAMED = 100
+"""Number of messages up to which all that are known are named, where everything is asked for."""
 SHOWN_BY_NUMBER = 4
 """Number of vbuckets up to which they are listed without a count."""
 _RULES = 6
@@ -317,11 +319,13 @@ class _Page:
         sentence = "; ".join(filter(None, when_and_whose(finding)))
         yield from self._below(by_packets(sentence, finding, self._files))
         yield from self._table(finding)
-        if finding.places:
-            without = f", without the other {finding.left_out:,}" if finding.left_out else ""
+        in_full = finding.in_full if self._is_all else finding
+        named = in_full if len(in_full.places) <= MOST_NAMED else finding
+        if named.places:
+            without = f", without the other {named.left_out:,}" if named.left_out else ""
             references = [
-                *([] if finding.places[0].row >= STEP else [_rows(finding)]),
-                f"Wireshark{without}: {_packets(finding, self._files)}",
+                *([] if named.places[0].row >= STEP else [_rows(named)]),
+                f"Wireshark{without}: {_packets(named, self._files)}",
             ]
             yield from self._below("; ".join(references))
 
