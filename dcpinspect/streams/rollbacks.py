@@ -12,7 +12,7 @@ from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.fields import bit_names
-from dcpinspect.protocol.flags import STREAM_FLAGS
+from dcpinspect.protocol.flags import IGNORE_PURGED, STREAM_FLAGS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.consumers import Consumers
 from dcpinspect.streams.failover_logs import FailoverLogs, KnownLog
@@ -52,8 +52,15 @@ class Rollback:
     """The snapshot to name in the request that would work."""
 
     @property
-    def why_lower(self) -> str:
-        """Why the request that would work starts below the rollback seqno; empty where it does not."""
+    def alternative(self) -> str:
+        """Why the request that would work starts below the rollback seqno, or which one would work
+        from above it; empty where neither is so.
+        """
+        if self.why.cause == "purge" and self.asked and not self.asked.flags & IGNORE_PURGED:
+            return (
+                f"; a consumer that needs no tombstones can ask from {self.asked.start} again, with "
+                "ignore-purged-tombstones"
+            )
         if self.resume is None or self.to is None or self.resume >= self.to:
             return ""
         return f"; the consumer had received only up to {self.resume}, so resume there"
@@ -240,7 +247,7 @@ class Rollbacks:
             "purge_seqno": [rollback.seen.purge_seqno for rollback in rollbacks],
             "cause": [rollback.why.cause for rollback in rollbacks],
             "explanation": [
-                w.by_side(rollback.why.text + rollback.why_lower, producer)
+                w.by_side(rollback.why.text + rollback.alternative, producer)
                 for rollback, producer in zip(
                     rollbacks, producers[rows.connection].tolist(), strict=True
                 )

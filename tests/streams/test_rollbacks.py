@@ -101,8 +101,14 @@ def test_a_purge_is_told_with_its_seqno_and_with_what_excludes_a_lost_end() -> N
     assert (found["cause"], found["purge_seqno"]) == ("purge", 45)
     assert found["explanation"] == (
         "tombstones up to the purge seqno 45 are gone; the server has this branch up to 90, "
-        "so the end of the branch is not lost"
+        "so the end of the branch is not lost; a client that needs no tombstones can ask from 50 "
+        "again, with ignore-purged-tombstones"
     )
+    with_flag = opened(max_marker_version="2.2")
+    flags = ("ignore-purged-tombstones",)
+    with_flag.stream(7, flags=flags, start=50, snapshot=(0, 60), uuid=OLD, rollback=0)
+    with_flag.stream(7, log=[(OLD, 0)])
+    assert "can ask" not in tables(with_flag).rollbacks[0]["explanation"]
 
 
 @pytest.mark.parametrize(
