@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dcpinspect.reading.joining import MergedReading
     from dcpinspect.reading.reading import Reading
     from dcpinspect.streams.tcp_facts import TcpConnection
+    from dcpinspect.tables.record_tables import Records
 
 FOUND = 1
 """Exit status if there are findings that ``--fail-on`` asks about."""
@@ -95,10 +96,12 @@ class CheckOutput(options.Output):
         """
         width = target.width() or columns_asked()
         report = report_of(checked, choice, verdicts=verdicts, effects=self.effects, width=width)
-        if columns is not None:
-            format_.records(target, report.records(), columns)
-        else:
+        if columns is None:
             format_.report(target, report)
+        elif format_.is_text:
+            format_.records(target, _with_effects_below(checked), columns)
+        else:
+            format_.records(target, report.records(), columns)
 
     def fails(self, findings: Sequence[Finding]) -> bool:
         """Whether there are findings that make the exit status 1."""
@@ -336,6 +339,26 @@ class CheckedCaptures:
     """What is wrong with the files."""
     unchecked: str = ""
     """What is said in place of the verdict if nothing was checked."""
+
+
+def _with_effects_below(checked: CheckedCaptures) -> Records:
+    """Returns the table of findings for people: effects stand below their cause, which has the
+    advice.
+    """
+    from dcpinspect.findings.finding_records import finding_records
+    from dcpinspect.findings.registry import RULES
+    from dcpinspect.output.render.verdict import with_their_effects
+
+    causes, effects = with_their_effects(checked.findings)
+    in_order, rules, advice = [], [], []
+    for cause in causes:
+        own_effects = effects.get(cause.id, ())
+        in_order += [cause, *own_effects]
+        rules += [cause.rule, *(f"  {effect.rule}" for effect in own_effects)]
+        advice += [cause.next or None, *(f"as for {cause.rule} above" for _ in own_effects)]
+    files = () if checked.reading is None else checked.reading.files
+    records = finding_records(in_order, RULES, files)
+    return records.with_column("rule", rules).with_column("next", advice)
 
 
 def report_of(

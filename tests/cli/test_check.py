@@ -497,3 +497,16 @@ def test_columns_that_are_asked_for_are_told_whole_at_every_width(
     assert "…" not in out
     assert out.count("client consumer:1 (10.11.0.1:50000, consumer/4.2)") == 8
     assert "it has to ask again from the rollback seqno" in out
+
+
+def test_effects_stand_below_their_cause_in_a_table_for_people(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    columns = ("--columns", "rule,next")
+    main(["check", str(SAMPLES / "orphans.pcap"), *columns])
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    caused = lines.index("rollback as for rollback-not-followed above")
+    assert lines[caused - 1].startswith("rollback-not-followed restart the client")
+    main(["check", str(SAMPLES / "orphans.pcap"), *columns, "--format", "ndjson"])
+    records = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    assert {"rule": "rollback", "next": None}.items() <= records[2].items()
