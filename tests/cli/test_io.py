@@ -88,8 +88,25 @@ def test_the_table_and_the_charts_fit_80_columns(
     assert lines[0] == "from 2024-04-06 12:01:00.384 UTC, a row is 100 ms"
     assert lines[2].split()[:4] == ["0.000000", "16,309", "3,473,906", "13,888"]
     (chart,) = [line for line in lines if line.startswith("dcp_mutation")]
-    assert chart.endswith("at most 13,888 a block")
+    assert chart.endswith("at most 13,888")
     assert "█" in chart
+
+
+def test_a_wide_terminal_has_more_commands_and_wider_blocks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charts, heads = [], []
+    for width in (110, 200):
+        monkeypatch.setattr("dcpinspect.cli.terminal.width", lambda width=width: width)
+        assert main(["io", LARGE]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= width
+        charts.append(next(line for line in lines if line.startswith("dcp_mutation")))
+        heads.append(lines[1].split("  "))
+    assert [line.endswith(" a block") for line in charts] == [True, True]
+    assert len(charts[1]) > len(charts[0]) + 40
+    assert len(heads[1]) > len(heads[0]) + 3
+    assert any(line.startswith("a block of 2 columns is 20 ms") for line in lines)
 
 
 @pytest.mark.parametrize("interval", ["0", "-1s", "soon", "2024-04-06"])

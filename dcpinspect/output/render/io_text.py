@@ -16,13 +16,16 @@ from dcpinspect.tables.times import day_and_time
 from dcpinspect.text import cells, clip, counted, escape
 
 COMMANDS = 4
-"""Number of commands that have a column; other commands are only in the sums."""
+"""Number of commands that have a column if lines have no width; other commands are only in the sums.
+"""
 CHARTS = 12
-"""Number of commands that have a chart."""
+"""Number of commands that have a chart, and greatest number of those that have a column."""
 SPARKS = 60
 """Number of blocks of a chart, if lines have no width."""
-LABEL, _BESIDE = 30, 40
+LABEL, _BESIDE = 30, 32
 """Greatest width of the names beside charts, and width of the other texts beside them."""
+WIDE = 100
+"""Least width of lines that name the unit behind each chart, and not only above all."""
 _BEFORE = 41
 """Width of the columns before those of commands."""
 BAR = 20
@@ -62,7 +65,7 @@ def _lines(
     yield f"from {day_and_time(first)} UTC, a row is {duration(interval_ns, is_exact=True)}", ""
     heads = {
         (name, side): f"{escape(name)}{'' if side == 'request' else ' response'}"
-        for name, side in most[:COMMANDS]
+        for name, side in most[: COMMANDS if width is None else CHARTS]
     }
     bar = BAR
     if width is not None:
@@ -99,30 +102,34 @@ def _charts(
     width: int | None,
 ) -> Iterator[StyledText]:
     """Yields the charts of the most frequent commands. ``counts``: messages and bytes of rows."""
-    beside = LABEL if width is None else max(10, min(LABEL, width - 38))
-    sparks = SPARKS if width is None else max(10, width - beside - _BESIDE)
+    labels = {
+        name: f"{escape(name[0])}{'' if name[1] == 'request' else ' response'}"
+        for name in most[:CHARTS]
+    }
+    widest = min(LABEL, max(map(cells, labels.values())))
+    beside = widest if width is None else max(10, min(widest, width - 42))
+    per_block = " a block" if width is None or width >= WIDE else ""
+    sparks = SPARKS if width is None else max(10, width - beside - _BESIDE - len(per_block))
     low, high = int(spans.min()), int(spans.max())
     length = block_ns(high - low + 1, interval_ns, sparks)
     together = length // interval_ns
+    blocks = -(-(high - low + 1) // together)
+    wide = max(1, sparks // blocks)  # columns of a block
     yield (
-        f"a block is {duration(length, is_exact=True)}, from "
+        f"a block{f' of {wide} columns' if wide > 1 else ''} is "
+        f"{duration(length, is_exact=True)}, from "
         f"{duration(low * interval_ns, is_exact=True) if low > 0 else 0} on",
         "bold",
     )
-    for name in most[:CHARTS]:
+    for name, label in labels.items():
         command_rows = [row for row, row_name in enumerate(names) if row_name == name]
         for unit, values in zip(("messages", "bytes"), counts, strict=True):
-            chart = np.zeros(-(-(high - low + 1) // together), np.int64)
+            chart = np.zeros(blocks, np.int64)
             np.add.at(chart, (spans[command_rows] - low) // together, values[command_rows])
-            label = (
-                f"{escape(name[0])}{'' if name[1] == 'request' else ' response'}"
-                if unit == "messages"
-                else ""
-            )
+            line = sparkline(chart.repeat(wide).tolist())
             yield (
-                f"{clip(label, beside):<{beside}} {unit:<8}  {sparkline(chart.tolist()):<{sparks}}  "
-                f"at most {int(chart.max()):,}"
-                f"{' a block' if width is None or width >= 80 else ''}",
+                f"{clip(label if unit == 'messages' else '', beside):<{beside}} {unit:<8}  {line}  "
+                f"at most {int(chart.max()):,}{per_block}",
                 "",
             )
     if len(most) > CHARTS:

@@ -8,12 +8,12 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def block_ns(count: int, span_ns: int, width: int) -> int:
-    """Returns the length of the blocks in which so many spans fit ``width``: 1, 2 or 5 of a unit,
-    if that is a whole number of spans.
+    """Returns the length of the blocks in which so many spans fit ``width``: 1 to 6 of a unit,
+    or 8, if that is a whole number of spans.
     """
     least = span_ns * max(1, -(-count // width))
     unit = 10 ** (len(str(least)) - 1)
-    lengths = (step * unit for step in (1, 2, 5, 10, 20, 50))
+    lengths = (step * unit for step in (1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 40, 50))
     return next((length for length in lengths if length >= least and length % span_ns == 0), least)
 
 
