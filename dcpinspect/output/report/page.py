@@ -38,6 +38,7 @@ from dcpinspect.output.render.record_lines import (
 from dcpinspect.output.render.table import table_texts
 from dcpinspect.output.report import report_pictures
 from dcpinspect.output.report.report_contents import Contents, places_of
+from dcpinspect.reading.numbering import STEP
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import counted, escape, escape_rest, words_of
 
@@ -116,14 +117,15 @@ def page(contents: Contents) -> str:
         others=report_pictures.drawn_in(timelines),
         tables=list(_tables(contents, linked)),
         shown=list(contents.shown.values()),
-        line_columns=_LINE_COLUMNS,
-        rules={
-            finding.id: finding.rule
-            for finding in (
-                *contents.causes,
-                *(finding for several in contents.effects.values() for finding in several),
-            )
+        frames={
+            place.row: place.frame
+            for finding in contents.source.findings
+            for place in places_of(finding, contents.limits)
+            if place.has_message
         },
+        is_numbered=lambda row: row < STEP,
+        line_columns=_LINE_COLUMNS,
+        rules={finding.id: finding.rule for finding in contents.source.findings},
     )
 
 

@@ -99,6 +99,7 @@ class Timeline:
     vbucket: int
     streams: Sequence[StreamStory]
     names: Sequence[str]
+    """Each stream with its connection and the client of that."""
     words: Sequence[Mapping[str, str]]
     """For each stream, what its lanes show, in words."""
     marks: Sequence[Sequence[Mark]]
@@ -338,6 +339,11 @@ def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:
     own_findings = [finding for finding in source.findings if finding.vbuckets]
     events = [event for event in of_findings(latest, own_findings) if event.cause is None]
     several = any(story.stream["sid"] is not None for story in latest)
+    connections = source.by_name["connections"]
+    clients = {
+        row["connection"]: escape(row["name"] or row["client"])
+        for row in connections.row_dicts("connection", "name", "client")
+    }
     noted = by_stream(latest, source.noted_of(vbucket))
     marks = [
         [
@@ -350,7 +356,19 @@ def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:
     return Timeline(
         vbucket,
         latest,
-        [name(story, is_with_sid=several) for story in latest],
+        [
+            ", ".join(
+                filter(
+                    None,
+                    [
+                        f"{name(story, is_with_sid=several)} on connection {number}",
+                        clients.get(number),
+                    ],
+                )
+            )
+            for story in latest
+            for number in (story.stream["connection"],)
+        ],
         [
             {
                 lane: one_line(text)

@@ -98,6 +98,10 @@ def _box(
     return box
 
 
+_NUMBERS = 44
+"""Left edge of the cells of a map that has numbers beside its rows."""
+_SIGN = {64: 0.75, 32: 0.45}
+"""Height of the foot of a sign in a cell, as a share of the cell, by the number of cells in a row."""
 _COLUMNS = ("client", "vbucket", "verdict", "before_end", "findings", "last_seqno")
 
 
@@ -137,20 +141,30 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
     """
     rows = [row for row in vbuckets.row_dicts(*_COLUMNS) if row["client"] == client]
     across = 64 if len(rows) > 256 else 32 if len(rows) > 16 else 8
-    size = (WIDE - 2 * _LEFT) / across
+    cells_left, cells_top = (_NUMBERS, 2 * _LEFT) if across == 64 else (_LEFT, _LEFT)
+    size = (WIDE - cells_left - _LEFT) / across
     high = size if across > 8 else 28.0
     svg = _svg(
-        _LEFT * 2 + -(-len(rows) // across) * high,
+        cells_top + _LEFT + -(-len(rows) // across) * high,
         f"verdicts of {counted(len(rows), 'vbucket')} of {escape(client)}",
         kind="map",
     )
+    numbers = [row["vbucket"] for row in rows]
+    # a cell has no room for its number: its row and column add up to it
+    for row_begin in range(0, len(rows), across) if across == 64 else ():
+        y = cells_top + row_begin // across * high + high * 0.75
+        _add(svg, "text", f"{numbers[row_begin]}", x=cells_left - 4, y=y, class_="tick end")
+    if across == 64 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        for column in range(0, across, 8):
+            x = cells_left + (column + 0.5) * size
+            _add(svg, "text", f"+{column}", x=x, y=cells_top - 5, class_="tick middle")
     for cell_number, row in enumerate(rows):
         vbucket = row["vbucket"]
         words = stood_words(row)
         findings = row["findings"] or {}
         last = row["last_seqno"]
         severity, paint = worst_severity(row), _paint(row)
-        x, y = _LEFT + cell_number % across * size, _LEFT + cell_number // across * high
+        x, y = cells_left + cell_number % across * size, cells_top + cell_number // across * high
         parent = _add(svg, "a", href=f"#vb-{vbucket}") if vbucket in linked else svg
         trouble = ", ".join(
             f"{count} {severity}{'' if count == 1 else 's'}"
@@ -166,11 +180,12 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
         _box(parent, (x, y), (size - 1, high - 1), f"fill-{paint}", title)
         middle, sign = x + size / 2, GLYPHS[severity] if severity else LETTERS.get(stood(row))
         if across == 8:
-            text = f"{vbucket} {row['verdict']}"
+            text = " ".join(filter(None, [sign, f"{vbucket} {row['verdict']}"]))
             _add(parent, "text", text, x=middle, y=y + high * 0.65, class_="sign")
         elif sign:
-            corner = {"x": middle, "y": y + size * 0.72}
-            _add(parent, "text", sign, **corner, class_="sign", font_size=size * 0.7)
+            _add(parent, "text", sign, x=middle, y=y + size * _SIGN[across], class_="sign")
+        if across == 32:
+            _add(parent, "text", f"{vbucket}", x=middle, y=y + size * 0.85, class_="small sign")
     return svg
 
 
@@ -205,13 +220,10 @@ def timeline(drawn_timeline: Timeline) -> Element:
         _add(svg, "line", x1=x, x2=x, y1=16, y2=tops[-1], class_="grid")
         step, kind = (-2, "tick end") if x > _RIGHT - 7 * len(str(tick)) else (2, "tick")
         _add(svg, "text", str(tick), x=x + step, y=12, class_=kind)
-    for number, (story, shape, title) in enumerate(
-        zip(drawn_timeline.streams, shapes, drawn_timeline.names, strict=True)
-    ):
+    for number, (shape, title) in enumerate(zip(shapes, drawn_timeline.names, strict=True)):
         group = _add(svg, "g", transform=f"translate(0 {tops[number]})")
-        where = f"{title} on connection {story.stream['connection']}"
         axis = drawn_timeline.words[number]["axis"]
-        _add(group, "text", f"{where}: {axis}", x=_LEFT, y=9, class_="label")
+        _add(group, "text", f"{title}: {axis}", x=_LEFT, y=9, class_="label")
         for line, (event, text) in enumerate(told_of_each[number], 1):
             link = _add(group, "a", href=f"#finding-{event.finding}")
             _add(link, "text", text, x=_LEFT, y=9 + _LINE * line, class_=f"{event.severity}")

@@ -139,6 +139,15 @@ def test_a_finding_links_to_its_messages_and_back() -> None:
             assert f"#finding-{name}" in found.links
 
 
+def test_messages_have_their_row_and_frame_in_columns() -> None:
+    text = page(gathered(SAMPLES / "orphans.pcap"))
+    messages = text[text.index('<section id="messages">') :]
+    heads = re.findall(r"<span>(\w+)</span>", messages[: messages.index("</div>")])
+    assert heads[:5] == ["row", "frame", "time", "con", "message"]
+    line = messages[messages.index('id="row-31"') :].partition("</summary>")[0]
+    assert re.findall(r"<span>(\d+)</span>", line)[:2] == ["31", "36"]
+
+
 def test_the_page_says_whether_it_is_redacted() -> None:
     assert "<b>not redacted</b>" in page(gathered(SAMPLES / "rollback.pcap"))
 

@@ -66,11 +66,11 @@ def test_the_tables_and_the_map_are_in_the_order_of_vbucket_numbers() -> None:
     drawn = vbucket_map(told.vbuckets, told.vbuckets.values("client")[0], frozenset())
     cells = [one.text for one in drawn.iter("text")]
     assert cells == [
-        "6 stalled",
-        "677 stalled",
-        "723 stalled",
-        "900 stalled",
-        "952 stalled",
+        "✖ 6 stalled",
+        "✖ 677 stalled",
+        "✖ 723 stalled",
+        "✖ 900 stalled",
+        "✖ 952 stalled",
     ]
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
+import numpy as np
 import pytest
 
 from dcpinspect.output.render.palette import PAINTS
@@ -15,6 +16,7 @@ from dcpinspect.output.render.shape import Mark
 from dcpinspect.output.report import report_pictures
 from dcpinspect.output.report.page import page
 from dcpinspect.output.statistics import Charts
+from dcpinspect.tables.record_tables import Records
 from tests.captures import field, real_server
 from tests.output.report.gathered import gathered
 from tests.peers.truth import SAMPLES
@@ -33,6 +35,33 @@ def test_the_map_has_a_cell_for_each_vbucket_and_an_error_wins_the_colour() -> N
     )
     assert len(kinds) == len(told.vbuckets)
     assert [one.get("href") for one in drawn.iter("a")] == ["#vb-42"]
+
+
+def test_a_map_of_many_vbuckets_has_their_numbers_beside_its_rows_and_above_its_columns() -> None:
+    told = gathered(SAMPLES / "large.pcapng.gz")
+    client = told.vbuckets.values("client")[0]
+
+    def texts_of(vbuckets: Records) -> dict[str, list[str | None]]:
+        drawn = report_pictures.vbucket_map(vbuckets, client, frozenset())
+        texts: dict[str, list[str | None]] = {}
+        for one in drawn.iter("text"):
+            texts.setdefault(one.get("class", ""), []).append(one.text)
+        return texts
+
+    texts = texts_of(told.vbuckets)
+    assert texts["tick end"] == [str(number) for number in range(0, 1024, 64)]
+    assert texts["tick middle"] == [f"+{number}" for number in range(0, 64, 8)]
+    some = texts_of(told.vbuckets.take(np.arange(0, 1024, 2)))
+    assert some["tick end"] == [str(number) for number in range(0, 1024, 128)]
+    assert "tick middle" not in some, "they do not add up where numbers are missing"
+    few = texts_of(told.vbuckets.take(np.arange(40, 90)))
+    assert few["small sign"] == [str(number) for number in range(40, 90)]
+
+
+def test_the_streams_of_a_timeline_name_their_client() -> None:
+    told = gathered(SAMPLES / "orphans.pcap")
+    text = report_pictures.xml(report_pictures.timeline(told.timelines[0]))
+    assert "#1 on connection 1, consumer:1: row " in text
 
 
 def test_the_legend_of_the_map_says_what_its_signs_and_colours_are() -> None:
