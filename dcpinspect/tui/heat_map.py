@@ -83,7 +83,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self._heat, self.cells = results.heat.until(last_ns), cells
         self._results, self._first_ns = results, first_ns
         self._numbers = (
-            cells.numbers
+            cells.requested
             if cells.has_few
             else list(range(min(max(results.vbuckets, default=-1), MOST - 1) + 1))
         )

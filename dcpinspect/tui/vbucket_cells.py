@@ -20,8 +20,10 @@ from dcpinspect.tui.theme import Glyphs
 
 LEAST = 1024
 """Least number of vbuckets in the map of a whole bucket."""
-FEW = 64
-"""Number of vbuckets with streams up to which only these are shown."""
+FEW, FEWEST = 64, 16
+"""Numbers of vbuckets with streams up to which the map shows only those around them, and up to
+which it shows these alone, in words.
+"""
 
 AFTER, BEFORE = " after a rollback", "ended: "
 EARLY = "ended-early"
@@ -42,11 +44,14 @@ class Cells:
         self.by_number: dict[int, list[Mapping[str, Any]]] = {}
         for row in rows:
             self.by_number.setdefault(row["vbucket"], []).append(row)
-        self.count = max(LEAST, max(self.by_number, default=-1) + 1)
-        self.numbers = (
-            sorted(self.by_number) if 0 < len(self.by_number) <= FEW else list(range(self.count))
-        )
+        self.requested = sorted(self.by_number)
+        """Numbers of the vbuckets, rising."""
+        self.numbers = self.requested
         """Vbuckets that the map shows, rising."""
+        if not self.has_words:
+            first = self.requested[0] // 8 * 8 if self.has_few else 0
+            last = max([0 if self.has_few else LEAST - 1, *self.requested])
+            self.numbers = list(range(first, last + 1))
         worst = {
             number: min(
                 rows, key=lambda row: (STATES.index(self._state(row)), row["verdict"] == "ended")
@@ -77,8 +82,13 @@ class Cells:
 
     @property
     def has_few(self) -> bool:
-        """Whether only vbuckets with streams are shown."""
+        """Whether the map shows only the vbuckets that are requested, and those between them."""
         return 0 < len(self.by_number) <= FEW
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the map says in words how each vbucket stands."""
+        return 0 < len(self.by_number) <= FEWEST
 
     def words(self, number: int) -> str:
         """Returns this state in words; empty if nobody requested the vbucket."""

@@ -24,6 +24,10 @@ GROUP = 8
 """Number of cells between two wider gaps."""
 WIDEST, HIGHEST = 7, 3
 """Greatest size of a cell, with the gap behind it."""
+SMALL, LEAST_ACROSS = 128, 16
+"""Number of vbuckets up to which a map needs no room for larger cells, and least number of cells in
+a line, if they fit.
+"""
 BESIDE_WORDS = 9
 """Width of a cell that says in words what it is, without the words, in columns."""
 _ACROSS = (128, 96, 64, 48, 32, 24, 16, 8)
@@ -48,9 +52,11 @@ class Layout(NamedTuple):
         return -(-count // (self.each * self.across)) * self.high
 
 
-def fitting(count: int, width: int, height: int, word_cell: int = 0) -> Layout:
+def fitting(
+    count: int, width: int, height: int, word_cell: int = 0, widest: int = WIDEST
+) -> Layout:
     """Returns the layout that fits: few vbuckets have words, in cells of width ``word_cell``; of
-    many, as few as possible share a cell, and cells have gaps.
+    many, as few as possible share a cell, and cells have gaps, and are at most ``widest``.
     """
     if word_cell:
         across = max(1, min(count, width // word_cell))
@@ -61,14 +67,19 @@ def fitting(count: int, width: int, height: int, word_cell: int = 0) -> Layout:
         layouts = [
             layout._replace(high=max(1, min(height // lines, HIGHEST, layout.wide // 2)))
             for across in _ACROSS
-            for wide in (min((width - LABEL - (across - 1) // GROUP) // across, WIDEST),)
+            for wide in (min((width - LABEL - (across - 1) // GROUP) // across, widest),)
             for layout in (Layout(share, across, wide),)
             if wide >= 1 and (lines := layout.lines(count)) <= height
         ]
         if layouts:
             return max(
                 layouts,
-                key=lambda one: (one.wide > 1, one.across.bit_count() == 1, one.wide * one.high),
+                key=lambda one: (
+                    one.wide > 1,
+                    one.across.bit_count() == 1,
+                    one.across >= LEAST_ACROSS,
+                    one.wide * one.high,
+                ),
             )
     return Layout(_EACH[-1], GROUP)
 
@@ -122,7 +133,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     @property
     def _word_cell(self) -> int:
         """Width of a cell with words; 0: cells have none."""
-        if not self.cells.has_few:
+        if not self.cells.has_words:
             return 0
         return BESIDE_WORDS + max(
             len(self.cells.short_words(number)) for number in self.cells.numbers
@@ -131,11 +142,8 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     def needed(self, width: int, limit: int) -> int:
         """Returns how many of ``limit`` lines the map takes at a width."""
         count = len(self.cells.numbers)
-        return (
-            min(limit, fitting(count, width, limit, self._word_cell).lines(count))
-            if self.cells.by_number
-            else 1
-        )
+        form = fitting(count, width, limit, self._word_cell, 2 if count <= SMALL else WIDEST)
+        return min(limit, form.lines(count)) if self.cells.by_number else 1
 
     # -- the cursor
 

@@ -62,7 +62,7 @@ class VbucketsView(View):
     @property
     def form(self) -> Literal["map", "heat"]:
         """The form that is shown: few vbuckets have a line each over time, many are a map."""
-        return "heat" if self._is_over_time or self.map.cells.has_few else "map"
+        return "heat" if self._is_over_time or self.map.cells.has_words else "map"
 
     @property
     def keyboard(self) -> LineView:
@@ -83,7 +83,7 @@ class VbucketsView(View):
         is_map = self.form == "map"
         self.map.display, self.heat.display = is_map, not is_map
         self.set_class(not is_map, "-heat")
-        self.set_class(self.map.cells.has_few, "-few")
+        self.set_class(not is_map and self.map.cells.has_few, "-few")
         if not is_map:
             self.heat.show(self._shown, self.map.cells, *inspection.reading.ends)
         if self.keyboard is not before and before.has_focus:
@@ -94,7 +94,7 @@ class VbucketsView(View):
         vbucket.
         """
         vbucket, self._is_over_time = self.vbucket_here, not self._is_over_time
-        if self.map.cells.has_few:
+        if self.map.cells.has_words:
             self.host.show_status("few vbuckets are shown over time; there is no map of them")
         self._show_form(vbucket)
 
@@ -119,10 +119,10 @@ class VbucketsView(View):
     @on(LineView.Moved)
     def _describe(self) -> None:
         """Shows what signs mean, and the details of what is under the cursor."""
-        is_map, is_few = self.form == "map", self.map.cells.has_few
+        is_map = self.form == "map"
         taken, height, head = 0, self.size.height, self.heat.HEAD
-        if is_few:
-            count = len(self.map.cells.numbers)
+        if not is_map and self.map.cells.has_few:
+            count = len(self.map.cells.requested)
             high = max(1, min((height - head - _CARD) // count, _HIGHEST))
             taken = max(1, min(head + count * high, height - _LEAST_CARD))
         self.heat.styles.height = taken or None

@@ -352,22 +352,26 @@ def items_text(row: Mapping[str, Any]) -> str:
     return " and ".join([*texts, *([f"{cached:,} of a cache transfer"] if cached else [])])
 
 
+_WELL = ("caught-up", "advancing", "backfilling")
+
+
 def stood(vbucket: Mapping[str, Any]) -> str:
     """Returns the verdict on a vbucket, a row of their table; of one that ended, how it stood
-    before, if that is known.
+    before, if that is known; ``rolled-back`` of one that is well, but was rolled back.
 
     Where a client closed everything at the end, ``ended`` is true of each vbucket, and tells
     nothing.
     """
-    return str(vbucket["before_end"] or vbucket["verdict"])
+    state = str(vbucket["before_end"] or vbucket["verdict"])
+    return "rolled-back" if vbucket["rollbacks"] and state in _WELL else state
 
 
 def stood_words(vbucket: Mapping[str, Any]) -> str:
     """Returns the same in words, which say what ended: nobody streams it at the end."""
-    state = stood(vbucket)
-    if state == vbucket["verdict"]:
-        return state
-    return "ended after a rollback" if state == "rolled-back" else f"ended {state}"
+    before, verdict = vbucket["before_end"], str(vbucket["verdict"])
+    known = verdict if before in (None, "rolled-back", verdict) else f"ended {before}"
+    is_after = before == "rolled-back" or stood(vbucket) != (before or verdict)
+    return f"{known} after a rollback" if is_after else known
 
 
 def worst_severity(*vbuckets: Mapping[str, Any]) -> Severity | None:

@@ -28,7 +28,7 @@ from dcpinspect.output.report.report_contents import Timeline
 from dcpinspect.output.statistics import Charts, CommandRate
 from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import counted, escape, wrap
+from dcpinspect.text import counted, escape, words_of, wrap
 
 Element = ElementTree.Element
 
@@ -102,7 +102,7 @@ _NUMBERS = 44
 """Left edge of the cells of a map that has numbers beside its rows."""
 _SIGN = {64: 0.75, 32: 0.45}
 """Height of the foot of a sign in a cell, as a share of the cell, by the number of cells in a row."""
-_COLUMNS = ("client", "vbucket", "verdict", "before_end", "findings", "last_seqno")
+_COLUMNS = words_of("client vbucket verdict before_end rollbacks findings last_seqno")
 
 
 def _paint(row: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dcpinspect.output.render.verdict import LookedAt, damage_of, stood_words, verdict
+from dcpinspect.output.render.verdict import LookedAt, damage_of, stood, stood_words, verdict
 from tests.output.render.test_finding_text import finding, of_many
 
 AT = 1_700_000_000 * 10**9
@@ -174,17 +174,22 @@ def test_since_when_has_its_day_where_findings_are_of_several() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict_", "before_end", "words"),
+    ("verdict_", "before_end", "rollbacks", "state", "words"),
     [
-        ("ended", "caught-up", "ended caught-up"),
-        ("ended", "behind", "ended behind"),
-        ("ended", "lost-something", "ended lost-something"),
-        ("ended", "rolled-back", "ended after a rollback"),
-        ("ended", None, "ended"),
-        ("behind", None, "behind"),
+        ("ended", "caught-up", 0, "caught-up", "ended caught-up"),
+        ("ended", "behind", 1, "behind", "ended behind"),
+        ("ended", "lost-something", 0, "lost-something", "ended lost-something"),
+        ("ended", "rolled-back", 1, "rolled-back", "ended after a rollback"),
+        ("ended", "caught-up", 1, "rolled-back", "ended caught-up after a rollback"),
+        ("ended", None, 0, "ended", "ended"),
+        ("behind", None, 0, "behind", "behind"),
+        ("caught-up", None, 0, "caught-up", "caught-up"),
+        ("caught-up", None, 2, "rolled-back", "caught-up after a rollback"),
+        ("rolled-back", None, 1, "rolled-back", "rolled-back"),
     ],
 )
-def test_of_a_vbucket_that_nobody_streams_at_the_end_both_are_said(
-    verdict_: str, before_end: str | None, words: str
+def test_of_a_vbucket_that_ended_or_was_rolled_back_both_are_said(
+    verdict_: str, before_end: str | None, rollbacks: int, state: str, words: str
 ) -> None:
-    assert stood_words({"verdict": verdict_, "before_end": before_end}) == words
+    row = {"verdict": verdict_, "before_end": before_end, "rollbacks": rollbacks}
+    assert (stood(row), stood_words(row)) == (state, words)
