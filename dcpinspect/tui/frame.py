@@ -178,20 +178,23 @@ def _lag(inspection: Inspection) -> Iterator[str]:
         yield capture.drops_in_words
 
 
+_NO_KEY = {
+    "tls-without-key": "there is no key log for",
+    "tls-key-unknown": "the key log does not open",
+}
+"""Rules about connections that a key log may open, and why none does, in words."""
+
+
 def _encrypted(inspection: Inspection) -> str:
-    """Returns a hint that a key log would show more; empty if nothing is encrypted."""
-    count = inspection.results.encrypted
+    """Returns a hint that a key log would show more; empty if none would."""
+    closed = [finding for finding in inspection.everything.findings if finding.rule in _NO_KEY]
+    count = len({number for finding in closed for number in finding.connections})
     if not count:
         return ""
-    coverage = inspection.results.coverage
-    but = (
-        "the key log does not open"
-        if coverage is not None and coverage.has_keys
-        else "there is no key log for"
-    )
+    them = "it" if count == 1 else "them"
     return (
-        f"{count:,} connection{' is' if count == 1 else 's are'} encrypted, and {but} "
-        f"{'it' if count == 1 else 'them'}; K takes one"
+        f"{counted(count, 'connection')} {'is' if count == 1 else 'are'} encrypted, and "
+        f"{_NO_KEY[closed[0].rule]} {them}; K takes one"
     )
 
 

@@ -20,7 +20,6 @@ from dcpinspect.errors import DamagedCapture, DcpInspectError, reason
 from dcpinspect.output.render.coverage_text import why_nothing
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Statistics
-from dcpinspect.protocol.foreign import TLS
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.reading import Packets, Reading
 from dcpinspect.reading.store.store import KEEP, Store
@@ -169,9 +168,6 @@ class Inspection:
                 is_whole = self._is_wanted.is_set() or self.is_live
                 self._leave_out_copies()
                 give_back()
-                if is_whole and not self.store.rows:
-                    # before the results, with which it is shown
-                    self.nothing = for_keys(why_nothing(self.reading))
                 self._work_out(is_whole=is_whole)
             self.state = "done" if is_whole else "stopped"
         except (DcpInspectError, OSError) as error:
@@ -213,17 +209,11 @@ class Inspection:
             replace(self._heat, counts=self._heat.counts.copy()),
             self.reading.coverage,
             LookedAt.from_reading(self.reading),
-            len(
-                {
-                    stretch.connection
-                    for stretch in self.reading.coverage.where(
-                        lambda all_: all_.is_own & (all_.not_decodable > all_.http)
-                    )
-                    if stretch.connection and stretch.protocol == TLS
-                }
-            ),
             Marked(findings),
         )
+        if is_whole and not self.store.rows:  # before the results, with which it is shown
+            is_told = any(finding.rule == "wrong-port" for finding in findings)
+            self.nothing = for_keys(why_nothing(self.reading, advises_elsewhere=is_told))
         with self._choosing:
             self.everything = everything
             self._narrow()

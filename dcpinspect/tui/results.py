@@ -103,8 +103,6 @@ class Results:
     coverage: Coverage | None = None
     looked: LookedAt | None = None
     """How much was checked."""
-    encrypted: int = 0
-    """Number of connections whose TLS is not decrypted."""
     marked: Marked = field(default_factory=Marked)
     """Rows that show findings."""
     connection: int | None = None

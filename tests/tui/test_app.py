@@ -10,6 +10,7 @@ from rich.style import Style
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.base_app import Opening
 from dcpinspect.tui.opening import OpenScreen
+from tests.captures import field
 from tests.conftest import GOLDEN
 from tests.encode import encode
 from tests.tls.forged import Forged
@@ -177,6 +178,17 @@ def test_a_key_log_is_asked_for_where_there_is_something_to_open(tmp_path: Path)
 
     play(recorded.path, scene)
     assert left[0].return_value == Opening([str(recorded.path)], keylog=str(recorded.keylog))
+
+
+def test_no_key_log_is_offered_where_the_port_is_wrong() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "0")
+        shown = screen(app)
+        assert "✖ no DCP message in 28 packets of the ports looked at; they carry TLS" in shown
+        assert shown.count("connect to the TLS port of this node") == 1, "that is what to do next"
+        assert "key log" not in shown
+
+    play(field("q05-tls-to-plain-port"), scene)
 
 
 def test_what_comes_only_once_is_not_read_again() -> None:
