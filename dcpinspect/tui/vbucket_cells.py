@@ -22,7 +22,7 @@ LEAST = 1024
 """Least number of vbuckets in the map of a whole bucket."""
 FEW, FEWEST = 64, 16
 """Numbers of vbuckets with streams up to which the map shows only those around them, and up to
-which it shows these alone, in words.
+which it shows these alone, in words, as it shows few that are far apart.
 """
 
 AFTER, BEFORE = " after a rollback", "ended: "
@@ -88,7 +88,8 @@ class Cells:
     @property
     def has_words(self) -> bool:
         """Whether the map says in words how each vbucket stands."""
-        return 0 < len(self.by_number) <= FEWEST
+        count, numbers = len(self.by_number), self.requested
+        return self.has_few and (count <= FEWEST or numbers[-1] - numbers[0] >= 2 * FEW)
 
     def words(self, number: int) -> str:
         """Returns this state in words; empty if nobody requested the vbucket."""
