@@ -126,7 +126,7 @@ def one_line(message: str) -> str:
 
 _IN_ASCII = {
     ord(ours): theirs
-    for ours, theirs in zip("→←–—…·×✖▁▂▃▄▅▆▇█░▒", "><--~.xx_.:-=+*#.:", strict=True)
+    for ours, theirs in zip("→←–—…·×✖▁▂▃▄▅▆▇█░▒", "><--~.xX_.:-=+*#.:", strict=True)
 }
 """ASCII signs for our own signs, if there is nothing but ASCII; they are as wide."""
 

@@ -154,7 +154,7 @@ def test_escapes_that_are_there_already_stay() -> None:
         ("0–40 …", "0-40 ~"),
         ("é日\U0001f600", "\\u00e9\\u65e5\\U0001f600"),
         ("▁█", "_#"),
-        ("✖ !·", "x !."),
+        ("✖ !·", "X !."),
     ],
 )
 def test_other_characters_than_ascii_are_replaced(text: str, plain: str) -> None:

@@ -139,20 +139,19 @@ def _style(paint: str, theme: str, no_color: bool) -> Style:
 
 
 UNICODE = Glyphs()
-ASCII = Glyphs("X", "!", "n", ">", "*", "@", "+", "-", "->", "`", "12345678", "#%=-:.")
+ASCII = Glyphs("X", "!", "n", ">", "*", "@", "+", "-", "->", "`", "_.:-=+*#", "#%=-:.")
 
 _DRAWN = str.maketrans(
     {
         **dict.fromkeys("─━▔╌", "-"),
         **dict.fromkeys("│┃▏▕▎▊", "|"),
         **dict.fromkeys("╭╮╰╯┌┐└┘├┤┬┴┼┏┓┗┛┣┫┳┻╋", "+"),
-        **dict.fromkeys("▂▃▄▅▆▇█", "#"),
+        **dict(zip(UNICODE.blocks, ASCII.blocks, strict=True)),
         **{
-            "▁": "_",
             "•": "*",
             "●": "o",
             "✖": "X",
-            "…": ".",
+            "…": "~",
             "–": "-",
             "·": "-",
             "→": ">",

@@ -67,8 +67,8 @@ class Glyphs:
 
 
 UNICODE = Glyphs()
-ASCII = Glyphs(":;", "#%", "~~", "xX", "hh", ".", "12345678", "-", "+", "|", "<", "X", "!")
-"""For terminals without line drawing; the density is in eighths."""
+ASCII = Glyphs(":;", "&@", "~~", "uU", "hh", ".", "_.:-=+*#", "-", "+", "|", "<", "X", "!")
+"""For terminals without line drawing."""
 
 
 MINUTE, HOUR, DAY = 60 * 10**9, 3600 * 10**9, 86_400 * 10**9

@@ -114,7 +114,7 @@ def words(story: StreamStory, letters: Sequence[str]) -> dict[str, str]:
     return lane_texts
 
 
-_ASCII = str.maketrans("→←–…·✖└", "><-.-X`")
+_ASCII = str.maketrans("→←–…·✖└", "><-~-X`")
 
 
 def ascii_only(text: str) -> str:
