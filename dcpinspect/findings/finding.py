@@ -322,4 +322,4 @@ def ranges(numbers: Iterable[int]) -> str:
     range_text = ", ".join(
         str(low) if low == high else f"{low}–{high}" for low, high in bounds[:MOST_RANGES]
     )
-    return f"{range_text} and {more} more" if more else range_text
+    return f"{range_text} and {more:,} more" if more else range_text

@@ -97,7 +97,7 @@ def _missing(context: Context, ones: list[MissingEvents], *, with_keys: bool) ->
     if len(seqnos) == 1:
         missing_text = f"{f'{key_text(first.event)} ' if with_keys else ''}seqno {seqnos[0]} was"
     else:
-        missing_text = f"{len(seqnos)} documents, seqnos {ranges(seqnos)}, were"
+        missing_text = f"{len(seqnos):,} documents, seqnos {ranges(seqnos)}, were"
     message = (
         f"{missing_text} sent to {elsewhere(context, first.stream, first.showing_stream)}, not to "
     )

@@ -10,6 +10,7 @@ document came instead.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -168,6 +169,7 @@ class Disputes:
     def event_query(self) -> EventQuery:
         """Returns a query for the events that settle the gaps."""
         intervals: dict[int, list[Interval]] = {}
+        snapshot_ends: dict[int, list[int]] = {}
         for gap, other_stream in self.pairs:
             row = self._gaps[gap]
             run = int(row.after) + 1, int(row.before) - 1
@@ -177,13 +179,14 @@ class Disputes:
             # from the stream itself: the later versions that came instead, and the collections that
             # its client sees
             intervals.setdefault(int(row.stream), []).append((min(run[0], first), last))
-            snapshot_numbers = self._snapshots_of[other_stream]
-            ends = [
-                end
-                for end in (self._range(number)[1] for number in snapshot_numbers.tolist())
-                if end >= last
-            ]
-            intervals.setdefault(other_stream, []).append((run[0], min(ends, default=last)))
+            if other_stream not in snapshot_ends:
+                snapshot_ends[other_stream] = sorted(
+                    self._range(number)[1] for number in self._snapshots_of[other_stream].tolist()
+                )
+            ends = snapshot_ends[other_stream]
+            end_index = bisect_left(ends, last)
+            end = ends[end_index] if end_index < len(ends) else last
+            intervals.setdefault(other_stream, []).append((run[0], end))
         return EventQuery(self._streams, intervals)
 
     def _range(self, snapshot: int) -> Interval:

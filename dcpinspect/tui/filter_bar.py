@@ -264,7 +264,7 @@ def pointer_line(at: int, what: str, room: int) -> str:
     """Returns a line that points at a place in the line above it, and says what is wrong there."""
     if at + 2 + cells(what) <= room or at < room // 2:
         return clip(f"{' ' * at}^ {what}", room)
-    column = min(at, room - 1)
+    column = max(1, min(at, room - 1))
     return f"{clip(what, column - 1):>{column - 1}} ^"
 
 

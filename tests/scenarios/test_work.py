@@ -344,6 +344,26 @@ def clients(n: int) -> bytes:
     return builders.pcap(builders.recorded(made))
 
 
+def disputed(n: int) -> bytes:
+    """Two clients of one vbucket: in each snapshot, one gets a document that the other lacks."""
+    made: list[Segment] = []
+    for client in range(2):
+        one = Conversation(mss=60_000, client=("10.0.0.1", 20_000 + client))
+        one.handshake()
+        one.stream(True, encode("dcp_open", opaque=2, flags=["producer"], key=f"client {client}"))
+        one.stream(False, encode("dcp_open", "response", opaque=2))
+        one.stream(True, asked([(7, 0x11)]))
+        items = [
+            marker(start, start + 9)
+            + builders.mutation(start + 3 + client, key=b"key %d" % start)
+            + builders.mutation(start + 9, key=b"last")
+            for start in range(0, 10 * n, 10)
+        ]
+        one.stream(False, granted(0x11) + b"".join(items))
+        made += one.segments
+    return builders.pcap(builders.recorded(made))
+
+
 def holed(n: int, *, is_lost: bool) -> bytes:
     """Values of which a packet is missing, and, if ``is_lost``, the header of the message
     behind.
@@ -632,6 +652,7 @@ KINDS: dict[str, tuple[int, Callable[[int], bytes]]] = {
     "connections with a stream each": (16, lambda n: reconnecting(n, failover_log=[{"uuid": 1, "seqno": 0}])),
     "connections that get no further": (16, lambda n: reconnecting(n, marker(0, 1) + MUTATION, failover_log=[{"uuid": 1, "seqno": 0}])),
     "connections of clients of a host": (16, clients),
+    "gaps that others dispute": (16, disputed),
     "connections with a refusal each": (16, lambda n: reconnecting(n, status=7)),
     "connections with a rollback each": (16, lambda n: reconnecting(n, status=0x23, rollback_seqno=0)),
     "rollbacks that are ignored": (24, lambda n: asking_again(n, ignored_rollbacks)),

@@ -7,7 +7,7 @@ from textual import events
 
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.filter_bar import condition_for_value
+from dcpinspect.tui.filter_bar import condition_for_value, pointer_line
 from dcpinspect.tui.history import History, Memory
 from tests.tui.screens import NARROW, Keys, play, press, screen, settled
 
@@ -168,3 +168,8 @@ def test_a_mistake_covers_nothing() -> None:
         assert all(len(line) <= 80 for line in lines)
 
     play("rollback.pcap", scene, NARROW)
+
+
+@pytest.mark.parametrize("room", range(8))
+def test_a_pointer_needs_no_room(room: int) -> None:
+    assert len(pointer_line(5, "unknown column", room)) <= max(room, 2)
