@@ -405,7 +405,7 @@ def report_of(
             width=width,
             looked=looked,
             instead=instead or None,
-            limit=None if effects else max(SCREEN, height()),
+            limit=None if effects else height() or SCREEN,
         )
         return [
             *report,

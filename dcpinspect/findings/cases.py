@@ -101,8 +101,6 @@ def _advice(heaps: list[Heap]) -> str | None:
             if len(heaps) > 1
             else ""
         )
-        if where is None:
-            return None
         label = ", ".join(filter(None, (where, row)))
         texts.append(f"{label}: {advice_text}" if label else f"{advice_text}")
     return "; ".join(texts)
@@ -117,9 +115,9 @@ def _rows_in_words(rows: Sequence[int]) -> str:
 
 def _where(
     heaps: Sequence[Heap], divisions: Collection[Sequence[Heap]], *, by_connection: bool
-) -> str | None:
-    """Where some heaps are, such as ``vb 7–8, connection 1 and vb 9, connection 2``; None if that
-    is too much to name.
+) -> str:
+    """Where some heaps are, such as ``vb 7–8, connection 1 and vb 9, connection 2``; how many they
+    are if that is too much to name.
 
     ``divisions``: all heaps, of which these are one part.
     """
@@ -146,7 +144,7 @@ def _where(
     ):
         same[tuple(sorted(vbuckets)), sid].append(connection)
     if len(same) > FEW:
-        return None
+        return counted(len(heaps), "case")
     labels = []
     for (vbucket_numbers, sid), connections in same.items():
         names = (

@@ -109,8 +109,8 @@ RULES = rules(
         fires: a stream ends with a reason other than ok; a warning for too-slow, backfill-failed,
             rollback and lost-privileges
         unless: the consumer had closed it
-        next: follow the advice of the finding, because some streams need another filter or other
-            privileges; a consumer can resume others where they ended
+        next: a consumer can resume a stream where it ended; after filter-empty it has to ask for
+            another filter first, and after lost-privileges it needs its privileges back
         causes: {" ".join(w.END_REASONS[1:9])} undefined
         whose: consumer for closed too-slow filter-empty lost-privileges, normal for state-changed
             disconnected rollback undefined, producer for backfill-failed

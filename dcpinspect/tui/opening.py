@@ -56,7 +56,7 @@ class OpenScreen(Dialog[Opening]):
     """
 
     BINDINGS: ClassVar[list[Any]] = [
-        Binding("escape,ctrl+o", "dismiss(None)", "Leave", priority=True),
+        Binding("escape,ctrl+o,ctrl+c", "dismiss(None)", "Leave", priority=True),
         # without priority: what is typed comes first
         Binding("up", "move('up')"),
         Binding("down", "move('down')"),

@@ -163,7 +163,10 @@ def test_what_to_do_with_one_vbucket_of_two_connections_names_the_connections_wh
             [(1, 7, 1, "do a"), (1, 7, 2, "do b")],
             "vb 7 sid 1, connection 1: do a; vb 7 sid 2, connection 1: do b",
         ),
-        ([*((one, one, None, "do a") for one in range(1, 5)), (6, 1, None, "do b")], "look"),
+        (
+            [*((one, one, None, "do a") for one in range(1, 5)), (6, 1, None, "do b")],
+            "4 cases: do a; vb 1, connection 6: do b",
+        ),
     ],
     ids=["pairs", "stream-ids", "too many"],
 )

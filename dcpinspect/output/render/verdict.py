@@ -369,9 +369,9 @@ def stood(vbucket: Mapping[str, Any]) -> str:
 def stood_words(vbucket: Mapping[str, Any]) -> str:
     """Returns the same in words, which say what ended: nobody streams it at the end."""
     before, verdict = vbucket["before_end"], str(vbucket["verdict"])
-    known = verdict if before in (None, "rolled-back", verdict) else f"ended {before}"
+    words = verdict if before in (None, "rolled-back", verdict) else f"ended {before}"
     is_after = before == "rolled-back" or stood(vbucket) != (before or verdict)
-    return f"{known} after a rollback" if is_after else known
+    return f"{words} after a rollback" if is_after else words
 
 
 def worst_severity(*vbuckets: Mapping[str, Any]) -> Severity | None:

@@ -118,10 +118,10 @@ def page(contents: Contents) -> str:
         tables=list(_tables(contents, linked)),
         shown=list(contents.shown.values()),
         frames={
-            place.row: place.frame
+            message_place.row: message_place.frame
             for finding in contents.source.findings
-            for place in places_of(finding, contents.limits)
-            if place.has_message
+            for message_place in places_of(finding, contents.limits)
+            if message_place.has_message
         },
         is_numbered=lambda row: row < STEP,
         line_columns=_LINE_COLUMNS,
