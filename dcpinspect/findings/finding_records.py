@@ -274,7 +274,7 @@ def _with_verdicts(
 
 _NEVER_CAME = ("unexplained", "resumed")
 """Causes of gaps that the client has, too; those of the capture may have come."""
-_OF_END = words_of("verdict last_seqno requested_end gaps behind streams bytes findings")
+_OF_END = words_of("verdict last_seqno requested_end gaps high_seqno behind streams bytes findings")
 _LONGEST_END = 31
 """Bytes of a stream end with a stream-id: header, framing extras of 3 bytes, and reason."""
 
@@ -297,7 +297,7 @@ def _before_end(vbucket: Mapping[str, Any]) -> str | None:
         return "lost-something"
     if vbucket["behind"]:
         return "behind"
-    if vbucket["behind"] is None and (vbucket["gaps"] or {}).get("rollback"):
+    if vbucket["high_seqno"] is None and (vbucket["gaps"] or {}).get("rollback"):
         return "rolled-back"
     if last is None:
         counts = vbucket["findings"]

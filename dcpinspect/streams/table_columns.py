@@ -211,8 +211,8 @@ VBUCKETS = RecordTable(
         last_seqno u64: greatest seqno of the newest stream that received any
         high_seqno u64: high seqno that the server sent last, which later items may exceed; null if it
             sent none
-        behind u64: seqnos from the last that was received up to the high seqno; null without a high
-            seqno
+        behind u64: seqnos from the last that was received, else from the requested start, up to the
+            high seqno; null without one, or where later items exceed it
         items i64: event messages of all its streams
         cached_items i64: items of cache transfers of all its streams; null for none
         bytes i64: bytes of all its streams that flow control counts

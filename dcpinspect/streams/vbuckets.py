@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.protocol.column_types import NumberColumn
+from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Amounts, as_integers
@@ -66,7 +67,11 @@ def vbucket_records(
     high_seqno = unbiased(np.where(waiting, waits.newest[newest], high))
     is_reported |= waiting
     cached_items = np.add.reduceat(streams.cached_items[numbers], begin)
-    reached = np.where(received, latest.values, np.uint64(0))
+    start, is_start_known = _starts(streams[newest])
+    reached = np.where(received, latest.values, unbiased(start))
+    # what was told before later items came says no more how far the client is behind
+    is_distance_known = is_reported & (received | is_start_known)
+    is_distance_known &= ~received | (high_seqno >= reached)
     columns: dict[str, ColumnValues] = {
         "client": WordColumn(client[numbers[begin]], names.words),
         "vbucket": NumberColumn(streams.vbucket[numbers[begin]]),
@@ -83,7 +88,7 @@ def vbucket_records(
         "last_seqno": latest,
         "high_seqno": NumberColumn(high_seqno, is_reported),
         "behind": NumberColumn(
-            np.where(high_seqno > reached, high_seqno - reached, np.uint64(0)), is_reported
+            np.where(high_seqno > reached, high_seqno - reached, np.uint64(0)), is_distance_known
         ),
         "items": total(streams.items[numbers]),
         "cached_items": NumberColumn(cached_items, cached_items > 0),
@@ -99,6 +104,16 @@ def vbucket_records(
     return Records(
         VBUCKETS, columns, len(groups), file=streams.opened.frame[numbers[begin]] >> FILE_SHIFT
     )
+
+
+def _starts(streams: Streams) -> tuple[IntArray, BoolArray]:
+    """Returns up to where the clients of these streams had everything when they asked, biased, and
+    whether that is known.
+    """
+    request = streams.request
+    is_rolled = streams.answer == w.A_ROLLBACK
+    start = np.where(is_rolled, np.minimum(request.start, streams.rollback), request.start)
+    return start, (request.is_captured != 0) & (request.flags & FROM_LATEST == 0)
 
 
 def _in_order(streams: Streams, groups: Groups) -> IntArray:

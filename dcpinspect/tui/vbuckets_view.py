@@ -218,7 +218,7 @@ def _facts(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     first, last = row["first_seqno"], row["last_seqno"]
     yield "seqnos", "none" if last is None else f"{first}–{last}"
     if row["high_seqno"] is not None:
-        yield "server has", f"{row['high_seqno']:,}"
+        yield "server said", f"{row['high_seqno']:,}"
     yield "items", f"{items_text(row)}, {row['bytes']:,} bytes"
     rollbacks = f", {counted(row['rollbacks'], 'rollback')}" if row["rollbacks"] else ""
     yield "streams", f"{row['streams']}{rollbacks}"

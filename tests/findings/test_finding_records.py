@@ -115,6 +115,7 @@ def test_a_finding_counts_once_where_it_is_and_where_what_it_explains_is() -> No
     [
         ({"behind": 3}, "behind"),
         ({"behind": 0}, "caught-up"),
+        ({"high_seqno": 5}, None),
         ({"gaps": {"unexplained": 1}}, "lost-something"),
         ({"gaps": {"resumed": 1}}, "lost-something"),
         ({"gaps": {"capture-loss": 1}, "behind": 0}, "caught-up"),
@@ -122,7 +123,8 @@ def test_a_finding_counts_once_where_it_is_and_where_what_it_explains_is() -> No
         ({"last_seqno": None, "bytes": 2 * 31}, "silent"),
         ({"last_seqno": None, "bytes": 500}, None),
         ({"gaps": {"rollback": 1}}, "rolled-back"),
-        ({"gaps": {"rollback": 1}, "behind": 0}, "caught-up"),
+        ({"gaps": {"rollback": 1}, "high_seqno": 9, "behind": 0}, "caught-up"),
+        ({"gaps": {"rollback": 1}, "high_seqno": 5}, None),
         ({"requested_end": 9}, None),
         ({"verdict": "orphaned", "behind": 3}, None),
     ],
@@ -131,7 +133,7 @@ def test_a_vbucket_that_ended_says_how_it_stood_before(
     change: dict[str, Any], state: str | None
 ) -> None:
     row = {"client": "a", "vbucket": 7, "verdict": "ended", "last_seqno": 9, "requested_end": None}
-    row |= {"behind": None, "gaps": {}, "streams": 2, "bytes": 0, **change}
+    row |= {"high_seqno": None, "behind": None, "gaps": {}, "streams": 2, "bytes": 0, **change}
     vbuckets = Records(VBUCKETS, {name: [value] for name, value in row.items()}, 1)
     others = {
         name: Records(BY_TABLE[name], {column.name: [] for column in BY_TABLE[name].columns}, 0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.streams.told import Told, opened, tables
+import pytest
+
+from tests.streams.told import Record, Told, opened, tables
 
 
 def test_the_newest_stream_decides_and_sums_are_over_all() -> None:
@@ -125,3 +127,39 @@ def test_the_last_time_is_that_of_whichever_stream_spoke_last() -> None:
     times = [found["last_time"] for found in seen.streams]
     assert times[1] > max(times[0], times[2])
     assert seen.vbuckets[0]["last_time"] == times[1]
+
+
+def told(start: int, *flags: str, rollback: int | None = None) -> Record:
+    """The vbucket of a client that asks from ``start``, and receives nothing."""
+    talk = opened()
+    talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 50}]}, state="active")
+    talk.stream(7, start=start, flags=flags, rollback=rollback)
+    (vbucket,) = tables(talk).vbuckets
+    return vbucket
+
+
+@pytest.mark.parametrize(("start", "behind"), [(0, 50), (20, 30), (50, 0), (60, 0)])
+def test_a_client_that_received_nothing_is_behind_from_where_it_asked(
+    start: int, behind: int
+) -> None:
+    assert told(start)["behind"] == behind
+
+
+def test_where_a_client_begins_that_asks_for_the_latest_is_not_known() -> None:
+    assert told(0, "from-latest")["behind"] is None
+
+
+def test_a_client_that_was_rolled_back_is_behind_from_there() -> None:
+    assert told(40, rollback=10)["behind"] == 40
+
+
+def test_an_old_high_seqno_does_not_say_how_far_a_client_is_behind() -> None:
+    talk = opened()
+    talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 31}]}, state="active")
+    stream = talk.stream(7)
+    stream.snapshot(0, 50, "memory")
+    stream.mutation(31, "k")
+    assert tables(talk).vbuckets[0]["behind"] == 0
+    stream.mutation(50, "k")
+    (vbucket,) = tables(talk).vbuckets
+    assert (vbucket["last_seqno"], vbucket["high_seqno"], vbucket["behind"]) == (50, 31, None)

@@ -89,7 +89,7 @@ def test_vbuckets_and_connections_with_errors_do_not_look_healthy() -> None:
     [faulty] = [line for line in text.splitlines() if line.startswith("| 5 | 10.11.0.1:50004 ")]
     assert "| closed | ✖ 1 · 2 | server |" in faulty
     told = gathered(real_server("6.0.5-dcp1"))
-    assert "\n5 with a warning; 5 ended caught-up.\n" in markdown(told)
+    assert "\n5 with a warning; 5 ended.\n" in markdown(told)
     assert len(told.vbuckets) == 10, "each is counted once"
 
 
