@@ -38,9 +38,10 @@ def overview(reading: Reading) -> Overview:
     http = {connection for connection, _ in coverage.ways(lambda all_: all_.http > 0)}
     spoken = {connection for connection, _ in coverage.ways(lambda all_: all_.captured > 0)}
     links = [link for link in own_links if link.number not in foreign]
-    streams = list(tables.streams.rows("connection", "vbucket", "answer"))
+    streams = list(tables.streams.rows("connection", "vbucket", "answer", "verdict"))
+    answers = [answer for _, _, answer, verdict in streams if verdict != "never-opened"]
     vbuckets: dict[int, set[int]] = {}
-    for connection, vbucket, _ in streams:
+    for connection, vbucket, *_ in streams:
         vbuckets.setdefault(connection, set()).add(vbucket)
     sessions = tracker.conversation.sessions
     files, begun = reading.capture.files, Counter(link.first_file for link in links)
@@ -72,12 +73,12 @@ def overview(reading: Reading) -> Overview:
         "one_direction": [link.number for link in links if link.unseen >= 0],
         "unopened": _unopened(links),
         "below": [*_below(links, http)],
-        "streams": len(streams),
-        "answers": dict(Counter(answer for _, _, answer in streams)),
+        "streams": len(answers),
+        "answers": dict(Counter(answers)),
         "clients": _clients(links, sessions, vbuckets),
         "servers": _servers(links, sessions),
         "buckets": sorted({session.bucket for session in sessions.values() if session.bucket}),
-        "vbuckets": sorted({vbucket for _, vbucket, _ in streams}),
+        "vbuckets": sorted({vbucket for _, vbucket, *_ in streams}),
         **_bytes(coverage),
         "problems": len(reading.capture.problems),
         "next": _next(reading),

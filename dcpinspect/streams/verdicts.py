@@ -100,6 +100,12 @@ def is_over(streams: Streams, ends: Ends) -> BoolArray:
     return np.asarray(np.isin(state, (ENDED, DRAINING, LEFT)) | ends.is_closed, dtype=np.bool_)
 
 
+def are_unopened(streams: Streams) -> BoolArray:
+    """Returns a mask of what stands for vbuckets for which nobody opened a stream."""
+    mask: BoolArray = (streams.state == NOT_ACCEPTED) & (streams.answer == w.A_UNKNOWN)
+    return mask
+
+
 def are_granted(streams: Streams) -> BoolArray:
     """Returns a mask of streams that the server granted: it said so, or sent something on them."""
     mask: BoolArray = (
@@ -152,7 +158,7 @@ def verdicts(
         np.isin(state, (ACCEPTED, CLOSING)) & (streams.snapshots_begun == 0) & (streams.seen == 0)
     )
     order = [
-        (state == NOT_ACCEPTED) & (answer == w.A_UNKNOWN),
+        are_unopened(streams),
         never,
         answer == w.A_REFUSED,
         answer == w.A_ROLLBACK,

@@ -571,7 +571,11 @@ def test_a_vbucket_that_nobody_opened_is_one_wherever_vbuckets_are_told(
 ) -> None:
     capture = str(real_server(name))
     main(["info", capture])
-    assert "\nvbuckets  7: 0–5, 9\n" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "\nvbuckets  7: 0–5, 9\n" in told
+    assert ", 6 streams (6 accepted)\n" in told
+    main(["check", capture, "--rule", "rollback"])
+    assert ", 6 streams, " in capsys.readouterr().out
     main(["vbuckets", capture, "--vbucket", "9", "--format", "ndjson"])
     row = json.loads(capsys.readouterr().out)
     assert [row[name] for name in ("verdict", "items", "bytes")] == ["never-opened", 0, 65]

@@ -19,6 +19,7 @@ from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.message_lines import share_of
 from dcpinspect.protocol.message import Severity
+from dcpinspect.streams.verdicts import are_unopened
 from dcpinspect.text import counted
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ class LookedAt:
             )
             without = without if len(without) < len(links) else frozenset()
             messages = messages - tracker.copies.messages_of(copies)
-            streams = len(tracker.counted(links)[0].state.known_tables.streams)
+            known = tracker.counted(links)[0].state.known_tables.streams
+            streams = len(known) - int(are_unopened(known).sum())
         return cls(
             messages,
             streams,
