@@ -185,7 +185,9 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "evidence": [
             (
                 evidence.row if evidence.has_message else None,
-                message_of(evidence, contents.source.files) if evidence.has_message else "",
+                message_of(evidence, contents.source.files).removeprefix("row ")
+                if evidence.has_message
+                else "",
                 evidence.frame,
             )
             for evidence in messages
@@ -243,7 +245,7 @@ def _tables(contents: Contents, linked: frozenset[int]) -> Iterator[Table]:
     if rows:
         yield Table(
             "coverage",
-            "coverage: what became of every byte",
+            "coverage: what became of every byte; all are bytes but the number of holes",
             *_painted(heading, rows[: contents.limits.rows]),
             [""] * len(rows),
             {},

@@ -439,19 +439,28 @@ def windows(charts: Charts, limit: int = 8) -> Iterator[tuple[int, Element]]:
         yield connection, svg
 
 
-def round_trips(charts: Charts) -> Element | None:
+def round_trips(charts: Charts, limit: int = 12) -> Element | None:
     """Returns a chart of how long answers took, by command: a bar for each power of two of
     nanoseconds, with the number of answers above it. None without answers.
     """
     if not charts.answers:
         return None
-    octaves = np.array([values for _, values in charts.answers])
+    drawn_answers, further = charts.answers[:limit], charts.answers[limit:]
+    octaves = np.array([values for _, values in drawn_answers])
     there = np.flatnonzero(octaves.sum(axis=0))
     low, high = int(there[0]), int(there[-1])
-    svg = _svg(34 * len(charts.answers) + 24, "how long answers took, by command", kind="chart")
+    bottom = 30 + 34 * len(drawn_answers)
+    svg = _svg(
+        bottom - 20 + (16 if further else 0), "how long answers took, by command", kind="chart"
+    )
     step = (_RIGHT - 220) / (high - low + 1)
-    for number, (title, values) in enumerate(charts.answers):
-        bottom = 30 + 34 * number
+    for octave in range(low, high + 2, max(1, (high - low + 1) // 8)):
+        if octave > high and step < _APART:
+            break  # the number before it has this place
+        x, kind = 220 + (octave - low) * step, "tick end" if octave > high else "tick"
+        _add(svg, "text", duration(1 << octave), x=x, y=12, class_=kind)
+    for number, (title, values) in enumerate(drawn_answers):
+        bottom = 46 + 34 * number
         label = f"{escape(title)}: {counted(int(values.sum()), 'answer')}"
         _add(svg, "text", label, x=_LEFT, y=bottom - 4, class_="label")
         for octave in range(low, high + 1):
@@ -465,12 +474,9 @@ def round_trips(charts: Charts) -> Element | None:
                 if step > 5 * len(f"{count:,}"):
                     label_corner = {"x": corner[0] + 1, "y": corner[1] - 1}
                     _add(svg, "text", f"{count:,}", **label_corner, class_="small")
-    for octave in range(low, high + 2, max(1, (high - low + 1) // 8)):
-        if octave > high and step < _APART:
-            break  # the number before it has this place
-        x, y = 220 + (octave - low) * step, 34 * len(charts.answers) + 18
-        kind = "tick end" if octave > high else "tick"
-        _add(svg, "text", duration(1 << octave), x=x, y=y, class_=kind)
+    if further:
+        text = f"and {counted(len(further), 'more command')}: 'dcpinspect stats' has them"
+        _add(svg, "text", text, x=_LEFT, y=bottom + 18, class_="label")
     return svg
 
 

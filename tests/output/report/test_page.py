@@ -166,7 +166,7 @@ def test_evidence_has_column_heads_and_the_frame_of_each_message() -> None:
     heads = "".join(f'<th scope="col">{name}</th>' for name in names)
     assert heads in text
     for place in told.causes[0].places[:1]:
-        assert re.search(rf">row {place.row}</a></td><td>{place.frame}</td>", text)
+        assert re.search(rf">{place.row}</a></td><td>{place.frame}</td>", text)
 
 
 def test_evidence_that_is_left_out_is_counted() -> None:
