@@ -79,6 +79,8 @@ class VbucketEvent(NamedTuple):
     """Id of the finding, if the event is one."""
     cause: str | None = None
     """Id of the finding that explains it."""
+    snapshot: Mapping[str, Any] | None = None
+    """Row of a complete snapshot, of which only its items are told, in the table of snapshots."""
 
     def __repr__(self) -> str:
         text = f"{self.sign} {self.text}".lstrip()
@@ -135,6 +137,8 @@ class MessageEvent:
     text: str
 
 
+MANY = 4
+"""Number of complete snapshots in a row from which on they are one event for people."""
 _MOST_NOTED = 10_000
 """Number of system events and changes of state of a vbucket that are told."""
 NOTED = {
@@ -338,7 +342,11 @@ def _of_stream(
     )
     for row, came in _snapshots(story):
         text = f"{_snapshot(row)}: {came}"
-        yield VbucketEvent(row["row"], 2, *stream_ids, "snapshot", text, row["time"])
+        is_plain = row["end_seqno"] is not None and came == f"complete, {_items(row)}"
+        plain = row if is_plain else None
+        yield VbucketEvent(
+            row["row"], 2, *stream_ids, "snapshot", text, row["time"], snapshot=plain
+        )
     names = ("after_seqno", "before_seqno", "width", "cause", "evidence", "rows", "last_time")
     for row in story.gaps.row_dicts(*names):
         # an out-of-order snapshot tells only with its end what it does not have
@@ -472,7 +480,7 @@ def _came(row: Mapping[str, Any], story: StreamStory, entries: IntArray) -> str:
     if not row["items"]:
         return f"no items up to seqno {row['last_seqno']}"
     start, end = row["start_seqno"], row["end_seqno"]
-    all_items = f"{_counted(row['items'], 'item')}, {_span(row['first_seqno'], row['last_seqno'])}"
+    all_items = _items(row)
     if end is None or start <= row["first_seqno"] <= row["last_seqno"] <= end:
         return all_items
     first, last = story.item_first[entries], story.item_last[entries]
@@ -486,6 +494,12 @@ def _came(row: Mapping[str, Any], story: StreamStory, entries: IntArray) -> str:
         return f"no items; then {text}"
     own = _span(first[inside].min(), last[inside].max())
     return f"{_counted(row['items'] - beyond, 'item')}, {own}; then {text}"
+
+
+def _items(row: Mapping[str, Any]) -> str:
+    if row["first_seqno"] is None:
+        return "no items"
+    return f"{_counted(row['items'], 'item')}, {_span(row['first_seqno'], row['last_seqno'])}"
 
 
 def _snapshot(row: Mapping[str, Any]) -> str:
@@ -522,7 +536,9 @@ def _span(first: int, last: int) -> str:
 
 
 def folded(all_events: Sequence[VbucketEvent]) -> Iterator[VbucketEvent]:
-    """Yields the events, with consecutive gaps of one stream and cause as one event."""
+    """Yields the events, with consecutive gaps of one stream and cause as one event, and many
+    complete snapshots of one type.
+    """
     for _, group in groupby(
         all_events,
         key=lambda event: (
@@ -530,24 +546,42 @@ def folded(all_events: Sequence[VbucketEvent]) -> Iterator[VbucketEvent]:
             event.sid,
             event.stream,
             event.gap and event.gap["cause"],
-            event.gap is None and event,
+            event.snapshot and event.snapshot["type"],
+            event.gap is None and event.snapshot is None and event,
         ),
     ):
         run = list(group)
-        first, last = run[0].gap, run[-1].gap
-        if first is None or last is None or len(run) == 1:
+        if run[0].gap is not None and len(run) > 1:
+            yield _gaps_folded(run)
+        elif len(run) >= MANY:
+            yield _snapshots_folded(run)
+        else:
             yield from run
-            continue
-        width = sum(event.gap["width"] for event in run if event.gap is not None)
-        # the cause stands early, as the end of the line may be cut
-        span = f"{width} seqnos between {first['after_seqno']} and {last['before_seqno']}"
-        same = all(
-            event.gap is not None and event.gap["evidence"] == first["evidence"] for event in run
-        )
-        text = (
-            f"{len(run)} gaps, {span}, {first['cause']}: {first['evidence']}{'' if same else ', …'}"
-        )
-        yield run[0]._replace(text=text)
+
+
+def _gaps_folded(run: Sequence[VbucketEvent]) -> VbucketEvent:
+    gaps = [event.gap for event in run if event.gap is not None]
+    first, last = gaps[0], gaps[-1]
+    # the cause stands early, as the end of the line may be cut
+    span = (
+        f"{sum(gap['width'] for gap in gaps)} seqnos between {first['after_seqno']} and "
+        f"{last['before_seqno']}"
+    )
+    same = all(gap["evidence"] == first["evidence"] for gap in gaps)
+    text = f"{len(run)} gaps, {span}, {first['cause']}: {first['evidence']}{'' if same else ', …'}"
+    return run[0]._replace(text=text)
+
+
+def _snapshots_folded(run: Sequence[VbucketEvent]) -> VbucketEvent:
+    rows = [event.snapshot for event in run if event.snapshot is not None]
+    span = _span(rows[0]["start_seqno"], rows[-1]["end_seqno"])
+    all_items = {
+        "items": sum(row["items"] for row in rows),
+        "first_seqno": rows[0]["first_seqno"],
+        "last_seqno": rows[-1]["last_seqno"],
+    }
+    text = f"{rows[0]['type']} snapshots {span}: {len(run)} complete, {_items(all_items)}"
+    return run[0]._replace(text=text)
 
 
 def _counted(number: int, noun: str) -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MOST_NOTED = 10_000
 """Number of system events and changes of state that are listed; further ones are counted."""
-_ENDS = (int(Opcode.DCP_STREAM_END), int(Opcode.DCP_CLOSE_STREAM))
+_ENDS = tuple(map(int, (Opcode.DCP_STREAM_END, Opcode.DCP_CLOSE_STREAM, Opcode.DCP_OSO_SNAPSHOT)))
 _SHOWN = ("connection", "client", "server", "name", "verdict", "closed_by")
 
 
@@ -58,7 +58,7 @@ class VbucketHistory:
         self._items = VbucketItems(vbucket, connections)
         self._noted: list[MessageEvent] = []
         self._end_times: dict[int, int] = {}
-        """Times of messages that end streams, by row."""
+        """Times of messages that end streams, or out-of-order snapshots, by row."""
         self._first_ns: int | None = None
         self.of_connections: set[str] = set()
         """Ids of findings that are about connections, and not about vbuckets."""
@@ -104,7 +104,7 @@ class VbucketHistory:
         self.of_connections = {finding.id for finding in findings if not finding.vbuckets}
         all_events = [
             event._replace(time_ns=self._end_times.get(event.row))
-            if event.kind == "stream-end"
+            if event.time_ns is None
             else event
             for event in events(self.streams, self.noted, links, self._items.last_rows, findings)
         ]

@@ -49,6 +49,26 @@ def test_runs_of_gaps_with_one_cause_are_one_line() -> None:
     assert len(shown) == len(texts(first)) - 1
 
 
+def test_many_complete_snapshots_in_a_row_are_one_line() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    for seqno in range(1, 7):
+        stream.snapshot(seqno, seqno, "memory")
+        stream.mutation(seqno, f"k{seqno}")
+    stream.snapshot(7, 9, "memory")
+    stream.mutation(7, "k")
+    assert texts(talk, fold=True)[1:3] == [
+        "7 snapshot: memory snapshots 1–6: 6 complete, 6 items, 1–6",
+        "19 snapshot: memory snapshot 7–9: open, 1 item, 7",
+    ]
+    few = opened()
+    stream = few.stream(7)
+    for seqno in range(1, 4):
+        stream.snapshot(seqno, seqno, "memory")
+        stream.mutation(seqno, f"k{seqno}")
+    assert texts(few, fold=True) == texts(few)
+
+
 def snapshots(talk: Told) -> list[str]:
     return [text.split("snapshot: ")[1] for text in texts(talk) if " snapshot: " in text]
 
