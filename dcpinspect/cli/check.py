@@ -15,7 +15,7 @@ from dcpinspect.cli.terminal import columns_asked, complain, height, put_folded
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.export.formats import Format, ReportFormat
-from dcpinspect.text import words_of
+from dcpinspect.text import counted, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -229,7 +229,7 @@ def _check(
                 request.rules,
                 reading,
                 damage(reading),
-                unchecked="" if is_checked else unchecked,
+                instead="" if is_checked else unchecked,
             )
             verdicts = reading.checker.verdicts(links) if request.lint else None
             result.write(target, request.format, request.columns, checked, choice, verdicts)
@@ -303,6 +303,7 @@ def _check_alone(evidence: LogEvidence, request: _CheckRequest) -> int:
     """Checks logs and checkpoints without a capture. Returns the exit status."""
     from dcpinspect.errors import CaptureError
     from dcpinspect.findings.log_findings import findings_alone
+    from dcpinspect.output.render.verdict import nothing_in
 
     result = request.result
     findings = request.choice.matching(
@@ -310,13 +311,22 @@ def _check_alone(evidence: LogEvidence, request: _CheckRequest) -> int:
     )
     is_checked = evidence.has_something
     with result.target(request.format, (), request.beside) as target:
-        unchecked = "" if is_checked else UNCHECKED
-        checked = CheckedCaptures(findings, request.rules, unchecked=unchecked)
+        amount = nothing_in(request.choice.nothing, _amount(evidence))
+        instead = UNCHECKED if not is_checked else "" if findings else amount
+        checked = CheckedCaptures(findings, request.rules, instead=instead)
         result.write(target, request.format, request.columns, checked, request.choice)
     status = log_remarks(evidence.logs)
     if not is_checked:
         status = CaptureError.exit_status
     return FOUND if result.fails(findings) else status
+
+
+def _amount(evidence: LogEvidence) -> str:
+    """Says how much was looked at."""
+    records = sum(log.events for log in evidence.logs)
+    logs = f"{counted(records, 'record')} of {counted(len(evidence.logs), 'log')}"
+    checkpoints = counted(len(evidence.checkpoints), "checkpoint")
+    return ", ".join([logs] * bool(evidence.logs) + [checkpoints] * bool(evidence.checkpoints))
 
 
 def log_remarks(logs: Sequence[LogReading]) -> int:
@@ -337,8 +347,8 @@ class CheckedCaptures:
     """What was checked; None for logs and checkpoints alone."""
     damage: str = ""
     """What is wrong with the files."""
-    unchecked: str = ""
-    """What is said in place of the verdict if nothing was checked."""
+    instead: str = ""
+    """What is said in place of the verdict, as where nothing was checked."""
 
 
 def _with_effects_below(checked: CheckedCaptures) -> Records:
@@ -395,7 +405,7 @@ def report_of(
             else None
         )
         # otherwise the report would say that nothing is wrong
-        instead = checked.unchecked
+        instead = checked.instead
         if not instead and span is not None:
             instead = f"{verdict(findings, looked)} · {in_words(span)}"
         report = report_lines(

@@ -416,6 +416,17 @@ def test_a_log_is_checked_beside_a_capture(
     assert "the server rolled back from 1000 to 900" in capsys.readouterr().out
 
 
+def test_a_log_with_nothing_wrong_says_how_much_was_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = _log(tmp_path / "memcached.log", rollback(), rollback())
+    assert main(["check", "--log", log, "--rule", "server-disconnect"]) == 0
+    assert capsys.readouterr().out == "nothing wrong: 2 records of 1 log\n"
+    assert main(["check", "--log", log, "--client", "nobody"]) == 0
+    told = capsys.readouterr().out
+    assert told == "nothing wrong in what was asked for, of 2 records of 1 log\n"
+
+
 def test_a_log_without_a_record_is_not_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

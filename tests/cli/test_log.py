@@ -72,6 +72,19 @@ def test_branches_of_a_failover_log_are_told_at_every_width(
     assert log in capsys.readouterr().out
 
 
+def test_a_rollback_to_0_is_told_where_the_column_does_not_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "memcached.log"
+    states = producer("State changed to takeover_send, closing active stream!", 3)
+    path.write_text(f"{rollback(3).replace('900', '0')}\n{states}\n")
+    assert main(["log", str(path), "--width", "70"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    row, reason, *_ = rows(lines)
+    assert row.split()[1:] == ["rollback", "3"]
+    assert reason.startswith("    rollback_seqno 0 · ")
+
+
 def test_where_a_stream_stood_when_it_was_closed_is_told_in_80_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

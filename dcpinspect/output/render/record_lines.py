@@ -59,7 +59,7 @@ FIRST = _by_table(
     differences: kind vbucket lacks first_seqno last_seqno events key fields a_row b_row
     paths: a_connection b_connection direction delay_median_ns delay_max_ns lost answers
         network_median_ns
-    log_events: time event vbucket rollback_seqno state start_seqno last_seqno name
+    log_events: time event vbucket state rollback_seqno start_seqno last_seqno name
     vbuckets: client vbucket verdict findings before_end last_seqno high_seqno behind gap_seqnos rollbacks
     """
 )
@@ -71,7 +71,7 @@ BELOW = _by_table(
     streams: end_reason
     gaps: cause
     rollbacks: cause
-    log_events: last_seqno failover_log
+    log_events: rollback_seqno last_seqno failover_log
     """
 )
 """Columns that say what a row is about, or why: where they do not fit, they stand below their row,
@@ -142,11 +142,15 @@ def _paint_of(name: str, text: str) -> str:
     word = text.partition(" ")[0].strip(",")
     if name == "findings":
         return _OF_SIGNS.get(word, "")
-    if text in _QUIET and not (text == "0" and _NUMBERED.search(name)):
+    if _is_quiet(name, text):
         return QUIET
     if (paint := f"{_GROUPS.get(name)}-{word}") in PAINTS:
         return paint
     return _LOUD.get(text, "") if name in ("answer", "state") else ""
+
+
+def _is_quiet(name: str, text: str) -> bool:
+    return text in _QUIET and not (text == "0" and _NUMBERED.search(name))
 
 
 def record_lines(
@@ -230,7 +234,7 @@ def _texts_below(table: Any, names: Sequence[str]) -> list[str]:
         " · ".join(
             text if name in SENTENCES else f"{name} {text}"
             for name, text in zip(names, row, strict=True)
-            if text and text not in _QUIET
+            if text and not _is_quiet(name, text)
         )
         for row in zip(*columns, strict=True)
     ]

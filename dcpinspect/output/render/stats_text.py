@@ -126,14 +126,18 @@ def _capture(rows: Sequence[StatisticsRow]) -> Iterator[str]:
 def _table(
     heading: Sequence[str], rows: Sequence[Sequence[str]], width: int | None
 ) -> Iterator[str]:
-    count = len(heading)
+    # who has little room asks what is usual, and what is much
+    by_importance = sorted(
+        range(len(heading)), key=lambda index: (heading[index].startswith("least"), index)
+    )
+    columns = sorted(by_importance)
     lines = aligned([heading, *rows], _LEFT)
-    while width is not None and count > 1 and max(map(cells, lines)) > width:
-        count -= 1
-        lines = aligned([row[:count] for row in (heading, *rows)], _LEFT)
+    while width is not None and len(columns) > 1 and max(map(cells, lines)) > width:
+        columns = sorted(by_importance[: len(columns) - 1])
+        lines = aligned([[row[index] for index in columns] for row in (heading, *rows)], _LEFT)
     yield from lines
-    if count < len(heading):
-        yield from wrap(f"not shown at this width: {', '.join(heading[count:])}", width, "  ")
+    if hidden := [name for index, name in enumerate(heading) if index not in columns]:
+        yield from wrap(f"not shown at this width: {', '.join(hidden)}", width, "  ")
 
 
 def _integer(number: int) -> str:

@@ -203,13 +203,18 @@ def verdict(findings: Sequence[Finding], looked: LookedAt | None = None) -> str:
         nothing = NOTHING if looked is None else looked.nothing
         checked = [] if looked is None else [str(looked)]
         calm = nothing.replace(NOTHING, _CALM)
-        before = "" if looked is None else ", of " if nothing.endswith(SELECTED) else ": "
         phrases = (
             [f"{calm}: {note_costs[0]}", *note_costs[1:], *checked, damage_]
             if has_happened
-            else [f"{calm if damage_ else nothing}{before}{''.join(checked)}", damage_, *note_costs]
+            else [nothing_in(calm if damage_ else nothing, "".join(checked)), damage_, *note_costs]
         )
     return " · ".join(filter(None, phrases))
+
+
+def nothing_in(nothing: str, amount: str) -> str:
+    """Says that nothing was found, and in how much, which is empty if nobody knows."""
+    before = ", of " if nothing.endswith(SELECTED) else ": "
+    return f"{nothing}{before if amount else ''}{amount}"
 
 
 def with_their_effects(

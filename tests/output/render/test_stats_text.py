@@ -35,6 +35,16 @@ def test_sections_follow_one_another_under_their_headings() -> None:
     ]
 
 
+def test_with_little_room_the_least_is_left_out_before_what_is_usual_and_what_is_much() -> None:
+    rows = [{"section": "answers", "name": "dcp_noop", "count": 7, "unit": "ns", **NUMBERS}]
+    heading, _, hidden = (text for text, _ in stats_text(rows, width=60))
+    assert heading == "command   answers  p50 ms  p95 ms  p99 ms  greatest ms"
+    assert hidden == "not shown at this width: least ms"
+    heading, _, hidden, *_ = (text for text, _ in stats_text(rows, width=40))
+    assert heading == "command   answers  p50 ms  p95 ms"
+    assert hidden.startswith("not shown at this width: least ms, p99")
+
+
 def test_many_spans_are_one_line_of_blocks() -> None:
     rows = [
         {
