@@ -217,7 +217,10 @@ class Outcomes:
         names = sorted({session.name or session.agent or "" for session in sessions} - {""})
         short = sorted({session.service or session.agent or "" for session in sessions} - {""})
         hosts = _addresses([link.origin for link in links])
-        if len(finding.clients) > 1:
+        # without a name, what connects from one host is one, as far as anybody can tell
+        has_names = len(short) > 1 or any(session.name for session in sessions)
+        has_one_host = len({host_of(link.origin) for link in links}) == 1
+        if len(finding.clients) > 1 and (has_names or not has_one_host):
             return (
                 f"{len(finding.clients)} clients "
                 f"({', '.join([hosts, *short]) if len(short) < 2 else _first_clients(finding.clients)})"

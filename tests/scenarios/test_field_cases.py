@@ -569,8 +569,10 @@ def test_what_to_do_about_bytes_of_another_protocol_is_said_once(
 ) -> None:
     main(["check", str(FIELD / "q05b-plain-to-tls-port.pcap")])
     printed = capsys.readouterr()
-    assert printed.err.count("7 bytes of TLS") == 5
+    assert printed.err.count("7 bytes of TLS") == 1
+    assert "connections 1–5, back from 10.20.0.7:11207: each 7 bytes of TLS" in printed.err
     told = " ".join(f"{printed.out} {printed.err}".split())
+    assert "client java-dcp/0.54.0 (10.20.0.9), server" in told, "from one host, without a name"
     assert told.count("turn TLS on in the client's settings") == 1
     for name in ("q05-tls-to-plain-port", "q05b-plain-to-tls-port"):
         main(["info", str(FIELD / f"{name}.pcap")])

@@ -5,6 +5,7 @@ that lost something.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from dcpinspect.capture.byte_source import STDIN
 from dcpinspect.capture.open import CaptureFile
 from dcpinspect.capture.packet_walk import InterfaceCounts
 from dcpinspect.coverage import OTHER, UNPLACED, Coverage, DirectionCoverage
+from dcpinspect.findings.finding import ranges
 from dcpinspect.protocol.foreign import HTTP, MEMCACHED_TEXT, TLS
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.text import aligned, cells, counted, escape, wrap
@@ -152,17 +154,38 @@ def foreign(protocol: str, coverage: Coverage, *connections: int) -> str:
 
 def losses(coverage: Coverage, *, advises_elsewhere: bool = False) -> Iterator[str]:
     """Yields a line for each direction with bytes that are missing or not in messages, without
-    connections of other protocols. What to do about bytes of other protocols is said once, here
-    or, if ``advises_elsewhere``, elsewhere.
+    connections of other protocols; for several that have only as many bytes of another protocol,
+    one. What to do about bytes of other protocols is said once, here or, if ``advises_elsewhere``,
+    elsewhere.
     """
     advice_given: set[str] = set()
-    for direction in coverage.where(lambda all_: all_.is_own & ~(all_.is_whole & (all_.late == 0))):
+    lossy = coverage.where(lambda all_: all_.is_own & ~(all_.is_whole & (all_.late == 0)))
+    for _, (direction, *further) in groupby(lossy, _what_is_foreign):
+        numbers = [direction.connection, *(alike.connection for alike in further)]
         where = (
-            f"connection {direction.connection}, {_ends_text(direction)}"
-            if direction.connection
-            else f"{direction.sender}, {DIRECTIONS[direction.direction]}"
+            f"{direction.sender}, {DIRECTIONS[direction.direction]}"
+            if not direction.connection
+            else f"connection {direction.connection}, {_ends_text(direction)}"
+            if len(numbers) == 1
+            else f"connections {ranges(numbers)}, "
+            + (
+                f"to {direction.receiver}"
+                if direction.direction == C2S
+                else f"back from {direction.sender}"
+            )
         )
-        yield f"{where}: {'; '.join(_loss_texts(direction, coverage, advice_given, advises_elsewhere=advises_elsewhere))}"
+        texts = _loss_texts(direction, coverage, advice_given, advises_elsewhere=advises_elsewhere)
+        yield f"{where}: {'each ' if len(numbers) > 1 else ''}{'; '.join(texts)}"
+
+
+def _what_is_foreign(direction: DirectionCoverage) -> object:
+    """Returns what directions have in common that only lack bytes of another protocol; of others
+    what no other one has.
+    """
+    server = direction.receiver if direction.direction == C2S else direction.sender
+    is_only = not (direction.missing or direction.skipped or direction.unfinished or direction.late)
+    key = direction.direction, server, direction.not_decodable, direction.protocol
+    return key if is_only and direction.connection else (direction.connection, direction.direction)
 
 
 def _ends_text(direction: DirectionCoverage) -> str:
