@@ -76,8 +76,8 @@ def remarks(readings: Sequence[LogReading], *, stats: bool = False) -> int:
                 else "; it has the name of a capture, which 'dcpinspect check' reads"
                 if has_name_of_capture(reading.path)
                 else (
-                    "; it says nothing of a stream, as memcached.log does, and statistics of "
-                    "cbstats and mcstat may"
+                    "; no line of it is about a stream or a vbucket: give memcached.log, or what "
+                    "'cbstats failovers', 'vbucket-seqno', or 'dcp' with streams open, print"
                 )
             )
             complain(f"{reading.summary}{advice}")

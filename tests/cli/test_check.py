@@ -434,8 +434,8 @@ def test_a_log_without_a_record_is_not_checked(
     said = capsys.readouterr()
     assert said.out == "nothing was checked\n"
     assert said.err.endswith(
-        "; it says nothing of a stream, as memcached.log does, and statistics of cbstats and mcstat "
-        "may\n"
+        "; no line of it is about a stream or a vbucket: give memcached.log, or what "
+        "'cbstats failovers', 'vbucket-seqno', or 'dcp' with streams open, print\n"
     )
 
 
