@@ -349,9 +349,15 @@ class Clients:
         rows = self._context.tracker.state.connections[self._consumers.of_name[client]]
         return int(rows.time.array.max())
 
-    def is_whole(self, connection: int) -> bool:
-        """Returns whether the capture lacks nothing of a connection's client, on any of its own."""
-        return self._context.sight.incomplete.isdisjoint(self._consumers.may_be(connection))
+    def is_whole(self, connection: int, until_ns: int) -> bool:
+        """Returns whether the capture lacks nothing of a connection's client, on any of its own, up
+        to a time.
+        """
+        sight = self._context.sight
+        return not any(
+            not sight.is_complete(incomplete) or sight.ends_before(incomplete, until_ns)
+            for incomplete in sight.incomplete & self._consumers.may_be(connection)
+        )
 
     @cached_property
     def until_ns(self) -> RowNumbers:
@@ -437,7 +443,9 @@ class Clients:
         # another node already streamed the vbucket to the client
         if not loss.is_rollback and elsewhere.until_ns > loss.time_ns:
             return True
-        return self.may_have_said(int(stream.connection), loss.time_ns, vbucket=vbucket)
+        # what another capture has later says nothing of the time up to the end of this one
+        until_ns = self._context.captured_until_ns(stream.connection)
+        return self.may_have_said(int(stream.connection), loss.time_ns, until_ns, vbucket=vbucket)
 
     def taken_up_by(self, stream: int) -> int | None:
         """Returns the first stream that goes on, in place of its client's own for it, with what a

@@ -202,7 +202,7 @@ def _left_ns(context: Context, link: TcpConnection, runs: RowNumbers) -> int:
     if (
         is_back
         or not is_endless
-        or not conduct.is_whole(link.number)
+        or not conduct.is_whole(link.number, since_ns + lasts_ns)
         or conduct.are_taken_up(runs, link.number, since_ns)
         or context.members.has_only_some(client)
         or session.group != session.service

@@ -320,7 +320,7 @@ def _unknown_uuid(context: Context, number: int) -> Iterator[Occurrence]:
         not logs
         or not logs.are_whole
         or not context.sent(number).are_whole
-        or not context.conduct.is_whole(stream.connection)
+        or not context.conduct.is_whole(stream.connection, stream.answered.time)
     ):
         return  # a log that was not captured may name it
     log = context.logs.nearest(number) or logs[-1]

@@ -93,8 +93,12 @@ def in_doubt(links: Sequence[TcpConnection]) -> list[TcpConnection]:
 
 def _before_pauses(links: Sequence[TcpConnection], sessions: Mapping[int, Session]) -> list[int]:
     """Returns the indices of connections that fell silent for good before the capture paused: for
-    two intervals of noops nobody said anything, and two servers do not hang at one time.
+    two intervals of noops nobody said anything, and two servers do not hang at one time. Behind the
+    end of a file it is no pause.
     """
+    begun_until: dict[int, int] = {}
+    for link in links:
+        begun_until[link.first_file] = max(begun_until.get(link.first_file, 0), link.first_ns)
     begins, ends = np.array([(link.first_ns, link.last_ns) for link in links]).reshape(-1, 2).T
     order = np.argsort(begins)
     begins, reached = begins[order][1:], np.maximum.accumulate(ends[order])[:-1]
@@ -107,7 +111,8 @@ def _before_pauses(links: Sequence[TcpConnection], sessions: Mapping[int, Sessio
             continue
         due_ns = link.last_ns + 1e9 * interval
         pause = int(np.searchsorted(until, due_ns + 1e9 * interval))
-        if pause < len(since) and since[pause] < due_ns:
+        has_paused = pause < len(since) and since[pause] < due_ns
+        if has_paused and begun_until.get(link.last_file, 0) >= until[pause]:
             servers[pause].add(link.server)
             silent[pause].append(index)
     return [
