@@ -345,6 +345,16 @@ word of dcpinspect
         commit, an abort or a system event
     convention: the way in which a server chooses the first seqno of a snapshot
     outstanding: bytes that were sent and are not acknowledged yet
+    out-of-order: of a snapshot: its items come in another order than that of their seqnos, in a
+        backfill of a collection
+    received: of items and seqnos: the capture shows that they were sent to the client
+    resume: of a client: it asks for a vbucket from the last seqno that it has, and not from 0
+    discard: of a client: it drops what it took from seqnos that the server's history does not have
+    full window: as many bytes are not acknowledged as the flow-control window has, so the server
+        sends no more
+    stall: of a connection: the server could send, and its window stays full
+    fell back to disk: of a stream from memory: the server dropped its cursor, and sends it from
+        disk again
     share: a part of all, in percent
     p50: the median: half of the values are at most this; p95 and p99: so many in 100 are
     p95: 95 in 100 values are at most this

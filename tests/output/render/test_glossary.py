@@ -76,6 +76,8 @@ def test_every_cause_of_a_rule_is_explained() -> None:
         *("coverage", "clock", "tap", "at fault", "%2"),
         *("after-address-translation", "behind-a-proxy", "one-direction", "mid-stream"),
         *("first_time_ns", "last_time_ns", "until_time_ns", "compaction", "stale"),
+        *("out of order", "received", "resume", "discard", "full window", "stall"),
+        "fell back to disk",
         "dcp_disconnect_when_stuck_name_regex",
         "dcp_disconnect_when_stuck_timeout_seconds",
         *("rebalance", "node", "nodes", "cluster", "replication", "stream request", "stream end"),
