@@ -160,7 +160,9 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def below(self) -> int:
-        """Number of places that are below what is seen."""
+        """Number of places that are below what is seen; before the layout, nobody knows."""
+        if not self.size.height:
+            return 0
         bottom, places = int(self.scroll_offset.y) + self.size.height - self.HEAD, range(self.count)
         return self.count - bisect_right(
             places, bottom, key=lambda place: sum(self.lines_of(place))

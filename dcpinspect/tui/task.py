@@ -44,19 +44,21 @@ class Task:
         ``done`` with its result, or ``failed`` with the reason. ``say``: takes words on progress.
         """
         run, host = object(), self._host
-        self._run, due = run, time.monotonic() + TOLD
+        self._run, due, is_told = run, time.monotonic() + TOLD, False
 
         def goes_on(share: float) -> bool:
-            nonlocal due
+            nonlocal due, is_told
             now = time.monotonic()
             if now >= due and run is self._run:
-                due = now + TOLD
+                due, is_told = now + TOLD, say is None
                 host.from_thread(say or host.show_status, f"{share:.0%} · Esc stops")
             return run is self._run
 
         def end(then: Callable[[Any], object], value: object) -> None:
             if run is self._run:
                 self._run = None
+                if is_told:
+                    host.show_status("")
                 then(value)
 
         def in_thread() -> None:

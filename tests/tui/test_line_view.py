@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from dcpinspect.tui.line_view import strip
+from dcpinspect.tui.line_view import LineView, strip
 
 HOSTILE = st.text(
     st.one_of(st.characters(), st.sampled_from("\x1b\x07\u202e\u200b漢́[]")), max_size=40
@@ -29,3 +29,12 @@ def test_a_line_that_is_cut_ends_in_an_ellipsis() -> None:
     assert strip([("abcd", Style()), ("efgh", Style())], 4, Style()).text == "abc…"
     assert strip([("漢字", Style()), ("x", Style())], 4, Style()).text == "漢 …"
     assert strip([("abcd", Style()), ("    ", Style())], 4, Style()).text == "abcd"
+
+
+def test_before_the_layout_no_place_is_told_to_be_below() -> None:
+    class Three(LineView):
+        count = 3
+
+    lines = Three()
+    lines.entitle("three")
+    assert lines.border_title == "three"

@@ -8,7 +8,7 @@ import pytest
 from dcpinspect.errors import UsageError
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.task import TOLD, GoesOn, Task
-from tests.tui.screens import Keys, play, until
+from tests.tui.screens import Keys, play, screen, until
 
 pytestmark = pytest.mark.slow
 
@@ -29,6 +29,23 @@ def test_what_is_begun_takes_the_place_of_what_runs() -> None:
         await until(pilot, lambda: app.is_at_rest)
         assert results == ["quick True"]
         assert not task.stop()
+
+    play("rollback.pcap", scene)
+
+
+def test_how_far_it_is_is_said_no_more_when_it_has_ended() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        said = list[str]()
+
+        def slow(goes_on: GoesOn) -> None:
+            time.sleep(2 * TOLD)
+            goes_on(0.4)
+            app.call_from_thread(lambda: said.append(screen(app)))
+
+        Task(app.navigation).begin(slow, lambda _: None)
+        await until(pilot, lambda: app.is_at_rest)
+        assert "40% · Esc stops" in said[0]
+        assert "Esc stops" not in screen(app)
 
     play("rollback.pcap", scene)
 
