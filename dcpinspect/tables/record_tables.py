@@ -131,6 +131,8 @@ class Records:
                     values.codes, [code for code, word in enumerate(values.words) if word == value]
                 )
             )
+        if isinstance(values, NumberColumn):
+            return np.flatnonzero((values.values == value) & values.is_known)
         return np.array(
             [row for row, row_value in enumerate(self.values(name)) if row_value == value],
             dtype=np.int64,

@@ -110,7 +110,7 @@ def chart(
             cell = min(max(0, time_ns - ends[0]) // scale.step, scale.cells - 1)
             signs[cell * scale.wide] = glyphs.of_severity(severity)  # an error covers a warning
         yield f"{'':>{LABEL}}{''.join(signs)}", "marks"
-    yield clip(f"{'':>{LABEL}}{axis(ends[1] - ends[0], width - LABEL)}", width), ""
+    yield clip(f"{'':>{LABEL}}{axis(scale, ends[1] - ends[0])}", width), ""
 
 
 def painted(lines: Iterable[Line], app: App[Any]) -> Text:
@@ -137,17 +137,15 @@ def time_scale(length_ns: int, width: int) -> Scale:
     return Scale.filling(0, max(1, length_ns), max(1, width), is_time=True)
 
 
-def axis(length_ns: int, width: int) -> str:
-    """Returns an axis of time: round times where they are, and the end of the capture at its
+def axis(scale: Scale, end: int) -> str:
+    """Returns the labels of an axis: round times or seqnos where they are, and the ``end`` at its
     end.
     """
-    scale = time_scale(length_ns, width)
-    last, text = end_of(scale, length_ns), numbers(scale)
+    last, text, line = end_of(scale, end), numbers(scale), ""
     if len(last) > scale.columns:
         return text.ljust(scale.columns)
-    line = ""
-    for label in re.finditer(r"[\d.]+ \w+", text):
-        # the end of the capture has its place, so a label too close to it is left out
+    for label in re.finditer(r"\S+(?: \S+)*", text):
+        # the end has its place, so a label too close to it is left out
         if label.end() + APART <= scale.columns - len(last):
             line = line.ljust(label.start()) + label[0]
     return line.ljust(scale.columns - len(last)) + last

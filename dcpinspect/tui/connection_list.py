@@ -20,8 +20,8 @@ from dcpinspect.tui.results import Results
 COLUMNS = {
     "con": True,
     "client → server": False,
-    "messages": True,
     "name": False,
+    "messages": True,
     "bucket": False,
     "bytes": True,
     "streams": True,
@@ -64,8 +64,8 @@ def talks(results: Results) -> list[Talk]:
         texts = (
             str(number),
             f"{client} → {server}",
-            f"{messages:,}",
             clip(name if copy_of is None else f"copy of {copy_of}", 30),
+            f"{messages:,}",
             clip(bucket, 20),
             short(size),
             f"{streams or 0:,}",

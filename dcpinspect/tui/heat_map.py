@@ -15,9 +15,10 @@ from textual.strip import Strip
 
 from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.lanes import Scale
-from dcpinspect.output.render.timeline_text import numbers, time_since
+from dcpinspect.output.render.timeline_text import time_since
 from dcpinspect.text import counted
 from dcpinspect.tui import theme
+from dcpinspect.tui.charts import axis
 from dcpinspect.tui.heat import MOST, SEVERITIES, SIGNS, Heat, signs
 from dcpinspect.tui.line_view import LineView, Piece, flowed
 from dcpinspect.tui.results import Results
@@ -52,7 +53,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     HEAD = 2
 
-    _heat, _results, _first_ns = Heat(), Results(), 0
+    _heat, _results, _first_ns, _length_ns = Heat(), Results(), 0, 0
     cells = Cells({})
     _numbers: Sequence[int] = ()
     _worst: Sequence[int] = ()
@@ -81,7 +82,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         when the capture began and ended, in nanoseconds since 1970.
         """
         self._heat, self.cells = results.heat.until(last_ns), cells
-        self._results, self._first_ns = results, first_ns
+        self._results, self._first_ns, self._length_ns = results, first_ns, last_ns - first_ns
         self._numbers = (
             cells.requested
             if cells.has_few
@@ -237,7 +238,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         is_here, width = row == self.row and self.column < 0, self._label_width
         style = base + self.cursor_style() if is_here else base
         if part < self.form.high - 1:
-            return [(" ", base), (" " * (width - 2), style), (" ", base)]
+            return [(" " * width, base)]
         sign, sign_style = sign_of(self.app, self.cells, self._worst[row])
         if is_here:  # the cursor's colour would hide that of the sign
             sign_style = theme.sign_on_cursor(sign_style, base) if sign_style.reverse else style
@@ -256,7 +257,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     def _time(self, dim: Style, base: Style) -> Strip:
         scale = self._scale()
-        text = numbers(scale).ljust(scale.columns)
+        text = axis(scale, self._length_ns)
         low, high = max(0, self.column * self._wide), (self.column + 1) * self._wide
         cursor_style = base + self.cursor_style()
         return self.drawn(

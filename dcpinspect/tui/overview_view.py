@@ -136,7 +136,7 @@ class OverviewView(View):
         self.map.entitle(
             counted(len(self.map.cells.by_number), "vbucket")
             + (f", {share} a cell" if share > 1 else "")
-            + ", the worst first" * self.map.is_worst_first
+            + ", the worst first" * (self.map.form.has_words and self.map.count > 1)
             + (f": vb {number} {state}" if self.map.has_focus and self.map.count else "")
         )
         alone = (

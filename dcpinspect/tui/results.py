@@ -22,7 +22,6 @@ from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.tui.heat import Heat
 from dcpinspect.tui.row_index import RowIndex
-from dcpinspect.tui.vbucket_cells import whole_numbers
 
 
 def rows_of(finding: Finding) -> RowNumbers:
@@ -205,11 +204,7 @@ def _rows_of(table: Records, connection: int) -> RowNumbers:
             ],
             np.int64,
         )
-    return (
-        np.flatnonzero(whole_numbers(table, "connection") == connection)
-        if len(table)
-        else np.empty(0, np.int64)
-    )
+    return table.rows_with("connection", connection)
 
 
 def _coverage_of(coverage: Coverage, connection: int) -> Coverage:

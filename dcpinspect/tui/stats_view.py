@@ -46,7 +46,8 @@ def page(charts: Charts, rows: Sequence[StatisticsRow], *, width: int) -> Iterat
     longest = max((len(name) for *_, series in sections for name, *_ in series), default=0)
     named = min(longest, max(1, min(NAME, width - NUMBER - 5)))
     length_ns, width_left = charts.ends[1] - charts.ends[0], width - named - NUMBER - 4
-    scale, times = time_scale(length_ns, width_left), axis(length_ns, width_left)
+    scale = time_scale(length_ns, width_left)
+    times = axis(scale, length_ns)
     for title, heading, write, series in sections:
         head = f"{clip(title, named):<{named}}  {heading:>{NUMBER}}  {times}"
         yield clip(head, width), "heading"

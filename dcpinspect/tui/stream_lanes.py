@@ -32,10 +32,11 @@ from dcpinspect.output.render.lanes import (
     lanes,
     paints_of,
 )
-from dcpinspect.output.render.timeline_text import LABEL, apart, numbers, time_since
+from dcpinspect.output.render.timeline_text import LABEL, apart, time_since
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.text import cells, clip, counted
 from dcpinspect.tui import theme
+from dcpinspect.tui.charts import axis
 from dcpinspect.tui.line_view import LineView, Piece, visible_width
 from dcpinspect.tui.tracks import Axis, Track, Tracks
 
@@ -88,6 +89,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     """Part of the axis that fills the width; None: the whole axis."""
     chosen_row = 0
     """Row of the event that the cursor has stepped to; 0: none."""
+    _labels = ""
+    """The labels of the axis."""
     _rows: Sequence[Row] = ()
     _seen: Set[Painted] = frozenset()
     """All pieces of all lines."""
@@ -200,6 +203,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         self.scale = Scale.filling(
             *(self._part or self._bounds), self._picture_width, is_time=self.axis == "time"
         )
+        self._labels = axis(self.scale, min(self.scale.last, self._bounds[1]))
         self._rows = [row for number in range(len(self.tracks)) for row in self._drawn(number)]
         self._seen = {piece for row in self._rows for piece in row.pieces}
         self.virtual_size = Size(self.size.width, self.HEAD + len(self._rows))
@@ -430,8 +434,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         if self.waiting or not self.tracks:
             return self.drawn()
         if y == 1:
-            ticks = numbers(self.scale).ljust(self.scale.columns)
-            return self._line("", [(ticks, base)], -1, base)
+            return self._line("", [(self._labels, base)], -1, base)
         line = int(self.scroll_offset.y) + y - self.HEAD
         if line >= len(self._rows):
             return self.drawn()

@@ -6,13 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from rich.style import Style
 from textual.app import App
 
-from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.verdict import LETTERS, stood, stood_words, worst_severity
-from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.streams.words import NO_STREAM_END, VBUCKET_VERDICTS
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.tui import theme
@@ -152,13 +149,3 @@ def _ends_of(streams: Records | None) -> dict[tuple[int, int], tuple[int, str]]:
             ends.get((vbucket, connection), (0, "")), (row or 0, reason or "")
         )
     return ends
-
-
-def whole_numbers(records: Records, name: str) -> IntArray:
-    """Returns a column of numbers without nulls."""
-    column = records.columns[name]
-    return (
-        column.values.astype(np.int64)
-        if isinstance(column, NumberColumn)
-        else np.array(records.values(name), np.int64)
-    )

@@ -92,7 +92,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     _vbucket: int | None = None
     """The vbucket that the cursor was moved to, at first the worst; it stays when cells change."""
     _numbers: Sequence[int] = ()
-    """Vbuckets of the cells, rising; the worst first where they are few and do not all fit."""
+    """Vbuckets of the cells, rising; the worst first where they have words."""
     _worst: Sequence[int] = ()
     """Vbucket of each cell that has the worst state."""
 
@@ -113,7 +113,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             self._word_cell,
         )
         self.high = self.form.high
-        if self.is_worst_first:
+        if self.form.has_words:
             numbers = sorted(numbers, key=self.cells.rank, reverse=True)
         share, self._numbers = self.form.each, numbers
         self._worst = [
@@ -124,11 +124,6 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         self.scroll_to(y=0, animate=False, immediate=True, force=True)
         self.bring()
         self.post_message(self.Moved(self))
-
-    @property
-    def is_worst_first(self) -> bool:
-        """Whether the worst vbuckets come first: what is scrolled away is well then."""
-        return self.form.has_words and self.form.lines(len(self.cells.numbers)) > self.size.height
 
     @property
     def _word_cell(self) -> int:
@@ -222,7 +217,9 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         if not form.has_words:
             first = self._numbers[cells[0] * form.each]
             label = f"{first:>{LABEL - 1}}" if line_of_row == 0 else " " * (LABEL - 1)
-            pieces += [(label, self.dim_style()), (" ", base)]
+            is_here = self.at in cells and self.has_focus and not line_of_row
+            label_style = base + self.cursor_style() if is_here else self.dim_style()
+            pieces += [(label, label_style), (" ", base)]
         for cell in cells:
             if cell > cells[0] and cell % GROUP == 0 and not form.has_words:
                 pieces.append((" ", base))
@@ -246,10 +243,11 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             return [(" ", cell_style), (sign, cell_style + style), (words, cell_style), *gap]
         is_letter, is_middle = bool(style.reverse), part == (self.form.high - 1) // 2
         if place == self.at and self.has_focus:
-            # the cursor's colour would hide that of a letter: it stands beside it, if there is room
-            sign_style = cell_style + Style(color=style.color if is_letter else None)
-            if is_letter and wide > 1:
-                sign_style = theme.sign_on_cursor(style, base)
+            # the cursor's colour would hide that of a letter: it stands beside it, if there is
+            # room, and at the begin of the line
+            sign_style = theme.sign_on_cursor(style, base) if is_letter else cell_style
+            if is_letter and wide == 1:
+                sign_style += Style(color=cell_style.color, underline=True)
             before = (bar_width - 1) // 2 if is_middle else wide
             after = " " * (wide - before - 1), cell_style
             return [(" " * before, cell_style), (sign * is_middle, sign_style), after]

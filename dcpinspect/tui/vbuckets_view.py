@@ -20,7 +20,7 @@ from dcpinspect.text import counted, escape, one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.export_choices import Choice, of_vbucket
 from dcpinspect.tui.heat_map import HeatMap
-from dcpinspect.tui.line_view import LineView, labelled
+from dcpinspect.tui.line_view import LineView, flowed, labelled
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_map import VbucketMap
 from dcpinspect.tui.view import Spot, View
@@ -148,10 +148,6 @@ class VbucketsView(View):
             end_reason = self.map.cells.end_reason(row)
             reason = f": {end_reason}" if end_reason else ""
             text_lines.append(f"  {escape(row['client'] or '')} · {stood_words(row)}{reason}\n")
-        facts = [
-            " · ".join(f"{name} {text}" for name, text in _facts(row) if text != "none")
-            for row in rows
-        ]
         notes = Text()
         for finding in map(results.findings.__getitem__, results.findings_of(number)):
             is_note = finding.severity == "note" and finding.effect_of is None
@@ -159,8 +155,9 @@ class VbucketsView(View):
             style, sign = theme.style_of(self.app, paint), self._glyphs.of_finding(finding)
             text = f"{finding.rule}: {one_line(finding.message)}"
             (notes if is_note else text_lines).append_text(labelled(sign, text, 2, width, style))
-        for fact in facts:
-            text_lines.append_text(labelled("", fact, 0, width))
+        for row in rows:
+            facts = (Text(f"{name} {text}") for name, text in _facts(row) if text != "none")
+            text_lines.append_text(flowed(Text(), facts, width)).append("\n")
         text_lines.append_text(notes).rstrip()
         return text_lines
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.sparkline import BLOCKS
 from dcpinspect.text import cells
 from dcpinspect.tui.charts import (
@@ -91,18 +92,21 @@ def test_numbers_are_short(number: int, text: str) -> None:
 
 @given(st.integers(0, 10**12), st.integers(10, 300))
 def test_no_label_of_an_axis_stands_close_to_the_end(length_ns: int, width: int) -> None:
-    text = axis(length_ns, width)
+    text = axis(time_scale(length_ns, width), length_ns)
     assert len(text) == width or length_ns < width * width
     assert width // 2 < len(text) <= width, "cells of whole columns fill the half at least"
-    assert re.search(r"(^ ?| {2})[\d.]+ s$", text) or len(text) <= len(f"{length_ns / 1e9:.9f} s")
+    assert re.search(r"(^ ?| {2})[\d.]+ (s|min|h|d)$", text) or len(text) <= len(
+        f"{length_ns / 1e9:.9f} s"
+    )
 
 
 def test_an_axis_begins_and_ends_with_the_capture() -> None:
-    text = axis(3_009_000_000, 71)
+    text = axis(time_scale(3_009_000_000, 71), 3_009_000_000)
     assert text.startswith("0.0 s ")
     assert text.endswith("2.0 s            3.009 s")
     assert "2.5 s" not in text
-    assert axis(930_000_000, 107).endswith("  0.7 s       0.8 s   0.930 s")
+    assert axis(time_scale(930_000_000, 107), 930_000_000).endswith("  0.7 s       0.8 s   0.930 s")
+    assert axis(Scale(0, 1, 61), 60).endswith("40        50       60"), "seqnos end, too"
 
 
 def test_what_came_late_stands_late() -> None:

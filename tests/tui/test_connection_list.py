@@ -37,7 +37,7 @@ def test_a_narrow_list_leaves_out_whole_columns() -> None:
         await press(app, pilot, "0", "tab", "tab")
         assert app.navigation.overview.connections.has_focus
         heading = next(line for line in screen(app).splitlines() if "client → server" in line)
-        assert heading.split()[-3:] == ["messages", "name", "found"]
+        assert heading.split()[-3:] == ["name", "messages", "found"]
 
     play("loop.pcap", scene, (80, 24))
 
@@ -67,12 +67,13 @@ def test_the_last_heading_is_whole_beside_a_scroll_bar() -> None:
     play(field("p01-bucket-missing-loop"), scene, (80, 24))
 
 
-def test_a_long_name_is_cut_before_the_bucket_takes_its_place() -> None:
+def test_names_by_which_one_chooses_come_before_numbers() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "C")
         lines = screen(app).splitlines()
         heading = next(line for line in lines if "client → server" in line)
         assert heading.split()[-3:-1] == ["name", "found"]
-        assert any("secid…  ✖ 1  ! 4" in line for line in lines)
+        assert any("secidx:orders-1   ✖ 1  ! 4" in line for line in lines)
+        assert any(" replication:nod…  " in line for line in lines), "a long one is cut"
 
     play("tour.pcapng", scene, NARROW)

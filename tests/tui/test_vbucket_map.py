@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from dcpinspect.tui import theme
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.theme import UNICODE
 from dcpinspect.tui.vbucket_map import fitting
@@ -38,11 +39,6 @@ def test_few_vbuckets_that_do_not_fit_stand_with_the_worst_first() -> None:
         vbucket_map.set_cursor(0)
         vbucket_map.bad()
         assert vbucket_map.is_bad(vbucket_map.at)
-        await pilot.resize_terminal(160, 60)
-        await press(app, pilot, "0")
-        assert not vbucket_map.is_worst_first, "all fit, so their numbers rise"
-        places = [vbucket_map._place_of(number) for number in vbucket_map.cells.numbers]
-        assert places == [*range(vbucket_map.count)]
 
     play("tour.pcapng", scene, NARROW)
 
@@ -122,5 +118,8 @@ def test_the_cursor_is_seen_in_a_map_of_one_column_cells() -> None:
             assert line[6][0] == line[5][0], "the sign stays"
             cursor = [style for _, style in line if style == line[6][1]]
             assert len(cursor) == 1, "no other cell looks like that of the cursor"
+        red = theme.style_of(app, "severity-error").color
+        assert cursor[0] is not None
+        assert cursor[0].bgcolor == red, "the cursor does not take the colour of an error"
 
     play("large.pcapng.gz", scene, NARROW)
