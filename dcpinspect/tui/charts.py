@@ -138,9 +138,7 @@ def time_scale(length_ns: int, width: int) -> Scale:
 
 
 def axis(scale: Scale, end: int) -> str:
-    """Returns the labels of an axis: round times or seqnos where they are, and the ``end`` at its
-    end.
-    """
+    """Returns the labels of an axis: round times or seqnos, and the ``end`` at its end."""
     last, text, line = end_of(scale, end), numbers(scale), ""
     if len(last) > scale.columns:
         return text.ljust(scale.columns)

@@ -121,7 +121,7 @@ class FilterInput(Input):
             text = offered.completed(self.value[: self.cursor_position])
             self.value = text + self.value[self.cursor_position :]
             self.cursor_position = len(text)
-        elif key == "escape" and offered.is_open:
+        elif key == "escape" and offered.is_open and self.value:
             offered.hide()
         else:
             return False

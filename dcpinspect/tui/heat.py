@@ -57,11 +57,6 @@ _FOUND = {severity: sign for sign, severity in SEVERITIES.items()}
 _ANSWERS = {"refused": REFUSED, "rollback": ROLLBACK}
 
 
-def _in_longer_spans(counts: Counts) -> Counts:
-    """Returns the counts with spans twice as long."""
-    return np.hstack((counts[:, ::2] + counts[:, 1::2], np.zeros_like(counts[:, ::2])))
-
-
 @dataclass(slots=True)
 class Heat:
     """The counts so far; ``feed`` takes every batch while a capture is read."""
@@ -86,7 +81,8 @@ class Heat:
         while since_ns >= SPANS * self.span_ns:
             self.span_ns *= 2
             self.used = -(-self.used // 2)
-            self.counts = _in_longer_spans(self.counts)
+            in_pairs = self.counts[:, ::2] + self.counts[:, 1::2]
+            self.counts = np.hstack((in_pairs, np.zeros_like(in_pairs)))
         self.used = max(self.used, since_ns // self.span_ns + 1)
 
     def cells(self, groups: list[tuple[int, int]], together: int) -> IntArray:

@@ -139,12 +139,8 @@ class OverviewView(View):
             + ", the worst first" * (self.map.form.has_words and self.map.count > 1)
             + (f": vb {number} {state}" if self.map.has_focus and self.map.count else "")
         )
-        alone = (
-            ""
-            if inspection.connection is None
-            else f"; connection {inspection.connection} is shown alone, Esc shows all"
-        )
-        self.connections.entitle(f"{counted(len(self._talks), 'connection')}{alone}")
+        shows_all = "" if inspection.connection is None else "; Esc shows all"
+        self.connections.entitle(f"{counted(len(self._talks), 'connection')}{shows_all}")
 
     def _verdict(self, results: Results) -> Text:
         """Returns the verdict in plain words: what is wrong, or that nothing is. Below it stands

@@ -162,7 +162,10 @@ def of_connection(results: Results, connection: int) -> Results:
     records = {
         name: table.take(_rows_of(table, connection)) for name, table in results.records.items()
     }
-    coverage = None if results.coverage is None else _coverage_of(results.coverage, connection)
+    coverage = results.coverage
+    if coverage is not None:
+        directions = [*coverage.where(lambda all_: all_.connection == connection)]
+        coverage = replace(coverage, directions=directions, left=())
     counts = results.charts.by_connection
     messages = int(counts[connection, 0]) if connection < len(counts) else 0
     series: dict[str, Any] = {
@@ -205,12 +208,6 @@ def _rows_of(table: Records, connection: int) -> RowNumbers:
             np.int64,
         )
     return table.rows_with("connection", connection)
-
-
-def _coverage_of(coverage: Coverage, connection: int) -> Coverage:
-    return replace(
-        coverage, directions=[*coverage.where(lambda all_: all_.connection == connection)], left=()
-    )
 
 
 def _looked(coverage: Coverage, messages: int, records: Mapping[str, Records]) -> LookedAt:

@@ -93,9 +93,7 @@ class Cells:
         return self._words.get(number, "")
 
     def short_words(self, number: int) -> str:
-        """Returns the state so short that it fits into a cell or a label: ``R`` and ``E`` say the
-        rest.
-        """
+        """Returns the state short enough for a cell or a label: ``R`` and ``E`` say the rest."""
         return self.words(number).removesuffix(AFTER).removeprefix(BEFORE)
 
     def mark(self, number: int, glyphs: Glyphs) -> tuple[str, str]:

@@ -25,9 +25,7 @@ GROUP = 8
 WIDEST, HIGHEST = 7, 3
 """Greatest size of a cell, with the gap behind it."""
 SMALL, LEAST_ACROSS = 128, 16
-"""Number of vbuckets up to which a map needs no room for larger cells, and least number of cells in
-a line, if they fit.
-"""
+"""Vbuckets up to which a map needs no room for large cells; least cells in a line, if they fit."""
 BESIDE_WORDS = 9
 """Width of a cell that says in words what it is, without the words, in columns."""
 _ACROSS = (128, 96, 64, 48, 32, 24, 16, 8)

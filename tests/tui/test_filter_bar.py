@@ -124,6 +124,9 @@ def test_escape_closes_completions_then_leaves() -> None:
         assert not app.packets.bar.completions.is_open
         await press(app, pilot, "escape")
         assert not app.packets.bar.is_typing
+        await press(app, pilot, "slash", "escape")
+        assert not app.packets.bar.is_typing, "where nothing is typed, it leaves at once"
+        assert not app.packets.bar.completions.is_open
 
     play("rollback.pcap", scene)
 

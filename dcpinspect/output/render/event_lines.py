@@ -568,7 +568,8 @@ def _gaps_folded(run: Sequence[VbucketEvent]) -> VbucketEvent:
         f"{last['before_seqno']}"
     )
     same = all(gap["evidence"] == first["evidence"] for gap in gaps)
-    text = f"{len(run)} gaps, {span}, {first['cause']}: {first['evidence']}{'' if same else ', …'}"
+    which = "" if same else ", the first"
+    text = f"{len(run)} gaps, {span}, {first['cause']}{which}: {first['evidence']}"
     return run[0]._replace(text=text)
 
 
