@@ -69,8 +69,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     """Number of columns of a cell."""
     amounts = np.zeros((0, 0), np.int64)
     """Number of items in each cell."""
-    _eighths = amounts
-    """How high the bar of each cell is, in eighths of a line: its share in the greatest."""
+    _eighths, _top = amounts, 8
+    """How high the bar of each cell is, and the highest one, in eighths of a line."""
     _signs = np.zeros((0, 0), np.int8)
     _wanted: tuple[int, int | None] = 0, None
     """Vbucket and time of the cursor, at first the worst; they stay when the size of the cells
@@ -114,8 +114,9 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self.amounts = self._heat.cells(self.groups, self._spans)
         self._wide = max(1, width // max(1, self.amounts.shape[1]))
         most = max(1, self.amounts.max(initial=0))
-        # an eighth less than fits, so that rows do not touch
-        self._eighths = -(-(8 * self.form.high - 1) * self.amounts // most)
+        # less than fits, so that rows stand apart
+        self._top = 8 * self.form.high - (6 if self.form.high > 2 else 1)
+        self._eighths = -(-self._top * self.amounts // most)
         place_of = np.full(max(vbuckets, default=-1) + 1, -1, np.int64)
         for line, (first, last) in enumerate(self.groups):
             place_of[first : last + 1] = line
@@ -281,7 +282,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             eighths = min(8, max(0, amount - 8 * (high - 1 - part)))
             text, style = (
                 (self._glyphs.blocks[eighths - 1] if eighths else " ") * self._wide,
-                base + self._paint(-(-8 * amount // (8 * high - 1))),
+                base + self._paint(-(-8 * amount // self._top)),
             )
             if sign and part == high - 1:
                 text = self._letter(sign) + text[1:]
