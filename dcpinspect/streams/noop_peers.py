@@ -6,7 +6,16 @@ from __future__ import annotations
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.kernels.kernel import kernel, kernel_function
-from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, nested, number
+from dcpinspect.kernels.structs import (
+    FieldPair,
+    Struct,
+    StructRows,
+    T,
+    Tables,
+    by_direction,
+    nested,
+    number,
+)
 from dcpinspect.streams.lookup import clear
 from dcpinspect.streams.records import MessageRow
 
@@ -37,7 +46,10 @@ class NoopMessage(Struct[T]):
 
     code: T = number("What it is: OTHER and those after it.")
     connection: T = number("Its connection.")
-    is_producers: T = number("Its direction is the producer's, as far as was known by then.")
+    is_producers: T = number(
+        "Whether its direction is the producer's: 1 yes, 0 no, -1 unknown by then."
+    )
+    direction: T = number("Its direction.")
     is_long: T = number("It came in several packets, so the time of its start is unknown.")
     rtt: T = number("Of an answer: nanoseconds since its request, 0 if unknown.")
     arrival: NoopRecord[T] = nested(NoopRecord, "The message itself.")
@@ -66,6 +78,9 @@ class Peer(Struct[T]):
         "An answer with another opaque, either to ``older`` or to a noop that was not captured.",
     )
     latest: NoopRecord[T] = nested(NoopRecord, "The producer's latest message.")
+    unknown_time: FieldPair[T] = by_direction(
+        "Time of the latest message that came before anything showed which side is the producer."
+    )
     consumer_time: T = number("Time of the consumer's latest message.")
     answer_time: T = number("Time of its latest answer to a noop.")
     is_double: T = number("``open`` was sent while ``older`` waited, and nothing has excused that.")
@@ -248,7 +263,7 @@ def on_answer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
 def on_lost(message: NoopMessage, peer: Peer) -> None:
     """Handles bytes of a direction that could not be read."""
     peer.unseen = max(peer.unseen, 1)
-    if message.is_producers:
+    if message.is_producers == 1:
         peer.latest.place.row = 0
     else:
         forget_open(peer)
@@ -274,9 +289,10 @@ def on_producer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
 def on_consumer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """Handles a message of the consumer."""
     time_ns = message.arrival.place.time
-    is_first = peer.consumer_time == 0 and peer.older.place.row and peer.older.place.time < time_ns
-    answers_older = message.code == ANSWER and message.arrival.opaque == peer.older.opaque
-    if is_first and not answers_older:
+    waiting = peer.older if peer.older.place.row else peer.open
+    is_first = peer.consumer_time == 0 and waiting.place.row and waiting.place.time < time_ns
+    is_its_answer = message.code == ANSWER and message.arrival.opaque == waiting.opaque
+    if is_first and not is_its_answer:
         # the capture may lack what the consumer said first: no gap tells of that
         forget_open(peer)
         peer.unseen = max(peer.unseen, 1)
@@ -305,7 +321,15 @@ def follow_noops(start: int, tables: NoopTables) -> int:
             on_lost(message, peer)
             continue
         peer.tolerance = max(peer.tolerance, message.rtt)
-        if message.is_producers:
+        if message.is_producers < 0:
+            peer.unknown_time[message.direction] = max(
+                peer.unknown_time[message.direction], message.arrival.place.time
+            )
+            continue
+        if peer.consumer_time == 0:
+            consumer = message.direction ^ message.is_producers
+            peer.consumer_time = peer.unknown_time[consumer]
+        if message.is_producers == 1:
             on_producer(tables, message, peer)
         else:
             on_consumer(tables, message, peer)

@@ -181,7 +181,10 @@ def _messages(batch: MessageBatch, state: ReadingState) -> NoopMessages:
     is_noop = (decoded.opcode == Opcode.DCP_NOOP) & ~decoded.is_server & decoded.has_magic
     table.code[indices] = np.where(is_noop, np.where(decoded.is_response, ANSWER, NOOP), OTHER)
     table.connection[indices] = batch.connection
-    table.is_producers[indices] = batch.direction == state.producers(batch.connection, batch.row)
+    table.direction[indices] = batch.direction
+    table.is_producers[indices] = _is_producers(
+        batch.direction, state.producers(batch.connection, batch.row)
+    )
     table.is_long[indices] = (batch.frame != batch.last_frame) | (batch.file != batch.last_file)
     rtt = batch.rtt_ns
     table.rtt[indices] = np.where(rtt.is_known, rtt.values, 0)
@@ -190,7 +193,12 @@ def _messages(batch: MessageBatch, state: ReadingState) -> NoopMessages:
     lost = losses.before + np.arange(len(losses))
     table.code[lost] = LOST
     table.connection[lost] = losses.connection
-    table.is_producers[lost] = losses.direction == state.producers(
-        losses.connection, batch.row[losses.before] - 1
+    table.is_producers[lost] = _is_producers(
+        losses.direction, state.producers(losses.connection, batch.row[losses.before] - 1)
     )
     return table
+
+
+def _is_producers(direction: IntArray, producer: IntArray) -> IntArray:
+    is_producers: IntArray = np.where(producer < 0, -1, direction == producer)
+    return is_producers

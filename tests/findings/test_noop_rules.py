@@ -476,6 +476,31 @@ def test_an_answer_to_a_noop_before_the_capture() -> None:
     assert check(talk) == []
 
 
+@pytest.mark.parametrize("what", ["a noop", "an answer of the server"])
+def test_the_first_bytes_of_a_consumer_may_be_missing_where_the_capture_begins_later(
+    what: str,
+) -> None:
+    """No hole tells of them: nothing of their direction is before them."""
+    talk = nooping()
+    talk.begin()
+    with talk.lost():
+        talk.send("client", encode("dcp_get_failover_log", opaque=5))
+    if what != "a noop":
+        talk.answer("dcp_get_failover_log", 5, status=1)
+    ask(talk, 8)
+    with talk.lost():
+        answer(talk, 8)
+    talk.wait(0.1)
+    talk.send("client", encode("dcp_get_failover_log", opaque=6))
+    talk.answer("dcp_get_failover_log", 6, status=1)
+    for opaque in (9, 10):
+        ask(talk, opaque)
+        talk.wait(0.1)
+        answer(talk, opaque)
+        go_on(talk, 6)
+    assert check(talk) == []
+
+
 def test_two_noops_and_an_answer_to_neither() -> None:
     """It answers the first of them, whose answer may have been on its way when the second was
     sent.
