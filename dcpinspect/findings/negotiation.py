@@ -44,6 +44,7 @@ from dcpinspect.protocol.session import CollectionsState
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
+from dcpinspect.streams.visibility import BEHIND
 from dcpinspect.tables.messages import MessageBatch
 
 FAULT = (
@@ -327,7 +328,7 @@ def _doubtful(tracker: Tracker, links: Iterable[TcpConnection]) -> dict[int, lis
     for link in links:
         row = state.connections[link.number]
         for direction in (0, 1):
-            if link.lost_at_end[direction] is not None and direction != row.producer:
+            if link.lost_at_end[direction] not in (None, BEHIND) and direction != row.producer:
                 doubtful_spans.setdefault(link.number, []).append((row.last_row[direction], ALL))
     return doubtful_spans
 

@@ -34,8 +34,10 @@ from dcpinspect.streams.verdicts import PATIENCE_NS
 
 Sight = Literal["complete", "lost", "unknown"]
 
-_BEHIND = (0, 0)
-"""Stands for what was lost behind the last message, where nobody knows how much that is."""
+BEHIND = (0, 0)
+"""Stands for what was lost behind the last packet, where nobody knows how much that is. Whoever sent
+what the capture has did not know it.
+"""
 EVER = GREATEST
 """A time later than any message."""
 _ANSWER_NS = 10_000_000
@@ -74,7 +76,7 @@ def with_unseen_ends(
     is_cut = (lost_then >= _SEVERAL) & (last_ns < last_ns.max(initial=0) - PATIENCE_NS)
     is_cut[_before_pauses(links, sessions)] = True
     return [
-        replace(link, lost_at_end=(_BEHIND, _BEHIND))
+        _ended_unseen(link)
         if not link.closed and (falls_silent or link.last_ns < came_again[_name_of(link, sessions)])
         else link
         for link, falls_silent in zip(links, is_cut.tolist(), strict=True)
@@ -85,10 +87,12 @@ def in_doubt(links: Sequence[TcpConnection]) -> list[TcpConnection]:
     """Returns connections as rules have them: where another one replaced them, their FIN or RST may
     be lost, and with it what was said last.
     """
-    return [
-        replace(link, lost_at_end=(_BEHIND, _BEHIND)) if link.closed == "replaced" else link
-        for link in links
-    ]
+    return [_ended_unseen(link) if link.closed == "replaced" else link for link in links]
+
+
+def _ended_unseen(link: TcpConnection) -> TcpConnection:
+    client_lost, server_lost = link.lost_at_end
+    return replace(link, lost_at_end=(client_lost or BEHIND, server_lost or BEHIND))
 
 
 def _before_pauses(links: Sequence[TcpConnection], sessions: Mapping[int, Session]) -> list[int]:

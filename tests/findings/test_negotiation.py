@@ -318,6 +318,16 @@ def test_a_hole_before_messages_that_were_judged_takes_it_back() -> None:
     assert (found.count, found.places[0].row) == (1, 9)
 
 
+def test_what_was_not_negotiated_is_told_though_nobody_saw_the_connection_end() -> None:
+    """What its client said last is lost, but not before what the server sent by then."""
+    case = next(case for case in CASES if case.rule == "sid-unexpected")
+    talk, stream = conversation(case)
+    case.breaks(stream)
+    talk.wait(60)
+    (found,) = of_rule(case, talk, opened("test:1", port=50_000))
+    assert (found.count, found.vbuckets) == (1, (7,))
+
+
 def test_the_unused_byte_of_deletions_is_a_length_with_the_collections_of_5_0() -> None:
     for flags, count in (
         (["include-delete-times"], 1),
