@@ -121,18 +121,17 @@ def copy_keys(data: ByteArray, start: IntArray, size: IntArray, first_bytes: Byt
 
 def events_of(
     batch: MessageBatch,
-    keys: IntArray | None = None,
+    query: EventQuery | None = None,
     connections: IntArray | None = None,
-    secrets_: tuple[int, int] = _SECRETS,
     *,
     with_values: bool = False,
 ) -> Events:
     """Returns the events of a batch.
 
-    ``keys``: only events of these streams, numbered as by ``stream_keys``. ``connections``: other
-    numbers to give to the connections of the batch. ``secrets_``: the secret numbers for hashes of
-    keys, and of values if ``with_values``.
+    ``query``: only events of its streams, with its secret numbers for hashes of keys, and of values
+    if ``with_values``. ``connections``: other numbers to give to the connections of the batch.
     """
+    secrets_ = _SECRETS if query is None else query.secrets
     decoded = batch.decoded
     seqnos = decoded.numbers.get("by_seqno")
     if seqnos is None:
@@ -143,10 +142,9 @@ def events_of(
     rows = np.flatnonzero(is_event)
     connection = batch.connection if connections is None else connections[batch.connection]
     sid = np.where(decoded.sid.is_known[rows], decoded.sid.values[rows].astype(np.int64), -1)
-    if keys is not None and len(rows):
-        is_wanted = np.isin(
-            stream_keys(connection[rows], decoded.specific[rows].astype(np.int64), sid), keys
-        )
+    if query is not None and len(rows):
+        vbucket = decoded.specific[rows].astype(np.int64)
+        is_wanted = np.isin(query.keys_of(connection[rows], vbucket, sid), query.keys)
         rows, sid = rows[is_wanted], sid[is_wanted]
     table = Events.zeros(len(rows))
     if not len(rows):
@@ -297,6 +295,9 @@ class EventQuery(Portable):
         self.keys: IntArray = stream_keys(
             streams.connection[numbers], streams.vbucket[numbers], streams.sid[numbers]
         )
+        self._with_sid = unique(
+            stream_keys(streams.connection, streams.vbucket, streams.sid)[streams.sid >= 0]
+        )
         opened_row, answered_row = streams.opened.row[numbers], streams.answered.row[numbers]
         # a request may be read before what the server had said earlier, which belongs to the stream
         # before
@@ -318,6 +319,14 @@ class EventQuery(Portable):
     def connections(self) -> IntArray:
         """Numbers of the connections that have the wanted streams."""
         return unique(self.keys >> _CONNECTION_SHIFT)
+
+    def keys_of(self, connection: IntArray, vbucket: IntArray, sid: IntArray) -> IntArray:
+        """Returns the keys of the streams that events count for, as ``lookup.key_of_message`` does:
+        one with a stream-id that no stream has is of the stream that has none.
+        """
+        keys = stream_keys(connection, vbucket, sid)
+        is_stray = (sid >= 0) & ~np.isin(keys, self._with_sid)
+        return stream_keys(connection, vbucket, np.where(is_stray, -1, sid))
 
     def on(self, connections: IntArray) -> EventQuery:
         """Returns the part of the query for streams on these connections."""
@@ -346,7 +355,7 @@ class EventQuery(Portable):
         """Returns (stream, its wanted events) for each stream that has some among ``events``."""
         if not len(events):
             return []
-        keys = stream_keys(events.connection, events.vbucket, events.sid)
+        keys = self.keys_of(events.connection, events.vbucket, events.sid)
         order = np.lexsort((events.place.row, keys))
         different, starts = np.unique(keys[order], return_index=True)
         begins, ends = (
@@ -422,15 +431,7 @@ class FoundEvents(Portable):
         """Takes the wanted events of a batch that is read again; ``connections``: the numbers that
         the query has for the batch's connections.
         """
-        self.add(
-            events_of(
-                batch,
-                self.wanted.keys,
-                connections,
-                self.wanted.secrets,
-                with_values=self.wanted.is_brief,
-            )
-        )
+        self.add(events_of(batch, self.wanted, connections, with_values=self.wanted.is_brief))
 
     def divided(self, shares: int) -> list[dict[int, Changes]]:
         """Returns the changes by stream, in shares; all of a vbucket are in the same share."""

@@ -285,6 +285,16 @@ def a_later_version_came(_: Stream, lacks: Stream) -> None:
         lacks.mutation(seqno, key)
 
 
+def a_later_version_came_under_a_stream_id(_: Stream, lacks: Stream) -> None:
+    """Which no stream has: by its opaque it is of the stream without one."""
+    changes(lacks, 2)
+    lacks.snapshot(3, 6, "memory", "checkpoint")
+    for seqno in (3, 5):
+        lacks.mutation(seqno, f"k{seqno}")
+    lacks.conversation.stream_ids, lacks.sid = True, 3
+    lacks.mutation(6, "k4")
+
+
 def the_snapshot_is_not_complete(_: Stream, lacks: Stream) -> None:
     changes(lacks, 2)
     lacks.snapshot(3, 9, "memory", "checkpoint")
@@ -303,7 +313,14 @@ def something_of_the_snapshot_was_lost(_: Stream, lacks: Stream) -> None:
     lacks.mutation(7, "k7")
 
 
-@pytest.mark.parametrize("says", [a_later_version_came, the_snapshot_is_not_complete])
+@pytest.mark.parametrize(
+    "says",
+    [
+        a_later_version_came,
+        a_later_version_came_under_a_stream_id,
+        the_snapshot_is_not_complete,
+    ],
+)
 def test_it_is_not_missing_while_a_later_version_may_stand_for_it(
     says: Callable[[Stream, Stream], None],
 ) -> None:
