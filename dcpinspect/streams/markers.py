@@ -100,6 +100,8 @@ def on_marker(state: ReadingState, message: Message, stream: Stream) -> None:
         is_merged = compare_with_snapshot(state, message, stream, state.snapshots[old], is_sure)
     if goes_on and state.snapshots[old].state == t.OPEN:
         t.set_snapshot_state(state.snapshots[old], t.CONTINUED)
+    if is_strange and old >= 0 and state.snapshots[old].state == t.OPEN:
+        t.set_snapshot_state(state.snapshots[old], t.NOT_KNOWN)  # this may go on with it
     leave_snapshot(state, message, stream, True)
     if marker.flags & DISK != 0 and marker.end > stream.disk_end:
         stream.disk_end = marker.end

@@ -65,6 +65,17 @@ def test_cut_by_whatever_ends_it_early(how: str) -> None:
     assert seen.gaps == []
 
 
+def test_unknown_when_the_next_marker_may_be_of_the_same_snapshot() -> None:
+    """A marker that runs backwards says no range: it may be that of the history."""
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "disk")
+    stream.mutation(3, "a")
+    stream.snapshot(9, 0, "disk", "history")
+    stream.mutation(9, "b")
+    assert tables(talk).snapshots[0]["state"] == "unknown"
+
+
 def test_incomplete_when_the_next_marker_comes_too_early() -> None:
     talk, stream = streaming()
     stream.snapshot(0, 5, "memory")
