@@ -496,7 +496,7 @@ class InOrder:
         self, context: Context, rounds: Sequence[int], to: int, until: int | None
     ) -> list[int]:
         """Returns the streams of a loop that led to a seqno, which is biased: its rounds, the
-        requests denied between them, and later rollbacks as far down.
+        requests denied between them, later rollbacks as far down, and later refusals that passed.
 
         ``until``: the stream before which the loop is over at the latest; None if it may go on
         until the end.
@@ -510,6 +510,9 @@ class InOrder:
             for candidate in between
             if streams.answer[candidate] in (w.A_ROLLBACK, w.A_REFUSED)
         ]
+        granted = max(
+            (n for n, candidate in enumerate(later) if context.granted[candidate]), default=0
+        )
         return [
             *rounds,
             *denied,
@@ -517,6 +520,11 @@ class InOrder:
                 candidate
                 for candidate in later
                 if streams.answer[candidate] == w.A_ROLLBACK and streams.rollback[candidate] <= to
+            ),
+            *(
+                candidate
+                for candidate in later[:granted]
+                if streams.answer[candidate] == w.A_REFUSED
             ),
         ]
 

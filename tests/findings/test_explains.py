@@ -280,6 +280,22 @@ def test_a_loop_does_not_own_requests_that_are_refused_before_or_after_it() -> N
     ] == [((7,), 2), ((8,), 1)]
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_loop_that_is_not_over_owns_later_requests_that_are_refused_for_a_time(
+    is_over: bool,
+) -> None:
+    """Else it says what to do about it, and a refusal beside it that nothing is left to do."""
+    talk = opened()
+    for _ in range(3):
+        talk.stream(7, start=150, uuid=OLD, rollback=100)
+    if is_over:
+        talk.stream(7, start=120, uuid=OLD).end("state-changed")
+    talk.stream(7, start=100, uuid=OLD, status=Status.ETMPFAIL)
+    talk.stream(7, start=100, uuid=OLD)
+    found = findings(talk)
+    assert (("rollback-loop", "stream-refused", (7,)) in effects(found)) is not is_over
+
+
 def test_a_loop_of_stream_ends_owns_these_ends_and_no_others() -> None:
     talk = opened()
     for reason in ("rollback", "too-slow", "rollback"):
