@@ -55,6 +55,7 @@ ACCOUNTS: Mapping[str, Callable[[Said], bool]] = {
 COMES_NO_MORE: Mapping[str, Collection[str]] = {
     "orphaned-vbucket": ("dcp_stream_req",),
     "rollback-not-followed": ("dcp_stream_req",),
+    "connection-closed": ("dcp_stream_req",),
     "stream-end-missing": ("dcp_stream_end",),
     "server-owes-seqno": EVENTS,
     "snapshot-stalled": EVENTS,
@@ -220,6 +221,9 @@ def _is_absent(
         if finding.connections
         else offender.connection
     )
+    is_close = finding.rule == "connection-closed"
+    if is_close and not _is_closed_by_producer(tape, connection):
+        return False
     hosts = [one.client[0] for one in tape.opened]
     opened = [one for one in tape.said if one.name == "dcp_open" and one.side == "request"]
     names = {
@@ -236,11 +240,26 @@ def _is_absent(
     )
     missing = COMES_NO_MORE[finding.rule]
     asked = {
-        (one.name, one.parts.get("vbucket"), _sid(one)) for one in later if one.side == "request"
+        (one.name, one.parts.get("vbucket"), None if is_close else _sid(one))
+        for one in later
+        if one.side == "request"
     }
     return any(
         not any((name, vbucket, finding.sid) in asked for name in missing)
         for vbucket in finding.vbuckets
+    )
+
+
+def _is_closed_by_producer(tape: Tape, connection: int) -> bool:
+    """Whether the side that stream requests were sent to closed a connection."""
+    producers = {
+        "server" if one.to_server else "client"
+        for one in tape.said
+        if one.connection == connection and one.name == "dcp_stream_req" and one.side == "request"
+    }
+    return any(
+        isinstance(one, Closed) and one.connection == connection and one.by in producers
+        for one in tape.entries
     )
 
 

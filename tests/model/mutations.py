@@ -117,6 +117,18 @@ def _sent_again_after_the_end(tape: Tape, at: int) -> list[Said] | None:
     return [said, after(said, markers[-1])]
 
 
+def _is_accepted(tape: Tape, asked: Said) -> bool:
+    """Whether this is a stream request that was granted: another one goes on with the stream that
+    is there.
+    """
+    return asked.name == "dcp_stream_req" and any(
+        one.side == "response"
+        and (one.name, one.connection, one.parts["opaque"], one.parts["status"])
+        == (asked.name, asked.connection, asked.parts["opaque"], 0)
+        for one in tape.said
+    )
+
+
 def _first_marker(tape: Tape, at: int) -> list[Said] | None:
     """Of a stream that goes on with an event."""
     said = tape.entries[at]
@@ -129,7 +141,7 @@ def _first_marker(tape: Tape, at: int) -> list[Said] | None:
         if isinstance(one, Said) and _place(one) == _place(said) and one.side == "request"
     ]
     place = own.index(said)
-    is_first = place > 0 and own[place - 1].name == "dcp_stream_req"
+    is_first = place > 0 and _is_accepted(tape, own[place - 1])
     return [] if is_first and place + 1 < len(own) and own[place + 1].name in DOCUMENTS else None
 
 

@@ -330,6 +330,7 @@ def _(talk: Talk) -> Said | None:
 def _(talk: Talk) -> Said:
     sizes = sum(len(one.data) for one in _stream(talk, 9)) + 44
     acks = [talk.acknowledge(sizes // 2), talk.acknowledge(sizes + talk.dice.below(300))]
+    talk.wait(1)  # longer than any answer took: what was acknowledged is not under way
     talk.failover_log(VB)
     return acks[1]
 
