@@ -126,11 +126,15 @@ def _on_other_branches(context: Context) -> Iterator[Occurrence]:
             (
                 earlier
                 for earlier in groups.before(number, MOST_EARLIER)
-                if streams.seen[earlier] and min(streams.first[earlier], begins[earlier]) <= start
+                if request.flags[earlier] & FROM_LATEST
+                or (streams.seen[earlier] and min(streams.first[earlier], begins[earlier]) <= start)
             ),
             None,
         )
-        if source is None or not _is_resumed_from(context, source, number):
+        # from-latest begins anew where the vbucket is, whatever the client had before
+        if source is None or not streams.seen[source]:
+            continue
+        if not _is_resumed_from(context, source, number):
             continue
         since_ns, opened_ns = _stood_until_ns(context, source, number), int(stream.opened.time)
         if context.conduct.may_have_heard(

@@ -88,7 +88,12 @@ NEW_LOG = ((NEW, 5), (OLD, 0))
 
 
 def on_another_branch(
-    *, uuid: int = NEW, start: int = 8, seconds: float = 0, rollback: int | None = None
+    *,
+    uuid: int = NEW,
+    start: int = 8,
+    seconds: float = 0,
+    rollback: int | None = None,
+    is_anew: bool = False,
 ) -> list[tuple[str, str, str]]:
     """What is said of a client that had come to 8 on the branch that ended at 5, then resumes."""
     first = opened("c:1", port=50_001)
@@ -100,6 +105,8 @@ def on_another_branch(
     second.wait(seconds)
     if rollback is not None:
         second.stream(7, start=8, uuid=OLD, rollback=rollback)
+    if is_anew:
+        second.stream(7, flags=["from-latest"], log=[(OLD, 0)]).end("state-changed")
     second.stream(7, start=start, uuid=uuid, log=NEW_LOG)
     return skipped(first, second)
 
@@ -114,6 +121,7 @@ def test_a_client_that_resumes_on_another_branch_than_that_of_its_items() -> Non
     assert on_another_branch() == [("warning", "client", OTHER_BRANCH)]
     assert on_another_branch(seconds=9, rollback=5) == [("warning", "client", OTHER_BRANCH)]
     assert on_another_branch(seconds=9) == [("note", "unknown", OTHER_BRANCH)]
+    assert on_another_branch(is_anew=True) == []  # it is where the vbucket was by then
     assert on_another_branch(uuid=OLD) == []  # a server that accepts it is at fault
     assert on_another_branch(uuid=OLD, start=5) == []
     assert on_another_branch(start=5) == []
