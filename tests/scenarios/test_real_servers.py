@@ -533,6 +533,29 @@ def test_a_packet_that_is_lost_makes_nobody_guilty_whom_the_whole_recording_does
         assert accused(tmp_path, rest) <= whole, lost
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", [2, 8, 20])
+def test_a_late_capture_without_the_first_packets_of_a_client_makes_nobody_guilty(
+    lost: int, tmp_path: Path
+) -> None:
+    """No hole shows them: nothing of their direction is before them."""
+    packets = packets_of(RECORDINGS / "6.0.5-dcp1.pcap.gz")
+    whole = {(rule, whose) for rule, _, whose in accused(tmp_path, packets)}
+    noops = [
+        number
+        for number, one in enumerate(packets)
+        if tcp_of(one).payload.startswith(bytes((0x80, Opcode.DCP_NOOP)))
+    ]
+    assert len(noops) > 9
+    for start in {at - before for at in noops[:9] for before in (0, 4)}:
+        of_clients = [
+            number for number in range(start, len(packets)) if tcp_of(packets[number]).to_server()
+        ]
+        rest = [packets[at] for at in range(start, len(packets)) if at not in of_clients[:lost]]
+        found = {(rule, whose) for rule, _, whose in accused(tmp_path, rest)}
+        assert found <= whole, start
+
+
 def test_a_server_that_may_be_older_than_7_0_is_not_blamed_for_the_end_that_it_does_not_tell(
     tmp_path: Path,
 ) -> None:
