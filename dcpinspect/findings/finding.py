@@ -256,7 +256,7 @@ class Finding:
     @property
     def in_full(self) -> Finding:
         """The finding with the messages of all its cases, of which ``places`` has some."""
-        of_cases = (place for case in self.cases for place in case.places)
+        of_cases = (message_place for case in self.cases for message_place in case.places)
         message_places = tuple(dict.fromkeys((*self.places[:1], *of_cases, *self.places)))
         return replace(
             self,

@@ -89,9 +89,8 @@ WALKS = (
             Step(
                 ("v",),
                 "`v`",
-                "On each connection, the client is rolled back to 0 (`R`), starts again, and "
-                "closes (`C`) before the"
-                " disk snapshot 0–90 is complete.",
+                "On all connections but the first, the client is rolled back to 0 (`R`) and starts "
+                "again. The server resets each one (`C`) before the disk snapshot is complete.",
                 ("rollback to 0", "disk snapshot 0–90", "connection closed"),
             ),
             Step(("e",), "`e`", "The findings about it.", ("rollback",)),

@@ -568,8 +568,8 @@ def _gaps_folded(run: Sequence[VbucketEvent]) -> VbucketEvent:
         f"{last['before_seqno']}"
     )
     same = all(gap["evidence"] == first["evidence"] for gap in gaps)
-    which = "" if same else ", the first"
-    text = f"{len(run)} gaps, {span}, {first['cause']}{which}: {first['evidence']}"
+    whose_evidence = "" if same else ", the first"
+    text = f"{len(run)} gaps, {span}, {first['cause']}{whose_evidence}: {first['evidence']}"
     return run[0]._replace(text=text)
 
 

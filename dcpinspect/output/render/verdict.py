@@ -82,8 +82,8 @@ class LookedAt:
             )
             without = without if len(without) < len(links) else frozenset()
             messages = messages - tracker.copies.messages_of(copies)
-            known = tracker.counted(links)[0].state.known_tables.streams
-            streams = len(known) - int(are_unopened(known).sum())
+            known_streams = tracker.counted(links)[0].state.known_tables.streams
+            streams = len(known_streams) - int(are_unopened(known_streams).sum())
         return cls(
             messages,
             streams,
