@@ -73,9 +73,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     """How high the bar of each cell is, and the highest one, in eighths of a line."""
     _signs = np.zeros((0, 0), np.int8)
     _wanted: tuple[int, int | None] = 0, None
-    """Vbucket and time of the cursor, at first the worst; they stay when the size of the cells
-    changes.
-    """
+    """Vbucket and time of the cursor, at first the worst; they stay when cells change size."""
 
     def show(self, results: Results, cells: Cells, first_ns: int, last_ns: int) -> None:
         """Shows the results so far. ``cells``: how the vbuckets stand. ``first_ns`` and ``last_ns``:

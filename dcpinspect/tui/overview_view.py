@@ -131,12 +131,13 @@ class OverviewView(View):
             self.fit()
         causes, inspection = self.findings.count, self.host.inspection
         self.findings.entitle(counted(causes, "finding") + ", the worst first" * (causes > 1))
-        number, share = self.map.vbucket, self.map.form.each
-        state = self.map.cells.words(number) or "not requested"
+        number, share, cells = self.map.vbucket, self.map.form.each, self.map.cells
+        has_worst = self.map.form.has_words and len({*map(cells.rank, cells.numbers)}) > 1
+        state = cells.words(number) or "not requested"
         self.map.entitle(
-            counted(len(self.map.cells.by_number), "vbucket")
+            counted(len(cells.by_number), "vbucket")
             + (f", {share} a cell" if share > 1 else "")
-            + ", the worst first" * (self.map.form.has_words and self.map.count > 1)
+            + ", the worst first" * has_worst
             + (f": vb {number} {state}" if self.map.has_focus and self.map.count else "")
         )
         shows_all = "" if inspection.connection is None else "; Esc shows all"

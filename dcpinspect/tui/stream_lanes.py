@@ -479,7 +479,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             marks = is_repeated & np.isin(columns, [*EVENTS, glyphs.tick, glyphs.end, glyphs.back])
             is_last = np.cumsum(columns[::-1] != " ")[::-1][marks] < self.scale.wide
             columns[marks] = np.where(is_last | (lane == "events"), " ", glyphs.line)
-        letters = columns.tolist()
+        line = glyphs.line * (self.scale.wide - 1)  # a head of an arrow stands beside its letter
+        letters = [*"".join(columns).replace(line + glyphs.back, glyphs.back + line)]
         return list(joined(letters, paints_of(lane, letters, glyphs)))
 
     def _findings(self, number: int) -> list[Painted]:

@@ -270,3 +270,12 @@ def test_a_narrow_title_has_the_end_of_the_stream_and_cuts_what_came() -> None:
         assert "accepted · stream end: lost-privileges, 6 " in titles[1]
 
     play("tour.pcapng", scene, (80, 24))
+
+
+def test_the_head_of_an_arrow_stands_beside_its_letter_also_in_wide_cells() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "3")
+        assert lanes_of(app).scale.wide > 1
+        assert "R◂──" in screen(app)
+
+    play("rollback.pcap", scene, (200, 50))

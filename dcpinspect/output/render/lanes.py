@@ -377,7 +377,7 @@ def events_legend() -> list[Sign]:
         "rollback answer",
         "system event",
         "state",
-        "seqno advanced",
+        "seqno_advanced message",
         "stream end",
         "connection closed",
         "branch",
