@@ -253,7 +253,7 @@ def test_the_terminal_ui_leaves_with_what_the_recorder_could_not_do(tmp_path: Pa
             told(STORIES["snapshots"](), namespace)
             terminal.wait("--write")  # the path may leave no room for the reason
             terminal.press("q")
-            terminal.wait("No space left on", "left with 2")  # the line may wrap
+            terminal.wait("dcpinspect: --write", "left with 2")  # the line may wrap
     finally:
         subprocess.run(["umount", "--lazy", disk], check=True)
 
