@@ -245,8 +245,8 @@ class InspectApp(ThemedApp):
         self._draw_progress()
 
     def on_resize(self) -> None:
-        """Fits the lines to the new width."""
-        self.draw_frame()
+        """Fits the lines to the new width, once it is known."""
+        self.call_later(self.draw_frame)
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)

@@ -6,18 +6,21 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
+import signal
 import sys
 import time
-from codecs import IncrementalDecoder, getincrementaldecoder
+from codecs import getincrementaldecoder
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from rich.console import Console
 from textual.app import App
 from textual.driver import Driver
-from textual.events import Event, Key, Paste
+from textual.events import Event, Key, Paste, Resize
 from textual.filter import LineFilter
+from textual.geometry import Size
 from textual.message_pump import MessagePump
 
 from dcpinspect.lazy_dataclass import dataclass
@@ -40,6 +43,8 @@ class Opening:
     """Path of a key log with TLS secrets for the files."""
 
 
+LEAST = Size(40, 8)
+"""What is drawn at least: a smaller terminal shows a part, and no text has room for nothing."""
 PATIENCE = 1.0
 """Greatest number of seconds that a key waits for the key before it."""
 
@@ -157,8 +162,15 @@ class ThemedApp(App[Opening | None]):
         """
         if isinstance(event, Key | Paste) and not event.is_forwarded:
             self.type_ahead.add(event)
-        else:
-            await super().on_event(event)
+            return
+        if isinstance(event, Resize):
+            event = Resize.from_dimensions(_drawn(event.size), event.pixel_size)
+        await super().on_event(event)
+
+    @property
+    def size(self) -> Size:
+        """The size that is drawn, which the terminal may not have."""
+        return _drawn(super().size)
 
     async def _listen(self) -> None:
         """Handles keys from the queue until the application ends."""
@@ -170,12 +182,12 @@ class ThemedApp(App[Opening | None]):
 
     def get_driver_class(self) -> type[Driver]:
         """Returns what reads the terminal. Typed bytes that are no UTF-8 are passed over: Textual
-        would end the application with a traceback.
+        would end the application with a traceback. It would read a terminal that has gone for ever.
         """
         driver = super().get_driver_class()
         names = vars(sys.modules[driver.__module__])
         if "getincrementaldecoder" in names:
-            names["getincrementaldecoder"] = _forgiving_decoder
+            names["getincrementaldecoder"] = _terminal_decoder
         return driver
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -210,5 +222,16 @@ class ThemedApp(App[Opening | None]):
         super()._handle_exception(error)
 
 
-def _forgiving_decoder(encoding: str) -> partial[IncrementalDecoder]:
-    return partial(getincrementaldecoder(encoding), errors="replace")
+def _drawn(size: Size) -> Size:
+    return Size(max(size.width, LEAST.width), max(size.height, LEAST.height))
+
+
+def _terminal_decoder(encoding: str) -> Callable[[], SimpleNamespace]:
+    decoder = getincrementaldecoder(encoding)("replace")
+
+    def decode(data: bytes, *, final: bool) -> str:
+        if not data:  # the end of a terminal, where nobody is told by SIGHUP
+            os.kill(os.getpid(), signal.SIGTERM)
+        return decoder.decode(data, final)
+
+    return lambda: SimpleNamespace(decode=decode)

@@ -70,7 +70,7 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
     @property
     def across(self) -> int:
         """Number of bytes in a line."""
-        return next((count for count in (16, 8) if visible_width(self) >= hex_width(count)), 4)
+        return next((count for count in (16, 8) if visible_width(self) >= 8 + 4 * count), 4)
 
     @property
     def count(self) -> int:
@@ -153,11 +153,6 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
             ("".join(letter for letter, _ in run), style)
             for style, run in groupby(letters, key=lambda one: one[1])
         ]
-
-
-def hex_width(columns: int) -> int:
-    """Returns how many terminal columns a line of so many bytes takes in hex."""
-    return 7 + 3 * columns + 1 + columns
 
 
 def _letter(cell: str) -> str:

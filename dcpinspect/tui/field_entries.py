@@ -222,7 +222,8 @@ def wrapped(text: str, width: int) -> list[str]:
             ] or [""]
             continue
         line, width_left = "", width
-        for piece in map(escape_plain, paragraph):
+        # backslashes stay: this text is read by people, not compared
+        for piece in (escape(text).replace("\\\\", "\\") for text in paragraph):
             size = cells(piece)
             if size > width_left and line:
                 lines.append(line)
@@ -230,13 +231,6 @@ def wrapped(text: str, width: int) -> list[str]:
             line, width_left = line + piece, width_left - size
         lines.append(line)
     return lines
-
-
-def escape_plain(text: str) -> str:
-    """Escapes a text as ``escape`` does, but keeps backslashes: this text is read by people, not
-    compared.
-    """
-    return escape(text).replace("\\\\", "\\") if "\\" in text else escape(text)
 
 
 def json_lines(text: str) -> Iterator[str]:

@@ -187,12 +187,9 @@ class Navigation(ContentSwitcher):
 
     def leave(self) -> None:
         """Remembers where the user is, before a jump."""
-        spot = self._spot()
+        spot = replace(self.view.spot(), connection=self.inspection.connection)
         if not self._behind or self._behind[-1] != spot:
             self._behind.append(spot)
-
-    def _spot(self) -> Spot:
-        return replace(self.view.spot(), connection=self.inspection.connection)
 
     def action_return(self) -> None:
         """Goes back to the place that the user came from."""
@@ -293,7 +290,8 @@ class Navigation(ContentSwitcher):
             hides = self.inspection.connection is not None or self.packets.filtering.text
             if hides and not self.packets.list.index.has(row):
                 self._choose(None)
-                self.packets.show_all_rows()
+                self.packets.bar.reset("")
+                self.packets.filtering.set("", None)
                 self.show_status(f"row {row} was hidden: all rows are shown; Backspace goes back")
             self.packets.show_row(row, *fields)
 
@@ -306,13 +304,6 @@ class Navigation(ContentSwitcher):
         """Goes to a vbucket on the map of vbuckets."""
         self.leave()
         self._switch("vbuckets", partial(self.vbuckets.show_map, vbucket))
-
-    def _to_first(self, condition: str) -> None:
-        rows = self.inspection.store.matching(FilterRows(parse_filter(condition)))
-        if len(rows):
-            self.to_row(int(rows[0]))
-        else:
-            self.show_status("no message at or after it")
 
     def to_bad_row(self, *, back: bool = False) -> None:
         """Goes to the next message with an error or a warning that the filter does not hide, or to
@@ -385,7 +376,12 @@ class Navigation(ContentSwitcher):
             else:
                 self.show_status(f"no finding of the rule {place.rule}")
         else:
-            self._to_first(f"{'last_frame' if place.kind == 'frame' else 'time_ns'} >= {number}")
+            column = "last_frame" if place.kind == "frame" else "time_ns"
+            rows = self.inspection.store.matching(FilterRows(parse_filter(f"{column} >= {number}")))
+            if len(rows):
+                self.to_row(int(rows[0]))
+            else:
+                self.show_status("no message at or after it")
 
 
 def _why_not_saved(notes: Notes) -> str:

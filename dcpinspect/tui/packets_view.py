@@ -203,11 +203,6 @@ class PacketsView(View):
             self.list.jump_to(spot.row)
         self._to_list()
 
-    def show_all_rows(self) -> None:
-        """Removes the filter, without a trace in its history."""
-        self.bar.reset("")
-        self.filtering.set("", None)
-
     def show_row(self, row: int, *fields: str) -> None:
         """Moves to a row, and to the first of ``fields`` that it has."""
         self.wanted_fields = fields

@@ -358,23 +358,18 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     # -- the mouse
 
-    def _place_at(self, x: int) -> int | None:
-        """Returns the place at a column of the widget; None outside the picture."""
-        if not self.tracks or not 0 <= x - LABEL < self.scale.columns:
-            return None
-        return self.scale.first + (x - LABEL) // self.scale.wide * self.scale.step
-
     def clicked(self, event: events.Click) -> None:
         """Selects the clicked stream and cell; a second click opens them."""
-        position, line = self._place_at(event.x), int(self.scroll_offset.y) + event.y - self.HEAD
-        if event.y >= self.HEAD and line < len(self._rows) and position is not None:
+        column, line = event.x - LABEL, int(self.scroll_offset.y) + event.y - self.HEAD
+        is_inside = bool(self.tracks) and 0 <= column < self.scale.columns
+        if is_inside and event.y >= self.HEAD and line < len(self._rows):
             stream = self._rows[line].track
-            is_same = self.stream == stream and self.cell == (event.x - LABEL) // self.scale.wide
+            is_same = self.stream == stream and self.cell == column // self.scale.wide
             self.stream = stream
             if is_same:
                 self.action_open()
             else:
-                self.set_cursor(position)
+                self.set_cursor(self.scale.first + column // self.scale.wide * self.scale.step)
 
     # -- what is at the cursor
 

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.statuses import Status, status_name
+from dcpinspect.reading.reading import Reading
+from tests.builders import Recorded, pcap
 from tests.encode import encode
 from tests.findings.checked import findings, found_in
 from tests.findings.test_moves import NODES
@@ -394,7 +397,8 @@ def not_mine(node: str, *, again: str = "node2", has_map: bool = True) -> list[T
     """Node 1 does not have two vbuckets; one of them is opened at another node, and perhaps node 1
     says where they are.
     """
-    first, second = opened("dcp:1"), opened("dcp:1", port=50_001)
+    noops = {"enable_noop": "true", "set_noop_interval": "30"}
+    first, second = opened("dcp:1", **noops), opened("dcp:1", port=50_001, **noops)
     second.server = "node2"
     document = {
         "vBucketServerMap": {
@@ -421,6 +425,25 @@ def test_a_vbucket_that_is_never_asked_for_at_its_node_names_that_node() -> None
         "restart the client, because until then the vbucket delivers nothing; it has to ask "
         "10.0.0.3:11210 after not_my_vbucket"
     )
+
+
+def test_a_later_capture_takes_nothing_of_it_away(tmp_path: Path) -> None:
+    paths = [str(tmp_path / name) for name in ("first.pcap", "later.pcap")]
+    for days, (path, talks) in enumerate(
+        zip(paths, (not_mine("node2"), [opened("other:1", port=50_002)]), strict=True)
+    ):
+        Path(path).write_bytes(
+            pcap(
+                Recorded(packet.data, packet.wire, packet.time_ns + days * 86_400 * 10**9)
+                for packet in packets(*talks)
+            )
+        )
+    for names in (paths[:1], paths):
+        with Reading(names) as reading:
+            reading.check()
+            for _ in reading:
+                pass
+            assert "orphaned-vbucket" in [one.rule for one in reading.findings()], names
 
 
 @pytest.mark.parametrize("node", ["node1", "node3"])

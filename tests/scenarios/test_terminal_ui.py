@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pexpect
@@ -43,6 +44,30 @@ def test_a_capture_alone_opens_it_and_every_view_fits_every_size(tmp_path: Path)
         assert re.search(r"[^-]icanon.*[^-]echo\b", seen, re.DOTALL), (
             "lines are edited and echoed again"
         )
+
+
+@pytest.mark.parametrize("size", [(3, 10), (30, 2), (4, 30), (1, 1)])
+def test_a_terminal_without_room_ends_nothing(size: tuple[int, int], tmp_path: Path) -> None:
+    with shell(tmp_path) as terminal:
+        typed(terminal, [ROLLBACK])
+        terminal.wait("1 Packets", "6 findings")
+        terminal.resize(*size)
+        for keys in (("C-p", "PageUp", "Escape"), ("/", "x", "=", "Escape"), tuple("012345C")):
+            terminal.press(*keys)
+        terminal.resize(100, 30)
+        terminal.wait("0 Overview", "5 Stats")
+
+
+def test_a_terminal_that_goes_without_a_signal_ends_it(tmp_path: Path) -> None:
+    left = tmp_path / "left"
+    with shell(tmp_path) as terminal:
+        typed(terminal, [ROLLBACK], before="trap '' HUP; ", behind=f"; echo $? > {left}; exit")
+        terminal.wait("1 Packets", "6 findings")
+    for _ in range(100):
+        if left.exists() and left.read_text():
+            break
+        time.sleep(0.1)
+    assert left.read_text() == "143\n"
 
 
 @pytest.mark.parametrize("locale", ["LC_ALL=C", "LC_ALL=de_DE.ISO-8859-1"])
