@@ -29,15 +29,15 @@ Frequent = Callable[[str], Sequence[str]]
 """Returns the most frequent values of a column in the capture."""
 
 _AT_VALUE = re.compile(
-    r"([a-z_0-9]+)\s*(?:=|<>|<=|>=|<|>|like|(?:not\s+)?in\s*\((?:\s*(?:'[^']*'|[^()',]*)\s*,)*)"
+    r"\b([a-z_0-9]+)\s*(?:=|<>|<=|>=|<|>|like|(?:not\s+)?in\s*\((?:(?:'[^']*'|[^()'])*,)?)"
     r"\s*('[^']*|[0-9]*)$",
     re.IGNORECASE,
 )
 _AT_OPERATOR = re.compile(
-    rf".*\b({'|'.join(BY_NAME)})\s+([a-z ]*|[<>=]*)$", re.IGNORECASE
+    rf".*\b({'|'.join(BY_NAME)})\s+((?:[a-z][a-z ]*)?|[<>=]*)$", re.IGNORECASE
 )  # matches after the last column name
-_WORD = re.compile(r"[A-Za-z_@][A-Za-z0-9_]*$")
-_LAST = re.compile(r"([A-Za-z_0-9]+|'[^']*'|[()]|[=<>,]+)$")
+_WORD = re.compile(r"(?<![A-Za-z0-9_])[A-Za-z_@][A-Za-z0-9_]*$")
+_LAST = re.compile(r"((?<!\w)[A-Za-z_0-9]+|'[^']*'|[()]|(?<![=<>,])[=<>,]+)$")
 _OPERATORS = {
     "=": "is",
     "<>": "is not",
@@ -82,7 +82,7 @@ def offer(text: str, frequent: Frequent) -> Offer:
         return Offer(match.start(2), _fitting(match[2], values))
     if text.count("'") % 2:
         return Offer(len(text))
-    if match := _AT_OPERATOR.search(text):
+    if match := _AT_OPERATOR.match(text):
         is_text = _is_text(BY_NAME[match[1].lower()])
         offered = (
             Completion(operator, doc)

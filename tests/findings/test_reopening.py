@@ -397,8 +397,10 @@ def not_mine(node: str, *, again: str = "node2", has_map: bool = True) -> list[T
     """Node 1 does not have two vbuckets; one of them is opened at another node, and perhaps node 1
     says where they are.
     """
-    noops = {"enable_noop": "true", "set_noop_interval": "30"}
-    first, second = opened("dcp:1", **noops), opened("dcp:1", port=50_001, **noops)
+    first, second = (
+        opened("dcp:1", port=port, enable_noop="true", set_noop_interval="30")
+        for port in (50_000, 50_001)
+    )
     second.server = "node2"
     document = {
         "vBucketServerMap": {

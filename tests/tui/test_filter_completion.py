@@ -70,3 +70,20 @@ def test_the_capture_s_own_values_make_filters(store: Store) -> None:
 def test_an_empty_store_has_no_values() -> None:
     with Store() as empty:
         assert frequent_values(empty, "vbucket") == []
+
+
+@each(
+    "typed",
+    [
+        "vbucket in (" + ", ".join(map(str, range(3000))) + ") and name ",
+        "vbucket in (" + " " * 20_000 + "(",
+        "vbucket in (" + "1," * 10_000 + "!",
+        "name in (" + "'a', " * 4000 + "!",
+        "name like 'a' and " * 1000 + "(",
+        "name" + " " * 20_000 + "(",
+        "a" * 20_000 + "!",
+        "=" * 20_000 + "!",
+    ],
+)
+def test_long_filters_are_completed_in_linear_time(typed: str) -> None:
+    offer(typed, frequent)  # quadratic patterns would take minutes, and nested ones for ever

@@ -175,7 +175,7 @@ def _in_key(key: str, otherwise: int | None) -> int | None:
 
 
 def _vbucket(name: Any) -> int:
-    text = str(name)
+    text = str(name) if isinstance(name, (int, str)) else ""
     if not (text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) <= 0xFFFF):
         raise UnreadableError("a checkpoint is of a vbucket that is no number from 0 to 65535")
     return int(text)

@@ -181,7 +181,7 @@ KINDS = tuple(
         stream-state 8.5–: PassiveStream::setupForNewStreamRequest
         stream-requested 5.0–7.6: ¦Attempting to add (?:takeover )?stream¦: <ASKED>
         stream-requested 5.0–7.6: ¦Attempting to reconnect stream¦ with <AGAIN>
-        cursor-registered 6.0–7.6: ¦ActiveStream::(?:<CURSOR>)¦ (?:with )?name ".*",?
+        cursor-registered 6.0–7.6: ¦ActiveStream::(?:<CURSOR>)¦ (?:with )?name "[^"]*",?
             .*?(?:nextSeqno|seqno):<start_seqno>\}?
         stream-sent 5.0–7.6: ¦Stream closed¦, <SENT>
         stream-closed 5.0–7.6: ¦Setting stream to dead state¦, <DEAD>

@@ -11,6 +11,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from io import BufferedReader
+from typing import Any
+
+import orjson
 
 from dcpinspect.capture.byte_source import missing
 from dcpinspect.capture.compressed import READ, decompressed
@@ -24,6 +27,26 @@ is left out, and counted.
 ENDLESS = 256 << 20
 """Size of a line in bytes at which reading stops: what has no line end by then may have none ever.
 """
+
+
+_DEEPEST = 16
+"""Greatest depth of the JSON of a line; that of servers has two levels."""
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """Returns the JSON object in a line; None for other text, and for what is nested too deep."""
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return document if isinstance(document, dict) and not _is_deep(document, _DEEPEST) else None
+
+
+def _is_deep(value: object, levels: int) -> bool:
+    members = (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    )
+    return not levels or any(_is_deep(member, levels - 1) for member in members)
 
 
 class TextFile(AbstractContextManager["TextFile", None]):

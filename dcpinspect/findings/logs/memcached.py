@@ -25,6 +25,7 @@ from dcpinspect.findings.logs.forms import (
     TextForm,
 )
 from dcpinspect.findings.logs.log_events import LEVELS, NUMBERS, ROLES, LogEvent
+from dcpinspect.findings.logs.log_lines import json_object
 from dcpinspect.protocol.flags import STREAM_END_REASONS
 
 _LIMITS = {"i64": 2**63, "u64": 2**64, "hex64": 2**64}
@@ -88,7 +89,7 @@ class MemcachedLog:
         form = JSON_FORMS.get(message)
         if not brace or (form is None and '"dcp":' not in json_text):
             return None
-        values = _object(f"{{{json_text}")
+        values = json_object(f"{{{json_text}")
         if values is None or (form is None and (form := _kind(message, values)) is None):
             return None
         event = LogEvent(self._file, number, form.event, versions=JSON_VERSIONS, text=text)
@@ -105,7 +106,7 @@ class MemcachedLog:
         if (
             text.endswith("}")
             and (brace := text.find(' {"')) > 0
-            and (named_values := _object(text[brace + 1 :])) is not None
+            and (named_values := json_object(text[brace + 1 :])) is not None
         ):
             # because texts of 8.0 and later are followed by names
             text, values = (text[:brace], named_values)
@@ -176,20 +177,12 @@ def _time_ns(whole: str, fraction: str, zone: str) -> int | None:
     )
 
 
-def _object(text: str) -> dict[str, Any] | None:
-    try:
-        document = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    return document if isinstance(document, dict) else None
-
-
 def _filled(event: LogEvent, groups: Mapping[str, str | None]) -> bool:
     """Sets the columns of an event; returns whether all numbers are ones that a column can hold."""
     for name, text in groups.items():
         if text is None or name == "text":
             continue
-        if name == "sid" and not text.isdigit():
+        if name == "sid" and not text.isdecimal():
             continue  # a stream-id of "none"
         if name == "role":
             event.role = text.lower()

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
 
-import orjson
-
 from dcpinspect.findings.logs.log_events import LogEvent
+from dcpinspect.findings.logs.log_lines import json_object
 from dcpinspect.lazy_dataclass import dataclass
 
 MOST_BRANCHES = 1024
@@ -23,14 +22,15 @@ MOST_STREAMS = 1 << 16
 """Greatest number of streams of a bucket whose statistics are gathered."""
 MOST_ENTRIES = 1 << 18
 """Greatest number of branches of all vbuckets of a bucket."""
-_BRANCH = re.compile(r"\s*vb_(\d{1,5}):(\d{1,4}):(id|seq):?\s+\"?(\d{1,20})\"?\s*")
-_SEQNO = re.compile(r"\s*vb_(\d{1,5}):(high_seqno|purge_seqno|uuid):?\s+\"?(\d{1,20})\"?\s*")
-_STREAM = re.compile(r"\s*(\S.{0,400}?):stream_(\d{1,5})_([a-z_]{1,40}):?\s+(.{1,200}?)\s*")
-_STREAM_JSON = re.compile(r"\s*(\S.{0,400}?):stream_(\d{1,5}):?\s+(\{.*\})\s*", re.DOTALL)
+_BRANCH = re.compile(r"vb_(\d{1,5}):(\d{1,4}):(id|seq):?\s+\"?(\d{1,20})\"?")
+_SEQNO = re.compile(r"vb_(\d{1,5}):(high_seqno|purge_seqno|uuid):?\s+\"?(\d{1,20})\"?")
+_STREAM = re.compile(r"(.{1,400}?):stream_(\d{1,5})_([a-z_]{1,40}):?\s+(\S.{0,200})")
+_STREAM_JSON = re.compile(r"(.{1,400}?):stream_(\d{1,5}):?\s+(\{.*\})", re.DOTALL)
+_NUMBER = re.compile(r"[0-9]{1,20}")
 _BUCKET = re.compile(r"[A-Za-z0-9_.%-]{1,100}")
-_STARS = re.compile(r"\*{20,}\s*")
+_STARS = re.compile(r"\*{20,}")
 _UNTOLD = re.compile(
-    r"\s*(?:vb_\d{1,5}:(?!high_seqno|purge_seqno|uuid)[a-z_]{1,60}|ep_[a-z_]{1,60}):?\s+\S{1,100}\s*"
+    r"(?:vb_\d{1,5}:(?!high_seqno|purge_seqno|uuid)[a-z_]{1,60}|ep_[a-z_]{1,60}):?\s+\S{1,100}"
 )
 _OF_VBUCKET = {"high_seqno": "high_seqno", "purge_seqno": "purge_seqno", "uuid": "vbucket_uuid"}
 _OF_STREAM = {
@@ -62,15 +62,15 @@ class Statistics:
         """Takes a line; returns None if it belongs to no statistics, or else the records of a
         bucket that ends with it.
         """
-        text = raw.decode("utf-8", "surrogateescape")
+        text = raw.decode("utf-8", "surrogateescape").strip()
         if _STARS.fullmatch(text):
             self._is_title = True
             return iter(())
         if self._is_title:
             self._is_title = False
-            if _BUCKET.fullmatch(text.strip()):
+            if _BUCKET.fullmatch(text):
                 done = list(self.finish())
-                self._bucket = text.strip()
+                self._bucket = text
                 return iter(done)
         return iter(()) if self._entry(number, text) else None
 
@@ -103,11 +103,8 @@ class Statistics:
                 number, matched[1], int(matched[2]), matched[3], matched[4].strip('"')
             )
         if matched := _STREAM_JSON.fullmatch(text):
-            try:
-                values = orjson.loads(matched[3])
-            except orjson.JSONDecodeError:
-                return False
-            return all(
+            values = json_object(matched[3])
+            return values is not None and all(
                 self._of_stream(number, matched[1], int(matched[2]), key, str(value))
                 for key, value in values.items()
             )
@@ -119,7 +116,7 @@ class Statistics:
             return False
         if column is None:
             return True  # because it belongs to a stream, but no column holds it
-        if column != "state" and not (value.isdigit() and int(value) < 2**64):
+        if column != "state" and not (_NUMBER.fullmatch(value) and int(value) < 2**64):
             return False
         if (name, vbucket) not in self._streams and len(self._streams) >= MOST_STREAMS:
             return False
@@ -180,5 +177,5 @@ class Statistics:
             )
             for name, member in entries.items():
                 if isinstance(member, (int, str)):
-                    is_known |= self._entry(1, f"{name} {member}")
+                    is_known |= self._entry(1, f"{name} {member}".strip())
         return is_known

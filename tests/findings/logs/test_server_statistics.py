@@ -125,6 +125,10 @@ def test_streams_of_dcp_are_read_in_all_forms_of_json() -> None:
         "a:stream_3 {not json}",
         "x" * 60_000,
         ":stream_" * 8000,
+        f"a:stream_1_a: {' ' * 60_000}{'x' * 300}",
+        "a:stream_5_start_seqno: ²",
+        f'a:stream_5: {{"start_seqno":"{"9" * 5000}"}}',
+        f'a:stream_5: {{"a":{"[" * 1010}{"]" * 1010}}}',
     ],
 )
 def test_what_is_no_statistic_is_told_apart(line: str) -> None:
