@@ -81,7 +81,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
         advice, is_elsewhere, sets = _elsewhere(context, old, number)
         skipped_text = (
             f"{width} seqno{'s' if width > 1 else ''} "
-            f"{'not in this capture' if is_elsewhere else 'never delivered'}"
+            f"{'not in this capture' if is_elsewhere else 'skipped'}"
         )
         message = f"resumed at {start}, received only to {after}: {skipped_text}"
         severity: Severity

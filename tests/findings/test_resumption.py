@@ -26,7 +26,7 @@ def test_a_client_that_resumes_above_what_it_had() -> None:
     second = opened("c:1", port=50_002)
     second.stream(7, start=11)
     (found,) = [one for one in findings(first, second) if one.rule == "resume-skipped"]
-    assert found.message == "resumed at 11, received only to 8: 3 seqnos never delivered"
+    assert found.message == "resumed at 11, received only to 8: 3 seqnos skipped"
     assert [place.connection for place in found.places] == [2, 1]
     third = opened("c:1", port=50_003)
     third.stream(7, start=8)
@@ -166,7 +166,7 @@ def test_a_client_that_reads_only_what_is_new() -> None:
         assert told == severity
         if told == "note":
             assert whose == "unknown"
-            assert message.endswith("never delivered; 11 is the high seqno that the server told it")
+            assert message.endswith("skipped; 11 is the high seqno that the server told it")
 
 
 def skipped(*talks: Told) -> list[tuple[str, str, str]]:
@@ -178,7 +178,7 @@ def skipped(*talks: Told) -> list[tuple[str, str, str]]:
     ]
 
 
-SKIPPED = ("warning", "client", "resumed at 11, received only to 8: 3 seqnos never delivered")
+SKIPPED = ("warning", "client", "resumed at 11, received only to 8: 3 seqnos skipped")
 UNSEEN = ("note", "unknown", "resumed at 11, received only to 8: 3 seqnos not in this capture")
 
 

@@ -270,7 +270,7 @@ class _Page:
             lines += self._in_full(finding)
         if level >= _ADVICE:
             lines += advice
-        return [*lines, *self._explained(finding)] if level == _FULL else lines
+        return [*lines, *self._explained(finding)] if level in (_SHORT, _FULL) else lines
 
     def _below(self, text: str) -> Iterator[str]:
         """Yields a text in lines below the first one of a finding."""
