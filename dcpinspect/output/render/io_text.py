@@ -77,31 +77,31 @@ def _lines(
     yield from (
         (line, "") for line in _rows(spans, messages, sizes, names, heads, interval_ns, bar)
     )
-    silence = 0 if end_ns is None else end_ns - first - (int(spans.max()) + 1) * interval_ns
-    if silence >= interval_ns:
-        rounded = silence // interval_ns * interval_ns
-        yield (
-            f"{'…':>14}  nothing for {duration(rounded, is_exact=True)}, to the end of the capture",
-            "",
-        )
+    last_span = max(int(spans.max()), 0 if end_ns is None else (end_ns - first) // interval_ns - 1)
+    if silent_spans := last_span - int(spans.max()):
+        silence = duration(silent_spans * interval_ns, is_exact=True)
+        yield f"{'…':>14}  nothing for {silence}, to the end of the capture", ""
     if len(heads) < len(most):
         yield (
             f"{counted(len(most) - len(heads), 'more command')} in the sums; --format csv has all",
             "dim",
         )
     yield "", ""
-    yield from _charts(names, most, spans, (messages, sizes), interval_ns, width)
+    yield from _charts(names, most, spans, last_span, (messages, sizes), interval_ns, width)
 
 
 def _charts(
     names: Sequence[tuple[str, str]],
     most: Sequence[tuple[str, str]],
     spans: IntArray,
+    last_span: int,
     counts: tuple[IntArray, IntArray],
     interval_ns: int,
     width: int | None,
 ) -> Iterator[StyledText]:
-    """Yields the charts of the most frequent commands. ``counts``: messages and bytes of rows."""
+    """Yields the charts of the most frequent commands, up to the end of the capture in
+    ``last_span``. ``counts``: messages and bytes of rows.
+    """
     labels = {
         name: f"{escape(name[0])}{'' if name[1] == 'request' else ' response'}"
         for name in most[:CHARTS]
@@ -110,10 +110,10 @@ def _charts(
     beside = widest if width is None else max(10, min(widest, width - 42))
     per_block = " a block" if width is None or width >= WIDE else ""
     sparks = SPARKS if width is None else max(10, width - beside - _BESIDE - len(per_block))
-    low, high = int(spans.min()), int(spans.max())
-    length = block_ns(high - low + 1, interval_ns, sparks)
+    low = int(spans.min())
+    length = block_ns(last_span - low + 1, interval_ns, sparks)
     together = length // interval_ns
-    blocks = -(-(high - low + 1) // together)
+    blocks = -(-(last_span - low + 1) // together)
     wide = max(1, sparks // blocks)  # columns of a block
     yield (
         f"a block{f' of {wide} columns' if wide > 1 else ''} is "

@@ -47,6 +47,14 @@ def test_charts_have_a_block_for_each_span() -> None:
     assert f"{'▁' * 20}{' ' * 20}{'█' * 20}  at most" in chart
 
 
+def test_charts_end_with_the_capture() -> None:
+    rows = records((0, "get", 4), (1, "get", 4))
+    end_ns = rows.values("time")[0] + 6 * S
+    lines = [line for line, _ in io_lines(rows, S, width=None, end_ns=end_ns)]
+    assert lines[4].endswith("nothing for 4 s, to the end of the capture")
+    assert any(f"{'█' * 20}{' ' * 40}  at most" in line for line in lines)
+
+
 def test_nothing_has_no_lines() -> None:
     assert shown() == []
 
