@@ -43,7 +43,7 @@ class Opening:
     """Path of a key log with TLS secrets for the files."""
 
 
-LEAST = Size(40, 8)
+LEAST = Size(20, 5)
 """What is drawn at least: a smaller terminal shows a part, and no text has room for nothing."""
 PATIENCE = 1.0
 """Greatest number of seconds that a key waits for the key before it."""
