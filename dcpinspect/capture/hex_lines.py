@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
+from dcpinspect.capture.packet_walk import MAX_PACKET
 from dcpinspect.lazy_dataclass import dataclass
 
 Lines = Iterator[tuple[int, str]]
@@ -191,8 +192,9 @@ def dump(lines: Lines) -> Iterator[HexPiece]:
             if data:
                 yield finished_frame()
             begun = number
-        if start != len(data):
-            yield LineProblem(number, f"offset {start} where {len(data)} was to come")
+        if start != len(data) or start >= MAX_PACKET:
+            expected = len(data) % MAX_PACKET
+            yield LineProblem(number, f"offset {start} where {expected} was to come")
             data.clear()
             continue
         data += bytes.fromhex(grouped[2]) if grouped is not None else _row(text, match.end())

@@ -123,6 +123,18 @@ def test_a_place_without_a_form_is_told(tmp_path: Path) -> None:
         ]
 
 
+def test_offsets_that_never_begin_again_make_no_endless_packet(tmp_path: Path) -> None:
+    path, size = tmp_path / "dump.txt", 1 << 18
+    path.write_text(
+        f"{grouped(IP_PACKET + bytes(size - len(IP_PACKET) + 16))}\n{grouped(IP_PACKET)}\n"
+    )
+    with open_capture(path) as capture:
+        assert sum(map(len, capture)) == 1
+        assert [one.what for one in capture.problems] == [
+            f"line {size // 16 + 1}: offset {size} where 0 was to come"
+        ]
+
+
 def test_long_lines_take_no_memory(tmp_path: Path) -> None:
     path = tmp_path / "dump.txt"
     with path.open("wb") as file:

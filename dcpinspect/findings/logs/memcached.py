@@ -164,7 +164,7 @@ def _kind(message: str, values: Mapping[str, Any]) -> JsonForm | None:
 
 
 def _time_ns(whole: str, fraction: str, zone: str) -> int | None:
-    """Returns nanoseconds since 1970; None if there is no such time."""
+    """Returns nanoseconds since 1970; None if there is no such time, or 64 bits do not hold it."""
     try:
         moment = datetime.fromisoformat(whole).replace(tzinfo=UTC)
         if zone != "Z":
@@ -172,9 +172,9 @@ def _time_ns(whole: str, fraction: str, zone: str) -> int | None:
             moment = moment - ahead if zone[0] == "+" else moment + ahead
     except (ValueError, OverflowError):
         return None
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1) * 10**9 + int(
-        fraction.ljust(9, "0")
-    )
+    seconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
+    time_ns = seconds * 10**9 + int(fraction.ljust(9, "0"))
+    return time_ns if abs(time_ns) < 2**63 else None
 
 
 def _filled(event: LogEvent, groups: Mapping[str, str | None]) -> bool:

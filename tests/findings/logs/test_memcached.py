@@ -486,6 +486,8 @@ def test_lines_about_other_things_are_counted_apart() -> None:
         f"{TIME} LOUD something",
         "2026-13-01T10:00:00.250000+01:00 INFO x",
         "0001-01-01T00:00:00.0+23:59 INFO x",
+        "0001-01-01T00:00:00.0Z INFO x",
+        "2263-01-01T00:00:00.0Z INFO x",
         b"\xff\x00" * 500,
     ],
 )
