@@ -207,7 +207,7 @@ VBUCKETS = RecordTable(
         connections numbers: connections that asked for it
         streams i64: all streams, also refused ones
         requested_end u64: of the newest stream
-        first_seqno u64: first seqno received
+        first_seqno u64: least seqno received, of all streams
         last_seqno u64: greatest seqno of the newest stream that received any
         high_seqno u64: high seqno that the server sent last, which later items may exceed; null if it
             sent none

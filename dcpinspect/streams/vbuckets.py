@@ -15,7 +15,7 @@ from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Amounts, as_integers
 from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers
-from dcpinspect.streams.records import FILE_SHIFT, Streams
+from dcpinspect.streams.records import FILE_SHIFT, GREATEST, Streams
 from dcpinspect.streams.server_reports import LATEST, Reports
 from dcpinspect.streams.state import KnownTables, unbiased
 from dcpinspect.streams.table_columns import VBUCKETS
@@ -45,8 +45,8 @@ def vbucket_records(
     count, begin, numbers = groups.counts, groups.begins, _in_order(streams, groups)
     newest = numbers[begin + count - 1]
     stream_indices, has_any = np.arange(len(numbers)), streams.seen[numbers] > 0
-    first = np.minimum.reduceat(np.where(has_any, stream_indices, len(numbers) - 1), begin)
     last = np.maximum.reduceat(np.where(has_any, stream_indices, 0), begin)
+    least = np.minimum.reduceat(np.where(has_any, streams.first[numbers], GREATEST), begin)
     received = np.logical_or.reduceat(has_any, begin)
 
     def total(values: IntArray | BoolArray) -> NumberColumn:
@@ -84,7 +84,7 @@ def vbucket_records(
         "requested_end": NumberColumn(
             unbiased(request.end[newest]), request.is_captured[newest] != 0
         ),
-        "first_seqno": NumberColumn(unbiased(streams.first[numbers[first]]), received),
+        "first_seqno": NumberColumn(unbiased(least), received),
         "last_seqno": latest,
         "high_seqno": NumberColumn(high_seqno, is_reported),
         "behind": NumberColumn(

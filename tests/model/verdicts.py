@@ -325,7 +325,7 @@ def vbuckets(tables: Tables) -> list[Record]:
                 "connections": sorted({stream.connection for stream in streams}),
                 "streams": len(streams),
                 "requested_end": newest["requested_end"],
-                "first_seqno": _first(streams),
+                "first_seqno": _least(streams),
                 "last_seqno": _of_any(streams[::-1], "last_seqno"),
                 "bytes": OneOf(
                     sum(s.bytes for s in streams), sum(s.bytes + 2 * s.prepares for s in streams)
@@ -354,11 +354,16 @@ def _counts(causes: Sequence[Any]) -> OneOf:
     return OneOf(*counts)
 
 
-def _first(streams: Sequence[Stream]) -> OneOf:
-    """What was received first, or the least of all."""
-    heard = [stream.record["first_seqno"] for stream in streams if stream.seqnos or stream.advanced]
-    least = [min(value for value in first.values if value is not None) for first in heard]
-    return OneOf(*(heard[0].values if heard else [None]), min(least, default=None))
+def _least(streams: Sequence[Stream]) -> OneOf:
+    """The least of what was received on any stream, for every choice that is left open."""
+    firsts = [
+        [seqno for seqno in stream.record["first_seqno"].values if seqno is not None]
+        for stream in streams
+        if stream.seqnos or stream.advanced
+    ]
+    greatest = min(map(max, firsts), default=None)
+    least = [seqno for seqnos in firsts for seqno in seqnos if seqno <= greatest]
+    return OneOf(*least or [None])
 
 
 def _of_any(streams: Sequence[Stream], key: str) -> Any:

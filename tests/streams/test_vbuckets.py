@@ -163,3 +163,15 @@ def test_an_old_high_seqno_does_not_say_how_far_a_client_is_behind() -> None:
     stream.mutation(50, "k")
     (vbucket,) = tables(talk).vbuckets
     assert (vbucket["last_seqno"], vbucket["high_seqno"], vbucket["behind"]) == (50, 31, None)
+
+
+def test_the_first_seqno_is_the_least_that_any_stream_received() -> None:
+    one, other = opened("kafka:1"), opened("kafka:2", port=50_001)
+    later = one.stream(7, start=4)
+    later.snapshot(4, 5, "memory")
+    later.mutation(5, "k")
+    one.close()
+    earlier = other.stream(7, start=0)
+    earlier.snapshot(0, 1, "disk")
+    earlier.mutation(1, "k")
+    assert tables(one, other).vbuckets[0]["first_seqno"] == 1
