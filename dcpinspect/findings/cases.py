@@ -18,6 +18,8 @@ from dcpinspect.text import counted
 
 MOST_PLACES = 24
 """Messages that a finding of several cases names: each case has its turn."""
+EACH = " on each vbucket"
+"""What follows numbers that are the same in every case of a finding, and are of one vbucket."""
 FEW = 3
 """Values that differ between the cases of a finding, and are named."""
 _VALUE = re.compile(
@@ -181,8 +183,9 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     last = max(case.last_time_ns for case in cases)
     messages = [case.message for case in cases]
     summary = added_up(messages) if rule.adds_up else in_common(messages, heaps[0].first.shared)
+    is_of_each = rule.of_each and summary == messages[0] and len(vbuckets) > 1
     on = (
-        [f"{len(vbuckets):,} vbuckets"]
+        [f"{'each of ' * is_of_each}{len(vbuckets):,} vbuckets"]
         if len(vbuckets) > 1
         else [f"vb {vbuckets[0]}"]
         if vbuckets
@@ -198,7 +201,7 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     return replace(
         first_case,
         next=_advice(heaps) or rule.next,
-        what=summary,
+        what=summary + EACH * is_of_each,
         message=f"{summary} on {' of '.join(on + scope)}{time}: {listed}"
         if on + scope
         else summary,

@@ -221,7 +221,7 @@ class Finding:
     """Names of the captures that ``places`` count, if a ``Recording`` gives the finding."""
 
     def __repr__(self) -> str:
-        return f"<{self.severity} {self.rule}, {self.where}: {self.message}>"
+        return f"<{self.severity} {self.rule}, {self.where}: {self.what or self.message}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns what ``dcpinspect check --format json`` prints of it, as Python objects."""

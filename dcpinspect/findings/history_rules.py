@@ -48,6 +48,7 @@ RULES = rules(
             the request that 'dcpinspect rollbacks' shows
         causes: purge uuid stream-end repeated
         reports: couchbase/sync_gateway#6170, MB-27604, MB-27800, MB-56084
+        of_each: yes
         cost: client, loops, loop, lasts
         fields: status start_seqno
     wrong-failover-entry stream warning consumer

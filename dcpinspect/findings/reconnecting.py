@@ -52,6 +52,7 @@ RULES = rules(
         causes: {BY_CLIENT} {BY_SERVER} {RESET} {CLOSED} {ENDED_EARLY} {FINISHED}
         whose: server for {BY_SERVER}, unknown for {RESET}, client for {BY_CLIENT}, consumer for
             {CLOSED} {ENDED_EARLY} {FINISHED}
+        of_each: yes
         cost: client, begins again and again, begin again and again, lasts
     """
 )

@@ -95,6 +95,8 @@ class Rule:
     """Public reports of the same trouble."""
     adds_up: bool = False
     """Whether all numbers in its messages count something, so that several cases add up."""
+    of_each: bool = False
+    """Whether the numbers in its messages are of one vbucket, also where several have the same."""
     needs: tuple[Need, ...] = ()
     """What the tracker has to follow for the rule."""
     fields: tuple[str, ...] = ()
@@ -156,7 +158,7 @@ def _rule(name: str, family: str, severity: str, blamed: str = "", /, **lines: s
     for name_of_words in ("causes", "needs", "fields", "silences"):
         values[name_of_words] = words_of(lines.get(name_of_words, ""))
     values["reports"] = tuple(filter(None, lines.get("reports", "").split(", ")))
-    for name_of_choice in ("adds_up", "in_stream"):
+    for name_of_choice in ("adds_up", "of_each", "in_stream"):
         values[name_of_choice] = name_of_choice in lines
     by_cause = [part.partition(" for ") for part in lines.get("whose", "").split(", ")]
     values["whose"] = blamed or {

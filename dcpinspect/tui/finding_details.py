@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.text import Text
 
 from dcpinspect.errors import DcpInspectError
+from dcpinspect.findings.cases import EACH
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
 from dcpinspect.output.render.finding_text import effects_in_words, place_of, when_and_whose
@@ -108,7 +109,7 @@ def _that_differ(finding: Finding) -> Sequence[Finding]:
         {getattr(case, name) for case in finding.cases}
         for name in ("connections", "vbuckets", "message")
     )
-    is_said = messages == {finding.what or finding.message}
+    is_said = messages == {(finding.what or finding.message).removesuffix(EACH)}
     is_said &= all(case.sid == finding.sid for case in finding.cases)
     return () if is_said and 1 in (len(connections), len(vbuckets)) else finding.cases
 

@@ -61,6 +61,10 @@ def test_the_story_of_a_loop() -> None:
     ]
     assert loops == [("purge", (30, 31), (2, 3, 4, 5), "rolled back 4 times to 0")]
     (loop,) = [one for one in found if one.rule == "rollback-loop"]
+    numbers = "rolled back 4 times to 0 in 30 ms, 86 items sent again on each"
+    assert loop.message == f"{numbers} of 2 vbuckets of 4 connections: 30–31"
+    assert loop.what == f"{numbers} vbucket"
+    assert repr(loop) == f"<error rollback-loop, 2 vbuckets, connections 2–5: {loop.what}>"
     assert [
         (case.vbuckets, case.message[-19:], case.facts["items sent again"]) for case in loop.cases
     ] == [
