@@ -196,12 +196,15 @@ def _known_cases(path: str) -> dict[BaselineKey, int]:
     """Reads the cases of an earlier ``check --format json`` or ``ndjson``. Raises UsageError."""
     import orjson
 
+    from dcpinspect.capture.byte_source import missing
     from dcpinspect.findings.rule import SEVERITIES
 
     try:
         check_is_file(path)
         with open(path, "rb") as file:
             text = file.read(MOST_BASELINE + 1)
+    except FileNotFoundError:
+        raise UsageError(f"--baseline {missing(path)}") from None
     except OSError as error:
         raise UsageError(f"--baseline {escape(path)}: {error.strerror}") from error
     if len(text) > MOST_BASELINE:

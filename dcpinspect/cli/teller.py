@@ -289,8 +289,9 @@ class Teller:
         for finding in sorted(shown_findings, key=lambda finding: words[finding.id][0]):
             self._write_finding(reading, finding, words[finding.id][0])
         self._output.flush()
-        for finding in findings:  # the worst come first
+        for finding in shown_findings:
             self.counts[finding.severity] += 1
+        for finding in findings:  # the worst come first
             self.is_over |= not self._manner.stops.isdisjoint((finding.rule, finding.severity))
             if finding.effect_of not in ids:
                 self._hand_over(reading, finding, *words[finding.id], now_ns)

@@ -207,8 +207,14 @@ class SavedPackets(Choices):
 
         around_ns, folder = length(self.save_around, "--save-around"), self.save_to
         if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
-            problem = "cannot be written to" if os.path.isdir(folder) else "is not a directory"
-            raise UsageError(f"--save-to {escape(folder)}: {problem}; name a directory")
+            problem = (
+                "cannot be written to; name another directory"
+                if os.path.isdir(folder)
+                else "is not a directory; name one"
+                if os.path.exists(folder)
+                else "there is no such directory; make it with mkdir, or check the name"
+            )
+            raise UsageError(f"--save-to {escape(folder)}: {problem}")
         rights.be_private()
         return RecentPackets(
             folder,

@@ -264,7 +264,7 @@ def test_an_empty_baseline_knows_nothing(
     [
         (
             ["--baseline", "/nowhere/base.json"],
-            "--baseline /nowhere/base.json: No such file or directory",
+            "--baseline /nowhere/base.json: there is no such file; check the name",
         ),
         (["--baseline", LOOP], f"--baseline {LOOP}: not what check --format json writes"),
         (["--vbucket", "x"], "--vbucket 'x': 'x' is no number"),

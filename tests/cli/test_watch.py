@@ -364,7 +364,7 @@ def test_an_interface_is_watched_until_a_signal(number: int, tmp_path: Path) -> 
         ),
         (
             ["-", "--save-around", "1s", "--save-to", "/nowhere"],
-            "--save-to /nowhere: is not a directory; name a directory",
+            "--save-to /nowhere: there is no such directory; make it with mkdir, or check the name",
         ),
         (
             ["-", "--save-max", "3"],
@@ -459,6 +459,14 @@ def test_what_an_answer_contradicts_within_the_time_to_settle_is_not_told(name: 
     }
     assert {(one["rule"], one["cause"], one["severity"]) for one in found} == final
     assert ("rollback", "unknown", "note") not in final
+
+
+def test_the_last_line_counts_the_lines_that_were_told_and_no_effects() -> None:
+    with watching("-") as running:
+        running.put((SAMPLES / "loop.pcap").read_bytes())
+        lines = running.end()
+    assert len(lines) == 3
+    assert running.told[-1].endswith("told 1 error, 2 notes")
 
 
 def test_what_no_message_shows_has_the_time_of_its_connection() -> None:
