@@ -44,11 +44,18 @@ _SHOWN = 60
 """Number of columns of an unknown text that the error repeats."""
 _MAGICS = tuple(bytes([magic]) for magic in MAGIC_DOCS)
 _FLAGS = {
-    "DCP open": OPEN_FLAGS,
-    "stream request": STREAM_FLAGS,
-    "snapshot marker": SNAPSHOT_FLAGS,
-    "OSO snapshot": OSO_FLAGS,
+    "a DCP open": OPEN_FLAGS,
+    "a stream request": STREAM_FLAGS,
+    "a snapshot marker": SNAPSHOT_FLAGS,
+    "an OSO snapshot": OSO_FLAGS,
 }
+_SHORT_NAMES = {
+    "nmvb": "not_my_vbucket",
+    "tmpfail": "etmpfail",
+    "dedup": "deduplicated",
+    "hsn": "high seqno",
+}
+"""Names that people say, and what stands for it in messages and tables."""
 
 
 def explained(text: str) -> list[str]:
@@ -76,7 +83,8 @@ def explain(text: str) -> list[str] | None:
     """Returns lines about a name, a number or bytes, with every meaning of an ambiguous one; None
     if the text is none of these.
     """
-    word = text.strip()
+    asked = text.strip()
+    word = _SHORT_NAMES.get(asked.lower(), asked)
     commands = _commands(word)
     # a number from DCP is more likely one of DCP's commands, or a status, than another command
     meanings = {
@@ -89,15 +97,18 @@ def explain(text: str) -> list[str] | None:
         "the flag": _flags(word),
         "the word": _words(word),
     }
-    if meanings["the word"] and (rules := _rules_with_cause(word)):
+    is_of_messages = any(
+        meanings[kind] for kind in ("the command", "the command ", "the control key", "the rule")
+    )
+    if not is_of_messages:
+        meanings["the column"] = _columns(word)
+    if (meanings["the word"] or meanings["the status"]) and (rules := _rules_with_cause(asked)):
         rule_names = ", ".join(rule.id for rule in rules)
-        meanings["the cause"] = [[f"{_joined(word, '-')}: a cause in findings of {rule_names}"]]
+        meanings["the cause"] = [[f"{_joined(asked, '-')}: a cause in findings of {rule_names}"]]
     if not any(meanings.values()) and word.lower().endswith("s"):
         singular = word[:-3] + "y" if word.lower().endswith("ies") else word[:-1]
         if (lines := explain(singular)) is not None:
             return lines  # several of what has a name
-    if not any(meanings.values()):
-        meanings["the column"] = _columns(word)
     if not any(meanings.values()):
         meanings["the cause"] = _causes(word)
     if not any(meanings.values()):
@@ -376,7 +387,7 @@ def _joined(word: str, by: str) -> str:
 def _flags(word: str) -> list[list[str]]:
     name = _joined(word, "-")
     return [
-        [f"{bit.name}: flag 0x{bit.mask:x} of a {message_name}", f"  {bit.doc}"]
+        [f"{bit.name}: flag 0x{bit.mask:x} of {message_name}", f"  {bit.doc}"]
         for message_name, bits in _FLAGS.items()
         for bit in bits
         if bit.name == name
@@ -402,7 +413,11 @@ def _columns(word: str) -> list[list[str]]:
     for table, columns in PIPELINE.items():
         if name in columns:
             docs.setdefault(columns[name], []).append(f"{table} of a pipeline")
-    return [[f"{name}: column of {', '.join(names)}", f"  {doc}"] for doc, names in docs.items()]
+    return [
+        [f"{name}: column of {', '.join(names)}", f"  {doc}"]
+        for doc, names in docs.items()
+        if doc != name.replace("_", " ")  # says nothing
+    ]
 
 
 def _features(word: str) -> list[list[str]]:

@@ -360,11 +360,14 @@ word of dcpinspect
     p95: 95 in 100 values are at most this
     p99: 99 in 100 values are at most this
     command: what a message asks for, by its opcode
+    request: a message that asks for something; timelines (Q) tell the requests of streams
     response: a message that answers a request, by the same opaque
     least: the smallest of the values
     greatest: the largest of the values
     most: the largest of the values
     traffic: of info: how many packets, connections, messages and streams there are
+    fields: of a message as JSON: its parts in wire order, which hold every byte of it
+    meaning: of a field as JSON: what its value says, in words
     schema: the name and version of the contract of a JSON record; dcpinspect schema prints the
         contract
     recovered: of a finding: the client has the streams or answers again that it had lost

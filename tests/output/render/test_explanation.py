@@ -277,3 +277,32 @@ def test_a_rule_in_words() -> None:
     lines = list(rule_lines(RULES["bad-stream-range"]))
     assert lines[0] == "bad-stream-range: error of the family stream"
     assert any("JDCP-95" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("NMVB", "not_my_vbucket: status 0x0007"),
+        ("dedup", "deduplicated: cause of a gap"),
+        ("HSN", "high seqno: word of DCP"),
+        ("TMPFAIL", "etmpfail: status 0x0086"),
+        ("request", "request: word of dcpinspect"),
+        ("fields", "fields: word of dcpinspect"),
+        ("meaning", "meaning: word of dcpinspect"),
+        ("starts", "starts: column of connections"),
+        ("controls", "controls: column of connections"),
+    ],
+)
+def test_what_people_say_is_explained_by_what_it_stands_for_first(said: str, meant: str) -> None:
+    assert titles(said)[0] == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "table"), [("collections", "streams"), ("tls", "connections"), ("behind", "vbuckets")]
+)
+def test_a_column_is_explained_beside_what_else_has_its_name(name: str, table: str) -> None:
+    assert titles(name)[-1] == f"{name}: column of {table}"
+
+
+def test_a_flag_has_the_article_of_its_message() -> None:
+    assert titles("start") == ["start: flag 0x1 of an OSO snapshot"]
