@@ -82,12 +82,18 @@ class Answer:
 
 
 def short(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a record without the keys that say nothing: no value, or an empty one."""
+    """Returns a record without the keys that say nothing, at any depth: no value, or an empty one."""
     return {
-        name: value
+        name: _short_value(value)
         for name, value in record.items()
         if name != "schema" and value not in (None, "", [], {})
     }
+
+
+def _short_value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return short(value)
+    return [_short_value(element) for element in value] if isinstance(value, list) else value
 
 
 def _clipped(text: str, room: int) -> str:

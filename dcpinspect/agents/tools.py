@@ -66,6 +66,7 @@ _OF_FINDING = words_of(
 )
 _CLOCK = "Times are seconds since the first packet of the captures; Stream is # and its ordinal."
 _FOR_TOOLS = {
+    "'dcpinspect info --format json' has all": "the data has all",
     "with 'dcpinspect timeline --vbucket N --messages'": "with the tool messages, by vbucket",
     "'dcpinspect rollbacks'": "the table rollbacks",
     "'dcpinspect explain STATUS'": "the tool explain",
@@ -95,17 +96,15 @@ class Tools:
         """What is in captures: time, clients, servers, buckets, vbuckets, how complete, how many
         findings. Ask this first. Without captures, lists all that can be asked about.
         """
-        info, severities = (
-            self._recording.info(),
-            [
-                finding.severity
-                for finding in self._recording.findings()
-                if finding.effect_of is None
-            ],
-        )
+        info, findings = self._recording.info(), self._recording.findings()
+        severities = [finding.severity for finding in findings if finding.effect_of is None]
         counts = {name: severities.count(name) for name in SEVERITIES if name in severities}
         lines = [line for line in str(info).splitlines() if not line.startswith("next ")]
         of_severity = [f"{count} of severity {name}" for name, count in counts.items()]
+        effects = len(findings) - len(severities)
+        if effects:
+            counts["effects"] = effects
+            of_severity.append(f"{counted(effects, 'effect')} of them")
         lines.append(f"findings  {', '.join(of_severity) or 'none'}")
         problems = [
             str(DamagedCapture(problem.file, problem.what, offset=problem.offset))
@@ -115,7 +114,7 @@ class Tools:
             "damage",
             [({"text": problem}, problem) for problem in problems],
             about={**short(info), "findings": counts, "next": "findings, of the same captures"},
-            title="\n".join(lines),
+            title=_for_tools("\n".join(lines)),
         )
 
     def findings(
@@ -248,7 +247,7 @@ class Tools:
         cases, case_lines = self._cases(lambda case: row in [place.row for place in case.places])
         return Answer(
             "message",
-            [(message.to_dict(values=_VALUE), str(message))],
+            [(short(message.to_dict(values=_VALUE)), str(message))],
             1,
             about={"findings": cases},
             title="\n".join(case_lines),
@@ -329,7 +328,8 @@ class Tools:
             for case in filter(is_about, finding.case_of_each):
                 message, rows = case.message, [message_place.row for message_place in case.places]
                 cases.append({"rule": rule, "severity": severity, "message": message, "rows": rows})
-                lines.append(f"{severity} {rule}: {message}; rows {ranges(sorted({*rows}))}")
+                noun = "row" if len({*rows}) == 1 else "rows"
+                lines.append(f"{severity} {rule}: {message}; {noun} {ranges(sorted({*rows}))}")
         return cases, lines
 
 

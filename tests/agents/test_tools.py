@@ -350,3 +350,43 @@ def test_errors_are_the_sentences_of_the_command_line() -> None:
         )
 
     talk(body, SAMPLES)
+
+
+def answer(capture: str, tool: str, **given: Any) -> tuple[dict[str, Any], str]:
+    """Data and text of an answer about a sample."""
+    with dcpinspect.open(SAMPLES / capture) as recording:
+        tools = Tools(recording, Question())
+        return getattr(tools, tool)(**given).bounded(0, 100_000)  # type: ignore[no-any-return]
+
+
+def test_info_counts_effects_and_names_no_command() -> None:
+    data, told = answer("orphans.pcap", "info")
+    assert data["findings"] == {"error": 2, "note": 4, "effects": 2}
+    assert "4 of severity note, 2 effects of them" in told
+    told = answer("tour.pcapng", "info")[1]
+    assert "and 4 more clients; the data has all" in told
+    assert "'dcpinspect " not in told
+
+
+def without_value(record: Any) -> list[str]:
+    """The keys without a value, at any depth."""
+    if isinstance(record, list):
+        return [name for element in record for name in without_value(element)]
+    if not isinstance(record, dict):
+        return []
+    empty = [name for name, value in record.items() if value in (None, "", [], {})]
+    return empty + [name for value in record.values() for name in without_value(value)]
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"), [("info", {}), ("message", {"row": 100}), ("vbucket", {"vbucket": 7})]
+)
+def test_keys_without_a_value_are_left_out_at_any_depth(tool: str, given: dict[str, int]) -> None:
+    data = answer("rollback.pcap", tool, **given)[0]
+    assert not {*without_value(data)} - {"damage", "findings"}  # which are answers
+
+
+def test_one_row_is_no_rows() -> None:
+    told = answer("orphans.pcap", "vbucket", vbucket=40)[1]
+    assert re.search(r"; row \d+$", told, re.MULTILINE)
+    assert not re.search(r"; rows \d+$", told, re.MULTILINE)
