@@ -7,6 +7,7 @@ row: its bytes, and every field.
 from __future__ import annotations
 
 import json
+import operator
 import os
 import sys
 import warnings
@@ -23,7 +24,7 @@ from dcpinspect.capture.byte_source import STDIN
 from dcpinspect.capture.folders import with_folders
 from dcpinspect.capture.open import FileDamage
 from dcpinspect.coverage import Coverage
-from dcpinspect.errors import CaptureError, UsageError
+from dcpinspect.errors import CaptureError, ClosedError, UsageError
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.finding_records import CONTRACTS, needs_rules
 from dcpinspect.findings.registry import RULES
@@ -234,22 +235,13 @@ class Recording:
         tls_search: int | None = None,
         redactor: Redactor | None = None,
     ) -> None:
-        self.paths = tuple(
-            with_folders(
-                [
-                    os.fspath(path)
-                    for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)
-                ]
-            )
-        )
+        self.paths = tuple(with_folders(_paths(paths, "open")))
         if not self.paths:
             raise UsageError("open: name at least one capture")
         self._ports = _ports(port)
-        keylogs = [
-            os.fspath(path)
-            for path in ([keylog] if isinstance(keylog, str | os.PathLike) else keylog)
-        ]
-        self._keys = KeyLog(keylogs, search=SEARCH if tls_search is None else tls_search)
+        self._keys = KeyLog(
+            _paths(keylog, "keylog"), search=SEARCH if tls_search is None else tls_search
+        )
         self._keep = KEEP if keep is None else keep
         self._redactor = redactor
         self._store: Store | None = None
@@ -316,7 +308,7 @@ class Recording:
         self._check()
         names = _names(columns)
         filter_rows = (
-            FilterRows(parse_filter(filter, name="filter")) if filter is not None else None
+            FilterRows(parse_filter(str(filter), name="filter")) if filter is not None else None
         )
         batches = (
             self._streamed(names, filter_rows)
@@ -324,7 +316,7 @@ class Recording:
             else self._stored_batches(self._store, names, filter_rows)
         )
         if limit is not None:
-            if limit < 0:
+            if _integer(limit, "limit") < 0:
                 raise UsageError(f"limit {limit}: give a number of rows, 0 or more")
             batches = _first(batches, min(limit, sys.maxsize)) if limit else iter(())
         return pa.RecordBatchReader.from_batches(arrow_schema(names), batches)
@@ -339,7 +331,7 @@ class Recording:
         """Returns the table of this name as records, with the keys of its JSON contract. Raises
         UsageError. ``columns``: those that are wanted; others may have no values.
         """
-        if name not in CONTRACTS:
+        if str(name) not in CONTRACTS:
             raise UsageError(
                 f"table {escape(str(name))}: there is "
                 f"none{did_you_mean(str(name), CONTRACTS) or '; there are ' + ', '.join(CONTRACTS)}"
@@ -351,7 +343,7 @@ class Recording:
         messages that show it, for ``annotate``; ``to_dict`` is what ``--format json`` prints.
         ``rule``: only those of this rule. Raises UsageError.
         """
-        if rule is not None and rule not in RULES:
+        if rule is not None and str(rule) not in RULES:
             close = did_you_mean(str(rule), RULES)
             raise UsageError(f"rule {escape(str(rule))}: there is none{close}")
         findings = [
@@ -372,7 +364,7 @@ class Recording:
         ``events`` is what happened, in order; ``str`` lists it, and ``to_dict`` also has the
         streams, snapshots and gaps. Raises UsageError for a vbucket without streams.
         """
-        history = VbucketHistory(vbucket)
+        history = VbucketHistory(_integer(vbucket, "vbucket"))
         if self._store is not None:
             store, reading = self._filled(), self._finished_reading(track=True)
             rows = store.of_vbucket(vbucket)
@@ -452,7 +444,7 @@ class Recording:
         store = self._filled()
         if filter is None:
             return np.arange(store.first_row, store.rows + 1)
-        return store.matching(FilterRows(parse_filter(filter, name="filter"))).astype(np.int64)
+        return store.matching(FilterRows(parse_filter(str(filter), name="filter"))).astype(np.int64)
 
     def batch(self, rows: Sequence[int] | RowNumbers) -> MessageBatch:
         """Returns the messages with these rows, for what needs messages. Raises as ``bytes_of``."""
@@ -496,14 +488,14 @@ class Recording:
         """Returns the bytes of the message with this row, header included, as they were on the
         wire; zeros where the capture lacks some.
 
-        Raises IndexError if there is no such row, NotKeptError if it is no longer kept, and
+        Raises RowError if there is no such row, NotKeptError if it is no longer kept, and
         ChangedCaptureError if the file is not what it was.
         """
         return self.annotate(row).data
 
     def annotate(self, row: int) -> Annotation:
         """Returns the message with this row and every field of it. Raises as ``bytes_of``."""
-        return Annotation(self._filled().messages([row]))
+        return Annotation(self._filled().messages([_integer(row, "row")]))
 
     # -- the captures
 
@@ -521,7 +513,7 @@ class Recording:
 
     def _check(self) -> None:
         if self._is_closed:
-            raise ValueError("the recording is closed")
+            raise ClosedError("the recording is closed; open the captures again")
 
     def _read(
         self, *, track: bool = False, check: bool = False, keeper: Store | None = None
@@ -674,6 +666,8 @@ def _names(columns: Iterable[str] | None) -> list[str]:
         raise UsageError(
             f"columns {escape(columns)!r}: give a list of names, as in ['name', 'vbucket']"
         )
+    if not isinstance(columns, Iterable):
+        raise UsageError(f"columns {escape(repr(columns))}: give a list of names")
     names = [column_name(str(name), "columns:") for name in columns]
     if not names:
         raise UsageError("columns: name at least one, as in ['name', 'vbucket']")
@@ -683,10 +677,34 @@ def _names(columns: Iterable[str] | None) -> list[str]:
     return names
 
 
+def _paths(names: Name | Sequence[Name], parameter: str) -> list[str]:
+    """Returns the names of files. Raises UsageError."""
+    try:
+        return [
+            os.fspath(name) for name in ([names] if isinstance(names, str | os.PathLike) else names)
+        ]
+    except TypeError:
+        raise UsageError(
+            f"{parameter} {escape(repr(names))}: give the name of a file, or a list of names"
+        ) from None
+
+
+def _integer(number: Any, parameter: str) -> int:
+    """Returns a whole number of any type. Raises UsageError."""
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise UsageError(f"{parameter} {escape(repr(number))}: give a whole number") from None
+
+
 def _ports(ports: Port | Sequence[Port] | None) -> tuple[list[int], bool]:
     """Returns the named ports, and whether others are to be found. Raises UsageError."""
     values: Sequence[Any] = (
-        [] if ports is None else [ports] if isinstance(ports, int | str) else ports
+        []
+        if ports is None
+        else [ports]
+        if isinstance(ports, str) or not isinstance(ports, Iterable)
+        else ports
     )
     for value in values:
         if value != "auto" and not (type(value) is int and 0 < value < 65_536):

@@ -35,6 +35,14 @@ class UsageError(DcpInspectError):
     """The request does not make sense."""
 
 
+class RowError(UsageError, IndexError):
+    """There is no message with this row."""
+
+
+class ClosedError(UsageError, ValueError):
+    """The recording is closed."""
+
+
 class OutputError(DcpInspectError):
     """The result could not be written."""
 

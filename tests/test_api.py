@@ -466,6 +466,31 @@ def test_what_was_lost_and_what_is_damaged_is_told(tmp_path: Path) -> None:
         (lambda: dcpinspect.open(TOUR).messages([None]), UsageError, "columns: None: messages"),  # type: ignore[list-item]
         (lambda: dcpinspect.open(TOUR).table(5), UsageError, "table 5: there is none"),  # type: ignore[arg-type]
         (lambda: dcpinspect.open(TOUR).findings(5), UsageError, "rule 5: there is none"),  # type: ignore[arg-type]
+        (lambda: dcpinspect.open(TOUR).table([]), UsageError, "table []: there is none"),  # type: ignore[arg-type]
+        (lambda: dcpinspect.open(TOUR).messages(filter=5), UsageError, "filter: "),  # type: ignore[arg-type]
+        (lambda: dcpinspect.open(TOUR).messages(5), UsageError, "columns 5: give a list of names"),  # type: ignore[arg-type]
+        (
+            lambda: dcpinspect.open(TOUR).messages(limit="a"),  # type: ignore[arg-type]
+            UsageError,
+            "limit 'a': give a whole number",
+        ),
+        (
+            lambda: dcpinspect.open(TOUR).timeline("x"),  # type: ignore[arg-type]
+            UsageError,
+            "vbucket 'x': give a whole number",
+        ),
+        (
+            lambda: dcpinspect.open(TOUR).annotate("1"),  # type: ignore[arg-type]
+            UsageError,
+            "row '1': give a whole number",
+        ),
+        (lambda: dcpinspect.open(5), UsageError, "open 5: give the name of a file, or a list"),  # type: ignore[arg-type]
+        (
+            lambda: dcpinspect.open(TOUR, keylog=5),  # type: ignore[arg-type]
+            UsageError,
+            "keylog 5: give the name of a file, or a list",
+        ),
+        (lambda: dcpinspect.open(TOUR, port=1.5), UsageError, "port 1.5: give a number from 1"),  # type: ignore[arg-type]
         (lambda: dcpinspect.open("a" * 5000), CaptureError, "a" * 9),
         (lambda: dcpinspect.open("a\0b"), CaptureError, "a"),
         (
@@ -487,9 +512,10 @@ def test_a_wrong_call_is_one_clear_line(call: Any, error: type[Exception], says:
 def test_a_row_that_does_not_exist_is_an_index_error(row: int) -> None:
     with (
         dcpinspect.open(TOUR) as recording,
-        pytest.raises(IndexError, match=f"row {row}: rows are 1 to 450"),
+        pytest.raises(IndexError, match=f"row {row}: rows are 1 to 450") as caught,
     ):
         recording.annotate(row)
+    assert isinstance(caught.value, DcpInspectError)
 
 
 def test_a_file_that_shrinks_while_it_is_open_is_an_error_and_no_crash(tmp_path: Path) -> None:
@@ -520,8 +546,11 @@ def test_a_closed_recording_says_so() -> None:
         kept.read_all,
         reader.read_all,
     ):
-        with pytest.raises(ValueError, match="the recording is closed"):
+        with pytest.raises(
+            ValueError, match="the recording is closed; open the captures"
+        ) as caught:
             ask()
+        assert isinstance(caught.value, DcpInspectError)
 
 
 def test_what_was_made_before_stays_after_closing() -> None:

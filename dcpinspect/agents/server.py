@@ -152,7 +152,7 @@ def _answered_here(
     """
     try:
         data, text = work(question)
-    except (DcpInspectError, IndexError) as error:
+    except DcpInspectError as error:
         return _wrong("\n".join([str(error), *getattr(error, "details", ())]))
     except InterruptedError:
         return _wrong("cancelled")

@@ -98,7 +98,9 @@ class Tools:
         """
         info, findings = self._recording.info(), self._recording.findings()
         severities = [finding.severity for finding in findings if finding.effect_of is None]
-        counts = {name: severities.count(name) for name in SEVERITIES if name in severities}
+        counts: dict[str, int] = {
+            name: severities.count(name) for name in SEVERITIES if name in severities
+        }
         lines = [line for line in str(info).splitlines() if not line.startswith("next ")]
         of_severity = [f"{count} of severity {name}" for name, count in counts.items()]
         effects = len(findings) - len(severities)

@@ -71,7 +71,7 @@ def test_who_when_what_and_the_next_command_are_told(capsys: pytest.CaptureFixtu
         ),
         "buckets": "travel",
         "vbuckets": "4: 7–10",
-        "complete": "yes, no handshake is missing; 100 % of 24,384 bytes decoded",
+        "complete": "yes, all bytes come after a handshake; 100 % of 24,384 bytes decoded",
         "TLS": "none seen",
         "next": f"dcpinspect check {path}",
     }
@@ -123,18 +123,18 @@ def test_in_a_pipe_no_line_is_wrapped(capsys: pytest.CaptureFixture[str]) -> Non
     [
         (
             "q01-syn-unanswered",
-            "yes, no handshake is missing; 100 % of 42,773 bytes decoded",
+            "yes, all bytes come after a handshake; 100 % of 42,773 bytes decoded",
             "6 connections to 10.20.0.8:11210 could not be opened (unanswered)",
         ),
         (
             "q02-syn-refused",
-            "yes, no handshake is missing; 100 % of 49,151 bytes decoded",
+            "yes, all bytes come after a handshake; 100 % of 49,151 bytes decoded",
             "6 connections to 10.20.0.8:11210 could not be opened (refused)",
         ),
         (
             "p06-zero-window",
             (
-                "yes, no handshake is missing; 99.8 % of 56,832 bytes decoded (100 bytes in no whole "
+                "yes, all bytes come after a handshake; 99.8 % of 56,832 bytes decoded (100 bytes in no whole "
                 "message)"
             ),
             "the client of connection 1 takes no bytes for 65.4 s: its TCP window is 0",
@@ -303,7 +303,9 @@ def test_a_conversation_that_is_played_again_counts_once_and_a_keepalive_before_
             f"{packets_read} packets, 1 connection, 2 messages, 0 streams; 1 connection seen twice, "
             "4 rows with copies"
         )
-        assert found["complete"] == "yes, no handshake is missing; 100 % of 48 bytes decoded"
+        assert (
+            found["complete"] == "yes, all bytes come after a handshake; 100 % of 48 bytes decoded"
+        )
 
 
 def test_what_has_no_whole_message_is_not_called_complete(

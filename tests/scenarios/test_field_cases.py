@@ -130,13 +130,13 @@ TCP: dict[str, Case] = {
     "t08e-tso-total-length-20": Case(
         info=[
             "425 messages, 1 stream",
-            "complete  yes, no handshake is missing; 100 % of 391,070 bytes",
+            "complete  yes, all bytes come after a handshake; 100 % of 391,070 bytes",
         ]
     ),
     "t09-gso-partial-geneve": Case(
         info=[
             "145 messages, 1 stream",
-            "complete  yes, no handshake is missing; 100 % of 118,069 bytes",
+            "complete  yes, all bytes come after a handshake; 100 % of 118,069 bytes",
         ]
     ),
     "q09-only-dst-port": Case(
@@ -181,7 +181,7 @@ BELOW: dict[str, Case] = {
             )
         ],
         info=[
-            "complete yes, no handshake is missing; 100 % of",
+            "complete yes, all bytes come after a handshake; 100 % of",
             "below DCP 6 connections to 10.20.0.8:11210 could not be opened (unanswered)",
             "not connected (unanswered): connections 2–7",
         ],
@@ -197,7 +197,7 @@ BELOW: dict[str, Case] = {
             )
         ],
         info=[
-            "complete yes, no handshake is missing; 100 % of",
+            "complete yes, all bytes come after a handshake; 100 % of",
             "below DCP 6 connections to 10.20.0.8:11210 could not be opened (refused)",
         ],
     ),

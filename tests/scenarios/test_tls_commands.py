@@ -127,7 +127,7 @@ def test_info_tells_what_is_of_tls_itself(
         line.split()[0]: line
         for line in rows(capsys, "info", str(recorded.path), "--keylog", str(recorded.keylog))
     }
-    assert "yes, no handshake is missing; 100 % of " in told["complete"]
+    assert "yes, all bytes come after a handshake; 100 % of " in told["complete"]
     assert "connection 1 decrypted; " in told["TLS"]
     assert told["next"].endswith(f"check {recorded.path} --keylog {recorded.keylog}")
 

@@ -15,6 +15,8 @@ MOST = 3
 """Number of clients and servers that have a line each."""
 _FILES = 8
 """The same of files."""
+_MOST_IN_FILE = 100
+"""Number of either in a file, whose reader has no command to see the rest."""
 _WIDE = 80
 _LABEL = 10
 
@@ -30,7 +32,7 @@ def info_lines(info: dict[str, Any], width: int | None = _WIDE) -> Iterator[str]
 
 def info_facts(info: dict[str, Any], *, hint: str = "") -> Iterator[tuple[str, Iterable[str]]]:
     """Yields labels with their texts, which are not wrapped yet. ``hint``: stands behind a list that
-    is not whole.
+    is not whole; without one, lists are longer.
     """
     yield from (
         ("files", _files(info, hint)),
@@ -63,7 +65,7 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
 
 
 def _first_lines(lines: Sequence[str], noun: str, hint: str, most: int = MOST) -> Iterator[str]:
-    first_lines = lines if len(lines) <= most + 1 else lines[:most]
+    first_lines = lines if len(lines) <= (most if hint else _MOST_IN_FILE) + 1 else lines[:most]
     yield from first_lines
     if len(first_lines) < len(lines):
         yield f"and {len(lines) - len(first_lines):,} more {noun}{hint}"
@@ -253,8 +255,8 @@ def _complete(info: dict[str, Any]) -> str:
     if lacks:
         return f"no: {', '.join(lacks)}; of what is there, {share}"
     if not info["messages"]:
-        return f"not known, because nothing can be read: {share}; no handshake is missing"
-    return f"yes, no handshake is missing; {share}"
+        return f"not known, because nothing can be read: {share}; all bytes come after a handshake"
+    return f"yes, all bytes come after a handshake; {share}"
 
 
 def _tls(info: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from dcpinspect.arrays import BoolArray, ByteArray
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.errors import ChangedCaptureError, NotKeptError
+from dcpinspect.errors import ChangedCaptureError, NotKeptError, RowError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import HoleRanges, NumberColumn, RowNumbers, numbers_at
 from dcpinspect.protocol.decode import Decoded
@@ -94,10 +94,10 @@ class _View:
     rows: int = 0
 
     def place_of(self, row: int) -> int:
-        """Returns the number of the part that holds a row. Raises IndexError, NotKeptError."""
+        """Returns the number of the part that holds a row. Raises RowError, NotKeptError."""
         if not 1 <= row <= self.rows:
             there = f"rows are 1 to {self.rows:,}" if self.rows else "there are no messages"
-            raise IndexError(f"row {row}: {there}")
+            raise RowError(f"row {row}: {there}")
         if row < self.first_row:
             raise NotKeptError(
                 f"row {row} was dropped; rows from {self.first_row:,} on are kept; keep more, "
@@ -359,7 +359,7 @@ class Store(AbstractContextManager["Store", None]):
         """Returns these columns of integers of these rows without reading any message's bytes;
         ``_kind`` may be among them.
 
-        Raises IndexError, NotKeptError.
+        Raises RowError, NotKeptError.
         """
         located_rows = _FoundRows(self._view, rows)
         return [
@@ -369,7 +369,7 @@ class Store(AbstractContextManager["Store", None]):
 
     def batch_of(self, rows: Sequence[int] | RowNumbers, columns: Sequence[str]) -> Any:
         """Returns an Arrow record batch of these columns of these rows, in their order. Raises
-        IndexError, NotKeptError.
+        RowError, NotKeptError.
         """
         located_rows = _FoundRows(self._view, rows)
         arrays = [
@@ -410,7 +410,7 @@ class Store(AbstractContextManager["Store", None]):
         """Returns these messages as reading gave them, in this order: for lines, annotations, any
         format.
 
-        Reads their bytes again, all of which are then in memory. Raises IndexError, NotKeptError,
+        Reads their bytes again, all of which are then in memory. Raises RowError, NotKeptError,
         ChangedCaptureError.
         """
         view = self._view

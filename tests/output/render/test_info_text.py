@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dcpinspect.output.overview import overview
-from dcpinspect.output.render.info_text import MOST, info_lines
+from dcpinspect.output.render.info_text import MOST, info_facts, info_lines
 from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.peers.truth import SAMPLES
@@ -30,6 +30,27 @@ def test_many_clients_are_a_few_lines_and_a_number(found: dict[str, Any]) -> Non
         line.strip() == f"and {64 - MOST} more clients; 'dcpinspect info --format json' has all"
         for line in lines
     )
+
+
+def test_a_file_to_hand_over_has_every_client(found: dict[str, Any]) -> None:
+    client = found["clients"][0]
+    found["clients"] = [{**client, "address": f"10.0.0.{number}"} for number in range(64)]
+    assert len([*dict(info_facts(found))["clients"]]) == 64
+
+
+def test_a_connection_without_bytes_has_no_say_in_what_is_complete(tmp_path: Path) -> None:
+    """Of its TCP connection only the end was captured."""
+    talk = builders.Conversation()
+    talk.close()
+    other = builders.Conversation(client=("10.0.0.1", 50_001))
+    other.handshake()
+    other.stream(True, builders.message(opcode=0x0A))
+    path = tmp_path / "a.pcap"
+    path.write_bytes(builders.pcap(builders.recorded([*talk.segments, *other.segments])))
+    with Reading([str(path)], track=True) as reading:
+        list(reading)
+        told = " ".join(map(str.strip, info_lines(overview(reading))))
+    assert "yes, all bytes come after a handshake; 100 % of 24 bytes decoded" in told
 
 
 @pytest.mark.parametrize(
