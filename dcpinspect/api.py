@@ -46,6 +46,7 @@ from dcpinspect.tables.messages import Endpoints, MessageBatch
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.tables.schema import BY_NAME, COLUMNS, ON_REQUEST, column_name
 from dcpinspect.text import counted, did_you_mean, escape
+from dcpinspect.transport.connections import listed_ports
 from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
 
 if TYPE_CHECKING:
@@ -699,14 +700,5 @@ def _integer(number: Any, parameter: str) -> int:
 
 def _ports(ports: Port | Sequence[Port] | None) -> tuple[list[int], bool]:
     """Returns the named ports, and whether others are to be found. Raises UsageError."""
-    values: Sequence[Any] = (
-        []
-        if ports is None
-        else [ports]
-        if isinstance(ports, str) or not isinstance(ports, Iterable)
-        else ports
-    )
-    for value in values:
-        if value != "auto" and not (type(value) is int and 0 < value < 65_536):
-            raise UsageError(f"port {escape(str(value))}: give a number from 1 to 65535, or 'auto'")
-    return [value for value in values if value != "auto"], "auto" in values
+    listed = listed_ports(ports, words=["auto"])
+    return [port for port in listed if port != "auto"], "auto" in listed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ from dcpinspect.protocol.fields import Field, FieldKind, LayoutItem, RecordList
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table, encode_table
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.text import did_you_mean
+from dcpinspect.text import did_you_mean, escape
 
 P = TypeVar("P", bound=Packet)
 Length = Callable[[Any], int]
@@ -29,6 +30,40 @@ Length = Callable[[Any], int]
 OPCODES = {int(opcode): opcode.name.lower() for opcode in Opcode}
 STATUSES = {int(status): status.name.lower() for status in Status}
 
+_MOST_WORDS = 40
+"""Greatest number of words of a field that an error lists."""
+
+
+class _WordField(scapy_fields.Field[Any, Any]):
+    """A number that may be given as a word, or flags as several."""
+
+    def any2i(self, pkt: Any, x: Any) -> Any:
+        """Returns the number. Raises ValueError, with the words there are."""
+        try:
+            return super().any2i(pkt, x)
+        except (KeyError, ValueError):
+            raise ValueError(unknown_word(self.name, x, self._words())) from None
+
+    def _words(self) -> list[str]:
+        if isinstance(self, FlagsField):
+            return [name for name in self.names if not name.startswith("bit_")]
+        table = self.s2i_all if isinstance(self, scapy_fields.MultiEnumField) else self.s2i  # type: ignore[attr-defined]
+        return list(table)
+
+
+def with_words(kind: type[Any]) -> Any:
+    """Returns the class of a field that takes words, which says what words there are."""
+    return types.new_class(kind.__name__, (_WordField, kind))
+
+
+def unknown_word(name: str, given: Any, words: Sequence[str]) -> str:
+    """Returns the error about a value that is none of a field's words."""
+    given_words = given.split("+") if isinstance(given, str) else [given]
+    wrong = next((str(word) for word in given_words if word not in words), str(given))
+    known_words = f"; there are {', '.join(words)}" if len(words) <= _MOST_WORDS else ""
+    return f"{name} {escape(wrong)!r}: there is no such word{did_you_mean(wrong, words) or known_words}"
+
+
 _PLAIN = {
     1: scapy_fields.ByteField,
     2: scapy_fields.ShortField,
@@ -36,11 +71,12 @@ _PLAIN = {
     8: scapy_fields.LongField,
 }
 _NAMED = {
-    1: scapy_fields.ByteEnumField,
-    2: scapy_fields.ShortEnumField,
-    4: scapy_fields.IntEnumField,
-    8: scapy_fields.LongEnumField,
+    1: with_words(scapy_fields.ByteEnumField),
+    2: with_words(scapy_fields.ShortEnumField),
+    4: with_words(scapy_fields.IntEnumField),
+    8: with_words(scapy_fields.LongEnumField),
 }
+_FlagsField = with_words(FlagsField)
 _OTHER = {
     FieldKind.I64: scapy_fields.SignedLongField,
     FieldKind.UUID: scapy_fields.XLongField,
@@ -100,6 +136,10 @@ class RecordsField(PacketListField):
 
     def _record(self, values: dict[str, Any]) -> Packet:
         kind: Any = self.cls
+        names = field_names(kind())
+        for name in values:
+            if name not in names:
+                raise UnknownFieldError(kind(), name)
         record: Packet = kind(**values)
         return record
 
@@ -201,7 +241,7 @@ def number_field(spec: Field, default: int | None) -> Any:
     name, size = name_of(spec), spec.kind.size
     words = _WORDS.get(spec.kind, spec.values)
     if spec.flags:
-        return FlagsField(name, default, 8 * size, {bit.mask: bit.name for bit in spec.flags})
+        return _FlagsField(name, default, 8 * size, {bit.mask: bit.name for bit in spec.flags})
     kind: Any = _NAMED[size] if words is not None else _OTHER.get(spec.kind, _PLAIN[size])
     return kind(name, default) if words is None else kind(name, default, dict(words))
 

@@ -19,7 +19,7 @@ from scapy.layers.inet import TCP
 from scapy.packet import Packet, bind_bottom_up, bind_layers
 
 from dcpinspect.protocol import datatype as datatypes
-from dcpinspect.protocol.fields import Layout, MessageSide
+from dcpinspect.protocol.fields import Layout, LayoutItem, MessageSide, RecordList
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, Magic, header_fields
 from dcpinspect.protocol.layout_choice import ERROR_VALUE, LayoutChoice, choose
 from dcpinspect.protocol.layouts import LAYOUTS
@@ -33,6 +33,7 @@ from dcpinspect.scapy_layer.scapy_fields import (
     STATUSES,
     SecretField,
     Suggesting,
+    UnknownFieldError,
     camel,
     measured,
     name_of,
@@ -40,6 +41,8 @@ from dcpinspect.scapy_layer.scapy_fields import (
     packet_class,
     section_fields,
     unknown_field,
+    unknown_word,
+    with_words,
 )
 
 PORT = 11210
@@ -93,7 +96,7 @@ def _is_server(packet: Any) -> bool:
     return _magic(packet) in _SERVER
 
 
-class MagicField(scapy_fields.XByteEnumField):
+class MagicField(with_words(scapy_fields.XByteEnumField)):  # type: ignore[misc] # made here
     """The first byte. Not given, it becomes a magic that allows the framing extras."""
 
     def addfield(self, pkt: Any, s: bytes, val: Any) -> bytes:
@@ -140,7 +143,7 @@ class DCP(Suggesting):
         MagicField(
             "magic", int(Magic.REQUEST), {int(magic): doc for magic, doc in MAGIC_DOCS.items()}
         ),
-        MultiEnumField("opcode", 0, _OPCODES, depends_on=_is_server, fmt="B"),
+        with_words(MultiEnumField)("opcode", 0, _OPCODES, depends_on=_is_server, fmt="B"),
         ConditionalField(number_field(_FIELDS["framing_extras_length"], None), _is_flex),
         KeyLengthField("key_length", None),
         number_field(_FIELDS["extras_length"], None),
@@ -351,11 +354,16 @@ class MessageBody(Suggesting):
     """The classes of the message's layouts, this one first; empty for layouts but the first."""
 
     def __init__(self, _pkt: bytes = b"", *, generation: str | None = None, **fields: Any) -> None:
-        del generation  # because it has chosen the class already
+        kinds = self.variants or (type(self),)
+        generations = [kind.layout.generation for kind in kinds]
+        if generation is not None and generation not in generations:
+            # not where the class is chosen: Scapy takes any error there for bytes without a layer
+            raise ValueError(unknown_word("generation", generation, generations))
         try:
             super().__init__(_pkt, **fields)
+        except UnknownFieldError:
+            raise  # of a record
         except AttributeError as error:
-            kinds = self.variants or (type(self),)
             if str(error) not in (
                 all_ := dict.fromkeys(name for kind in kinds for name in _names(kind))
             ):
@@ -373,15 +381,18 @@ def _variant(
     """Returns the class to make for these fields: that of the first layout with them all."""
     if _pkt or "_internal" in fields:
         return cls
-    for kind in cls.variants:
-        if generation in (None, kind.layout.generation) and set(fields) <= set(_names(kind)):
-            by_name = {field.name: field for field in kind.fields_desc}
-            if all(
+    kinds = [kind for kind in cls.variants if generation in (None, kind.layout.generation)]
+    for kind in kinds:
+        by_name = {field.name: field for field in kind.fields_desc}
+        try:
+            if set(fields) <= set(by_name) and all(
                 by_name[name].any2i(None, fields.get(name, number)) == number
                 for name, number in _chosen_by(kind.layout).items()
             ):
                 return kind
-    return cls
+        except ValueError:  # of a word, as making the packet will say
+            break
+    return cls if generation is None or not kinds else kinds[0]
 
 
 def _names(kind: type[Packet]) -> list[str]:
@@ -426,7 +437,7 @@ def _body_class(
     doc = [
         opcode_doc(layout.opcode, server=layout.server),
         "",
-        *(f"{name_of(item)}: {item.doc}" for item in items),
+        *(f"{name_of(item)}: {item.doc}{_words_in_doc(item)}" for item in items),
     ]
     made: dict[str, Any] = {
         "name": f"{opcode_name(layout.opcode, server=layout.server)}{side} {layout.generation}",
@@ -437,6 +448,15 @@ def _body_class(
         "__doc__": "\n".join(doc).strip(),
     }
     return packet_class(name, base, {**made, **attributes})
+
+
+def _words_in_doc(item: LayoutItem) -> str:
+    words = (
+        []
+        if isinstance(item, RecordList)
+        else [bit.name for bit in item.flags] + list((item.values or {}).values())
+    )
+    return f" ({', '.join(words)})" if words else ""
 
 
 def _class_name(layout: Layout) -> str:

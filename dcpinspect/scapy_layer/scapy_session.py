@@ -23,7 +23,7 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.reading.engine import Engine
 from dcpinspect.scapy_layer.scapy_packets import DCP
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
-from dcpinspect.transport.connections import DEFAULT_PORTS
+from dcpinspect.transport.connections import DEFAULT_PORTS, listed_ports
 from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
 
 BATCH = 1000
@@ -83,13 +83,13 @@ class DCPSession(DefaultSession):
     def __init__(
         self,
         *,
-        ports: Iterable[int] = (),
+        ports: int | Iterable[int] = (),
         find_ports: bool = False,
         keylog: Sequence[str] = (),
         tls_search: int = SEARCH,
     ) -> None:
         """``ports``: servers' ports besides the usual ones; ``find_ports``: take all ports that
-        prove to carry DCP.
+        prove to carry DCP. Raises UsageError for a port that is none.
 
         ``keylog``: files with secrets of TLS. ``tls_search``: how many secrets and record numbers
         are tried for a connection that began before the capture.
@@ -97,9 +97,8 @@ class DCPSession(DefaultSession):
         super().__init__()
         self._names: list[str] = []
         keys = KeyLog(keylog, search=tls_search)
-        self.engine = Engine(
-            self._names, ports=(*DEFAULT_PORTS, *ports), find_ports=find_ports, keys=keys
-        )
+        every_port = (*DEFAULT_PORTS, *listed_ports(ports))
+        self.engine = Engine(self._names, ports=every_port, find_ports=find_ports, keys=keys)
         """The engine; it knows the coverage of the reading."""
         self._sources: dict[Any, _Source] = {}
         self._open: list[Any] = []

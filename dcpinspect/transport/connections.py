@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.errors import UsageError
 from dcpinspect.kernels.kernel import kernel, kernel_function
+from dcpinspect.text import escape
 from dcpinspect.transport.headers import ADDRESSES, FIRST_OF_IPV4, HALF, PORTS
 from dcpinspect.transport.key_numbers import KEY, KeyNumbers
 
@@ -22,6 +25,19 @@ _MAPPED = bytes(10) + b"\xff\xff"
 """First bytes of IPv4 addresses mapped into IPv6."""
 _WIDE = 1 << 32
 """Bit in the second number of a pair's key, set unless both addresses are IPv4."""
+
+
+def listed_ports(ports: Any, *, words: Sequence[str] = ()) -> list[Any]:
+    """Returns server ports, of which a caller gave none, one or several. ``words``: what may stand
+    for a number. Raises UsageError.
+    """
+    is_one = isinstance(ports, str) or not isinstance(ports, Iterable)
+    listed = [] if ports is None else [ports] if is_one else list(ports)
+    for port in listed:
+        if port not in words and not (type(port) is int and 0 < port < 65_536):
+            or_word = "".join(f", or {word!r}" for word in words)
+            raise UsageError(f"port {escape(str(port))}: give a number from 1 to 65535{or_word}")
+    return listed
 
 
 class AddressPairs:

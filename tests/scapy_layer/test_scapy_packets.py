@@ -30,6 +30,7 @@ from dcpinspect.scapy_layer import (
     DcpNoopResponse,
     DcpOpen,
     DcpSnapshotMarker,
+    DcpStreamEnd,
     DcpStreamReqResponse,
     DcpSystemEvent,
     McbpError,
@@ -543,3 +544,46 @@ def test_a_stream_socket_speaks_the_protocol() -> None:
 def test_every_vector_cut_anywhere_builds_what_it_was(vector: Vector) -> None:
     for cut in range(24, len(vector.data)):
         assert bytes(forgotten(DCP(vector.data[:cut]))) == vector.data[:cut]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            lambda: DcpSystemEvent(event="create-scop"),
+            "event 'create-scop': there is no such word; did you mean create-scope?",
+        ),
+        (
+            lambda: DcpStreamEnd(end_reason="x"),
+            "end_reason 'x': there is no such word; there are ok, closed, state-changed, ",
+        ),
+        (lambda: DcpOpen(flags="producr"), "flags 'producr': there is no such word; did you mean"),
+        (lambda: DCP(opcode="dcp_mutatio"), "opcode 'dcp_mutatio': there is no such word; did you"),
+        (
+            lambda: DCP(magic="reques"),
+            "magic 'reques': there is no such word; did you mean request",
+        ),
+        (
+            lambda: DcpMutation(generation="uprr"),
+            "generation 'uprr': there is no such word; did you mean upr?",
+        ),
+    ],
+)
+def test_a_wrong_word_is_told_with_the_words_there_are(call: Callable[[], Any], says: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(says)):
+        call()
+
+
+def test_a_wrong_field_of_a_record_is_the_records() -> None:
+    says = "uid: FailoverLogRecord has no such field; did you mean uuid?"
+    with pytest.raises(AttributeError, match=re.escape(says)):
+        DcpStreamReqResponse(failover_log=[{"uid": 1, "seqno": 2}])
+
+
+def test_a_generation_has_its_own_fields_only() -> None:
+    with pytest.raises(AttributeError, match="nru: DcpMutation_upr has no such field"):
+        DcpMutation(generation="upr", nru=1)
+
+
+def test_help_lists_the_words_of_a_field() -> None:
+    assert "why the stream ended (ok, closed, state-changed, " in (DcpStreamEnd.__doc__ or "")

@@ -15,6 +15,7 @@ from scapy.packet import Packet
 from scapy.sendrecv import sniff
 from scapy.utils import PcapReader
 
+from dcpinspect.errors import UsageError
 from dcpinspect.reading.reading import Reading
 from dcpinspect.scapy_layer import DcpMutation, DCPSession
 from dcpinspect.tables.messages import DIRECTIONS
@@ -302,3 +303,18 @@ def test_an_interface_gives_what_was_sent() -> None:
             heard = [line.split() for line in sniffer.stdout]
     assert [data for way, data in heard if way == "c2s"] == [data.hex() for data in said.c2s]
     assert [data for way, data in heard if way == "s2c"] == [data.hex() for data in said.s2c]
+
+
+@pytest.mark.parametrize("ports", ["x", ["x"], [70_000], 1.5])
+def test_a_port_that_is_none_is_said(ports: Any) -> None:
+    with pytest.raises(UsageError, match=r"port .*: give a number from 1 to 65535"):
+        DCPSession(ports=ports)
+
+
+def test_one_port_may_be_given_alone(tmp_path: Path) -> None:
+    talk = Conversation(server=("10.0.0.2", 12_000))
+    talk.handshake()
+    talk.stream(True, builders.message(opcode=0x0A))
+    path = tmp_path / "a.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(talk.segments)))
+    assert len(sniff(offline=str(path), session=DCPSession(ports=12_000))) == 1
