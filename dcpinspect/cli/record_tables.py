@@ -87,17 +87,14 @@ class TableView:
     """Whether there is one file, which nobody needs to be told."""
 
     def columns_read(self, *, is_text: bool) -> list[str]:
-        """Returns the columns that the view has, and those that it chooses rows by. Without any
-        asked for, findings are counted for people only: programs shall not wait for what few need.
-        """
+        """Returns the columns that the view has, and those that it chooses rows by."""
         from dcpinspect.output.render.record_lines import READABLE
         from dcpinspect.streams.table_columns import BY_TABLE
 
-        every_column = [column.name for column in BY_TABLE[self.name].columns]
         columns = self.columns or (
             READABLE[self.name]
             if is_text
-            else [name for name in every_column if name != "findings"]
+            else [column.name for column in BY_TABLE[self.name].columns]
         )
         filter_ = self.selection.filter
         return [*columns, *self.selection.sort, *(filter_.columns if filter_ else ())]

@@ -46,19 +46,15 @@ def ndjson(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str
 @pytest.mark.parametrize("name", BY_TABLE)
 @pytest.mark.parametrize("capture", [ROLLBACK, LOSSY])
 def test_json_is_the_contract(name: str, capture: str, capsys: pytest.CaptureFixture[str]) -> None:
-    expected = {}
-    for checks in (False, True):
-        with Reading([capture], track=True) as reading:
-            if checks:
-                reading.check()
-            for _ in reading:
-                pass
-            expected[checks] = json.loads(json.dumps(reading.by_name()[name].records()))
+    with Reading([capture], track=True) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        expected = json.loads(json.dumps(reading.by_name()[name].records()))
     found = ndjson(capsys, name, capture)
-    assert found == expected[name in ("vbuckets", "streams")]
+    assert found == expected, "findings are counted, too: null would be read as none"
     columns = ",".join(column.name for column in BY_TABLE[name].columns)
-    asked = ndjson(capsys, name, capture, "--columns", columns)
-    assert asked == expected[True], "findings are counted for who asks for them"
+    assert ndjson(capsys, name, capture, "--columns", columns) == expected
     assert found or (name, capture) in (
         ("gaps", LOSSY),
         ("rollbacks", LOSSY),
