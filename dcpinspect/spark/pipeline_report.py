@@ -15,6 +15,7 @@ import pyarrow.dataset as ds
 from dcpinspect.findings.finding_records import with_findings
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.output.render.event_lines import NOTED, MessageEvent
+from dcpinspect.output.render.message_lines import record_cells, seconds_text
 from dcpinspect.output.render.pipeline_text import info_lines
 from dcpinspect.output.render.table import cell_texts
 from dcpinspect.output.render.verdict import LookedAt
@@ -30,7 +31,6 @@ from dcpinspect.spark.spark_schema import columns_of
 from dcpinspect.streams.items import VbucketItems, VbucketMessages
 from dcpinspect.streams.message_columns import request_kinds
 from dcpinspect.tables.message_statistics import MessageStats, command_of
-from dcpinspect.tables.record_tables import Records
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.text import one_line
 
@@ -38,17 +38,6 @@ LACKS = (
     "The bytes of messages, and flow control: 'dcpinspect report' of the captures themselves "
     "has them."
 )
-_CELLS = {
-    "Time": ("time",),
-    "Con": ("connection", "direction"),
-    "Message": ("name", "status_name"),
-    "vb": ("vbucket",),
-    "Opaque": ("opaque",),
-    "Seqno": ("by_seqno",),
-    "Bytes": ("length",),
-}
-_SUMMARY = ("start_seqno", "end_seqno", "key")
-"""Columns for the line of a message, by its headings, and those of its summary, with their names."""
 _WIDE = frozenset(
     name
     for name, kind in columns_of("messages").items()
@@ -66,7 +55,7 @@ def of_pipeline(found_in: RunResults) -> Source:
     by_name = with_findings(
         tables.by_name, findings, RULES, checker.clients(everything.links), everything.files
     )
-    messages, numbers = manifest.dataset("messages"), _numbers(manifest)
+    messages, numbers, ends = manifest.dataset("messages"), _numbers(manifest), _ends(manifest)
     return Source(
         title=title_of(everything.files),
         facts=_facts(manifest),
@@ -75,11 +64,11 @@ def of_pipeline(found_in: RunResults) -> Source:
         findings=findings,
         tables=tables,
         by_name=by_name,
-        charts=_charts(messages, by_name["connections"]),
+        charts=_charts(messages, ends),
         coverage=everything.coverage,
         events_of=partial(_events_of, messages, numbers),
         noted_of=partial(_noted_of, messages, numbers),
-        messages=partial(_message_facts, messages),
+        messages=partial(_message_facts, messages, numbers, ends[0]),
         is_redacted=manifest.is_redacted,
         lacks=(LACKS,),
     )
@@ -103,9 +92,15 @@ def _facts(manifest: Manifest) -> list[tuple[str, list[str]]]:
     return [fact for fact in facts if fact[0] != "findings"]
 
 
-def _charts(messages: Any, connections: Records) -> Charts:
+def _ends(manifest: Manifest) -> tuple[int, int]:
+    """Returns when the captures began and ended, in nanoseconds since 1970."""
+    reports = [unit_read.report for unit_read in manifest.units if not unit_read.expired]
+    first_ns = min((report.first_ns for report in reports if report.first_ns), default=0)
+    return first_ns, max((report.last_ns for report in reports if report.last_ns), default=first_ns)
+
+
+def _charts(messages: Any, ends: tuple[int, int]) -> Charts:
     counted = MessageStats()
-    first_ns = min(filter(None, connections.values("first_time")), default=0)
     for batch in messages.to_batches(
         columns=["opcode", "side", "magic", "time_ns", "length", "rtt_ns"]
     ):
@@ -120,14 +115,12 @@ def _charts(messages: Any, connections: Records) -> Charts:
         answered = is_response & batch.column("rtt_ns").is_valid().to_numpy(zero_copy_only=False)
         counted.count(
             command_of(opcode, is_response, is_server),
-            time_ns - first_ns,
+            time_ns - ends[0],
             length,
             answered,
             rtt[answered],
         )
-    return charts_of(
-        counted, (first_ns, max(filter(None, connections.values("last_time")), default=0))
-    )
+    return charts_of(counted, ends)
 
 
 def _is(words: Any, word: str) -> Any:
@@ -200,31 +193,34 @@ def _nullable(column: Any) -> NumberColumn:
 
 
 def _message_facts(
-    messages: Any, rows: Mapping[int, Sequence[str]], limits: Limits
+    messages: Any,
+    numbers: Mapping[int, int],
+    first_ns: int,
+    rows: Mapping[int, Sequence[str]],
+    limits: Limits,
 ) -> Iterator[EvidenceMessage]:
     """Yields the facts about these messages from the table of messages."""
     if not rows:
         return
-    shown_rows = messages.to_table(filter=ds.field("row").isin(list(rows))).sort_by("row")
-    texts = {
-        name: _texts(shown_rows[name].combine_chunks(), name)
-        for name in shown_rows.column_names
-        if name not in _HIDDEN
-    }
-    for index, row in enumerate(shown_rows["row"].to_pylist()):
+    table = messages.to_table(filter=ds.field("row").isin(list(rows))).sort_by("row")
+    names = [name for name in table.column_names if name not in _HIDDEN]
+    texts = {name: _texts(table[name].combine_chunks(), name) for name in names}
+    for index, record in enumerate(table.to_pylist()):
         row_texts = {
-            name: one_line(column[index])[: 8 * limits.value]
-            for name, column in texts.items()
-            if column[index]
+            name: one_line(texts[name][index])[: 8 * limits.value]
+            for name in names
+            if texts[name][index]
         }
-        cells = {
-            heading: " ".join(row_texts[name] for name in names if name in row_texts)
-            for heading, names in _CELLS.items()
+        unsigned = {
+            name: int(text) if text.isdecimal() else text or None
+            for name in names
+            if name in _WIDE
+            for text in (texts[name][index],)
         }
-        cells["Summary"] = ", ".join(
-            f"{name} {row_texts[name]}" for name in _SUMMARY if name in row_texts
-        )
+        time = seconds_text(record["time_ns"] - first_ns)
         fields = [f"{name:<24} {text}" for name, text in row_texts.items()]
+        connection, row = numbers.get(record["connection_id"], 0), record["row"]
+        cells = record_cells(record | unsigned, connection, time)
         yield EvidenceMessage(row, cells, fields, (), rows[row])
 
 

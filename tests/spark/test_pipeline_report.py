@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.cli.main import main
+from dcpinspect.output.report.page import page
 from dcpinspect.output.report.report_contents import contents
 from dcpinspect.output.report.written import ReportFormat, written
 from dcpinspect.spark.manifest import Manifest
@@ -47,9 +48,8 @@ def test_it_tells_what_a_reading_of_all_captures_tells(tmp_path: Path) -> None:
     ]
     assert len(told.shown) == len(whole.shown)
     for one, other in zip(told.shown.values(), whole.shown.values(), strict=True):
-        assert list(one.cells) == [name for name in other.cells if name != "Row"]
-        for name in ("Opaque", "Bytes"):
-            assert one.cells[name] == other.cells[name], name
+        bytes_hidden = re.sub(r"  \d+ bytes hidden", "", other.cells["Summary"])
+        assert one.cells | {"Row": other.cells["Row"]} == {**other.cells, "Summary": bytes_hidden}
     assert told.left_out == [LACKS]
 
 
@@ -120,3 +120,26 @@ def test_findings_name_packets_because_rows_are_large_numbers(
         for place in finding.places
     }
     assert not re.search(r"\brows? \d{8}", re.sub(r"<[^>]*>", "", findings))
+
+
+@pytest.mark.slow
+def test_messages_have_the_lines_of_one_reading_but_for_what_only_their_bytes_tell(
+    tmp_path: Path,
+) -> None:
+    ran(tmp_path / "out", SAMPLES / "tour.pcapng")
+    told = contents(of_pipeline(compared(Manifest.newest(tmp_path / "out"))))
+    whole = gathered(SAMPLES / "tour.pcapng")
+    assert len(told.shown) == len(whole.shown) > 20
+    for one, other in zip(told.shown.values(), whole.shown.values(), strict=True):
+        same = {"Row": other.cells["Row"], "Summary": other.cells["Summary"]}
+        assert {**one.cells, **same} == other.cells
+    summaries = {one.cells["Summary"] for one in told.shown.values()}
+    assert summaries >= {
+        "to 0  after 0.071 ms",
+        "sid 2  lost-privileges",
+        "from 500, no end, uuid 0x0000000000000bad, snapshot 500–500",
+    }
+    text = page(told)
+    evidence = text[text.index("<dt>evidence</dt>") :].partition("</table>")[0]
+    assert re.findall(r"<th [^>]*>(\w+)</th>", evidence)[0] == "frame"
+    assert "packet" not in evidence

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -19,11 +19,12 @@ from dcpinspect.protocol.datatype import DATATYPE_NAMES
 from dcpinspect.protocol.features import feature_name
 from dcpinspect.protocol.fields import FieldKind, Layout, bit_names
 from dcpinspect.protocol.flags import END_FLAGS, ENDLESS
-from dcpinspect.protocol.header import HEADER_SIZE
+from dcpinspect.protocol.header import HEADER_SIZE, Magic
 from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.layouts.stream_commands import FAILOVER_LOG
 from dcpinspect.protocol.message import Message
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_code
+from dcpinspect.protocol.roles import NAMES_VBUCKET
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams.collections import named_collections, named_scope, said_by_event
 from dcpinspect.streams.session import json_object
@@ -275,17 +276,18 @@ def title(batch: MessageBatch, index: int) -> str:
     if decoded.is_response[index]:
         status = int(decoded.specific[index])
         return f"{name} {'ok' if status == Status.SUCCESS else status_name(status)}"
+    is_server = bool(decoded.is_server[index])
     generation = batch.generation_of(index)
-    layouts = layouts_of(
-        int(decoded.opcode[index]), "request", server=bool(decoded.is_server[index])
-    )
-    if (
-        generation is not None
-        and len({layout.generation for layout in layouts}) > 1
-        and not (generation == "v1" and name == "mutation")
-    ):
-        return f"{name} {generation}"
-    return name
+    suffix = _generation_text(int(decoded.opcode[index]), generation, name, is_server=is_server)
+    return " ".join(filter(None, (name, suffix)))
+
+
+def _generation_text(opcode: int, generation: str | None, name: str, *, is_server: bool) -> str:
+    """Returns the generation of a request, if its command has several; else an empty text."""
+    layouts = layouts_of(opcode, "request", server=is_server)
+    is_told = len({layout.generation for layout in layouts}) > 1
+    is_usual = generation == "v1" and name == "mutation"
+    return generation if generation is not None and is_told and not is_usual else ""
 
 
 def seqno_text(batch: MessageBatch, index: int) -> str:
@@ -328,6 +330,67 @@ def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
             "sync": "heuristic" if batch.heuristic[index] else None,
         }
     )
+
+
+def record_cells(record: Mapping[str, Any], connection: int, time: str) -> dict[str, str]:
+    """Returns what the columns of a line say of a row of the table of messages, by their heading,
+    without its number; what only bytes of the message tell is left out. ``time``: as it is shown.
+    """
+    opcode, is_response = int(record["opcode"]), record["side"] == "response"
+    is_server = record["magic"] in (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE)
+    name, seqnos = short_name(record["name"]), (record["start_seqno"], record["end_seqno"])
+    is_range = opcode == Opcode.DCP_SNAPSHOT_MARKER and None not in seqnos
+    story = STORIES.get((is_server, is_response, opcode))
+    is_refusal = is_response and record["status"] not in (Status.SUCCESS, Status.ROLLBACK)
+    collection = record["collection_id"]
+    key = record["key"] if not is_response or opcode not in SAID_ONCE else None
+    rtt = record["rtt_ns"]
+    summary_values = {
+        "sid": record["sid"],
+        "key": f"{f'{unnamed(collection)}:' if collection and key else ''}{escape(key or '')}",
+        "datatypes": "  ".join(record["datatype"] or ()),
+        "prepared": record["prepared_seqno"],
+        "story": "" if story is None or is_refusal else _record_story(story, record),
+        "rtt": None if rtt is None else f"{rtt / 1e6:.3f}",
+        "lost": record["missing_bytes"] or None,
+        "problem": None if record["problem"] == "truncated" else record["problem"],
+    }
+    status = "ok" if record["status"] == Status.SUCCESS else record["status_name"]
+    generation = _generation_text(opcode, record["layout"], name, is_server=is_server)
+    has_vbucket = not is_server and NAMES_VBUCKET[opcode] and record["vbucket"] is not None
+    return {
+        "Time": time,
+        "Con": f"{connection or ''}{ARROWS[record['direction'] == 's2c']}",
+        "Message": " ".join(filter(None, (name, status if is_response else generation))),
+        "vb": f"{record['vbucket']}" if has_vbucket else "",
+        "Opaque": f"0x{record['opaque']:08x}",
+        "Seqno": "{}–{}".format(*seqnos) if is_range else _text(record["by_seqno"]),
+        "Bytes": f"{record['length']}",
+        "Summary": summary_of(summary_values),
+    }
+
+
+def _text(value: object) -> str:
+    return "" if value is None else ", ".join(value) if isinstance(value, list) else str(value)
+
+
+def _record_story(story: Callable[[Message], str], record: Mapping[str, Any]) -> str:
+    """Returns what the body of a message says, from its row in the table of messages."""
+    if story is _stream_request:
+        numbers = {name: value for name, value in record.items() if value is not None}
+        return _request_text(numbers, _text(record["flags"]), "")
+    if story is _failover_log:
+        rollback, log = record["rollback_seqno"], record["failover_log"]
+        if log:
+            return _log_text(len(log), log[0]["uuid"], log[0]["seqno"])
+        return "" if rollback is None else f"to {rollback}"
+    if story is _event:
+        return _event_text(_text(record["event"]), record, {})
+    if story is _stream_opaque:
+        return f"opaque 0x{record['stream_opaque']:08x}" if record["stream_opaque"] else ""
+    fields = story.parts if isinstance(story, Story) else ()
+    texts = [field.of_value(record.get(field.field)) for field in fields]
+    return ", ".join(filter(None, texts))
 
 
 _SUMMARY = {
@@ -384,6 +447,10 @@ class WordField:
         """Returns the words of a message."""
         return _words(message, self.field) or self.otherwise
 
+    def of_value(self, words: object) -> str:
+        """Returns the words of a column's value."""
+        return _text(words) or self.otherwise
+
 
 @dataclass(frozen=True, slots=True)
 class NumberField:
@@ -395,7 +462,10 @@ class NumberField:
 
     def text_of(self, message: Message) -> str:
         """Returns label and number; empty if the message has no such number."""
-        number = _field_values(message).get(self.field)
+        return self.of_value(_field_values(message).get(self.field))
+
+    def of_value(self, number: object) -> str:
+        """Returns label and number, from a column's value."""
         return "" if number is None or not (number or self.tells_zero) else f"{self.label} {number}"
 
 

@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from dcpinspect import __version__
-from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.coverage_text import direction_cells
 from dcpinspect.output.render.finding_text import (
@@ -26,6 +26,7 @@ from dcpinspect.output.render.finding_text import (
     place_of,
     when_and_whose,
 )
+from dcpinspect.output.render.message_lines import ARROWS, seconds_text
 from dcpinspect.output.render.palette import GLYPHS, PAINTS
 from dcpinspect.output.render.record_lines import (
     FIRST,
@@ -40,7 +41,7 @@ from dcpinspect.output.report import report_pictures
 from dcpinspect.output.report.report_contents import Contents, places_of
 from dcpinspect.reading.numbering import STEP
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import counted, escape, escape_rest, words_of
+from dcpinspect.text import counted, escape, escape_rest, short_names, words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +119,12 @@ def page(contents: Contents) -> str:
         tables=list(_tables(contents, linked)),
         shown=list(contents.shown.values()),
         frames={
-            message_place.row: message_place.frame
+            message_place.row: _frame(contents, message_place)
             for finding in contents.source.findings
             for message_place in places_of(finding, contents.limits)
             if message_place.has_message
         },
-        is_numbered=lambda row: row < STEP,
+        is_numbered=all(row < STEP for row in contents.shown),
         line_columns=_LINE_COLUMNS,
         rules={finding.id: finding.rule for finding in contents.source.findings},
     )
@@ -159,13 +160,55 @@ def _colours() -> str:
     )
 
 
+def _frame(contents: Contents, message: MessagePlace) -> str:
+    """Returns the frame of a message, with the name of its capture where there are several."""
+    files = contents.source.files
+    return f"{message.frame}{_of_file(tuple(files))[message.file] if len(files) > 1 else ''}"
+
+
+@cache
+def _of_file(files: tuple[str, ...]) -> Sequence[str]:
+    return [f" of {name}" for name in short_names(files)]
+
+
+def _evidence(contents: Contents, finding: Finding) -> tuple[list[str], list[list[Any]]]:
+    """Returns the columns with something in them, and for each message that shows a finding its
+    row, None for a packet without a message, its frame, and these columns.
+    """
+    begin_ns = contents.source.charts.ends[0]
+    rows = list[tuple[int | None, str, Mapping[str, str]]]()
+    messages = places_of(finding, contents.limits)
+    for message in sorted(messages, key=lambda message: (message.time_ns, message.frame)):
+        details = contents.shown.get(message.row)
+        cells = {
+            "Time": seconds_text(message.time_ns - begin_ns),
+            "Con": f"{message.connection}{ARROWS[message.direction == 's2c']}",
+            "Summary": "" if message.has_message else "a packet without a message",
+        }
+        if details is not None and message.has_message:
+            cells = {**details.cells}
+        elif details is not None and details.cells["Time"] == cells["Time"]:
+            cells["Time"] = ""  # that of the message before it
+        rows.append(
+            (message.row if message.has_message else None, _frame(contents, message), cells)
+        )
+    names = [name for name in _LINE_COLUMNS if any(cells.get(name) for _, _, cells in rows)]
+    return names, [
+        [row, frame, [cells.get(name, "") for name in names]] for row, frame, cells in rows
+    ]
+
+
 def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
     """Returns what the page says of a finding and of its effects."""
     most = contents.limits.cases
-    cases = finding.case_of_each if len(finding.case_of_each) > 1 else ()
+    cases = finding.case_of_each
     effects = contents.effects.get(finding.id, ())
     when, whose = when_and_whose(finding)
     messages = places_of(finding, contents.limits)
+    columns, evidence = _evidence(contents, finding)
+    is_told = all(case.places[:1] and case.places[0] in messages for case in cases)
+    if len(cases) < 2 or (is_told and len({case.message for case in cases}) == 1):
+        cases = ()  # headline and evidence have told them
     rows = {place.row for case in (finding, *finding.case_of_each) for place in case.places}
     more = len(rows) - len({message.row for message in messages})
     return {
@@ -182,16 +225,8 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "whose": by_packets(whose, finding, contents.source.files),
         "next": escape_rest(finding.next or ""),
         "vbuckets": finding.vbuckets,
-        "evidence": [
-            (
-                evidence.row if evidence.has_message else None,
-                message_of(evidence, contents.source.files).removeprefix("row ")
-                if evidence.has_message
-                else "",
-                evidence.frame,
-            )
-            for evidence in messages
-        ],
+        "columns": columns,
+        "evidence": evidence,
         "more_evidence": f"and {counted(more, 'more message')}" if more else "",
         "cases": [
             (
