@@ -29,7 +29,7 @@ from dcpinspect.spark.outputs import damage
 from dcpinspect.spark.pipeline_info import pipeline_info
 from dcpinspect.spark.spark_schema import columns_of
 from dcpinspect.streams.items import VbucketItems, VbucketMessages
-from dcpinspect.streams.message_columns import request_kinds
+from dcpinspect.streams.message_columns import kinds_by_header
 from dcpinspect.tables.message_statistics import MessageStats, command_of
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.text import one_line
@@ -142,9 +142,9 @@ def _numbers(manifest: Manifest) -> Mapping[int, int]:
 
 def _events_of(messages: Any, numbers: Mapping[int, int], vbucket: int) -> VbucketItems:
     items = VbucketItems(vbucket)
-    columns = ["connection_id", "row", "opcode", "sid", "by_seqno", "time_ns"]
+    columns = ["connection_id", "row", "opcode", "sid", "by_seqno", "time_ns", "side", "status"]
     vbucket_messages = messages.to_table(
-        columns=columns, filter=(ds.field("vbucket") == vbucket) & (ds.field("side") == "request")
+        columns=columns, filter=ds.field("vbucket") == vbucket
     ).sort_by("row")
     if len(vbucket_messages):
         ids, opcode, row, time_ns = (
@@ -156,7 +156,11 @@ def _events_of(messages: Any, numbers: Mapping[int, int], vbucket: int) -> Vbuck
         )
         items.add_messages(
             VbucketMessages(
-                request_kinds(opcode),
+                kinds_by_header(
+                    opcode,
+                    _is(vbucket_messages["side"], "response"),
+                    vbucket_messages["status"].fill_null(0).to_numpy(),
+                ),
                 connection,
                 row,
                 _nullable(vbucket_messages["sid"]),

@@ -13,7 +13,7 @@ from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.kernels.structs import Struct, StructRows, T, number
 from dcpinspect.protocol import column_types
 from dcpinspect.streams.message_columns import kinds
-from dcpinspect.streams.record_codes import ABORT, EVENT, REQUEST, UNREADABLE_REQUEST
+from dcpinspect.streams.record_codes import ABORT, EVENT, REFUSAL, REQUEST, UNREADABLE_REQUEST
 from dcpinspect.streams.state import biased
 from dcpinspect.tables.messages import MessageBatch
 
@@ -33,6 +33,7 @@ class EventRow(Struct[T]):
     count: T = number("Events.")
     time: T = number("Time of the earliest of them, in nanoseconds since 1970.")
     until: T = number("Time of the latest.")
+    refused: T = number("Events that the consumer refused before the vbucket's next event.")
 
 
 class Items(EventRow[IntArray], StructRows[EventRow]):
@@ -70,6 +71,8 @@ class VbucketItems:
         self._fresh: list[Items] = []
         self._size = 0
         self._requests: dict[int, int] = {}
+        self._latest: dict[int, Items] = {}
+        """The latest entries of each connection."""
 
     def feed(self, batch: MessageBatch) -> column_types.RowNumbers:
         """Takes the reading's next messages. Returns the places of the vbucket's own."""
@@ -111,8 +114,14 @@ class VbucketItems:
             events = np.flatnonzero(is_on_connection & (kind >= EVENT) & (kind <= ABORT))
             before = self._requests.get(connection, 0)
             self._requests[connection] = before + len(request_rows)
+            refusals = np.flatnonzero(is_on_connection & (kind == REFUSAL))
+            positions = np.searchsorted(events, refusals) - 1
+            if connection in self._latest and (positions < 0).any():
+                self._latest[connection].refused[-1] = 1
             if len(events):
-                self._add(messages, events, before + np.searchsorted(request_rows, events))
+                requests = before + np.searchsorted(request_rows, events)
+                self._latest[connection] = self._add(messages, events, requests)
+                self._latest[connection].refused[positions[positions >= 0]] = 1
         if self._size > self._most:
             self._merge()
 
@@ -123,7 +132,7 @@ class VbucketItems:
 
     def _add(
         self, messages: VbucketMessages, events: column_types.RowNumbers, requests: IntArray
-    ) -> None:
+    ) -> Items:
         table, sid = Items.zeros(len(events)), messages.sid.take(events)
         table.connection, table.row = messages.connection[events], messages.row[events]
         table.sid = sid.values.astype(np.int64)
@@ -135,6 +144,7 @@ class VbucketItems:
         table.time = table.until = messages.time_ns[events]
         self._fresh.append(table)
         self._size += len(table)
+        return table
 
     def _merge(self) -> None:
         """Merges pairs of neighbours in seqno until half of the entries are free; entries of
@@ -155,6 +165,7 @@ class VbucketItems:
             merged.row = np.minimum.reduceat(table.row, starts)
             merged.last = np.maximum.reduceat(table.last, starts)
             merged.count = np.add.reduceat(table.count, starts)
+            merged.refused = np.add.reduceat(table.refused, starts)
             merged.time = np.minimum.reduceat(table.time, starts)
             merged.until = np.maximum.reduceat(table.until, starts)
             if len(merged) == len(table):  # as many streams as entries

@@ -271,19 +271,18 @@ class StreamMessages:
         return indices, self.rows[indices]
 
 
-def request_kinds(opcode: Array) -> RowNumbers:
-    """Returns the kinds of requests by their opcodes, for requests whose bytes are not at hand."""
-    return _REQUESTS[opcode]
+def kinds_by_header(opcode: Array, is_response: BoolArray, status: Array) -> RowNumbers:
+    """Returns the kinds of messages whose bytes are not at hand; ``status``: of the responses."""
+    kind: RowNumbers = np.where(is_response, _ANSWERS[opcode], _REQUESTS[opcode])
+    kind[(kind == k.REFUSAL) & (status == Status.SUCCESS)] = 0
+    return kind
 
 
 def kinds(batch: MessageBatch) -> tuple[RowNumbers, RowNumbers]:
     """Returns (kind of every message, rows of those captured too partly to tell their stream)."""
     decoded = batch.decoded
-    kind: RowNumbers = np.where(
-        decoded.is_response, _ANSWERS[decoded.opcode], _REQUESTS[decoded.opcode]
-    )
+    kind = kinds_by_header(decoded.opcode, decoded.is_response, decoded.specific)
     kind[decoded.is_server | ~decoded.has_magic] = 0
-    kind[(kind == k.REFUSAL) & (decoded.specific == Status.SUCCESS)] = 0
     for name, kinds in _NEEDED.items():
         is_wanted = _among(*kinds)[kind]
         lacks = is_wanted & ~batch.column(name).is_known

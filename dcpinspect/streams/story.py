@@ -180,7 +180,7 @@ def stories(
             continue
         own_snapshots = snapshots.take(snapshots_of.get(key, _NONE))
         own_gaps = gaps.take(gaps_of.get(key, _NONE))
-        entries_of_stream = entries[order[borders[number] : borders[number + 1]]]
+        entries_of_stream = _received(entries[order[borders[number] : borders[number + 1]]], row)
         stories_found.append(
             StreamStory(
                 row=streams.take(np.array([number])),
@@ -200,6 +200,15 @@ def stories(
             )
         )
     return stories_found
+
+
+def _received(entries: Items, stream: Mapping[str, Any]) -> Items:
+    """Returns the entries without refused events, if the stream's count of items is without them:
+    which of its messages a refusal is about is not always certain.
+    """
+    if not entries.refused.any() or entries.count.sum() - stream["items"] != entries.refused.sum():
+        return entries
+    return entries[entries.refused < entries.count]
 
 
 _NONE = np.empty(0, dtype=np.int64)

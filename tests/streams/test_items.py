@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dcpinspect.protocol.statuses import Status
 from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.items import MOST, VbucketItems
 from dcpinspect.streams.state import unbiased
@@ -72,3 +73,15 @@ def test_too_many_events_are_told_together_and_never_those_of_two_streams() -> N
             inside = (all_of_it.first >= item.first) & (all_of_it.first <= item.last)
             assert np.count_nonzero(inside) == item.count
     assert few.last_rows == whole.last_rows
+
+
+@pytest.mark.parametrize("sizes", [(), (1, 2, 3)])
+def test_a_refusal_is_about_the_event_before_it(sizes: tuple[int, ...]) -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 5, "memory")
+    stream.mutation(1, "a")
+    stream.mutation(2, "b")
+    talk.answer("dcp_mutation", stream.opaque, by="client", status=Status.ERANGE)
+    stream.mutation(3, "c")
+    assert gathered(talk, sizes=sizes).table.refused.tolist() == [0, 1, 0]
