@@ -45,12 +45,12 @@ _LETTER = 9.0
 """Width of a letter in units."""
 _MOST_TITLES = 5
 """Greatest number of events that the text of a letter names."""
-_STREAM, _DELIVERED, _LINE = 42, 36, 14
-"""Height of a stream in units, what a delivering one has besides: snapshots and items; and height of
-a line about a finding.
+_STREAM, _GAPS, _DELIVERED, _LINE = 28, 14, 36, 14
+"""Height of a stream in units, what one with gaps has besides, what a delivering one has: snapshots
+and items; and height of a line about a finding.
 """
-_LINE_WIDTH = 150
-"""Greatest number of characters of such a line."""
+_LINE_WIDTH = 125
+"""Greatest number of characters of such a line: as many as the widest bold letters have room for."""
 
 
 def xml(element: Element) -> str:
@@ -197,8 +197,7 @@ def timeline(drawn_timeline: Timeline) -> Element:
     ]
     seqnos = [seqno for shape in shapes for seqno in shape.seqno_ranges()]
     scale = Scale.filling(min(seqnos, default=0), max(seqnos, default=0), 1_000_000)
-    # a request alone, at one seqno, needs no picture beside its words
-    has_axis = len({*seqnos}) > 1
+    has_axis = bool(seqnos)
     told_of_each = [
         [
             (event, line)
@@ -208,10 +207,13 @@ def timeline(drawn_timeline: Timeline) -> Element:
         for findings in drawn_timeline.findings
     ]
     heights = (
-        (_STREAM + _delivered(shape) if has_axis else _LINE) + _LINE * len(lines)
+        (_STREAM if has_axis else _LINE)
+        + _delivered(shape)
+        + _GAPS * (len(shape.cause) > 0)
+        + _LINE * len(lines)
         for shape, lines in zip(shapes, told_of_each, strict=True)
     )
-    tops = list(accumulate(heights, initial=24))
+    tops = list(accumulate(heights, initial=24 if has_axis else 8))
     svg = _svg(
         tops[-1], f"streams of vbucket {drawn_timeline.vbucket} along their seqnos", kind="timeline"
     )
@@ -261,9 +263,18 @@ def _stream(group: Element, scale: Scale, shape: Shape) -> None:
         for begin, end, state in ((first, came, ""), (max(first, came), last, "promised ")):
             if end > begin:
                 size = end - begin, 16
+                if state:  # no snapshot below it shines through
+                    _add(group, "rect", x=begin, y=26, width=size[0], height=16, class_="ground")
                 _box(group, (begin, 26), size, f"{state}fill-snapshot-{kind}", text)
         if last - first > 7 * len(text):
-            _add(group, "text", text, x=first + 4, y=38, class_="inside")
+            _add(
+                group,
+                "text",
+                text,
+                x=first + 4,
+                y=38,
+                class_="inside" if came > first else "on-pale",
+            )
     _density(group, scale, shape)
     y = 26 + _delivered(shape)
     for first, last, cause, count in _gaps(scale, shape):
@@ -449,14 +460,11 @@ def round_trips(charts: Charts, limit: int = 12) -> Element | None:
     octaves = np.array([values for _, values in drawn_answers])
     there = np.flatnonzero(octaves.sum(axis=0))
     low, high = int(there[0]), int(there[-1])
-    bottom = 30 + 34 * len(drawn_answers)
-    svg = _svg(
-        bottom - 20 + (16 if further else 0), "how long answers took, by command", kind="chart"
-    )
+    height = 34 * len(drawn_answers) + (38 if further else 18)
+    svg = _svg(height, "how long answers took, by command", kind="chart")
     step = (_RIGHT - 220) / (high - low + 1)
-    for octave in range(low, high + 2, max(1, (high - low + 1) // 8)):
-        if octave > high and step < _APART:
-            break  # the number before it has this place
+    ticks = range(low, high + 1, max(1, (high - low + 1) // 8))
+    for octave in (*(tick for tick in ticks if (high + 1 - tick) * step >= _APART), high + 1):
         x, kind = 220 + (octave - low) * step, "tick end" if octave > high else "tick"
         _add(svg, "text", duration(1 << octave), x=x, y=12, class_=kind)
     for number, (title, values) in enumerate(drawn_answers):
@@ -481,7 +489,7 @@ def round_trips(charts: Charts, limit: int = 12) -> Element | None:
 
 
 _APART = 100
-"""Least width of a bar that has a number at both edges."""
+"""Least distance of the last number of an axis from the one before it."""
 _TOP, _BOTTOM = 16.0, 148.0
 _PLOT = 84
 """Left edge of the curves of a chart; the numbers of its grid lines stand before it."""

@@ -178,10 +178,28 @@ def test_no_line_about_a_finding_is_cut() -> None:
         assert "…" not in text
 
 
-def test_a_request_that_was_refused_has_words_and_no_empty_picture() -> None:
-    drawn = _drawn_of(SAMPLES / "tour.pcapng", 1023)
-    assert [one.get("class") for one in drawn.iter("text")] == ["label", "warning"]
-    assert list(drawn.iter("line")) == []
+@pytest.mark.parametrize(("vbucket", "letters"), [(1023, ["Q"]), (423, ["Q", "E"])])
+def test_a_stream_without_items_has_its_request_and_its_end(
+    vbucket: int, letters: list[str]
+) -> None:
+    drawn = _drawn_of(SAMPLES / "tour.pcapng", vbucket)
+    assert [letter for stream in _letters_of(drawn) for letter, _ in stream] == letters
+    height = float(drawn.get("viewBox", "").split()[3])
+    assert height - max(float(one.get("y", "")) for one in drawn.iter("text")) < 70, "no empty lane"
+
+
+@pytest.mark.parametrize(("vbucket", "items"), [(0, 3), (2, 1)])
+def test_what_a_consumer_refused_is_not_drawn_as_received(vbucket: int, items: int) -> None:
+    drawn = _drawn_of(real_server("consumer-errors-66"), vbucket)
+    [curve] = [one for one in drawn.iter("path") if one.get("class") == "items"]
+    assert [title.text for title in curve] == [f"{items} item{'s' * (items > 1)}"]
+
+
+def test_a_snapshot_that_did_not_come_is_pale_where_another_came() -> None:
+    boxes = [
+        one.get("class", "") for one in _drawn_of(real_server("consumer-errors-66"), 3).iter("rect")
+    ]
+    assert boxes == ["fill-snapshot-memory", "ground", "promised fill-snapshot-memory"]
 
 
 def test_a_timeline_has_system_events() -> None:
@@ -216,6 +234,24 @@ def test_a_stream_that_delivered_nothing_takes_less_room_and_no_mark_is_cut_off(
     assert all(
         float(one.get("x", "")) >= 8 for one in drawn.iter("text") if "mark" in one.get("class", "")
     )
+
+
+@pytest.mark.parametrize(
+    "path", [SAMPLES / "tour.pcapng", real_server("6.0.5-dcp1"), SAMPLES / "large.pcapng.gz"]
+)
+def test_the_axis_of_answers_ends_with_a_number_and_no_text_is_cut(path: Path) -> None:
+    drawn = report_pictures.round_trips(gathered(path).source.charts)
+    assert drawn is not None
+    ticks = {
+        one.get("class"): float(one.get("x", ""))
+        for one in drawn.iter("text")
+        if (one.get("class") or "").startswith("tick")
+    }
+    ends = [float(one.get("x", "")) + float(one.get("width", "")) for one in drawn.iter("rect")]
+    assert ticks["tick end"] == pytest.approx(max(ends) + 1)
+    assert ticks["tick end"] - ticks["tick"] >= 99
+    height = float(drawn.get("viewBox", "").split()[3])
+    assert height - max(float(one.get("y", "")) for one in drawn.iter("text")) >= 5
 
 
 def test_a_command_has_one_colour_in_both_charts() -> None:
