@@ -56,6 +56,12 @@ def of_pipeline(found_in: RunResults) -> Source:
         tables.by_name, findings, RULES, checker.clients(everything.links), everything.files
     )
     messages, numbers, ends = manifest.dataset("messages"), _numbers(manifest), _ends(manifest)
+    copies = {
+        number
+        for number, copy_of in by_name["connections"].rows("connection", "copy_of")
+        if copy_of
+    }
+    counted_connections = [id_ for id_, number in numbers.items() if number not in copies]
     return Source(
         title=title_of(everything.files),
         facts=_facts(manifest),
@@ -64,7 +70,7 @@ def of_pipeline(found_in: RunResults) -> Source:
         findings=findings,
         tables=tables,
         by_name=by_name,
-        charts=_charts(messages, ends),
+        charts=_charts(messages, counted_connections, ends),
         coverage=everything.coverage,
         events_of=partial(_events_of, messages, numbers),
         noted_of=partial(_noted_of, messages, numbers),
@@ -99,10 +105,12 @@ def _ends(manifest: Manifest) -> tuple[int, int]:
     return first_ns, max((report.last_ns for report in reports if report.last_ns), default=first_ns)
 
 
-def _charts(messages: Any, ends: tuple[int, int]) -> Charts:
+def _charts(messages: Any, connection_ids: Sequence[int], ends: tuple[int, int]) -> Charts:
+    """Returns the charts of the messages of these connections."""
     counted = MessageStats()
     for batch in messages.to_batches(
-        columns=["opcode", "side", "magic", "time_ns", "length", "rtt_ns"]
+        columns=["opcode", "side", "magic", "time_ns", "length", "rtt_ns"],
+        filter=ds.field("connection_id").isin(connection_ids),
     ):
         if not batch.num_rows:
             continue

@@ -5,7 +5,7 @@ file that people pass on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -36,10 +36,10 @@ from dcpinspect.output.render.verdict import (
     verdict,
     with_their_effects,
 )
-from dcpinspect.output.statistics import Charts
+from dcpinspect.output.statistics import Charts, Statistics
 from dcpinspect.protocol.message import Message
 from dcpinspect.reading.reading import Reading
-from dcpinspect.reading.store.store import Store
+from dcpinspect.reading.store.store import PART_ROWS, Store
 from dcpinspect.streams.items import VbucketItems
 from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.streams.tables import Tables
@@ -176,11 +176,14 @@ def of_reading(
     """Returns the source of a report on a reading that checked, has ended, and all of whose
     messages ``store`` took.
 
-    ``charts`` returns the charts of ``Statistics``. ``is_whole``: the reading came to the end of
+    ``charts`` returns the charts of ``Statistics``, which counted all messages; those of
+    connections that show what another one shows are not in the report. ``is_whole``: the reading came to the end of
     the captures. ``worked_out``: the result of ``Reading.worked_out``, if it is known already.
     """
     tables, findings, by_name = worked_out or reading.worked_out(is_whole=is_whole)
-
+    assert reading.tracker is not None
+    if copies := reading.tracker.left_out(reading.links):
+        charts = _counted_once(store, copies).charts
     about = overview(reading)
     files = [file["name"] for file in about["files"]]
     return Source(
@@ -199,6 +202,18 @@ def of_reading(
         is_redacted=reading.redactor is not None,
         lacks=() if is_whole else ("Reading was stopped before the end of the captures.",),
     )
+
+
+def _counted_once(store: Store, copies: Collection[int]) -> Statistics:
+    """Returns statistics of the messages in a store without those of connections that are copies."""
+    statistics = Statistics()
+    for first_row in range(store.first_row, store.rows + 1, PART_ROWS):
+        rows = np.arange(first_row, min(first_row + PART_ROWS, store.rows + 1))
+        (connections,) = store.numbers(rows, ("connection",))
+        rows = rows[~np.isin(connections.values, list(copies))]
+        if len(rows):
+            statistics.feed(store.messages(rows))
+    return statistics
 
 
 def contents(source: Source, limits: Limits | None = None) -> Contents:

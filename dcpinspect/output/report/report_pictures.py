@@ -460,8 +460,8 @@ def round_trips(charts: Charts, limit: int = 12) -> Element | None:
     octaves = np.array([values for _, values in drawn_answers])
     there = np.flatnonzero(octaves.sum(axis=0))
     low, high = int(there[0]), int(there[-1])
-    height = 34 * len(drawn_answers) + (38 if further else 18)
-    svg = _svg(height, "how long answers took, by command", kind="chart")
+    bottom = 34 * len(drawn_answers) + (38 if further else 18)
+    svg = _svg(bottom, "how long answers took, by command", kind="chart")
     step = (_RIGHT - 220) / (high - low + 1)
     ticks = range(low, high + 1, max(1, (high - low + 1) // 8))
     for octave in (*(tick for tick in ticks if (high + 1 - tick) * step >= _APART), high + 1):

@@ -99,3 +99,12 @@ def test_a_timeline_has_the_findings_that_the_map_counts_for_its_vbucket() -> No
     assert not any(
         event.severity for line in told.timelines for row in line.findings for event in row
     )
+
+
+def test_charts_count_a_conversation_once_that_was_captured_twice() -> None:
+    charts = gathered(field("z-dnat-p05-one-rollback-reopens-all")).source.charts
+    answers = {name: int(octaves.sum()) for name, octaves in charts.answers}
+    assert (answers["dcp_stream_req"], answers["dcp_control"], answers["hello"]) == (128, 10, 2)
+    mutations = [rate for rate in charts.commands if rate.name == "dcp_mutation"]
+    assert [int(rate.messages.sum()) for rate in mutations] == [254]
+    assert [number for number, *_ in charts.windows] == [1, 3]
