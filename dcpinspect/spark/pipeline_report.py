@@ -4,7 +4,7 @@ tables and messages have them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,7 @@ from dcpinspect.output.statistics import Charts, charts_of
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.header import Magic
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.output_reading import RunResults
+from dcpinspect.spark.output_reading import RunResults, names_of
 from dcpinspect.spark.outputs import damage
 from dcpinspect.spark.pipeline_info import pipeline_info
 from dcpinspect.spark.spark_schema import columns_of
@@ -32,7 +32,7 @@ from dcpinspect.streams.items import VbucketItems, VbucketMessages
 from dcpinspect.streams.message_columns import kinds_by_header
 from dcpinspect.tables.message_statistics import MessageStats, command_of
 from dcpinspect.tables.schema import BY_NAME
-from dcpinspect.text import one_line
+from dcpinspect.text import one_line, short_names
 
 LACKS = (
     "The bytes of messages, and flow control: 'dcpinspect report' of the captures themselves "
@@ -43,7 +43,7 @@ _WIDE = frozenset(
     for name, kind in columns_of("messages").items()
     if BY_NAME[name].kind == "hex64" or kind == pa.uint64()
 )
-_HIDDEN = ("connection_id", "time_ns", "key_bytes", "row")
+_HIDDEN = ("connection_id", "time_ns", "key_bytes", "row", "request_row")
 
 
 def of_pipeline(found_in: RunResults) -> Source:
@@ -76,6 +76,7 @@ def of_pipeline(found_in: RunResults) -> Source:
         noted_of=partial(_noted_of, messages, numbers),
         messages=partial(_message_facts, messages, numbers, ends[0]),
         is_redacted=manifest.is_redacted,
+        frames_of=partial(_frames_of, messages, names_of(manifest.units)),
         lacks=(LACKS,),
     )
 
@@ -202,6 +203,20 @@ def _noted_of(messages: Any, numbers: Mapping[int, int], vbucket: int) -> list[M
 def _nullable(column: Any) -> NumberColumn:
     values = column.fill_null(0).to_numpy().astype(np.int64).view(np.uint64)
     return NumberColumn(values, column.is_valid().to_numpy())
+
+
+def _frames_of(messages: Any, files: Sequence[str], rows: Collection[int]) -> dict[int, str]:
+    """Returns the frames of these rows, with the capture where there are several."""
+    table = messages.to_table(
+        columns=["row", "frame", "file"], filter=ds.field("row").isin(list(rows))
+    )
+    short_name = dict(zip(files, short_names(files), strict=True))
+    return {
+        record["row"]: f"{record['frame']} of {short_name[record['file']]}"
+        if len(files) > 1
+        else f"{record['frame']}"
+        for record in table.to_pylist()
+    }
 
 
 def _message_facts(

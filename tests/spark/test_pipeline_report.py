@@ -143,3 +143,7 @@ def test_messages_have_the_lines_of_one_reading_but_for_what_only_their_bytes_te
     evidence = text[text.index("<dt>evidence</dt>") :].partition("</table>")[0]
     assert re.findall(r"<th [^>]*>(\w+)</th>", evidence)[0] == "frame"
     assert "packet" not in evidence
+    seen = re.sub(r"<[^>]*>", " ", text[text.index('id="timelines"') :])
+    assert "frame 325: from 0, accepted" in seen
+    rows = {*re.findall(r"\b[1-9]\d{8,}\b", seen)} - {"18446744073709551615"}
+    assert not {row for row in rows if row.endswith("00000")}, "no row that only sorts"

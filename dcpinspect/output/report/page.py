@@ -38,9 +38,8 @@ from dcpinspect.output.render.record_lines import (
 )
 from dcpinspect.output.render.table import table_texts
 from dcpinspect.output.report import report_pictures
-from dcpinspect.output.report.report_contents import Contents, places_of
+from dcpinspect.output.report.report_contents import Contents, places_of, with_frames
 from dcpinspect.reading.numbering import STEP
-from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import counted, escape, escape_rest, short_names, words_of
 
 
@@ -275,7 +274,8 @@ def _tables(contents: Contents, linked: frozenset[int]) -> Iterator[Table]:
                     for row, number in enumerate(first_rows.values("vbucket"))
                     if number in linked
                 }
-            yield _table(title, first_rows, links)
+            table = with_frames(first_rows.arrow(read_columns(first_rows, title)), contents.source)
+            yield _table(title, table, links)
     heading, *rows = direction_cells(contents.coverage)
     if rows:
         yield Table(
@@ -287,8 +287,7 @@ def _tables(contents: Contents, linked: frozenset[int]) -> Iterator[Table]:
         )
 
 
-def _table(title: str, records: Records, links: Mapping[int, str]) -> Table:
-    table = records.arrow(read_columns(records, title))
+def _table(title: str, table: Any, links: Mapping[int, str]) -> Table:
     hidden = hidden_columns(table, FIRST[title], _WIDTH)
     heading = [name for name in table.schema.names if name not in hidden]
     rows = list(zip(*table_texts(table.select(heading)), strict=True))

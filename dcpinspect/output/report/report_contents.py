@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -132,6 +133,8 @@ class Source:
     messages: Callable[[Mapping[int, Sequence[str]], Limits], Iterable[EvidenceMessage]]
     """Yields messages, given the ids of the findings that each row shows."""
     is_redacted: bool
+    frames_of: Callable[[Collection[int]], Mapping[int, str]] | None = None
+    """Returns the frames of messages by row, where rows only sort, as in a pipeline."""
     lacks: Sequence[str] = ()
     """What the source cannot provide, one sentence each."""
 
@@ -279,6 +282,19 @@ def _lowest(records: Records, ranks: Sequence[int], most: int) -> Records:
     return records.take(np.sort(np.argsort(ranks, kind="stable")[:most]))
 
 
+def with_frames(table: Any, source: Source) -> Any:
+    """Returns an Arrow table with frames in place of rows, where rows only sort."""
+    import pyarrow as pa  # deferred: only reports need it
+
+    for index, column in enumerate(table.schema.names if source.frames_of is not None else ()):
+        if column.endswith("_row") and source.frames_of is not None:
+            rows = table.column(index).to_pylist()
+            frames = source.frames_of([row for row in rows if row is not None])
+            texts = pa.array([frames.get(row) for row in rows], pa.string())
+            table = table.set_column(index, f"{column.removesuffix('row')}frame", texts)
+    return table
+
+
 def places_of(finding: Finding, limits: Limits) -> list[MessagePlace]:
     """Returns the messages of a finding that a report shows: some of each case, so that every case
     has its turn; of each, those on the connections that it names come first.
@@ -350,6 +366,8 @@ def _weights(source: Source) -> dict[int, int]:
 def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:
     vbucket_stories = stories(source.by_name, vbucket, (), source.events_of(vbucket))
     latest = vbucket_stories[-limits.streams :]
+    rows = [story.stream["open_row"] for story in latest]
+    frames = source.frames_of(rows) if source.frames_of is not None else {}
     # those that the map of vbuckets counts: no vbucket has what is of a whole connection
     own_findings = [finding for finding in source.findings if finding.vbuckets]
     events = [event for event in of_findings(latest, own_findings) if event.cause is None]
@@ -386,7 +404,7 @@ def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:
         ],
         [
             {
-                lane: one_line(text)
+                lane: one_line(_by_frame(text, frames))
                 for lane, text in words(story, [mark.letter for mark in own_marks]).items()
             }
             for story, own_marks in zip(latest, marks, strict=True)
@@ -402,6 +420,13 @@ def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:
         ],
         len(vbucket_stories) - len(latest),
     )
+
+
+def _by_frame(text: str, frames: Mapping[int, str]) -> str:
+    """Names the message that a text begins with by its frame, if that is among ``frames``."""
+    row, colon, rest = text.removeprefix("row ").partition(":")
+    frame = frames.get(int(row)) if text.startswith("row ") and row.isdecimal() else None
+    return text if frame is None else f"frame {frame}{colon}{rest}"
 
 
 def _key(story: StreamStory) -> tuple[int, int | None, int]:

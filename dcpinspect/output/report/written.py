@@ -19,7 +19,13 @@ from dcpinspect.output.render.record_lines import (
     read_columns,
 )
 from dcpinspect.output.render.table import table_texts
-from dcpinspect.output.report.report_contents import Contents, Limits, Source, contents
+from dcpinspect.output.report.report_contents import (
+    Contents,
+    Limits,
+    Source,
+    contents,
+    with_frames,
+)
 from dcpinspect.output.report.report_pictures import map_legend
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import clip, escape
@@ -109,7 +115,7 @@ def _table(title: str, records: Records, contents: Contents) -> list[str]:
     """Returns the first of these rows of a table, with the columns that people read first."""
     if not len(records):
         return []
-    table = records.head(_ROWS).arrow(read_columns(records, title))
+    table = with_frames(records.head(_ROWS).arrow(read_columns(records, title)), contents.source)
     hidden = {*hidden_columns(table, FIRST[title], _ROW)}.difference(SENTENCES)
     names = [name for name in table.schema.names if name not in hidden]
     texts = table_texts(table.select(names))
