@@ -73,4 +73,4 @@ def report(
             source = of_reading(reading, store, statistics.charts)
             target.write_piece(written(report_format, source))
         is_answered = is_answer(source.findings, reading.messages)
-        return remarks(reading, stats=input_.stats, checks=not is_answered)
+        return remarks(reading, stats=input_.stats, checks=not is_answered, advises_elsewhere=True)

@@ -269,9 +269,8 @@ def _tls(info: dict[str, Any]) -> str:
         )
     if info["tls_connections"]:
         numbers = _numbers("connection", info["tls_connections"])
-        texts.append(
-            f"{counted(info['tls_bytes'], 'byte')} on {numbers}, not decrypted: {info['tls_next']}"
-        )
+        advice = f": {info['tls_next']}" if info["tls_next"] else ""
+        texts.append(f"{counted(info['tls_bytes'], 'byte')} on {numbers}, not decrypted{advice}")
     return "; ".join(texts) or "none seen"
 
 

@@ -188,10 +188,16 @@ def of_reading(
     if copies := reading.tracker.left_out(reading.links):
         charts = _counted_once(store, copies).charts
     about = overview(reading)
+    if about["tls_next"] in {finding.next for finding in findings}:
+        about["tls_next"] = None  # the finding says it
     files = [file["name"] for file in about["files"]]
     return Source(
         title=title_of(files),
-        facts=[(label, list(texts)) for label, texts in info_facts(about) if label != "next"],
+        facts=[
+            (label, list(texts))
+            for label, texts in info_facts(about)
+            if label != "next"
+        ],
         files=files,
         looked=LookedAt.from_reading(reading, damage=damage(reading)),
         findings=findings,

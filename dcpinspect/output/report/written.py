@@ -31,16 +31,16 @@ from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import clip, escape
 
 MOST_LINES = 300
-_ROWS = 5
+_ROWS = 16
 """Greatest number of rows of a table."""
 _BLOCK = 120
 """Greatest number of characters of a line about findings."""
-_ROW = 110
+_ROW = 200
 """Greatest number of characters of a table's row without its sentence."""
 _WIDE = 400
 """Greatest number of characters of a line's text."""
-_SHORTER = ("clients", "servers", "buckets", "vbuckets")
-"""Labels of facts that are left out, because the tables have them."""
+_FACTS = 4
+"""Greatest number of texts of a fact."""
 _TICKS = re.compile(r"`+")
 _MARKUP = re.compile(r"([\\`*_{}\[\]#|~@])")
 
@@ -52,11 +52,7 @@ def markdown(contents: Contents) -> str:
         "",
         f"**{plain(contents.verdict)}**",
         "",
-        *(
-            f"- {label}: {plain('; '.join(texts))}"
-            for label, texts in contents.source.facts
-            if texts and label not in _SHORTER
-        ),
+        *_facts(contents),
         "",
     ]
     tail = [
@@ -70,6 +66,16 @@ def markdown(contents: Contents) -> str:
     tail += [f"dcpinspect {__version__}, {redacted}."]
     lines_left = MOST_LINES - len(head) - len(tail)
     return "\n".join([*head, *_findings(contents, lines_left), *tail]) + "\n"
+
+
+def _facts(contents: Contents) -> Iterator[str]:
+    for label, texts in contents.source.facts:
+        if len(texts) == 1:
+            yield f"- {label}: {plain(texts[0])}"
+        elif texts:
+            more = [f"and {len(texts) - _FACTS:,} more"] if len(texts) > _FACTS else []
+            yield f"- {label}:"
+            yield from (f"  - {plain(text)}" for text in (*texts[:_FACTS], *more))
 
 
 def plain(text: str) -> str:
@@ -91,7 +97,6 @@ def _findings(contents: Contents, room: int) -> Iterator[str]:
             contents.source.files,
             lambda text, _: text,
             width=_BLOCK,
-            looked=contents.source.looked,
             instead=contents.verdict,
             limit=room,
         )

@@ -242,3 +242,8 @@ def test_cases_that_say_the_same_of_the_same_place_are_no_list() -> None:
     text = page(gathered(SAMPLES / "tour.pcapng"))
     of_rule = text[text.index("<b>credentials-in-clear</b>") :].partition("</details>")[0]
     assert of_rule.count("a password is sent in clear") == 1
+
+
+def test_all_clients_are_named() -> None:
+    told = gathered(SAMPLES / "tour.pcapng")
+    assert len(dict(told.source.facts)["clients"]) == 7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from dcpinspect.output.render.palette import GLYPHS
 from dcpinspect.output.report import written as module
 from dcpinspect.output.report.report_contents import Limits
 from dcpinspect.output.report.written import MOST_LINES, format_of, markdown, plain, written
-from tests.captures import real_server
+from tests.captures import field, real_server
 from tests.output.report.gathered import MARKUP, gathered, hostile, source
 from tests.peers.truth import SAMPLES
 
@@ -110,8 +111,11 @@ def test_texts_are_escaped() -> None:
     assert plain("*a* [b](c) `d` <e> |") == r"\*a\* \[b\](c) \`d\` &lt;e> \|"
 
 
-def test_connections_that_have_room_are_those_with_the_worst_findings() -> None:
+def test_connections_that_have_room_are_those_with_the_worst_findings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     limits = Limits(evidence=0, timelines=0, rows=5)
+    monkeypatch.setattr("dcpinspect.output.report.written._ROWS", 5)
     text = markdown(gathered(real_server("6.0.5-dcp2"), limits=limits))
     rows, _, rest = text.partition("## Connections\n\n")[2].partition("\n\n")
     numbers = [int(row.split(" | ")[0].removeprefix("| ")) for row in rows.splitlines()[2:]]
@@ -119,3 +123,30 @@ def test_connections_that_have_room_are_those_with_the_worst_findings() -> None:
     assert "✖ 2" in rows
     # below the table, and no row of it
     assert rest.startswith("2 more connections\n\n")
+
+
+def test_what_is_in_the_capture_is_told_and_all_connections_with_their_columns() -> None:
+    text = markdown(gathered(SAMPLES / "tour.pcapng"))
+    facts = dict(re.findall(r"^- (\w+): (.*)$", text, re.M))
+    assert "travel" in facts["buckets"]
+    assert facts["vbuckets"].startswith("15: 5")
+    assert (
+        "\n- clients:\n  - 10.11.0.1 secidx:orders-1, agent indexer/8.0: connection 2; 8 vb" in text
+    )
+    assert "\n  - and 3 more\n" in text
+    head, _, *rows = text.partition("## Connections\n\n")[2].partition("\n\n")[0].splitlines()
+    assert {"role", "streams", "window_bytes", "holes"} <= {*head.strip("| ").split(" | ")}
+    assert len(rows) == 7
+
+
+def test_notes_about_connections_without_dcp_are_told_in_full() -> None:
+    text = markdown(gathered(real_server("6.0.5-dcp2")))
+    assert "--all" not in text
+    assert "\n\n· health-probe: " in text
+
+
+def test_advice_that_a_finding_gives_is_given_once(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(field("q05-tls-to-plain-port"))
+    assert main(["report", path]) == 0
+    out, err = capsys.readouterr()
+    assert " ".join((out + err).split()).count("connect to the TLS port of this node") == 1
