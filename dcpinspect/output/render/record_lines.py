@@ -253,10 +253,9 @@ def _without_repetition(texts: Sequence[str], streams: Any) -> list[str]:
 
 
 def _all_lines(text: TextTable, table: Any) -> Iterator[str]:
-    # columns that are left out need no texts in the second part
-    for rows in (table.slice(0, MEASURED), table.slice(MEASURED)):
-        for batch in rows.to_batches():
-            yield from text.lines(batch)
+    # in one piece: widths are those of all rows, so no later one is cut where a sentence is whole
+    for batch in table.combine_chunks().to_batches():
+        yield from text.lines(batch)
     yield from text.end()
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dcpinspect.output.render.record_lines import paints_of, record_lines
+from dcpinspect.output.render.table import MEASURED
 from dcpinspect.text import cells
 
 TABLE = pa.table(
@@ -209,3 +210,10 @@ def test_an_empty_table_is_its_heading() -> None:
 def test_nothing_steers_the_terminal_below_a_row_either() -> None:
     table = pa.table({"a": ["x" * 30], "b": ["\x1b[2J\n"]})
     assert all(line.isprintable() for line in shown(width=30, is_folded=True, table=table))
+
+
+def test_a_sentence_far_below_is_not_cut_where_the_first_rows_have_shorter_ones() -> None:
+    reasons = ["why"] * MEASURED + ["why, in some more words"]
+    table = pa.table({"connection": [1] * len(reasons), "reason": reasons})
+    assert any(line.endswith("more words") for line in shown(width=30, table=table))
+    assert any(line.endswith("more words") for line in shown(width=80, table=table))
