@@ -49,6 +49,10 @@ _UNUSUAL = 512
 """Greatest number of packets in tunnels, or in other rare forms, that are looked at in a file."""
 _LEAST = 4
 """So many packets of each direction have to be in both captures."""
+_UNDATED_NS = 365 * 86_400 * 10**9
+"""Earlier times are of clocks that were never set, and of texts without dates: other clocks count,
+and one packet of each direction tells what is so far apart.
+"""
 _HEAD = 32
 """Number of bytes of a packet that have to be the same."""
 _FACTORS = np.cumprod(np.full(8, 6_364_136_223_846_793_005, np.uint64))
@@ -193,7 +197,10 @@ def _ahead(names: Sequence[str], samples: Sequence[_Sample]) -> dict[str, int]:
             ends[ring] = max(int(time_ns.max()) - CLOCKS_NS, end_ns)
     clocks = [name if ring in beside else ring for name, ring in zip(names, rings, strict=True)]
     ahead: dict[str, int] = {}
-    for clock in clocks:
+    undated = {
+        clock for clock, sample in zip(clocks, samples, strict=True) if _is_undated(sample.packets)
+    }
+    for clock in sorted(clocks, key=undated.__contains__):
         waiting = [] if clock in ahead else [clock]
         ahead.setdefault(clock, 0)
         while waiting:
@@ -204,6 +211,10 @@ def _ahead(names: Sequence[str], samples: Sequence[_Sample]) -> dict[str, int]:
                         ahead[clocks[far]] = ahead[clock] + ns
                         waiting.append(clocks[far])
     return {name: ahead[clock] for name, clock in zip(names, clocks, strict=True) if ahead[clock]}
+
+
+def _is_undated(packets: IntArray) -> bool:
+    return bool((packets[_TIME] < _UNDATED_NS).any())
 
 
 class _Sample(NamedTuple):
@@ -423,7 +434,8 @@ def _apart(samples: Sequence[_Sample]) -> dict[tuple[int, int], int]:
         of_pair = np.flatnonzero(pair == number)
         apart_ns = time_ns[next_rows[of_pair]] - time_ns[rows[of_pair]]
         directions = [apart_ns[is_back[rows[of_pair]] == direction] for direction in (0, 1)]
-        if min(map(len, directions)) >= _LEAST:
+        is_undated = [_is_undated(samples[index].packets) for index in divmod(number, MOST_OPEN)]
+        if min(map(len, directions)) >= (_LEAST if len({*is_undated}) == 1 else 1):
             middle = int(sum(float(np.median(delays)) for delays in directions)) // 2
             spread = max(
                 float(np.subtract(*np.percentile(delays, (75, 25)))) for delays in directions

@@ -116,6 +116,16 @@ def test_captures_that_join_others_tell_their_clocks(tmp_path: Path) -> None:
     assert survey(names).ahead_ns == {names[1]: 7 * SECOND, names[2]: 9 * SECOND}
 
 
+def test_a_capture_without_dates_gets_those_of_another(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "rollback.pcap")
+    undated = later(packets[: len(packets) // 3], -(packets[0].time_ns // SECOND) * SECOND)
+    names = [
+        str(written(tmp_path, part, name))
+        for part, name in ((packets, "b.pcap"), (undated, "a.pcap"))
+    ]
+    assert survey(names[::-1]).ahead_ns == {names[1]: undated[0].time_ns - packets[0].time_ns}
+
+
 def test_the_files_of_a_ring_have_one_clock(tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / "rollback.pcap")
     half, ring = len(packets) // 2, later(packets, 9 * SECOND)
