@@ -26,7 +26,7 @@ from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS, Format, Inte
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng import PcapNg
 from dcpinspect.capture.stores import is_uri
-from dcpinspect.errors import CaptureError, UsageError
+from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import escape
 
@@ -48,6 +48,7 @@ _FEW_PACKETS = 1 << 13
 """Of fewer packets than these, most of the work is done for the batch."""
 _PEEK = 1 << 16
 _NUMBERS = re.compile(r"\d+")
+_LEFT_OUT = "left out, for it "
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,23 @@ class FileDamage:
     """Byte offset in the file (in the unpacked stream if it is compressed); None if it is no file.
     """
     what: str
+    next_step: str = "all that is readable was read"
+    """What to do about it, or what was done, as a clause."""
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether nothing of the file was read, because it is no capture."""
+        return is_left_out(self.what)
+
+    @property
+    def note(self) -> DamagedCapture:
+        """What people read of it."""
+        return DamagedCapture(self.file, self.what, self.next_step, offset=self.offset)
+
+
+def is_left_out(what: str) -> bool:
+    """Returns whether a text says that a file was left out."""
+    return what.startswith(_LEFT_OUT)
 
 
 @dataclass(slots=True)
@@ -163,8 +181,9 @@ class Capture(AbstractContextManager["Capture", None]):
             except CaptureError as error:
                 if not isinstance(file.name, FolderCapture):
                     raise
-                problem = f"left out, for it {error.what}"
-                self._left_out.append(FileDamage(file.name, None, problem))
+                advice = (error.next_step,) if error.next_step else ()
+                problem = FileDamage(file.name, None, f"{_LEFT_OUT}{error.what}", *advice)
+                self._left_out.append(problem)
                 if len(self._left_out) == len(self.files):
                     raise
         self._set_order(firsts)

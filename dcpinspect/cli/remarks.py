@@ -83,11 +83,7 @@ def complain_of(
 ) -> None:
     """Prints a line for each of these damaged places."""
     for problem in problems:
-        complain(
-            DamagedCapture(
-                problem.file, problem.what, "all that is readable was read", offset=problem.offset
-            )
-        )
+        complain(problem.note)
 
 
 def remarks(

@@ -44,6 +44,8 @@ def overview(reading: Reading) -> Overview:
     for connection, vbucket, *_ in streams:
         vbuckets.setdefault(connection, set()).add(vbucket)
     sessions = tracker.conversation.sessions
+    problems = reading.capture.problems
+    left_out = [problem.file for problem in problems if problem.is_left_out]
     files, begun = reading.capture.files, Counter(link.first_file for link in links)
     return {
         "files": [
@@ -80,7 +82,8 @@ def overview(reading: Reading) -> Overview:
         "buckets": sorted({session.bucket for session in sessions.values() if session.bucket}),
         "vbuckets": sorted({vbucket for _, vbucket, *_ in streams}),
         **_bytes(coverage),
-        "problems": len(reading.capture.problems),
+        "problems": len(problems) - len(left_out),
+        "left_out": left_out,
         "next": _next(reading),
     }
 

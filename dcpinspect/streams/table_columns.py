@@ -282,6 +282,7 @@ INFO = RecordTable(
         tls_connections numbers: connections of TLS that were not decrypted
         tls_next text: what to do to read them
         problems i64: damaged places of the files
+        left_out words: files of directories that could not be read
         next text: the command to run next
         """,
         answers=w.ANSWERS,

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from dcpinspect.arrays import give_back
-from dcpinspect.errors import DamagedCapture, DcpInspectError, reason
+from dcpinspect.errors import DcpInspectError, reason
 from dcpinspect.output.render.coverage_text import why_nothing
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Statistics
@@ -120,16 +120,8 @@ class Inspection:
         problems = self.reading.capture.problems
         if not problems:
             return ""
-        first = problems[0]
         more = f", and {len(problems) - 1:,} more damaged places" if len(problems) > 1 else ""
-        return (
-            str(
-                DamagedCapture(
-                    first.file, first.what, "all that is readable was read", offset=first.offset
-                )
-            )
-            + more
-        )
+        return f"{problems[0].note}{more}"
 
     @property
     def share(self) -> float | None:

@@ -261,9 +261,10 @@ def test_a_directory_is_read_without_its_empty_file(
     assert main(["info", str(tmp_path)]) == 3
     said = capsys.readouterr()
     assert said.out.splitlines()[0].startswith(f"files     {tmp_path / 'r_1.pcap'}")
+    assert "complete  no: 1 file left out; of what is there" in said.out
     assert (
         said.err
-        == f"dcpinspect: {empty}: left out, for it is empty; all that is readable was read\n"
+        == f"dcpinspect: {empty}: left out, for it is empty; record again, or name another file\n"
     )
     assert main(["info", str(tmp_path / "r_1.pcap"), str(empty)]) == 2
 

@@ -218,6 +218,8 @@ def _not_opened(info: dict[str, Any]) -> Iterator[str]:
 def _complete(info: dict[str, Any]) -> str:
     """Returns what the capture lacks, and apart from it what of its bytes was not decoded."""
     lacks, undecoded = [], []
+    if info["left_out"]:
+        lacks.append(f"{counted(len(info['left_out']), 'file')} left out")
     for name, noun, reason in (
         ("problems", "damaged place", "in the capture"),
         ("dropped_packets", "packet", "dropped before they were captured"),

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from dcpinspect.capture.open import is_left_out
 from dcpinspect.findings.costs import SHARED, Cost
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.outcomes import STILL_OPEN
@@ -248,26 +249,22 @@ def damage_of(problems: Iterable[tuple[str, str]], last_ns: int | None = None) -
     by_file: defaultdict[str, list[str]] = defaultdict(list)
     for file, problem in problems:
         by_file[file].append(problem)
-    cut = sum(
-        all("cut short" in problem for problem in file_problems)
-        for file_problems in by_file.values()
-    )
-    damaged = len(by_file) - cut
+    left_out = sum(any(map(is_left_out, of_file)) for of_file in by_file.values())
+    cut = sum(all("cut short" in problem for problem in of_file) for of_file in by_file.values())
+    damaged = len(by_file) - cut - left_out
     until = (
         f", the last packet is of {clock(last_ns)} UTC"
         if last_ns is not None and len(by_file) == 1
         else ""
     )
-    texts = [f"{counted(cut, 'file')} {'is' if cut == 1 else 'are'} cut off{until}"] if cut else []
     return " · ".join(
-        [
-            *texts,
-            *(
-                [f"{counted(damaged, 'file')} {'is' if damaged == 1 else 'are'} damaged"]
-                if damaged
-                else []
-            ),
-        ]
+        f"{counted(count, 'file')} {'is' if count == 1 else 'are'} {word}"
+        for count, word in (
+            (cut, f"cut off{until}"),
+            (damaged, "damaged"),
+            (left_out, "left out"),
+        )
+        if count
     )
 
 

@@ -98,6 +98,7 @@ def test_files_that_are_cut_or_damaged_are_said_before_notes() -> None:
     assert damage_of([cut], AT) == "1 file is cut off, the last packet is of 22:13:20 UTC"
     told = damage_of([cut, ("b", cut[1]), ("c", "no record"), ("c", cut[1])], AT)
     assert told == "2 files are cut off · 1 file is damaged"
+    assert damage_of([("d", "left out, for it is a tar archive")], AT) == "1 file is left out"
     looked = LookedAt(1, 1, 1, 1, damage=told)
     note = finding(rule="slow-stream", severity="note")
     assert (
