@@ -190,6 +190,7 @@ def connection_records(
             (
                 link.number,
                 link.client,
+                link.proxied or None,
                 link.server,
                 session.name,
                 session.agent,

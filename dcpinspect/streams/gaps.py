@@ -475,7 +475,10 @@ class ExplainedGaps:
             return self._loss(int(gap.loss), int(gap.losses), int(gap.before - gap.after - 1))
         if lacks_marker(gap.flags):
             return f"the marker before rows {gap.begins.row} and {gap.ends.row} was not captured"
-        return f"de-duplicated or left out, because {self._untold(gap)} was not captured"
+        return (
+            "no bytes are lost here: the server de-duplicated them or left them out; "
+            f"{self._untold(gap)}, which would tell, was not captured"
+        )
 
     def _untold(self, gap: Gap) -> str:
         if self._facts.is_asked[gap.stream]:

@@ -30,6 +30,7 @@ CONNECTIONS = RecordTable(
         _CONNECTION,
         """
         client text: address of the side that opened the connection
+        origin text: address of the client that a PROXY header names; null without one
         server text: address of the side that accepted it
         name text: DCP name, from the open
         agent text: agent of the client, from HELLO
@@ -217,7 +218,8 @@ VBUCKETS = RecordTable(
         cached_items i64: items of cache transfers of all its streams; null for none
         bytes i64: bytes of all its streams that flow control counts
         gaps counts: gaps by cause
-        gap_seqnos counts: seqnos in gaps, by cause
+        gap_seqnos counts: seqnos in gaps of all its streams, by cause: a seqno counts for each
+            stream that lacks it
         snapshots i64: snapshots
         rollbacks i64: requests answered with a rollback
         """,

@@ -28,7 +28,7 @@ KEYS = {
         " first_time last_time"
     ),
     "connection": (
-        "connection copy_of client server name agent role bucket features controls "
+        "connection copy_of client origin server name agent role bucket features controls "
         "window_bytes outstanding_bytes counted_bytes acked_bytes"
         " noop_interval_s verdict closed_by starts tls holes skipped_bytes streams first_time "
         "last_time findings"

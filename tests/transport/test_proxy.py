@@ -153,6 +153,8 @@ def test_the_client_is_the_one_that_the_header_names(tmp_path: Path) -> None:
     assert one.clients == ("192.0.2.7",)
     (link,) = reading.engine.links
     assert (link.client, link.origin) == ("10.0.0.1:50000", "192.0.2.7:51234")
+    row = reading.by_name()["connections"].row_dicts("client", "origin")
+    assert [*row] == [{"client": link.client, "origin": link.origin}]
 
 
 @pytest.mark.parametrize("flags", [RST | ACK, FIN | ACK])

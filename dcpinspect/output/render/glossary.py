@@ -79,8 +79,9 @@ convention of a snapshot
     irregular: its start fits none of the other conventions
     unknown: the request, the place in the stream, or the first event is unknown
 cause of a gap
-    capture-loss: bytes between the two messages were not captured or could not be read; or the
-        marker or the request with its filter was not captured
+    capture-loss: bytes between the two messages were not captured or could not be read; or what
+        would say why the server left these out was not captured: the marker, or the request with
+        its filter. The evidence says which
     rollback: the client asked to resume from here, and was rolled back
     resumed: the client resumed above the last seqno of its stream before
     oso: an OSO snapshot is complete without them

@@ -23,7 +23,7 @@ def _by_table(text: str) -> dict[str, tuple[str, ...]]:
 
 READABLE = _by_table(
     """
-    connections: connection client name server role verdict findings closed_by streams copy_of window_bytes
+    connections: connection client origin name server role verdict findings closed_by streams copy_of window_bytes
         outstanding_bytes holes skipped_bytes tls
     streams: connection vbucket sid stream requested_start requested_end answer status verdict
         findings end_reason items cached_items first_seqno last_seqno snapshots gap_seqnos open_row end_row
@@ -49,7 +49,7 @@ READABLE = _by_table(
 """Columns of text output in order, but those without a value. Other formats have all."""
 FIRST = _by_table(
     """
-    connections: connection name verdict findings closed_by copy_of client server streams
+    connections: connection name verdict findings closed_by copy_of origin client server streams
     streams: connection vbucket sid verdict findings status end_reason requested_start last_seqno items cached_items
         requested_end answer
     snapshots: connection vbucket sid state start_seqno end_seqno type items index
