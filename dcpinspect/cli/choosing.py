@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
     from dcpinspect.findings.finding import Finding
     from dcpinspect.findings.span import Span
+    from dcpinspect.reading.joining import MergedReading
     from dcpinspect.reading.reading import Reading
     from dcpinspect.streams.tcp_facts import TcpConnection
     from dcpinspect.tables.filter import Filter
@@ -43,6 +44,12 @@ class Choosing:
     """The bounds of ``span``, once the capture is known."""
     known: Mapping[BaselineKey, int] = field(default_factory=dict)
     """How bad each case was in the baseline: the place of its severity, the worst first."""
+    of_client: frozenset[int] = frozenset()
+    """Connections with ``client`` in an address of the client or in the DCP name, once there are
+    some.
+    """
+    carrying: frozenset[int] = frozenset()
+    """Connections with streams of ``vbuckets``, once there are some."""
 
     @property
     def nothing(self) -> str:
@@ -53,7 +60,12 @@ class Choosing:
         if self.known:
             return "nothing new is wrong"
         severity = None if self.severity == SEVERITIES[-1] else self.severity
-        is_all = replace(self, severity=severity, limit=None, span=None, time=None) == Choosing()
+        is_all = (
+            replace(
+                self, severity=severity, limit=None, span=None, time=None, of_client=frozenset()
+            )
+            == Choosing()
+        )
         return NOTHING if is_all else f"{NOTHING} {SELECTED}"
 
     def lacking(
@@ -68,14 +80,36 @@ class Choosing:
             return "no connection goes on in that time"
         if self.connections and not _are_among([link.number for link in links], self.connections):
             return f"there is no such connection among {len(links):,}"
-        names = [*clients, *(f"{link.client} {link.server}" for link in links)]
-        if self.client is not None and not any(
-            self.client.casefold() in name.casefold() for name in names
-        ):
+        if self.client is not None and not (self.of_client or self._names_one_of(clients)):
             return f"no client has {escape(self.client)} in its address or DCP name"
         if self.vbuckets and not _are_among(vbuckets, self.vbuckets):
             return "there is no stream of such a vbucket"
         return ""
+
+    def _names_one_of(self, names: Collection[str]) -> bool:
+        return self.client is not None and any(
+            self.client.casefold() in name.casefold() for name in names
+        )
+
+    def on_connections(self, reading: Reading | MergedReading) -> Choosing:
+        """Returns the conditions with the connections of the client and of the vbuckets."""
+        assert reading.tracker is not None
+        sessions = reading.tracker.conversation.sessions
+        streams = reading.tracker.state.known_tables.streams
+        names = {number: session.name or "" for number, session in sessions.items()}
+        of_client = frozenset(
+            link.number
+            for link in reading.links
+            if self._names_one_of((link.client, link.origin, names.get(link.number, "")))
+        )
+        carrying = frozenset(
+            connection
+            for connection, vbucket in zip(
+                streams.connection.tolist(), streams.vbucket.tolist(), strict=True
+            )
+            if self.vbuckets and _are_among((vbucket,), self.vbuckets)
+        )
+        return replace(self, of_client=of_client, carrying=carrying)
 
     def within(self, reading: Reading) -> Choosing:
         """Returns the conditions with the bounds of a reading, and with the connections that count
@@ -89,7 +123,7 @@ class Choosing:
                 if _are_among((number,), self.connections):
                     counts = tracker.copies.among(links)[number].of
                     connections.append(range(counts, counts + 1))
-        within = replace(self, connections=tuple(connections))
+        within = replace(self.on_connections(reading), connections=tuple(connections))
         if self.span is None:
             return within
         bounds = self.span.within(reading.earliest_ns, reading.last_time_ns)
@@ -102,13 +136,18 @@ class Choosing:
         severity = SEVERITIES.index(case.severity)
         if self.severity is not None and severity > SEVERITIES.index(self.severity):
             return False
-        if self.client is not None and not any(
-            self.client.casefold() in client.casefold() for client in case.clients
-        ):
+        is_of_client = not self.of_client.isdisjoint(case.connections)
+        if self.client is not None and not (is_of_client or self._names_one_of(case.clients)):
             return False
+        # what is wrong with a connection is wrong with what it carries; a note seldom is
+        is_of_carrying = (
+            not case.vbuckets
+            and case.severity != SEVERITIES[-1]
+            and not self.carrying.isdisjoint(case.connections)
+        )
         if (
             (self.time is not None and not self.time.has(case))
-            or not _are_among(case.vbuckets, self.vbuckets)
+            or not (is_of_carrying or _are_among(case.vbuckets, self.vbuckets))
             or not _are_among(case.connections, self.connections)
         ):
             return False
@@ -145,7 +184,8 @@ class FindingConditions(Choices):
 
     title = "Only some"
     words = """
-    --vbucket LIST: Only findings about these vbuckets, as in 1,5-9.
+    --vbucket LIST: Only findings about these vbuckets, as in 1,5-9, and errors and warnings about
+        connections that carry them.
     --connection LIST: Only findings about these connections, as in 1,3-4.
     --client TEXT: Only findings about clients with this in their address or DCP name.
     -n --limit N: Stop after N findings. The worst come first.

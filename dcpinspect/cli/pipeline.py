@@ -111,6 +111,7 @@ def check(
     columns = result.names(with_files=len(comparison.files) > 1)
     assert comparison.checker is not None
     checker = comparison.checker.only(rules)
+    choice = choice.on_connections(comparison)
     findings = choice.matching(
         checker.findings(comparison.links, comparison.coverage, is_wanted=choice.wants),
         comparison.files,

@@ -420,7 +420,7 @@ def _outcome(history: VbucketHistory) -> str:
         "" if causes else "no errors or warnings",
         f"{explained} explained by others" if explained else "",
     ]
-    only = "" if of_connection else f" --vbucket {history.vbucket}"
+    only = "" if of_connection or not history.has_findings else f" --vbucket {history.vbucket}"
     says = "says what to do" if causes else "says more"
     return f"{', '.join(filter(None, facts))}; check{only} {says}"
 

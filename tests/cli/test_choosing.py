@@ -10,7 +10,7 @@ import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.findings.registry import RULES
-from tests.captures import field
+from tests.captures import field, real_server
 from tests.peers.truth import SAMPLES
 from tests.streams.told import Told, capture, opened
 
@@ -49,10 +49,27 @@ def test_connections_and_clients_are_chosen(capsys: pytest.CaptureFixture[str]) 
     } == {"10.11.0.1 cbas"}
 
 
+@pytest.mark.parametrize("asked", ["10.11.0.1:50001", "secidx:orders-1"])
+def test_a_client_is_chosen_by_what_connections_lists(
+    asked: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of_client = found(capsys, TOUR, "--client", asked)
+    assert of_client
+    assert of_client == found(capsys, TOUR, "--connection", "2")
+
+
+def test_of_a_vbucket_is_what_stopped_its_connection(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = str(real_server("noop-timeout"))
+    assert [one["rule"] for one in found(capsys, path, "--vbucket", "0")] == ["noop-unanswered"]
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
         (["--client", "nobody"], "no client has nobody in its address or DCP name"),
+        (["--client", "10.11.0.2"], "no client has 10.11.0.2 in its address or DCP name"),
         (["--connection", "99"], "there is no such connection among 7"),
         (["--vbucket", "5000"], "there is no stream of such a vbucket"),
         (["--since", "2030-01-01"], "no connection goes on in that time"),

@@ -108,6 +108,8 @@ def test_the_last_line_counts_findings_as_the_table_of_vbuckets_does(
         3: f"2 warnings, {of_connection}, 1 explained by others; check says what to do",
     }
     assert [warnings[vbucket] for vbucket in ends] == [1, 0, 2]
+    *_, end = shown(capsys, str(real_server("end-reasons")), "--vbucket", "5").splitlines()
+    assert end == "no errors or warnings; check says more"
 
 
 def test_what_no_message_shows_has_no_row_and_stands_behind_the_messages_before_it(

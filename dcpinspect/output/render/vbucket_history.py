@@ -62,6 +62,8 @@ class VbucketHistory:
         self._first_ns: int | None = None
         self.of_connections: set[str] = set()
         """Ids of findings that are about connections, and not about vbuckets."""
+        self.has_findings = False
+        """Whether any finding is about the vbucket."""
 
     def feed(self, batch: MessageBatch) -> RowNumbers:
         """Takes the next messages. Returns the places of the vbucket's messages in the batch."""
@@ -102,6 +104,7 @@ class VbucketHistory:
         links = {link.number: link for link in reading.links}
         self.noted = by_stream(self.streams, self._noted)
         self.of_connections = {finding.id for finding in findings if not finding.vbuckets}
+        self.has_findings = len(self.of_connections) < len(findings)
         all_events = [
             event._replace(time_ns=self._end_times.get(event.row))
             if event.time_ns is None
