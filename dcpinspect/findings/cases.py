@@ -197,10 +197,11 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     is_said = not first or _LENGTH.search(summary) is not None
     time = "" if is_said else f" in {duration(last - first)}"
     overs = {case.over for case in cases}
+    advice = {case.next for case in cases}
     evidence, left_out = places_of(cases)
     return replace(
         first_case,
-        next=_advice(heaps) or rule.next,
+        next=_advice(heaps) or (advice.pop() if len(advice) == 1 else rule.next),
         what=summary + EACH * is_of_each,
         message=f"{summary} on {' of '.join(on + scope)}{time}: {listed}"
         if on + scope

@@ -10,6 +10,7 @@ most rows forgets its earliest ones.
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -50,6 +51,9 @@ _REFUSED = "consumer-refused"
 """Rule about an answer that makes an error of the fault that was refused."""
 _AND_REFUSED = ", and was refused"
 """Says of such a fault why it is an error, beside its like that nobody refused."""
+_IF_TAKEN = re.compile("; a (client|server) .*")
+"""What the advice of a rule says of consumers that took the message."""
+_NOT_TAKEN = r"; the \1 refused it, so it applied nothing"
 _OF_VBUCKET = opcodes_with(Trait.VBUCKET)
 
 
@@ -615,9 +619,10 @@ class Collector(Portable):
             (heap, judged_case) for heap, judged_case in judgements if judged_case is not None
         ]
         # what a side refused is no less than an error, and so is the fault that it refused
-        refused = {
-            heap.cause for heap, case in wanted_cases if case.rule == _REFUSED and heap.cause
-        }
+        refused = Counter[FindingKey]()
+        for heap, case in wanted_cases:
+            if case.rule == _REFUSED and heap.cause:
+                refused[heap.cause] += case.count
         return [
             (
                 heap,
@@ -626,6 +631,9 @@ class Collector(Portable):
                     severity="error",
                     # once, also of a case that was kept as it was told before
                     message=case.message.removesuffix(_AND_REFUSED) + _AND_REFUSED,
+                    next=case.next
+                    if refused[heap.first.key] < case.count or any(heap.advice)
+                    else _IF_TAKEN.sub(_NOT_TAKEN, case.next or ""),
                 )
                 if heap.first.key in refused
                 else replace(case, severity="error")

@@ -335,6 +335,28 @@ def test_a_fault_that_is_refused_is_an_error_however_mild_it_is_elsewhere() -> N
     )
 
 
+def test_advice_on_a_fault_does_not_say_of_who_refused_it_that_it_may_have_taken_it() -> None:
+    talk, stream = streaming()
+    rules = [*IDS, "seqno-not-increasing"]
+    stream.mutation(2, "b")
+    refuse(talk, stream, status=Status.ERANGE)
+    fault = found(talk, rules=rules)[0]
+    assert fault.next == (
+        "report both rows with the failover log and the server's version; the client refused it, "
+        "so it applied nothing"
+    )
+    other = talk.stream(8)
+    other.snapshot(0, 9, "memory")
+    other.mutation(2, "b")
+    other.mutation(1, "a")
+    refuse(talk, other, status=Status.ERANGE)
+    both = found(talk, rules=rules)[0]
+    assert (both.vbuckets, both.next) == ((7, 8), fault.next)
+    other.mutation(1, "a")  # nobody answers this one
+    mixed = found(talk, rules=rules)
+    assert any("a client that took it may have applied" in (one.next or "") for one in mixed)
+
+
 @pytest.mark.parametrize("status", [Status.KEY_ENOENT, Status.NOT_MY_VBUCKET])
 def test_a_fault_that_a_consumer_without_the_stream_answers_was_refused(status: int) -> None:
     talk, stream = streaming()
