@@ -176,19 +176,25 @@ def is_answer(findings: Iterable[Finding], messages: int) -> bool:
 
 def verdict(findings: Sequence[Finding], looked: LookedAt | None = None) -> str:
     """Returns one line about findings, the worst first. The cost of a note is only mentioned if it
-    is not over, or nothing is worse.
+    is not over, if it is that of a worse finding and does not last, or if nothing is worse.
     """
     causes, effects = with_their_effects(findings)
     notes = [finding for finding in causes if finding.severity == "note"]
     worse = [finding for finding in causes if finding.severity != "note"]
     damage_ = looked.damage if looked is not None else ""
     if worse:
-        lasting = [note for note in notes if note.over == "open" and _cost_of(note, is_calm=False)]
-        note_count = len(notes) - len(lasting)
+        worse_costs = {_cost_of(finding, is_calm=False) for finding in worse}
+        told = [
+            note
+            for note in notes
+            if (cost := _cost_of(note, is_calm=True)) is not None
+            and (note.over == "open" or (cost in worse_costs and not cost.lasts))
+        ]
+        note_count = len(notes) - len(told)
         phrases = [
-            *_cost_phrases([*worse, *lasting], effects, is_calm=False),
+            *_cost_phrases([*worse, *told], effects, is_calm=True),
             damage_,
-            counted(note_count, "other note" if lasting else "note") if note_count else "",
+            counted(note_count, "other note" if told else "note") if note_count else "",
         ]
     else:
         note_costs = _cost_phrases(notes, effects, is_calm=True)
