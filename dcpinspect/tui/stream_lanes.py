@@ -123,10 +123,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         self._arrange()
         self.post_message(self.Moved(self))
 
-    def show(self, tracks: Tracks, seqno: int | None = None, at: int | None = None) -> None:
-        """Shows another vbucket, or more of the same, with the cursor at a seqno or at a place of
-        the axis.
-        """
+    def show(self, tracks: Tracks, at: int | None = None) -> None:
+        """Shows another vbucket, or more of the same, with the cursor at a place of the axis."""
         is_same = tracks.vbucket == self.vbucket and not self.waiting
         self.content, self.waiting = tracks, ""
         if not is_same:
@@ -135,10 +133,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
                 self.stream = 0
         self.stream = min(self.stream, max(0, len(tracks.tracks) - 1))
         self._arrange()
-        if seqno is not None:
-            self.stream = self._stream_of(seqno)
-            self.go_to_seqno(seqno)
-        elif at is not None:
+        if at is not None:
             self.set_cursor(at)
         elif not is_same:
             self.set_cursor(self.scale.first)
@@ -166,11 +161,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     @property
     def _bounds(self) -> tuple[int, int]:
         """First and last place of all streams; time goes on until the capture ends."""
-        bounds = [
-            bound for track in self.tracks for bound in track.shapes[self.axis].seqno_ranges()
-        ]
-        until_ns = self.content.until_ns if self.axis == "time" and bounds else 0
-        return min(bounds, default=0), max(until_ns, *bounds, 0)
+        first, last = self.content.bounds(self.axis)
+        return first, max(last, self.content.until_ns * (self.axis == "time" and bool(self.tracks)))
 
     def _inside(self, at: int) -> int:
         """Returns a place of the axis that may lie before all streams, or after them, among them."""
@@ -312,7 +304,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved(self))
 
     def go_to_seqno(self, seqno: int) -> None:
-        """Moves the cursor to a seqno of its stream, on either axis."""
+        """Moves the cursor to a seqno, on either axis, in the first stream that has it."""
+        self.stream = self._stream_of(seqno)
         self.set_cursor(self._on_axis(seqno))
 
     def go_to_row(self, row: int, connection: int, sid: int, since_ns: int) -> None:

@@ -156,7 +156,7 @@ class TimelineView(View):
         """
         is_shown = vbucket == self.lanes.vbucket and not self.lanes.waiting
         if is_shown and seqno is not None:
-            self.lanes.go_to_seqno(seqno)
+            self._go_to_seqno(seqno)
             return
         if not is_shown:
             self.lanes.wait(vbucket, "reading")
@@ -177,7 +177,7 @@ class TimelineView(View):
 
     def _show_tracks(self, request: _Request, tracks: Tracks) -> None:
         is_first = bool(self.lanes.waiting)
-        self.lanes.show(tracks, request.seqno, request.at)
+        self.lanes.show(tracks, request.at)
         self.events.show(tracks.events, self.host.inspection.reading.first_time_ns or 0)
         self.fit()
         if is_first and request == _Request(request.vbucket):
@@ -187,6 +187,20 @@ class TimelineView(View):
             self.lanes.go_to_time(request.since_ns)
         if request.row:
             self._go_to_row(request.row)
+        if request.seqno is not None:
+            self._go_to_seqno(request.seqno)
+
+    def _go_to_seqno(self, seqno: int) -> None:
+        """Goes to a seqno; back to where the user came from if no stream reaches it."""
+        first, last = self.lanes.content.bounds("seqno")
+        if first <= seqno <= last:
+            self.lanes.go_to_seqno(seqno)
+        else:
+            self.host.action_return()
+            self.host.show_status(
+                f"vb {self._request.vbucket} has no seqno {seqno:,}; it has "
+                + f"{first:,}–{last:,}".removesuffix(f"–{first:,}")
+            )
 
     def _go_to_row(self, row: int) -> None:
         inspection = self.host.inspection

@@ -94,6 +94,11 @@ class Tracks:
     until_ns: int = 0
     """When the capture ends, in nanoseconds since it began."""
 
+    def bounds(self, axis: Axis) -> tuple[int, int]:
+        """Returns the first and the last place of all streams on an axis."""
+        bounds = [bound for track in self.tracks for bound in track.shapes[axis].seqno_ranges()]
+        return min(bounds, default=0), max(bounds, default=0)
+
     def found_at(self, track: int, axis: Axis) -> list[tuple[int, str]]:
         """Returns the severities of a stream's errors and warnings that are no effects, with their
         places on the axis.

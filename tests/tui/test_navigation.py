@@ -98,6 +98,26 @@ def test_going_to_a_vbucket_at_a_seqno() -> None:
     play("rollback.pcap", scene)
 
 
+def test_a_seqno_that_a_vbucket_does_not_have_leads_nowhere() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4", "down")
+        row = app.navigation.view.spot()
+        for typed, said in (("vb417@842", "842; it has 0–30"), ("vb421@15", "15; it has 20")):
+            for key in ("4", "3"):
+                await press(app, pilot, key)
+                before = app.view, lanes_of(app).vbucket, lanes_of(app).at
+                await press(app, pilot, "colon", *typed, "enter")
+                assert f"has no seqno {said}" in screen(app)
+                assert key == "4" or (lanes_of(app).vbucket, lanes_of(app).at) == before[1:]
+                assert app.view == before[0]
+        await press(app, pilot, "4")
+        assert app.navigation.view.spot() == row
+        await press(app, pilot, "colon", *"vb417@30", "enter")
+        assert (app.view, lanes_of(app).vbucket, lanes_of(app).seqno) == ("timeline", 417, 30)
+
+    play("tour.pcapng", scene)
+
+
 def test_the_timeline_is_of_the_vbucket_that_was_chosen_last() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         async def timeline_from(*keys: str) -> int | None:
