@@ -239,7 +239,7 @@ class MessageColumns:
         is_cached = (kind == k.CACHE) & (decoded.opcode[rows] == Opcode.DCP_CACHE_TRANSFER)
         cached = np.flatnonzero(is_cached & readable(stream_messages.batch)[rows])
         if len(cached):
-            facts_of_each = [_cached(stream_messages.batch, row) for row in rows[cached].tolist()]
+            facts_of_each = [cached_in(stream_messages.batch, row) for row in rows[cached].tolist()]
             table.cached_items[cached], seqno = np.array(facts_of_each, dtype=np.uint64).T
             messages.seqno[stream_messages.at[indices[cached]]] = biased(seqno)
         table.would_be[kind == k.UNREADABLE] = _REQUESTS[decoded.opcode[rows[kind == k.UNREADABLE]]]
@@ -357,8 +357,8 @@ _CACHED = Struct(">8xQ8xI8xH2x")
 """Of a record of a cache transfer: by_seqno, bytes of its value and of its key."""
 
 
-def _cached(batch: MessageBatch, row: int) -> tuple[int, int]:
-    """The items of a cache transfer, and their greatest seqno. One step an item."""
+def cached_in(batch: MessageBatch, row: int) -> tuple[int, int]:
+    """Returns the number of items of a cache transfer, and their greatest seqno. One step an item."""
     start, size = int(batch.decoded.value.start[row]), int(batch.decoded.value.size[row])
     records = batch.data[start : start + size].tobytes()
     offset = count = greatest = 0

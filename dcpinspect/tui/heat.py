@@ -15,7 +15,9 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.lanes import LETTERS, Sign
 from dcpinspect.protocol.message import Severity
-from dcpinspect.protocol.opcodes import Trait, opcode_traits
+from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_traits
+from dcpinspect.streams.message_columns import cached_in
+from dcpinspect.streams.session import readable
 from dcpinspect.streams.words import NO_STREAM_END
 from dcpinspect.tables.messages import MessageBatch
 
@@ -95,14 +97,15 @@ class Heat:
         return np.add.reduceat(sums, np.arange(0, self.used, together), axis=1)
 
     def feed(self, batch: MessageBatch) -> None:
-        """Counts the next batch. Costs a sum over its events."""
+        """Counts the next batch. Costs a sum over its events, and a step an item of cache transfers."""
         if not len(batch):
             return
         if not self.used:
             self.start_ns = batch.origin_ns
         decoded, vbucket = batch.decoded, batch.vbucket
+        is_cached = (decoded.opcode == Opcode.DCP_CACHE_TRANSFER) & readable(batch)
         is_own = (
-            _IS_EVENT[decoded.opcode]
+            (_IS_EVENT[decoded.opcode] | is_cached)
             & ~decoded.is_response
             & ~decoded.is_server
             & (vbucket.values < MOST)
@@ -119,7 +122,10 @@ class Heat:
             more = np.zeros((missing, SPANS), self.counts.dtype)
             self.counts = np.vstack((self.counts, more))
         cells = numbers * SPANS + since[is_own] // self.span_ns
-        np.add.at(self.counts.reshape(-1), cells, 1)
+        items = np.ones(len(cells), self.counts.dtype)
+        for number in np.flatnonzero(is_cached[is_own]).tolist():
+            items[number] = cached_in(batch, int(np.flatnonzero(is_own)[number]))[0]
+        np.add.at(self.counts.reshape(-1), cells, items)
 
 
 def signs(

@@ -112,8 +112,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self.amounts = self._heat.cells(self.groups, self._spans)
         self._wide = max(1, width // max(1, self.amounts.shape[1]))
         most = max(1, self.amounts.max(initial=0))
-        # less than fits, so that rows stand apart
-        self._top = 8 * self.form.high - (6 if self.form.high > 2 else 1)
+        # less than fits, so that rows stand apart; the lowest of several lines has the signs
+        self._top = 8 * max(1, self.form.high - 1) - 1
         self._eighths = -(-self._top * self.amounts // most)
         place_of = np.full(max(vbuckets, default=-1) + 1, -1, np.int64)
         for line, (first, last) in enumerate(self.groups):
@@ -267,25 +267,28 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         )
 
     def _bars(self, row: int, part: int, base: Style) -> list[Piece]:
-        """Returns a line of a row: blocks as high as the level, letters in the lowest line."""
-        high, pieces = self.form.high, list[Piece]()
-        cursor_style = self.cursor_style()
+        """Returns a line of a row: blocks as high as the level, and below them, or before them if
+        there is but one line, the letters.
+        """
+        below, pieces = max(0, self.form.high - 2 - part), list[Piece]()
+        is_lowest, is_single = part == self.form.high - 1, self.form.high == 1
+        cursor_style, no_style = self.cursor_style(), Style()
         is_cursor = [
             column == self.column and row == self.row for column in range(self.amounts.shape[1])
         ]
         for (amount, sign, is_here), run in groupby(
             zip(self._eighths[row].tolist(), self._signs[row].tolist(), is_cursor, strict=True)
         ):
-            count = sum(1 for _ in run)
-            eighths = min(8, max(0, amount - 8 * (high - 1 - part)))
-            text, style = (
-                (self._glyphs.blocks[eighths - 1] if eighths else " ") * self._wide,
-                base + self._paint(-(-8 * amount // self._top)),
-            )
-            if sign and part == high - 1:
-                text = self._letter(sign) + text[1:]
-                style = base + self._paint_of_sign(sign)
-            pieces.append((text * count, style + cursor_style if is_here else style))
+            eighths = min(8, max(0, amount - 8 * below)) if is_single or not is_lowest else 0
+            block = self._glyphs.blocks[eighths - 1] if eighths else " "
+            style = base + self._paint(-(-8 * amount // self._top))
+            drawn = [(block * self._wide, style)]
+            if sign and is_lowest:
+                sign_style = base + self._paint_of_sign(sign)
+                rest = block * (self._wide - 1), style if eighths else sign_style
+                drawn = [(self._letter(sign), sign_style), rest]
+            over = cursor_style if is_here else no_style
+            pieces += [(text, style + over) for text, style in drawn] * sum(1 for _ in run)
         return pieces
 
     def _paint(self, level: int) -> Style:

@@ -227,7 +227,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             high=HIGHEST if len(self.tracks) == 1 and has_heights else 1,
         )
         for lane, words in track.words.items():
-            if words != "none":  # what is not there, the title says
+            # what is not there, the title says, and items of a cache transfer, which have no place
+            if words != "none" and (lane != "items" or track.story.stream["items"]):
                 for part, text in enumerate(getattr(drawn, lane).split("\n")):
                     yield Row(number, lane, "" if part else f"  {lane}", self._wide(lane, text))
         if signs := self._findings(number):

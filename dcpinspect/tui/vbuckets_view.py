@@ -32,8 +32,10 @@ _CARD = 16
 """Lines that the facts and findings of a vbucket take below the others, if there is room."""
 _LEAST_CARD = 7
 """Lines that they take at least."""
-_HIGHEST = 5
-"""Greatest height of a line of a vbucket over time, in lines of text."""
+_LINES, _HIGHEST = 2, 5
+"""Height of a line of a vbucket over time that has signs below its items, in lines of text, and the
+greatest.
+"""
 
 
 class VbucketsView(View):
@@ -123,7 +125,8 @@ class VbucketsView(View):
         taken, height, head = 0, self.size.height, self.heat.HEAD
         if not is_map and self.map.cells.has_few:
             count = len(self.map.cells.requested)
-            high = max(1, min((height - head - _CARD) // count, _HIGHEST))
+            room = (height - head - _LEAST_CARD) // count
+            high = max(1, min(room, _LINES), min((height - head - _CARD) // count, _HIGHEST))
             taken = max(1, min(head + count * high, height - _LEAST_CARD))
         self.heat.styles.height = taken or None
         width = max(10, self._side.scrollable_content_region.width or self.app.size.width - 2)

@@ -41,6 +41,15 @@ def test_each_item_is_counted_once_and_the_time_fits_into_the_spans() -> None:
     assert heat.counts.sum() == sum(items.values())
 
 
+def test_items_of_a_cache_transfer_are_counted() -> None:
+    capture = "../tests/captures/real-server/v85-cache-transfer.pcap.gz"
+    heat, reading = counted(capture)
+    rows = list(reading.tables.vbuckets.rows("vbucket", "items", "cached_items"))
+    assert sum(cached or 0 for *_, cached in rows) >= 100
+    for vbucket, items, cached in rows:
+        assert int(heat.counts[vbucket].sum()) == items + (cached or 0)
+
+
 def test_cells_have_all_items_however_they_are_gathered() -> None:
     heat, _ = counted("rollback.pcap")
     total = int(heat.counts.sum())
