@@ -26,7 +26,8 @@ AFTER, BEFORE = " after a rollback", "ended: "
 EARLY = "ended-early"
 """State of a vbucket that its client did not ask to end."""
 _EXPECTED_ENDS = ("ok", "closed", *NO_STREAM_END)
-"""Why the others ended."""
+"""Why the others ended, unless the server closed their connection."""
+_NO_END = (0, "", False)
 STATES = (*VBUCKET_VERDICTS[:7], "lost-something", EARLY, *VBUCKET_VERDICTS[7:])
 """Verdicts as ``stood`` tells them, the worst first."""
 
@@ -37,7 +38,7 @@ class Cells:
     def __init__(self, records: Mapping[str, Records]) -> None:
         vbuckets = records.get("vbuckets")
         rows = [] if vbuckets is None else vbuckets.row_dicts()
-        self._ends = _ends_of(records.get("streams"))
+        self._ends = _ends_of(records)
         self.by_number: dict[int, list[Mapping[str, Any]]] = {}
         for row in rows:
             self.by_number.setdefault(row["vbucket"], []).append(row)
@@ -66,16 +67,15 @@ class Cells:
 
     def end_reason(self, row: Mapping[str, Any]) -> str:
         """Returns why the newest stream of a row ended; empty if it did not."""
+        return self._end(row)[1]
+
+    def _end(self, row: Mapping[str, Any]) -> tuple[int, str, bool]:
         ends = (self._ends.get((row["vbucket"], number)) for number in row["connections"])
-        return max(filter(None, ends), default=(0, ""))[1]
+        return max(filter(None, ends), default=_NO_END)
 
     def _state(self, row: Mapping[str, Any]) -> str:
         state = stood(row)
-        return (
-            EARLY
-            if state == "ended" and self.end_reason(row) not in ("", *_EXPECTED_ENDS)
-            else state
-        )
+        return EARLY if state == "ended" and self._end(row)[2] else state
 
     @property
     def has_few(self) -> bool:
@@ -136,14 +136,17 @@ def sign_of(app: App[Any], cells: Cells, number: int) -> tuple[str, Style]:
     return sign, style if is_block or not paint else style + Style(reverse=True, bold=True)
 
 
-def _ends_of(streams: Records | None) -> dict[tuple[int, int], tuple[int, str]]:
-    """Returns the row of the request and the reason of the end of the newest stream, by vbucket and
-    connection.
+def _ends_of(records: Mapping[str, Records]) -> dict[tuple[int, int], tuple[int, str, bool]]:
+    """Returns the row of the request and the reason of the end of the newest stream, and whether
+    its client did not ask for this end, by vbucket and connection.
     """
-    ends: dict[tuple[int, int], tuple[int, str]] = {}
+    ends: dict[tuple[int, int], tuple[int, str, bool]] = {}
+    streams, links = records.get("streams"), records.get("connections")
+    closed_by = dict(links.rows("connection", "closed_by")) if links is not None else {}
     names = ("vbucket", "connection", "open_row", "end_reason")
     for vbucket, connection, row, reason in streams.rows(*names) if streams is not None else ():
-        ends[vbucket, connection] = max(
-            ends.get((vbucket, connection), (0, "")), (row or 0, reason or "")
-        )
+        is_unasked = reason not in (None, *_EXPECTED_ENDS)
+        is_unasked |= reason in NO_STREAM_END and closed_by.get(connection) == "server"
+        stream = vbucket, connection
+        ends[stream] = max(ends.get(stream, _NO_END), (row or 0, reason or "", is_unasked))
     return ends

@@ -4,7 +4,7 @@ from dcpinspect.output.render.verdict import LETTERS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.theme import UNICODE
 from dcpinspect.tui.vbucket_cells import LEAST, STATES, Cells
-from tests.tui.screens import Keys, play, press, screen
+from tests.tui.screens import SAMPLES, Keys, play, press, read, screen
 
 
 def test_without_streams_there_are_the_vbuckets_of_a_bucket() -> None:
@@ -43,3 +43,11 @@ def test_a_vbucket_that_was_ended_unasked_has_a_sign_and_says_why() -> None:
         assert cells.rank(417) > cells.rank(5)
 
     play("tour.pcapng", scene)
+
+
+def test_a_vbucket_whose_connection_the_server_closed_was_ended_unasked() -> None:
+    capture = SAMPLES / "../tests/captures/real-server/end-reasons.pcap.gz"
+    with read(capture) as inspection:
+        cells = Cells(inspection.results.records)
+    assert (cells.words(5), cells.mark(5, UNICODE)[0]) == ("ended: connection-closed", "E")
+    assert (cells.words(4), cells.mark(4, UNICODE)[0]) == ("ended", "■"), "its client closed it"
