@@ -1,6 +1,4 @@
-"""The list of connections: who talks to whom, how much was sent, and how many findings there
-are.
-"""
+"""The list of connections: who talks to whom, how much was sent, and what was found."""
 
 from __future__ import annotations
 
@@ -115,9 +113,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def connection(self) -> int:
-        """Number of the connection under the cursor; 0: the line for all connections, or an empty
-        list.
-        """
+        """Number of the connection under the cursor; 0: that of all, or the list is empty."""
         index = self.at - self._has_all
         return self.talks[index].number if 0 <= index < len(self.talks) else 0
 

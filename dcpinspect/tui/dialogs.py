@@ -111,9 +111,7 @@ class Help(Dialog[None]):
 
 
 def _key_table(keys: Iterable[Key]) -> Table:
-    """Returns keys and their texts as two columns, so that a wrapped text stays in its own
-    column.
-    """
+    """Returns keys and texts as two columns, so that a wrapped text stays in its column."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(width=KEY_WIDTH, style="bold", no_wrap=True)
     table.add_column()
@@ -225,9 +223,7 @@ class ConnectionDialog(Dialog[int]):
     ]
 
     def __init__(self, talks: Sequence[Talk], number: int) -> None:
-        """Makes the dialog. ``number``: of the connection that is shown alone now; 0: all are
-        shown.
-        """
+        """Makes the dialog. ``number``: of the connection that is shown alone; 0: all are shown."""
         super().__init__()
         self._talks = talks
         self._number = number

@@ -1,6 +1,4 @@
-"""The list of what happened to a vbucket, one event per line, as the command ``timeline`` prints
-it.
-"""
+"""The list of what happened to a vbucket, one event per line, as ``timeline`` prints it."""
 
 from __future__ import annotations
 

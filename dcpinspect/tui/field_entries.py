@@ -59,9 +59,7 @@ class Entries:
     """Makes the lines of one message."""
 
     def __init__(self, message: Message, width: int, head: int) -> None:
-        """``width``: columns of a line; ``head``: how many of them come before the value of a
-        field.
-        """
+        """``width``: columns of a line; ``head``: those of them before the value of a field."""
         self._message = message
         self._width = max(width, 8)
         self._head = head

@@ -153,9 +153,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             self.action_toggle_fold()
 
     def clicked(self, event: events.Click) -> None:
-        """Selects the clicked line; a second click follows it. A click on the fold sign folds the
-        line.
-        """
+        """Selects the clicked line, or folds it at its fold sign; a second click follows it."""
         line = int(self.scroll_offset.y) + event.y
         entry = self._entries[line] if line < len(self._entries) else None
         if entry is not None and entry.inner is not None and event.x == self._indent(entry):

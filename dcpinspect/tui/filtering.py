@@ -107,9 +107,7 @@ class Filtering:
         return True
 
     def catch_up(self) -> None:
-        """Adds the messages that came since the last call, and removes those that the store
-        dropped.
-        """
+        """Adds the messages since the last call, and removes those that the store dropped."""
         first = self._host.inspection.store.first_row
         self._list.forget_before(first)
         self._index.drop(first)

@@ -134,9 +134,7 @@ TYPING = (
 
 
 def footer(view: str) -> list[tuple[str, str, str]]:
-    """Returns the keys of the line at the bottom of a view: name in Textual, text in help, and a
-    word.
-    """
+    """Returns the keys at the bottom of a view: name in Textual, text in help, and a word."""
     return [
         (key.keys.partition(",")[0], key.shown, key.short)
         for key in KEYS

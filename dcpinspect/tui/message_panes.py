@@ -28,9 +28,7 @@ the list.
 
 
 class MessagePanes(Vertical):
-    """The panes of one message. Fields and bytes are linked: a selection in one is shown in the
-    other.
-    """
+    """The panes of one message. A selection in the fields is shown in the bytes, and back."""
 
     def __init__(self, inspection: Inspection) -> None:
         super().__init__(id="lower")

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from dcpinspect.tui.vbuckets_view import VbucketsView
 
 MOST_COPIED = 100_000
-"""Greatest number of characters that are copied; terminals that support OSC 52 take at most so
-many.
-"""
+"""Greatest number of characters that are copied; terminals with OSC 52 take at most so many."""
 MOST_JUMPS = 200
 """Number of places that are remembered."""
 
@@ -226,9 +224,7 @@ class Navigation(ContentSwitcher):
         self._mounted(name, show)
 
     def _mounted(self, name: str, then: Callable[[], object]) -> None:
-        """Calls ``then`` once a view is mounted. The application waits for it before the next
-        key.
-        """
+        """Calls ``then`` once a view is mounted. The application waits for it with the next key."""
         view = self._named(name)
         if view.is_mounted and not self._mounting:
             then()

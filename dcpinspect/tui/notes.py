@@ -127,9 +127,7 @@ class Notes:
         self.of = {noted_row: note for noted_row, note in self.of.items() if noted_row >= row}
 
     def _write(self) -> None:
-        """Saves the notes in the first file that can be written; writes no file if there are no
-        notes.
-        """
+        """Saves the notes in the first file that can be written; none if there are no notes."""
         every = sorted((self._others | self._unseen | self.of).items())
         content = {
             "schema": SCHEMA,

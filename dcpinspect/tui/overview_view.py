@@ -259,9 +259,7 @@ class OverviewView(View):
         return self.map.vbucket if self._here is self.map else None
 
     def action_finding(self) -> None:
-        """Goes to the finding under the cursor, or to the worst finding about the vbucket under
-        it.
-        """
+        """Goes to the finding under the cursor, or to the worst about the vbucket under it."""
         if self._here is self.findings and self.findings.finding is not None:
             self.host.to_finding(self.findings.finding)
         else:

@@ -58,9 +58,7 @@ _WIDTHS: dict[ColumnKind, int] = {
 
 
 def cell_text(value: Any, kind: ColumnKind, wide: int) -> str:
-    """Returns a value as text of ``wide`` columns, with two blanks before it; safe for a
-    terminal.
-    """
+    """Returns a value as text of ``wide`` columns behind two blanks; safe for a terminal."""
     if value is None:
         text = ""
     elif kind == "hex64" and isinstance(value, int):

@@ -224,9 +224,7 @@ class PacketsView(View):
         return is_stopped
 
     def leave(self) -> bool:
-        """Leaves the focused part, or clears the filter. Returns whether there was anything to
-        leave.
-        """
+        """Leaves the focused part, or clears the filter. Returns whether there was any."""
         is_inside = self.bar.is_typing or self.fields.has_focus or self.bytes.has_focus
         if self.bar.is_typing:
             self.bar.reset(self.filtering.text)
@@ -283,9 +281,7 @@ class PacketsView(View):
 
     @property
     def _column(self) -> str:
-        """Column of the messages table that holds the field under the cursor; empty if there is
-        none.
-        """
+        """Column of the messages table with the field under the cursor; empty if there is none."""
         name = self.field.name if self.field is not None else ""
         name = {"logical_key": "key"}.get(name, name)
         return name if name in BY_NAME else ""
@@ -410,9 +406,7 @@ class PacketsView(View):
             self.bar.apply(self._talk)
 
     def action_copy(self) -> None:
-        """Copies the value, its bytes or the line of the message, whichever the focused pane
-        shows.
-        """
+        """Copies the value, its bytes or the line of the message, as the focused pane shows."""
         field = self.field
         entry = self.fields.entry
         if self.fields.has_focus and entry is not None and entry.source is not None:

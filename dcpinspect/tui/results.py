@@ -188,9 +188,7 @@ def of_connection(results: Results, connection: int) -> Results:
 
 
 def connections_of(findings: Sequence[Finding]) -> Mapping[str, set[int]]:
-    """Returns the connections of each finding, by its id, with those of the findings that it
-    explains.
-    """
+    """Returns the connections of each finding, by its id, with those of what it explains."""
     connections = {finding.id: set(finding.connections) for finding in findings}
     for finding in findings:
         connections.get(finding.effect_of or "", set()).update(finding.connections)

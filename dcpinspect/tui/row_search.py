@@ -37,9 +37,7 @@ _NEWLINE = 10
 
 
 class Matcher:
-    """Finds messages with a text or a ``/regex/`` in their line, or with ``x:hex`` in their
-    bytes.
-    """
+    """Finds messages by a text or a ``/regex/`` in their line, or by ``x:hex`` in their bytes."""
 
     def __init__(self, text: str, lines: Lines) -> None:
         """Parses the text to search for. Raises UsageError."""

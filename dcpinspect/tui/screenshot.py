@@ -1,6 +1,4 @@
-"""Draws pictures of the views as SVG without a terminal, for ``tui --screenshot``, docs and
-tests.
-"""
+"""Draws pictures of the views as SVG without a terminal, for ``tui --screenshot`` and docs."""
 
 from __future__ import annotations
 

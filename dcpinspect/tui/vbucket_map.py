@@ -152,9 +152,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def vbucket(self) -> int:
-        """The vbucket under the cursor; in a cell of several, the one that was moved to, or the
-        worst.
-        """
+        """The vbucket under the cursor; of several in a cell, the one moved to, or the worst."""
         if self._vbucket is not None and self.at == self._place_of(self._vbucket):
             return self._vbucket
         return self._worst[self.at] if self.at < len(self._worst) else 0
