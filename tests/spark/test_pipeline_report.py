@@ -49,7 +49,7 @@ def test_it_tells_what_a_reading_of_all_captures_tells(tmp_path: Path) -> None:
     assert len(told.shown) == len(whole.shown)
     for one, other in zip(told.shown.values(), whole.shown.values(), strict=True):
         bytes_hidden = re.sub(r"  \d+ bytes hidden", "", other.cells["Summary"])
-        assert one.cells | {"Row": other.cells["Row"]} == {**other.cells, "Summary": bytes_hidden}
+        assert {**one.cells, "Row": other.cells["Row"]} == {**other.cells, "Summary": bytes_hidden}
     assert told.left_out == [LACKS]
 
 

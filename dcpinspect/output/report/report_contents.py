@@ -193,11 +193,7 @@ def of_reading(
     files = [file["name"] for file in about["files"]]
     return Source(
         title=title_of(files),
-        facts=[
-            (label, list(texts))
-            for label, texts in info_facts(about)
-            if label != "next"
-        ],
+        facts=[(label, list(texts)) for label, texts in info_facts(about) if label != "next"],
         files=files,
         looked=LookedAt.from_reading(reading, damage=damage(reading)),
         findings=findings,
